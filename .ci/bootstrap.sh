@@ -1,0 +1,40 @@
+# Sourced by ./run and ./test: makes sure that make and a Python with venv are there.
+# As root on Debian it installs them; elsewhere it says exactly what to install.
+
+grid_python_works() {
+    command -v "$1" >/dev/null 2>&1 &&
+        "$1" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
+}
+
+grid_find_python() {
+    for grid_candidate in "${PYTHON:-}" python3 python3.14 python3.13 python3.12 python3.11; do
+        [ -n "$grid_candidate" ] || continue
+        if grid_python_works "$grid_candidate"; then
+            PYTHON=$(command -v "$grid_candidate")
+            export PYTHON
+            return 0
+        fi
+    done
+    return 1
+}
+
+grid_missing=
+command -v make >/dev/null 2>&1 || grid_missing="make"
+grid_find_python || grid_missing="$grid_missing python3 python3-venv"
+
+if [ -n "$grid_missing" ]; then
+    if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+        echo "installing:$grid_missing" | sed 's/: */: /' >&2
+        apt-get update -qq >&2
+        # shellcheck disable=SC2086  # a list of package names
+        DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $grid_missing >&2
+    else
+        echo "This needs: $grid_missing (Python 3.11 or newer, with the venv module)." >&2
+        echo "On Debian or Ubuntu, as root: apt-get install $grid_missing" >&2
+        exit 2
+    fi
+    grid_find_python || {
+        echo "No Python 3.11 or newer with the venv module was found; name one: PYTHON=… $0" >&2
+        exit 2
+    }
+fi

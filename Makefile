@@ -1,0 +1,69 @@
+# Every task of the project; `make help` lists them. ./run and ./test install what make needs.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+EXAMPLE := examples/gridcluster.yaml
+ARGS ?=
+PYTEST_ARGS ?=
+
+.PHONY: help setup run test check lint fix unit e2e e2e-up e2e-down images crds lock bench clean
+
+help: ## Show this list
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(VENV)/.installed ## Make the virtual environment from the hashed lock
+
+$(VENV)/.installed: requirements.lock pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+run: setup ## Start examples/gridcluster.yaml on this machine (ARGS go to gridctl up)
+	@exec $(BIN)/gridctl up -f $(EXAMPLE) $(ARGS)
+
+test: check ## The same as check
+
+check: lint unit e2e ## Everything that CI runs
+
+lint: setup ## Lint, format, types, import contracts, dead code, generated files
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy member operator tests
+	$(BIN)/lint-imports
+	$(BIN)/vulture
+
+fix: setup ## Let ruff mend what it can
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+unit: setup ## Unit and integration tests: real processes and sockets, no Kubernetes
+	$(BIN)/pytest tests/unit $(PYTEST_ARGS)
+
+e2e: setup ## End-to-end tests on a real Kubernetes
+	$(BIN)/python -m tests.e2e.provider check && $(BIN)/pytest tests/e2e $(PYTEST_ARGS)
+
+e2e-up: setup ## Bring up a Kubernetes with the images loaded, for use by hand
+	$(BIN)/python -m tests.e2e.provider up $(ARGS)
+
+e2e-down: setup ## Take it away without a trace
+	$(BIN)/python -m tests.e2e.provider down $(ARGS)
+
+images: setup ## Build the member's and the operator's image (docker, podman or buildah)
+	$(BIN)/python -m tests.e2e.provider images $(ARGS)
+
+crds: setup ## Write crds/gridcluster.yaml from the API types
+	$(BIN)/python -m grid_operator.api.crd
+
+lock: setup ## Resolve the dependencies anew
+	$(BIN)/python -m pip install --quiet uv
+	$(BIN)/uv pip compile pyproject.toml --all-extras --group dev --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q -o requirements.lock
+	$(BIN)/uv pip compile pyproject.toml --extra member --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q -o member/requirements.lock
+	$(BIN)/uv pip compile pyproject.toml --extra operator --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q -o operator/requirements.lock
+
+clean: ## Remove what the tasks made in this checkout
+	rm -rf $(VENV) dist build .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

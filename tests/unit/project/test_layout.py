@@ -1,0 +1,61 @@
+"""The tree keeps the rules that no linter knows."""
+
+from __future__ import annotations
+
+import operator
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+MAX_FILE_LINES = 400
+
+
+def tracked_python_files() -> list[Path]:
+    return [
+        path
+        for part in ("member", "operator", "tests", "bench")
+        for path in sorted((ROOT / part).rglob("*.py"))
+    ]
+
+
+def test_operator_is_the_standard_library() -> None:
+    assert Path(operator.__file__).parent == Path(sysconfig.get_path("stdlib"))
+
+
+def test_operator_is_the_standard_library_in_the_checkout() -> None:
+    code = "import operator; print(operator.__file__)"
+    shown = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True, text=True
+    )
+    assert Path(shown.stdout.strip()).parent == Path(sysconfig.get_path("stdlib"))
+
+
+@pytest.mark.parametrize("part", ["operator", "member"])
+def test_the_top_directories_are_no_packages(part: str) -> None:
+    assert list((ROOT / part).glob("*.py")) == []
+
+
+def test_files_stay_readable() -> None:
+    long = {
+        str(path.relative_to(ROOT)): lines
+        for path in tracked_python_files()
+        if (lines := len(path.read_text(encoding="utf-8").splitlines())) > MAX_FILE_LINES
+    }
+    assert long == {}
+
+
+@pytest.mark.parametrize(
+    "lock", ["requirements.lock", "member/requirements.lock", "operator/requirements.lock"]
+)
+def test_locks_are_pinned_hashed_and_name_no_host(lock: str) -> None:
+    text = (ROOT / lock).read_text(encoding="utf-8")
+    requirements = [line for line in text.splitlines() if line and line[0] not in " #"]
+    assert requirements
+    assert all("==" in line for line in requirements)
+    assert text.count("--hash=sha256:") >= len(requirements)
+    assert "://" not in text
+    assert "--index-url" not in text
