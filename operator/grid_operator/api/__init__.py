@@ -1,0 +1,1 @@
+"""The GridCluster API: types, conditions, names, and the CustomResourceDefinition."""

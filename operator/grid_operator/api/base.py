@@ -1,0 +1,106 @@
+"""What all API types share: camelCase JSON, strict types, and rules that span fields."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Final, Self
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    WithJsonSchema,
+    model_validator,
+)
+from pydantic.alias_generators import to_camel
+
+QUANTITY_PATTERN: Final = (
+    r"^[0-9]+(\.[0-9]{1,3})?(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei|[eE][0-9]{1,2})?$"
+)
+"""Kubernetes quantities without signs and the sub-milli suffixes, which no resource here needs."""
+MAX_QUANTITY_LENGTH: Final = 32
+MAX_LABEL_LENGTH: Final = 63
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A condition that a value must meet, said once for the API server and once for Python.
+
+    The API server evaluates `cel`; `gridctl up`, which has no API server, evaluates `holds`.
+    A rule over `oldSelf` has no `holds`: `decide` compares with the live objects instead.
+    """
+
+    cel: str
+    message: str
+    holds: Callable[[Any], bool] | None = None
+
+
+class ApiModel(BaseModel):
+    """Base of every type in the API: immutable, camelCase in JSON, no implicit conversion."""
+
+    model_config = ConfigDict(
+        alias_generator=to_camel,
+        populate_by_name=True,
+        frozen=True,
+        strict=True,
+        extra="ignore",
+    )
+    rules: ClassVar[tuple[Rule, ...]] = ()
+
+
+class SpecModel(ApiModel):
+    """Base of the types under `spec`: an unknown field is an error, rules are checked."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    @model_validator(mode="after")
+    def _check_rules(self) -> Self:
+        broken = [r.message for r in self.rules if r.holds is not None and not r.holds(self)]
+        broken += self._duplicates()
+        if broken:
+            raise ValueError("; ".join(broken))
+        return self
+
+    def _duplicates(self) -> list[str]:
+        found: list[str] = []
+        for name, info in type(self).model_fields.items():
+            extra = info.json_schema_extra
+            keys = extra.get("x-kubernetes-list-map-keys") if isinstance(extra, dict) else None
+            if not isinstance(keys, list):
+                continue
+            seen: set[tuple[str, ...]] = set()
+            for item in getattr(self, name):
+                key = tuple(str(getattr(item, str(part))) for part in keys)
+                if key in seen:
+                    found.append(f"{info.alias}: duplicate {'/'.join(key)}")
+                seen.add(key)
+        return found
+
+
+def list_map(*keys: str) -> dict[str, Any]:
+    """Return schema markers of a list whose items are told apart by these fields."""
+    return {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": list(keys)}
+
+
+def _quantity_text(value: object) -> object:
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    return str(value) if is_number else value
+
+
+Quantity = Annotated[
+    str,
+    BeforeValidator(_quantity_text),
+    Field(pattern=QUANTITY_PATTERN, max_length=MAX_QUANTITY_LENGTH),
+    WithJsonSchema(
+        {
+            "anyOf": [{"type": "integer"}, {"type": "string"}],
+            "x-kubernetes-int-or-string": True,
+            "pattern": QUANTITY_PATTERN,
+            "maxLength": MAX_QUANTITY_LENGTH,
+        }
+    ),
+]
+"""An amount as in container resources: `2`, `500m`, `1Gi`. Held as text."""
+
+LabelValue = Annotated[str, Field(max_length=MAX_LABEL_LENGTH)]
+LabelMap = Annotated[dict[str, LabelValue], Field(max_length=64)]

@@ -1,0 +1,102 @@
+"""Names that users, clients and members see: the API group, labels, annotations, object names."""
+
+from __future__ import annotations
+
+from typing import Final
+
+GROUP: Final = "gridcluster.io"
+VERSION: Final = "v1alpha1"
+API_VERSION: Final = f"{GROUP}/{VERSION}"
+KIND: Final = "GridCluster"
+PLURAL: Final = "gridclusters"
+SINGULAR: Final = "gridcluster"
+SHORT_NAME: Final = "gc"
+
+FIELD_MANAGER: Final = "grid-operator"
+"""Owner of every field that the operator applies (server-side apply)."""
+
+NAME_LABEL: Final = "app.kubernetes.io/name"
+INSTANCE_LABEL: Final = "app.kubernetes.io/instance"
+COMPONENT_LABEL: Final = "app.kubernetes.io/component"
+MANAGED_BY_LABEL: Final = "app.kubernetes.io/managed-by"
+CLUSTER_LABEL: Final = f"{GROUP}/cluster"
+"""On every child and pod: the name of the GridCluster that it belongs to."""
+CLIENT_LABEL: Final = f"{GROUP}/client"
+"""A pod that carries it with the value `true` may reach the members' REST port."""
+REVISION_LABEL: Final = "controller-revision-hash"
+"""Set by the StatefulSet controller: the template revision that a pod was made from."""
+
+GRID_NAME: Final = "grid"
+MEMBER_COMPONENT: Final = "member"
+OPERATOR_NAME: Final = "grid-operator"
+
+RENDERED_HASH_ANNOTATION: Final = f"{GROUP}/rendered-hash"
+"""On every child: digest of the object as it was rendered, without this annotation."""
+CONFIG_HASH_ANNOTATION: Final = f"{GROUP}/config-hash"
+"""On the pod template: digest of what a member reads at start, so that a change rolls it."""
+
+NAMESPACE_NAME_LABEL: Final = "kubernetes.io/metadata.name"
+"""On every namespace, set by the API server: its own name."""
+
+REST_PORT: Final = 5701
+REST_PORT_NAME: Final = "rest"
+MANAGEMENT_PORT: Final = 5702
+MANAGEMENT_PORT_NAME: Final = "management"
+
+MEMBER_CONTAINER: Final = "member"
+CONFIG_KEY: Final = "grid.yaml"
+DATA_VOLUME: Final = "data"
+USERNAME_KEY: Final = "username"
+PASSWORD_KEY: Final = "password"  # noqa: S105 - the key's name, not a password
+
+MAX_NAME_LENGTH: Final = 45
+"""Longest GridCluster name, in characters: with suffixes and the revision hash that the
+StatefulSet controller appends, every derived name and label value stays within 63."""
+
+
+def statefulset_name(cluster: str) -> str:
+    """Return the name of the members' StatefulSet."""
+    return cluster
+
+
+def client_service_name(cluster: str) -> str:
+    """Return the name of the Service that clients use."""
+    return cluster
+
+
+def headless_service_name(cluster: str) -> str:
+    """Return the name of the Service that gives every member its own DNS name."""
+    return f"{cluster}-members"
+
+
+def config_map_name(cluster: str) -> str:
+    """Return the name of the ConfigMap with the member configuration."""
+    return f"{cluster}-config"
+
+
+def management_secret_name(cluster: str) -> str:
+    """Return the name of the Secret with the management listener's credentials."""
+    return f"{cluster}-management"
+
+
+def network_policy_name(cluster: str) -> str:
+    """Return the name of the members' NetworkPolicy."""
+    return cluster
+
+
+def selector_labels(cluster: str) -> dict[str, str]:
+    """Return the labels that select exactly the member pods of one cluster."""
+    return {
+        NAME_LABEL: GRID_NAME,
+        INSTANCE_LABEL: cluster,
+        COMPONENT_LABEL: MEMBER_COMPONENT,
+    }
+
+
+def child_labels(cluster: str) -> dict[str, str]:
+    """Return the labels that every child of a cluster carries."""
+    return {
+        **selector_labels(cluster),
+        MANAGED_BY_LABEL: OPERATOR_NAME,
+        CLUSTER_LABEL: cluster,
+    }

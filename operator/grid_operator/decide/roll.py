@@ -1,0 +1,88 @@
+"""Replaces pods of an older revision, one at a time, behind a gate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from grid_operator.api.conditions import ProgressingReason
+from grid_operator.decide.drift import differences
+from grid_operator.decide.model import MemberProblem, MemberView
+from grid_operator.decide.pods import by_ordinal, is_outdated, is_ready, is_terminating, pod_name
+
+if TYPE_CHECKING:
+    from grid_operator.api.objects import KubeObject
+    from grid_operator.decide.model import Observed
+
+
+@dataclass(frozen=True, slots=True)
+class Roll:
+    """Which pods are outdated, which one goes now, and what is waited for otherwise."""
+
+    outdated: tuple[str, ...] = ()
+    """Names of pods that do not run what the spec says."""
+    delete_pods: tuple[KubeObject, ...] = ()
+    reason: ProgressingReason | None = None
+    waiting: str = ""
+
+    def without_deletion(self) -> Roll:
+        """Return the same view with nothing to do about it."""
+        return replace(self, delete_pods=(), reason=None, waiting="")
+
+
+def plan_roll(observed: Observed, rendered: KubeObject | None, live: KubeObject | None) -> Roll:
+    """Return the next step of a roll; an empty one when every pod is up to date."""
+    pods = by_ordinal(observed.pods)
+    if rendered is None or live is None or not pods:
+        return Roll()
+    everyone = tuple(map(pod_name, pods))
+    if differences(rendered["spec"]["template"], live["spec"]["template"]):
+        return Roll(outdated=everyone)
+    status = live.get("status", {})
+    # Until the controller has seen the newest template, its updateRevision names an older one.
+    if status.get("observedGeneration", 0) < live["metadata"].get("generation", 0):
+        waiting = "the StatefulSet controller has not seen the newest revision yet"
+        return Roll(everyone, reason=ProgressingReason.WAITING_FOR_MEMBERS, waiting=waiting)
+    outdated = [pod for pod in pods if is_outdated(pod, status.get("updateRevision", ""))]
+    return _next_step(observed, outdated) if outdated else Roll()
+
+
+def _next_step(observed: Observed, outdated: list[KubeObject]) -> Roll:
+    names = tuple(map(pod_name, outdated))
+    going = [pod_name(pod) for pod in observed.pods if is_terminating(pod)]
+    if going:
+        waiting = f"pod {going[0]} is being deleted"
+        return Roll(names, reason=ProgressingReason.WAITING_FOR_MEMBERS, waiting=waiting)
+    # A pod that cannot be used is lost to the cluster already: replacing it costs nothing, and a
+    # StatefulSet never replaces one whose template was broken and has been mended.
+    unready = [pod for pod in outdated if not _is_usable(observed, pod)]
+    obstacle = None if unready else gate_obstacle(observed)
+    if obstacle is not None:
+        return Roll(names, reason=ProgressingReason.WAITING_FOR_SAFETY, waiting=obstacle)
+    chosen = unready[0] if unready else outdated[-1]
+    return Roll(names, (chosen,), ProgressingReason.ROLLING, f"replacing pod {pod_name(chosen)}")
+
+
+def _is_usable(observed: Observed, pod: KubeObject) -> bool:
+    view = observed.members.get(pod_name(pod))
+    return is_ready(pod) and isinstance(view, MemberView)
+
+
+def gate_obstacle(observed: Observed) -> str | None:
+    """Return which member says what against taking one member away, None when all is well.
+
+    Every member must answer, all must agree on the number of members, the cluster must be safe
+    and nothing may be migrating.
+    """
+    for pod in by_ordinal(observed.pods):
+        name = pod_name(pod)
+        view = observed.members.get(name, MemberProblem("it has no address yet"))
+        if isinstance(view, MemberProblem):
+            return f"{name} does not answer: {view.message}"
+        if not view.cluster_safe:
+            return f"{name} says that the cluster is not safe"
+        if view.migration_queue_size > 0:
+            return f"{name} says that {view.migration_queue_size} migrations are waiting"
+        if view.cluster_size != len(observed.pods):
+            return f"{name} sees {view.cluster_size} members, there are {len(observed.pods)}"
+    return None

@@ -1,0 +1,174 @@
+"""Finds what passes the schema and still cannot work.
+
+A chain of policies over the spec; the first that objects becomes the `ConfigValid` condition.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from grid_operator.api.conditions import ConfigValidReason as Reason
+from grid_operator.api.names import GROUP, REVISION_LABEL, child_labels
+from grid_operator.api.pod import TaintEffect, TolerationOperator
+from grid_operator.decide.quantity import parse_quantity
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from grid_operator.api.gridcluster import GridClusterSpec
+    from grid_operator.api.pod import Toleration
+
+MAX_STRUCTURE_NAME_BYTES: Final = 255
+"""The members' own limit on map and queue names, in UTF-8."""
+RESERVED_VARIABLES: Final = frozenset({"POD_NAME", "POD_NAMESPACE", "POD_IP"})
+RESERVED_VARIABLE_PREFIX: Final = "GRID_"
+RESERVED_LABELS: Final = frozenset({*child_labels(""), REVISION_LABEL})
+RESERVED_LABEL_DOMAINS: Final = (GROUP, "statefulset.kubernetes.io", "apps.kubernetes.io")
+MAX_LABEL_PREFIX_LENGTH: Final = 253
+
+_LABEL_NAME: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
+_LABEL_PREFIX: Final = re.compile(
+    r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SpecProblem:
+    """Why a spec cannot work, for the `ConfigValid` condition."""
+
+    reason: Reason
+    message: str
+
+
+def find_problem(spec: GridClusterSpec) -> SpecProblem | None:
+    """Return the first thing that speaks against the spec, None when it can work."""
+    for reason, policy in _POLICIES:
+        messages = list(policy(spec))
+        if messages:
+            return SpecProblem(reason, "; ".join(messages))
+    return None
+
+
+def _structures(spec: GridClusterSpec) -> list[tuple[str, list[str]]]:
+    return [("maps", [m.name for m in spec.maps]), ("queues", [q.name for q in spec.queues])]
+
+
+def _structure_names(spec: GridClusterSpec) -> Iterable[str]:
+    for field, names in _structures(spec):
+        for name in names:
+            if len(name.encode()) > MAX_STRUCTURE_NAME_BYTES:
+                yield f"spec.{field}: {name[:40]!r}… has more than {MAX_STRUCTURE_NAME_BYTES} bytes"
+            if name.count("*") > 1:
+                yield f"spec.{field}: {name!r} has more than one *"
+            if name != name.strip():
+                yield f"spec.{field}: {name!r} starts or ends with a space"
+
+
+def _wildcards(spec: GridClusterSpec) -> Iterable[str]:
+    for field, names in _structures(spec):
+        wild = sorted(name for name in names if "*" in name)
+        for index, first in enumerate(wild):
+            for second in wild[index + 1 :]:
+                if _is_ambiguous(first, second):
+                    yield (
+                        f"spec.{field}: {first!r} and {second!r} can match the same name and are "
+                        "equally long: make one of them longer"
+                    )
+
+
+def _is_ambiguous(first: str, second: str) -> bool:
+    """Return whether one name can match both and the longer pattern does not decide."""
+    if len(first) != len(second):
+        return False
+    (head_a, tail_a), (head_b, tail_b) = first.split("*", 1), second.split("*", 1)
+    heads_meet = head_a.startswith(head_b) or head_b.startswith(head_a)
+    tails_meet = tail_a.endswith(tail_b) or tail_b.endswith(tail_a)
+    return heads_meet and tails_meet
+
+
+def _quantities(spec: GridClusterSpec) -> Iterable[str]:
+    requests, limits = spec.pod.resources.requests, spec.pod.resources.limits
+    for field, amounts in (("requests", requests), ("limits", limits)):
+        for name, amount in amounts.items():
+            if parse_quantity(amount) is None:
+                yield f"spec.pod.resources.{field}.{name}: {amount!r} is not a quantity"
+            if not _is_qualified(name):
+                yield f"spec.pod.resources.{field}: {name!r} is not the name of a resource"
+    for name, amount in requests.items():
+        wanted, most = parse_quantity(amount), parse_quantity(limits.get(name, ""))
+        if wanted is not None and most is not None and wanted > most:
+            yield f"spec.pod.resources: request {name}={amount} exceeds its limit {limits[name]}"
+    size = parse_quantity(spec.persistence.size)
+    if spec.persistence.enabled and (size is None or size < 1):
+        yield f"spec.persistence.size: {spec.persistence.size!r} is not a size of at least one byte"
+
+
+def _environment(spec: GridClusterSpec) -> Iterable[str]:
+    for variable in spec.pod.env:
+        name = variable.name
+        if name in RESERVED_VARIABLES or name.startswith(RESERVED_VARIABLE_PREFIX):
+            yield f"spec.pod.env: {name} is set by the operator and cannot be overridden"
+
+
+def _labels(spec: GridClusterSpec) -> Iterable[str]:
+    pod = spec.pod
+    keyed = (("labels", pod.labels), ("annotations", pod.annotations))
+    for field, entries in (*keyed, ("nodeSelector", pod.node_selector)):
+        for key, value in entries.items():
+            if not _is_qualified(key):
+                yield f"spec.pod.{field}: {key!r} is not a valid key"
+            if field != "annotations" and value and not _LABEL_NAME.fullmatch(value):
+                yield f"spec.pod.{field}: {value!r} is not a valid value for {key}"
+    for field, entries in keyed:
+        for key in entries:
+            if _is_reserved(key):
+                yield f"spec.pod.{field}: {key} belongs to the operator or to Kubernetes"
+
+
+def _tolerations(spec: GridClusterSpec) -> Iterable[str]:
+    for index, toleration in enumerate(spec.pod.tolerations):
+        problem = _toleration_problem(toleration)
+        if problem:
+            yield f"spec.pod.tolerations[{index}]: {problem}"
+
+
+def _toleration_problem(toleration: Toleration) -> str | None:
+    exists = toleration.operator is TolerationOperator.EXISTS
+    if not toleration.key and not exists:
+        return "without a key the operator must be Exists"
+    if exists and toleration.value:
+        return "operator Exists takes no value"
+    if toleration.key and not _is_qualified(toleration.key):
+        return f"{toleration.key!r} is not a valid key"
+    if toleration.value and not _LABEL_NAME.fullmatch(toleration.value):
+        return f"{toleration.value!r} is not a valid value"
+    no_execute = toleration.effect is TaintEffect.NO_EXECUTE
+    if toleration.toleration_seconds is not None and not no_execute:
+        return "tolerationSeconds needs effect NoExecute"
+    return None
+
+
+def _is_qualified(key: str) -> bool:
+    prefix, slash, name = key.rpartition("/")
+    if slash and (len(prefix) > MAX_LABEL_PREFIX_LENGTH or not _LABEL_PREFIX.fullmatch(prefix)):
+        return False
+    return _LABEL_NAME.fullmatch(name) is not None
+
+
+def _is_reserved(key: str) -> bool:
+    prefix = key.rpartition("/")[0]
+    return key in RESERVED_LABELS or any(
+        prefix == d or prefix.endswith(f".{d}") for d in RESERVED_LABEL_DOMAINS
+    )
+
+
+_POLICIES: Final[tuple[tuple[Reason, Callable[[GridClusterSpec], Iterable[str]]], ...]] = (
+    (Reason.INVALID_STRUCTURE_NAME, _structure_names),
+    (Reason.AMBIGUOUS_WILDCARD, _wildcards),
+    (Reason.INVALID_QUANTITY, _quantities),
+    (Reason.RESERVED_ENVIRONMENT, _environment),
+    (Reason.INVALID_LABEL, _labels),
+    (Reason.INVALID_TOLERATION, _tolerations),
+)

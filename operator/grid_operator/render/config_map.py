@@ -1,0 +1,23 @@
+"""The ConfigMap that holds the member configuration."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from grid_operator.api.names import CONFIG_KEY, config_map_name
+from grid_operator.render.config import configuration_yaml
+from grid_operator.render.metadata import child_metadata
+
+if TYPE_CHECKING:
+    from grid_operator.api.gridcluster import GridCluster
+    from grid_operator.api.objects import KubeObject
+
+
+def config_map(cluster: GridCluster) -> KubeObject:
+    """Return the ConfigMap with `grid.yaml`."""
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": child_metadata(cluster, config_map_name(cluster.metadata.name)),
+        "data": {CONFIG_KEY: configuration_yaml(cluster)},
+    }

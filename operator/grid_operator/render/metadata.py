@@ -1,0 +1,55 @@
+"""Metadata that all children share, and the digests that tell whether one is up to date."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from grid_operator.api.names import API_VERSION, KIND, RENDERED_HASH_ANNOTATION, child_labels
+
+if TYPE_CHECKING:
+    from grid_operator.api.gridcluster import GridCluster
+    from grid_operator.api.objects import KubeObject
+
+DIGEST_LENGTH: Final = 16
+"""Hexadecimal digits kept of a SHA-256: enough to notice a change."""
+
+
+def child_metadata(cluster: GridCluster, name: str) -> dict[str, Any]:
+    """Return a child's metadata: name, labels, and the cluster as its controlling owner."""
+    meta = cluster.metadata
+    return {
+        "name": name,
+        "namespace": meta.namespace,
+        "labels": child_labels(meta.name),
+        "ownerReferences": [
+            {
+                "apiVersion": API_VERSION,
+                "kind": KIND,
+                "name": meta.name,
+                "uid": meta.uid,
+                "controller": True,
+                "blockOwnerDeletion": True,
+            }
+        ],
+    }
+
+
+def with_rendered_hash(obj: KubeObject) -> KubeObject:
+    """Return the object with the annotation that holds its own digest."""
+    meta = obj["metadata"]
+    annotations = {**meta.get("annotations", {}), RENDERED_HASH_ANNOTATION: _object_digest(obj)}
+    return {**obj, "metadata": {**meta, "annotations": annotations}}
+
+
+def digest(*texts: str) -> str:
+    """Return a short digest of the texts; where one ends and the next begins counts."""
+    return hashlib.sha256(json.dumps(texts).encode()).hexdigest()[:DIGEST_LENGTH]
+
+
+def _object_digest(obj: KubeObject) -> str:
+    # Annotations are readable by more people than Secrets are: nothing of a Secret's content
+    # goes into one. Its content is compared field by field anyway.
+    shown = {k: v for k, v in obj.items() if k != "data"} if obj["kind"] == "Secret" else obj
+    return digest(json.dumps(shown, sort_keys=True))

@@ -1,0 +1,138 @@
+"""A store of objects with a StatefulSet controller whose pods are well at once."""
+
+from __future__ import annotations
+
+import copy
+import json
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from tests.unit.operator.api.clusters import CONTEXT, make_cluster
+
+from grid_operator.api.gridcluster import GridCluster
+from grid_operator.api.objects import KubeObject, ObjectRef
+from grid_operator.decide import decide
+from grid_operator.decide.model import Decision, MemberProblem, MemberView, Observed
+from grid_operator.render import render_children
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+MAX_ROUNDS = 12
+WELL = MemberView(
+    uuid="u-0",
+    address="demo-0.demo-members.default.svc:5701",
+    version="0.1.0",
+    cluster_version="0.1",
+    node_state="ACTIVE",
+    cluster_state="ACTIVE",
+    cluster_safe=True,
+    migration_queue_size=0,
+    cluster_size=1,
+    ready=True,
+)
+
+
+def make_pod(name: str = "demo-0", revision: str = "r1", *, ready: bool = True) -> KubeObject:
+    status = "True" if ready else "False"
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "namespace": "default",
+            "uid": f"uid-{name}-{revision}",
+            "labels": {"controller-revision-hash": revision},
+        },
+        "status": {"podIP": "10.0.0.1", "conditions": [{"type": "Ready", "status": status}]},
+    }
+
+
+def merge(live: Any, rendered: Any) -> Any:
+    """Return live with what is rendered set, as a server-side apply does."""
+    if isinstance(live, dict) and isinstance(rendered, dict):
+        return {**live, **{key: merge(live.get(key), value) for key, value in rendered.items()}}
+    if isinstance(live, list) and isinstance(rendered, list) and _is_keyed(rendered + live):
+        new = {item["name"]: item for item in rendered}
+        old = {item["name"]: item for item in live}
+        return [merge(old.get(n), new.get(n, old.get(n))) for n in {**new, **old}]
+    return copy.deepcopy(rendered)
+
+
+def _is_keyed(items: list[Any]) -> bool:
+    return all(isinstance(item, dict) and "name" in item for item in items)
+
+
+class FakeStore:
+    """Holds one cluster and its children; counts writes."""
+
+    def __init__(self, spec: dict[str, Any] | None = None) -> None:
+        self.cluster = make_cluster(spec)
+        self.objects: dict[ObjectRef, KubeObject] = {}
+        self.pods: dict[str, KubeObject] = {}
+        self.views: Mapping[str, MemberView | MemberProblem] = {"demo-0": WELL}
+        self.now = START
+        self.replaced: list[str] = []
+        self.events: list[str] = []
+
+    def change_spec(self, spec: dict[str, Any]) -> None:
+        generation = self.cluster.metadata.generation + 1
+        status = self.cluster.status
+        changed = make_cluster(spec, generation=generation)
+        self.cluster = changed.model_copy(update={"status": status})
+
+    def observe(self) -> Observed:
+        members = {name: view for name, view in self.views.items() if name in self.pods}
+        return Observed(
+            self.cluster,
+            tuple(copy.deepcopy(list(self.objects.values()))),
+            tuple(copy.deepcopy(list(self.pods.values()))),
+            members,
+        )
+
+    def step(self) -> int:
+        """Decide once and perform it; return the number of writes."""
+        self.now += timedelta(seconds=10)
+        decision = decide(self.observe(), render_children(self.cluster, CONTEXT), self.now)
+        writes = self._perform(decision)
+        stored = decision.status.to_kube()
+        writes += stored != self.cluster.status.to_kube()
+        body = json.loads(self.cluster.model_dump_json(by_alias=True, exclude_none=True))
+        self.cluster = GridCluster.from_kube({**body, "status": stored})
+        self.run_controller()
+        return writes
+
+    def settle(self) -> int:
+        """Step until nothing is written; return how many rounds wrote something."""
+        for rounds in range(MAX_ROUNDS):
+            if self.step() == 0:
+                return rounds
+        raise AssertionError("it does not come to rest")
+
+    def _perform(self, decision: Decision) -> int:
+        for obj in decision.apply:
+            ref = ObjectRef.of(obj)
+            self.objects[ref] = merge(self.objects.get(ref, {}), obj)
+        for ref in decision.delete:
+            del self.objects[ref]
+        for pod in decision.delete_pods:
+            name = pod["metadata"]["name"]
+            self.replaced.append(name)
+            del self.pods[name]
+        self.events += [event.reason for event in decision.events]
+        return len(decision.apply) + len(decision.delete) + len(decision.delete_pods)
+
+    def run_controller(self) -> None:
+        for obj in self.objects.values():
+            if obj["kind"] != "StatefulSet":
+                continue
+            revision = str(hash(json.dumps(obj["spec"]["template"], sort_keys=True)))
+            obj["metadata"]["generation"] = obj["metadata"].get("generation", 0) + 1
+            obj["status"] = {
+                "observedGeneration": obj["metadata"]["generation"],
+                "updateRevision": revision,
+            }
+            for ordinal in range(obj["spec"]["replicas"]):
+                name = f"{obj['metadata']['name']}-{ordinal}"
+                self.pods.setdefault(name, make_pod(name, revision))

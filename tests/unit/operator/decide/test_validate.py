@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.unit.operator.api.clusters import FULL_SPEC, make_cluster
+
+from grid_operator.decide.quantity import parse_quantity
+from grid_operator.decide.validate import find_problem
+
+
+def pod(**fields: Any) -> dict[str, Any]:
+    return {"pod": fields}
+
+
+def maps(*names: str) -> dict[str, Any]:
+    return {"maps": [{"name": name} for name in names]}
+
+
+@pytest.mark.parametrize(
+    ("spec", "reason", "told"),
+    [
+        (maps("é" * 200), "InvalidStructureName", "255 bytes"),
+        (maps("a*b*"), "InvalidStructureName", "more than one *"),
+        (maps(" a"), "InvalidStructureName", "space"),
+        (maps("a*", "*b"), "AmbiguousWildcard", "'*b' and 'a*'"),
+        ({"queues": [{"name": "*1"}, {"name": "1*"}]}, "AmbiguousWildcard", "spec.queues"),
+        (
+            pod(resources={"requests": {"memory": "2Gi"}, "limits": {"memory": "1024Mi"}}),
+            "InvalidQuantity",
+            "request memory=2Gi exceeds its limit 1024Mi",
+        ),
+        (pod(resources={"limits": {"c p u": "1"}}), "InvalidQuantity", "'c p u'"),
+        ({"persistence": {"enabled": True, "size": "0"}}, "InvalidQuantity", "persistence.size"),
+        (pod(env=[{"name": "POD_IP", "value": "x"}]), "ReservedEnvironment", "POD_IP"),
+        (pod(env=[{"name": "GRID_X", "value": "x"}]), "ReservedEnvironment", "GRID_X"),
+        (pod(labels={"gridcluster.io/cluster": "x"}), "InvalidLabel", "belongs to"),
+        (pod(labels={"app.kubernetes.io/name": "x"}), "InvalidLabel", "belongs to"),
+        (pod(labels={"a": "not valid"}), "InvalidLabel", "not a valid value"),
+        (pod(annotations={"a b": ""}), "InvalidLabel", "not a valid key"),
+        (pod(nodeSelector={"/x": "y"}), "InvalidLabel", "not a valid key"),
+        (pod(tolerations=[{}]), "InvalidToleration", "must be Exists"),
+        (
+            pod(tolerations=[{"key": "a", "operator": "Exists", "value": "b"}]),
+            "InvalidToleration",
+            "takes no value",
+        ),
+        (pod(tolerations=[{"key": "a b"}]), "InvalidToleration", "not a valid key"),
+        (pod(tolerations=[{"key": "a", "value": "b c"}]), "InvalidToleration", "value"),
+        (
+            pod(tolerations=[{"key": "a", "tolerationSeconds": 1}]),
+            "InvalidToleration",
+            "needs effect NoExecute",
+        ),
+    ],
+)
+def test_value_that_cannot_work_is_found(spec: dict[str, Any], reason: str, told: str) -> None:
+    problem = find_problem(make_cluster(spec).spec)
+
+    assert problem is not None
+    assert problem.reason == reason
+    assert told in problem.message
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {},
+        FULL_SPEC,
+        maps("a*", "b*", "a*c", "default", "*"),
+        pod(annotations={"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}),
+        pod(tolerations=[{"operator": "Exists"}]),
+        pod(resources={"requests": {"cpu": "1000m"}, "limits": {"cpu": 1}}),
+    ],
+)
+def test_value_that_works_is_let_through(spec: dict[str, Any]) -> None:
+    assert find_problem(make_cluster(spec).spec) is None
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("0.5", "500m"), ("1024Mi", "1Gi"), ("1e3", "1k"), ("1000", "1k"), ("1.5Gi", "1536Mi")],
+)
+def test_quantities_compare_by_value(one: str, other: str) -> None:
+    assert parse_quantity(one) == parse_quantity(other) is not None
+
+
+@pytest.mark.parametrize("text", ["", "lots", "1 Gi", "1GiB", "--1", "1e"])
+def test_what_is_no_quantity_has_no_value(text: str) -> None:
+    assert parse_quantity(text) is None
