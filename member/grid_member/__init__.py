@@ -1,0 +1,1 @@
+"""The member: maps and queues over HTTP, for one cluster member."""

@@ -1,0 +1,1 @@
+"""What a member is and does as part of its cluster: identity, lifecycle, health, its log."""

@@ -1,0 +1,150 @@
+"""One member: who it is, which phase of its life it is in, and what it says about itself.
+
+    STARTING ── engine replayed ──▶ RUNNING ── signal or memberShutdown ──▶ STOPPING
+
+The node state that health shows follows from the phase and the cluster state.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+from typing import TYPE_CHECKING, Final, TypedDict
+
+from grid_member.engine.api import ClusterState
+
+if TYPE_CHECKING:
+    from grid_member.config.model import MemberConfig
+    from grid_member.engine.api import Engine
+
+UNJOINED_VERSION: Final = "0.0"
+
+
+class Phase(enum.Enum):
+    """Where a member is in its life."""
+
+    STARTING = "starting"
+    """REST answers, the data is being replayed: not ready."""
+    RUNNING = "running"
+    STOPPING = "stopping"
+    """Not ready any more; what was begun is finished, what is new is refused."""
+
+
+class NodeState(enum.Enum):
+    """The member state that the health checks show."""
+
+    STARTING = "STARTING"
+    ACTIVE = "ACTIVE"
+    PASSIVE = "PASSIVE"
+
+
+class MemberDocument(TypedDict):
+    """One element of `members` in the cluster status document."""
+
+    address: str
+    liteMember: bool
+    localMember: bool
+    uuid: str
+    memberVersion: str
+
+
+class HealthDocument(TypedDict):
+    """The whole health document."""
+
+    nodeState: str
+    clusterState: str
+    clusterSafe: bool
+    migrationQueueSize: int
+    clusterSize: int
+
+
+class Member:
+    """The identity and the lifecycle of this member, which is alone in its cluster."""
+
+    def __init__(self, config: MemberConfig, engine: Engine, name: str, version: str) -> None:
+        self.config = config
+        self.engine = engine
+        self.name = name
+        self.version = version
+        self.address = ""
+        self.phase = Phase.STARTING
+        self._stop_wanted = asyncio.Event()
+
+    async def join(self) -> None:
+        """Replay the data and become the one member of the cluster.
+
+        Raises:
+            EngineError: the engine cannot start.
+        """
+        await self.engine.start()
+        if self.phase is Phase.STARTING:
+            self.phase = Phase.RUNNING
+
+    def request_stop(self) -> None:
+        """Become not ready at once and let whoever waits in `stop_wanted` do the rest."""
+        self.phase = Phase.STOPPING
+        self._stop_wanted.set()
+
+    async def stop_wanted(self) -> None:
+        """Return when a stop was requested."""
+        await self._stop_wanted.wait()
+
+    @property
+    def joined(self) -> bool:
+        """True while this member is part of its cluster."""
+        return self.phase is Phase.RUNNING
+
+    @property
+    def ready(self) -> bool:
+        """True when the member can be used."""
+        return self.joined and self.engine.ready
+
+    @property
+    def cluster_state(self) -> ClusterState:
+        """The cluster state; ACTIVE before the join."""
+        if self.phase is Phase.STARTING:
+            return ClusterState.ACTIVE
+        return self.engine.cluster_state
+
+    @property
+    def node_state(self) -> NodeState:
+        """The state of this member as health shows it."""
+        if self.phase is Phase.STARTING:
+            return NodeState.STARTING
+        if self.phase is Phase.STOPPING or self.cluster_state is ClusterState.PASSIVE:
+            return NodeState.PASSIVE
+        return NodeState.ACTIVE
+
+    @property
+    def cluster_version(self) -> str:
+        """`major.minor` of the cluster, `0.0` before the join."""
+        if self.phase is Phase.STARTING:
+            return UNJOINED_VERSION
+        return ".".join(self.version.split(".")[:2])
+
+    @property
+    def safe(self) -> bool:
+        """True when no data would be lost or moved: with one member, when it is ready."""
+        return self.ready
+
+    def health(self) -> HealthDocument:
+        """Return the health document."""
+        return {
+            "nodeState": self.node_state.value,
+            "clusterState": self.cluster_state.name,
+            "clusterSafe": self.safe,
+            "migrationQueueSize": 0,
+            "clusterSize": 1,
+        }
+
+    def members(self) -> list[MemberDocument]:
+        """Return the members in join order, oldest first."""
+        return [
+            {
+                "address": self.address,
+                "liteMember": False,
+                "localMember": True,
+                "uuid": self.engine.member_uuid,
+                "memberVersion": self.version,
+            }
+        ]

@@ -1,0 +1,107 @@
+"""The typed configuration of a member: what every other package of the member is given."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+
+class EndpointGroup(enum.Enum):
+    """The groups of interface section "Endpoint groups"."""
+
+    CLUSTER_READ = "CLUSTER_READ"
+    CLUSTER_WRITE = "CLUSTER_WRITE"
+    HEALTH_CHECK = "HEALTH_CHECK"
+    PERSISTENCE = "PERSISTENCE"
+    WAN = "WAN"
+    DATA = "DATA"
+    CP = "CP"
+
+
+DEFAULT_GROUPS = frozenset({EndpointGroup.CLUSTER_READ, EndpointGroup.HEALTH_CHECK})
+ALL_GROUPS = frozenset(EndpointGroup)
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """One name and password of a realm; the password is never shown."""
+
+    name: str
+    password: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ListenerConfig:
+    """One listening port: `port` to `port + port_count - 1` are tried with auto-increment."""
+
+    port: int
+    auto_increment: bool = False
+    port_count: int = 1
+    groups: frozenset[EndpointGroup] = DEFAULT_GROUPS
+    setting: str = "network.rest-api"
+    """The element that the groups were configured under; log lines name it."""
+    users: tuple[User, ...] | None = None
+    """Who may call at all, by HTTP Basic authentication; None asks nobody."""
+    realm: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StructureConfig:
+    """What maps and queues have in common."""
+
+    persistent: bool
+    fsync: bool
+
+
+@dataclass(frozen=True, slots=True)
+class MapConfig(StructureConfig):
+    """Configuration of the maps that a name or wildcard stands for."""
+
+    time_to_live_s: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class QueueConfig(StructureConfig):
+    """Configuration of the queues that a name or wildcard stands for."""
+
+    max_size_items: int = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a request may carry; beyond it 413, 414 or 431."""
+
+    name_bytes: int = 255
+    key_bytes: int = 8 << 10
+    value_bytes: int = 8 << 20
+    header_bytes: int = 64 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class LoggingConfig:
+    """How and from which level on the log is written."""
+
+    format: str = "text"
+    level: str = "info"
+
+
+@dataclass(frozen=True, slots=True)
+class MemberConfig:
+    """Everything a member is told."""
+
+    cluster_name: str = "dev"
+    instance_name: str | None = None
+    public_address: str | None = None
+    interfaces: tuple[str, ...] = ("*",)
+    rest: ListenerConfig | None = None
+    management: ListenerConfig | None = None
+    maps: Mapping[str, MapConfig] = field(default_factory=dict)
+    queues: Mapping[str, QueueConfig] = field(default_factory=dict)
+    data_directory: Path | None = None
+    limits: Limits = field(default_factory=Limits)
+    logging: LoggingConfig = field(default_factory=LoggingConfig)

@@ -1,0 +1,78 @@
+"""The neutral form of a configuration document: nodes with places, whatever syntax they came from.
+
+A syntax (YAML now, XML later) turns text into these nodes; everything behind them, the table of
+settings, the validation and the model, is the same for all of them.
+
+    ConfigError        one or more Problems, each with its place
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where something was written: file name, line and column, both counted from 1."""
+
+    file: str
+    line: int
+    column: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}"
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """A leaf, as text; its type is the setting's business. None is an empty YAML value."""
+
+    place: Place
+    text: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Named children in the order of the document."""
+
+    place: Place
+    children: Mapping[str, Node]
+    names: Mapping[str, Place]
+    """The place of each child's name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """A list."""
+
+    place: Place
+    items: tuple[Node, ...]
+
+
+Node: TypeAlias = Scalar | Section | Items
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong with a configuration, and where."""
+
+    place: Place | None
+    path: str
+    message: str
+
+    def __str__(self) -> str:
+        where = f"{self.place}: " if self.place else ""
+        element = f"{self.path}: " if self.path else ""
+        return f"{where}{element}{self.message}"
+
+
+class ConfigError(Exception):
+    """A configuration that cannot be used; `problems` has everything that was found."""
+
+    def __init__(self, problems: list[Problem]) -> None:
+        super().__init__("\n".join(str(problem) for problem in problems))
+        self.problems = tuple(problems)

@@ -1,0 +1,145 @@
+"""Answers as values, and the one place that writes them to the wire.
+
+aiohttp's own responses add a Server header and a Content-Type and leave Content-Length out of a
+204, so the bytes of every answer are made here.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final, Protocol
+
+from aiohttp import HttpVersion11, web
+from aiohttp.helpers import rfc822_formatted_time
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from aiohttp.abc import AbstractStreamWriter
+
+JSON: Final = "application/json"
+TEXT: Final = "text/plain"
+ERROR_HEADER: Final = "X-Grid-Error"
+MAX_ERROR_HEADER_BYTES: Final = 256
+MAX_JOINED_BYTES: Final = 64 << 10
+"""Up to this size head and body are joined for one write."""
+RETRY_AFTER_S: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What to answer. `content_type` holds the bytes of the header as Latin-1 characters."""
+
+    status: int
+    body: bytes = b""
+    content_type: str | None = None
+    headers: tuple[tuple[str, str], ...] = ()
+    close: bool = False
+    delivered: Callable[[], None] | None = None
+    """Called when the whole response was handed to the kernel."""
+    lost: Callable[[], None] | None = None
+    """Called instead when it was not."""
+
+
+EMPTY: Final = Answer(200)
+NOTHING: Final = Answer(204)
+
+
+def error(status: int, reason: str, *, close: bool = False, retry: bool = False) -> Answer:
+    """Return an empty answer that says why in `X-Grid-Error`."""
+    text = "".join(c if " " <= c <= "~" else "?" for c in reason)[:MAX_ERROR_HEADER_BYTES]
+    headers: tuple[tuple[str, str], ...] = ((ERROR_HEADER, text),)
+    if retry:
+        headers = (*headers, ("Retry-After", str(RETRY_AFTER_S)))
+    return Answer(status, headers=headers, close=close)
+
+
+def document(content: object, status: int = 200) -> Answer:
+    """Return compact JSON, its keys in the order given."""
+    text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
+    return Answer(status, text.encode(), JSON)
+
+
+def failed(status: int, message: str) -> Answer:
+    """Return the JSON of an expected failure."""
+    return document({"status": "fail", "message": message}, status)
+
+
+def success(**fields: str) -> Answer:
+    """Return the JSON of a management call that did what it was asked."""
+    return document({"status": "success"} | fields)
+
+
+def head_bytes(answer: Answer, keep_alive: bool, http_1_0: bool) -> bytes:
+    """Return status line and header lines up to and with the empty line."""
+    lines = [f"HTTP/1.1 {answer.status} {HTTPStatus(answer.status).phrase}"]
+    if answer.content_type is not None:
+        lines.append(f"Content-Type: {answer.content_type}")
+    lines.append(f"Content-Length: {len(answer.body)}")
+    lines += [f"{name}: {value}" for name, value in answer.headers]
+    lines.append(f"Date: {rfc822_formatted_time()}")
+    if not keep_alive:
+        lines.append("Connection: close")
+    elif http_1_0:
+        lines.append("Connection: keep-alive")
+    return "\r\n".join([*lines, "", ""]).encode("latin-1")
+
+
+class Connection(Protocol):
+    """The side of a connection that takes what is to be sent."""
+
+    async def hand_over(self, pieces: list[bytes]) -> None:
+        """Write the pieces and return when the kernel has all of them.
+
+        Raises:
+            ConnectionError: the client left before that.
+        """
+
+
+class WireResponse(web.StreamResponse):
+    """Hands an Answer to the connection exactly as it is, and tells whether it got through."""
+
+    def __init__(self, answer: Answer, connection: Connection) -> None:
+        super().__init__(status=answer.status)
+        self._answer = answer
+        self._connection = connection
+        self._request: web.BaseRequest | None = None
+
+    @property
+    def keep_alive(self) -> bool:
+        """Whether the connection stays open after this answer."""
+        asked = self._request is None or bool(self._request.keep_alive)
+        return asked and not self._answer.close
+
+    async def prepare(self, request: web.BaseRequest) -> AbstractStreamWriter | None:
+        """Take the request that is answered; nothing is written yet."""
+        self._request = request
+        return None
+
+    async def write_eof(self, data: bytes = b"") -> None:
+        """Write head and body and wait until the kernel has them.
+
+        Raises:
+            ConnectionError: the client is gone.
+        """
+        answer = self._answer
+        try:
+            await self._send()
+        except BaseException:
+            if answer.lost is not None:
+                answer.lost()
+            raise
+        if answer.delivered is not None:
+            answer.delivered()
+
+    async def _send(self) -> None:
+        request = self._request
+        if request is None:
+            raise ConnectionResetError("no request to answer")
+        answer = self._answer
+        head = head_bytes(answer, self.keep_alive, request.version < HttpVersion11)
+        body = b"" if request.method == "HEAD" else answer.body
+        pieces = [head + body] if len(body) <= MAX_JOINED_BYTES else [head, body]
+        await self._connection.hand_over(pieces)

@@ -1,0 +1,167 @@
+"""The operations of group DATA: maps and queues."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from grid_member.engine.api import Entry, Item, Reason, Refused
+from grid_member.http.answers import EMPTY, NOTHING, TEXT, Answer, error
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from grid_member.engine.api import Done, Engine
+    from grid_member.http.calls import Call
+
+T = TypeVar("T")
+
+MAX_POLL_S: Final = 2**31 - 1
+BINARY: Final = "application/octet-stream"
+_SECONDS: Final = re.compile(r"[0-9]{1,10}", re.ASCII)
+_STATUS: Final = {Reason.NOT_CONFIGURED: 404}
+_RETRY: Final = frozenset({Reason.UNAVAILABLE, Reason.OVERLOADED, Reason.CLOSING})
+
+
+async def outcome(begin: Callable[[Done[T]], object]) -> T | Refused:
+    """Begin an engine operation and return what its callback was given."""
+    future: asyncio.Future[T | Refused] = asyncio.get_running_loop().create_future()
+
+    def done(result: T | Refused) -> None:
+        # The client may have left meanwhile; the operation goes on without it.
+        if not future.done():
+            future.set_result(result)
+
+    begin(done)
+    return await future
+
+
+async def settled(begin: Callable[[Done[None]], object]) -> Answer:
+    """Begin a write and return its answer."""
+    result = await outcome(begin)
+    return EMPTY if result is None else refusal(result)
+
+
+def refusal(refused: Refused) -> Answer:
+    """Return the answer for an operation that the engine did not carry out."""
+    status = _STATUS.get(refused.reason, 503)
+    return error(status, refused.message, retry=refused.reason in _RETRY)
+
+
+def name_problem(call: Call) -> Answer | None:
+    """Return the answer for an empty or too long name or key, None when both are fine."""
+    limits = call.member.config.limits
+    name, key = call.names.get("name"), call.names.get("key")
+    if not name or key == "":
+        return error(400, "missing name" if not name else "missing key")
+    if len(name.encode()) > limits.name_bytes:
+        return error(414, "the name is too long")
+    if key is not None and len(key.encode()) > limits.key_bytes:
+        return error(414, "the key is too long")
+    return None
+
+
+async def no_name(call: Call) -> Answer:
+    """Refuse a path that ends before the name."""
+    return error(400, "missing name")
+
+
+async def map_put(call: Call) -> Answer:
+    """Create or replace an entry."""
+    names, engine = call.names, call.member.engine
+    return await settled(
+        lambda done: engine.map_put(names["name"], names["key"], call.body, call.content_type, done)
+    )
+
+
+async def map_get(call: Call) -> Answer:
+    """Read an entry."""
+    names, engine = call.names, call.member.engine
+    result: Entry | Refused | None = await outcome(
+        lambda done: engine.map_get(names["name"], names["key"], done)
+    )
+    if isinstance(result, Refused):
+        return refusal(result)
+    return NOTHING if result is None else Answer(200, result.value, result.content_type)
+
+
+async def map_remove(call: Call) -> Answer:
+    """Remove an entry."""
+    names, engine = call.names, call.member.engine
+    return await settled(lambda done: engine.map_remove(names["name"], names["key"], done))
+
+
+async def map_clear(call: Call) -> Answer:
+    """Remove all entries; a trailing slash is an empty key, most likely a client's bug."""
+    if call.trailing_slash:
+        return error(400, "missing key")
+    engine = call.member.engine
+    return await settled(lambda done: engine.map_clear(call.names["name"], done))
+
+
+async def queue_offer(call: Call) -> Answer:
+    """Append an item."""
+    engine = call.member.engine
+    result: bool | Refused = await outcome(
+        lambda done: engine.queue_offer(call.names["name"], call.body, call.content_type, done)
+    )
+    if isinstance(result, Refused):
+        return refusal(result)
+    return EMPTY if result else error(503, "the queue is full")
+
+
+async def queue_size(call: Call) -> Answer:
+    """Count the items."""
+    engine = call.member.engine
+    result: int | Refused = await outcome(lambda done: engine.queue_size(call.names["name"], done))
+    return refusal(result) if isinstance(result, Refused) else Answer(200, b"%d" % result, TEXT)
+
+
+async def queue_poll(call: Call) -> Answer:
+    """Take the head of the queue, waiting for one; it is gone once the client has it."""
+    seconds = call.names["seconds"]
+    if not _SECONDS.fullmatch(seconds) or int(seconds) > MAX_POLL_S:
+        return error(400, f"seconds must be from 0 to {MAX_POLL_S}")
+    engine = call.member.engine
+    result = await _polled(engine, call.names["name"], float(seconds))
+    if isinstance(result, Refused):
+        return refusal(result)
+    if result is None:
+        return NOTHING
+    item = result
+    return Answer(
+        200,
+        item.value,
+        item.content_type or _made_up_type(item.value),
+        delivered=lambda: engine.queue_confirm(item),
+        lost=lambda: engine.queue_return(item),
+    )
+
+
+async def _polled(engine: Engine, name: str, timeout_s: float) -> Item | Refused | None:
+    future: asyncio.Future[Item | Refused | None] = asyncio.get_running_loop().create_future()
+
+    def done(result: Item | Refused | None) -> None:
+        if not future.done():
+            future.set_result(result)
+        elif isinstance(result, Item):
+            engine.queue_return(result)
+
+    poll = engine.queue_poll(name, timeout_s, done)
+    try:
+        return await future
+    except asyncio.CancelledError:
+        # The client left. The item may have arrived in the same tick, unseen by this task.
+        poll.cancel()
+        if not future.cancelled() and isinstance(future.result(), Item):
+            engine.queue_return(future.result())  # type: ignore[arg-type]
+        raise
+
+
+def _made_up_type(value: bytes) -> str:
+    try:
+        value.decode()
+    except UnicodeDecodeError:
+        return BINARY
+    return TEXT

@@ -1,0 +1,100 @@
+"""The operations beside data: health, information and cluster management."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from grid_member.cluster.member import Phase
+from grid_member.http.answers import EMPTY, Answer, document, error, failed, success
+
+if TYPE_CHECKING:
+    from grid_member.engine.api import ClusterState
+    from grid_member.http.calls import Call
+
+
+async def health(call: Call) -> Answer:
+    """Return the whole health document; HEAD shows it as headers."""
+    found = call.member.health()
+    answer = document(found)
+    if call.request.method != "HEAD":
+        return answer
+    headers = (
+        ("Grid-NodeState", found["nodeState"]),
+        ("Grid-ClusterState", found["clusterState"]),
+        ("Grid-MigrationQueueSize", str(found["migrationQueueSize"])),
+        ("Grid-ClusterSize", str(found["clusterSize"])),
+    )
+    return Answer(200, answer.body, answer.content_type, headers)
+
+
+async def health_ready(call: Call) -> Answer:
+    """200 when the member can be used."""
+    return EMPTY if call.member.ready else error(503, "the member is not ready")
+
+
+async def health_node_state(call: Call) -> Answer:
+    """The node state as a JSON string."""
+    return document(call.member.node_state.value)
+
+
+async def health_cluster_state(call: Call) -> Answer:
+    """The cluster state as a JSON string in upper case."""
+    return document(call.member.cluster_state.name)
+
+
+async def health_cluster_safe(call: Call) -> Answer:
+    """200 when safe."""
+    return EMPTY if call.member.safe else error(503, "the cluster is not safe")
+
+
+async def health_migration_queue_size(call: Call) -> Answer:
+    """The number of replicas on the move."""
+    return document(call.member.health()["migrationQueueSize"])
+
+
+async def health_cluster_size(call: Call) -> Answer:
+    """The number of members."""
+    return document(call.member.health()["clusterSize"])
+
+
+async def health_unknown(call: Call) -> Answer:
+    """A check that does not exist."""
+    return error(400, "unknown health check")
+
+
+async def cluster(call: Call) -> Answer:
+    """Return the cluster status document."""
+    if call.member.phase is Phase.STARTING:
+        return error(503, "the member is starting", retry=True)
+    return document(
+        {
+            "members": call.member.members(),
+            "connectionCount": call.connections.clients,
+            "allConnectionCount": call.connections.total,
+        }
+    )
+
+
+async def instance(call: Call) -> Answer:
+    """Return the instance name document."""
+    return document({"name": call.member.name})
+
+
+async def cluster_state(call: Call) -> Answer:
+    """Return the cluster state as the management calls name it."""
+    state: ClusterState = call.member.cluster_state
+    return success(state=state.value)
+
+
+async def cluster_version(call: Call) -> Answer:
+    """Return the cluster version document."""
+    return success(version=call.member.cluster_version)
+
+
+async def member_shutdown(call: Call) -> Answer:
+    """Answer, then stop this member."""
+    if not call.member.joined:
+        return failed(409, "the member has not joined its cluster or is stopping already")
+    answer = success()
+    stop = call.member.request_stop
+    return Answer(200, answer.body, answer.content_type, close=True, delivered=stop, lost=stop)

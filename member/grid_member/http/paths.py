@@ -1,0 +1,58 @@
+"""From the request target on the wire to the decoded parts of its path."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import unquote_to_bytes
+
+_BAD_ESCAPE: Final = re.compile(rb"%(?![0-9A-Fa-f]{2})")
+_AUTHORITY: Final = re.compile(r"https?://[^/?#]*", re.IGNORECASE)
+
+
+class MalformedError(ValueError):
+    """A part of the request cannot be decoded: 400. The message quotes nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The decoded parts of a path without its one trailing slash."""
+
+    parts: tuple[str, ...]
+    trailing_slash: bool
+
+
+def split_target(target: str) -> Target:
+    """Split at raw slashes, then decode each part; the query is ignored.
+
+    Args:
+        target: as on the wire, bytes outside ASCII as surrogates or characters.
+
+    Raises:
+        MalformedError: a broken escape, or bytes that are not UTF-8.
+    """
+    authority = _AUTHORITY.match(target)
+    path = (target[authority.end() :] if authority else target).partition("?")[0]
+    if not path.startswith("/"):
+        return Target((path,), False)
+    parts = path.split("/")[1:]
+    trailing = len(parts) > 1 and parts[-1] == ""
+    return Target(tuple(map(decode, parts[:-1] if trailing else parts)), trailing)
+
+
+def decode(text: str) -> str:
+    """Return a part of a path or body with `%XX` as UTF-8 and `+` as a space.
+
+    Raises:
+        MalformedError: a broken escape, or bytes that are not UTF-8.
+    """
+    if text.isascii() and "%" not in text:
+        return text.replace("+", " ")
+    raw = text.encode("utf-8", "surrogateescape")
+    if _BAD_ESCAPE.search(raw):
+        raise MalformedError("malformed percent escape")
+    try:
+        return unquote_to_bytes(raw.replace(b"+", b" ")).decode("utf-8")
+    except UnicodeDecodeError:
+        raise MalformedError("not valid UTF-8") from None

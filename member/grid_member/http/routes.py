@@ -1,0 +1,203 @@
+"""The routing table: every path of the interface, its methods, groups and parameters.
+
+A row without an operation is a known path whose feature is not there yet. Patterns are matched
+part by part after the path was split at `/`: `{x}` is one part, `{x...}` is all that follows.
+HEAD comes with GET and PUT with POST where the rows say so; a path that no row names belongs to
+the catch-all row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from grid_member.config.model import EndpointGroup
+
+READ: Final = EndpointGroup.CLUSTER_READ
+WRITE: Final = EndpointGroup.CLUSTER_WRITE
+HEALTH: Final = EndpointGroup.HEALTH_CHECK
+PERSISTENCE: Final = EndpointGroup.PERSISTENCE
+WAN: Final = EndpointGroup.WAN
+DATA: Final = EndpointGroup.DATA
+CP: Final = EndpointGroup.CP
+
+GET: Final = ("GET", "HEAD")
+POST: Final = ("POST", "PUT")
+DELETE: Final = ("DELETE",)
+
+CATCH_ALL_GROUPS: Final = frozenset({WRITE})
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One row: which requests it takes and what they need."""
+
+    methods: tuple[str, ...]
+    path: str
+    groups: frozenset[EndpointGroup]
+    """It answers when any of these is enabled."""
+    operation: str | None = None
+    parameters: int | None = None
+    """Body parameters; the first two of them are the credentials."""
+    probe: bool = False
+    """Never asks for credentials: Kubernetes probes carry none."""
+
+
+def _row(
+    methods: tuple[str, ...],
+    path: str,
+    *groups: EndpointGroup,
+    does: str | None = None,
+    parameters: int | None = None,
+    probe: bool = False,
+) -> Route:
+    return Route(methods, path, frozenset(groups), does, parameters, probe)
+
+
+def _rest(
+    methods: tuple[str, ...],
+    path: str,
+    *groups: EndpointGroup,
+    does: str | None = None,
+    parameters: int | None = None,
+) -> Route:
+    return _row(methods, f"/grid/rest/{path}", *groups, does=does, parameters=parameters)
+
+
+def _management(
+    path: str, group: EndpointGroup, parameters: int = 2, does: str | None = None
+) -> Route:
+    where = f"management/cluster/{path}"
+    return _rest(POST, where, group, does=does, parameters=parameters)
+
+
+ROUTES: Final[tuple[Route, ...]] = (
+    # Data
+    _rest(POST, "maps/{name}/{key...}", DATA, does="map_put"),
+    _rest(GET, "maps/{name}/{key...}", DATA, does="map_get"),
+    _rest(DELETE, "maps/{name}/{key...}", DATA, does="map_remove"),
+    _rest(DELETE, "maps/{name}", DATA, does="map_clear"),
+    _rest(GET, "queues/{name}/size", DATA, does="queue_size"),
+    _rest(DELETE, "queues/{name}/{seconds}", DATA, does="queue_poll"),
+    _rest(POST, "queues/{name}", DATA, does="queue_offer"),
+    _rest((*GET, *POST, *DELETE), "maps", DATA, does="no_name"),
+    _rest((*GET, *POST, *DELETE), "queues", DATA, does="no_name"),
+    # Health
+    _row(("GET",), "/grid/health/ready", HEALTH, does="health_ready", probe=True),
+    _row(GET, "/grid/health/node-state", HEALTH, does="health_node_state", probe=True),
+    _row(GET, "/grid/health/cluster-state", HEALTH, does="health_cluster_state"),
+    _row(GET, "/grid/health/cluster-safe", HEALTH, does="health_cluster_safe"),
+    _row(GET, "/grid/health/migration-queue-size", HEALTH, does="health_migration_queue_size"),
+    _row(GET, "/grid/health/cluster-size", HEALTH, does="health_cluster_size"),
+    _row(GET, "/grid/health", HEALTH, does="health"),
+    _row(GET, "/grid/health/{check...}", HEALTH, does="health_unknown"),
+    # Information
+    _rest(GET, "cluster", READ, does="cluster"),
+    _rest(GET, "instance", READ, does="instance"),
+    _rest(GET, "openapi.json", READ),
+    # Cluster management
+    _management("state", READ, does="cluster_state"),
+    _rest(GET, "management/cluster/version", READ, does="cluster_version"),
+    _management("memberShutdown", WRITE, does="member_shutdown"),
+    _management("nodes", READ),
+    _management("changeState", WRITE, 3),
+    _management("clusterShutdown", WRITE),
+    _management("version", WRITE, 3),
+    _management("forceStart", PERSISTENCE),
+    _management("partialStart", PERSISTENCE),
+    _management("backup", PERSISTENCE),
+    _management("backupInterrupt", PERSISTENCE),
+    _management("hotBackup", PERSISTENCE),
+    _management("hotBackupInterrupt", PERSISTENCE),
+    _rest(GET, "management/cluster/operations", READ),
+    _rest(GET, "management/cluster/usage", READ),
+    # License, log level, configuration
+    _rest(GET, "license", READ),
+    _rest(POST, "license", WRITE, parameters=3),
+    _rest(GET, "log-level", READ),
+    _rest(POST, "log-level", WRITE, parameters=3),
+    _rest(DELETE, "log-level", WRITE, parameters=2),
+    _rest(POST, "log-level/reset", WRITE, parameters=2),
+    _rest(POST, "config/reload", WRITE, parameters=2),
+    _rest(POST, "config/upload", WRITE, parameters=3),
+    _rest(POST, "config/update", WRITE, parameters=3),
+    _rest(GET, "config/tcp-ip/member-list", READ),
+    _rest(POST, "config/tcp-ip/member-list", WRITE, parameters=3),
+    # WAN
+    _rest(POST, "wan/clearWanQueues", WAN, parameters=4),
+    _rest(POST, "wan/pausePublisher", WAN, parameters=4),
+    _rest(POST, "wan/resumePublisher", WAN, parameters=4),
+    _rest(POST, "wan/stopPublisher", WAN, parameters=4),
+    _rest(POST, "wan/sync/map", WAN, parameters=5),
+    _rest(POST, "wan/sync/allmaps", WAN, parameters=4),
+    _rest(POST, "wan/consistencyCheck/map", WAN, parameters=5),
+    _rest(POST, "wan/addWanConfig", WAN, parameters=3),
+    _rest(GET, "wan/sync/progress/{uuid}", WAN),
+    # CP
+    _rest(GET, "cp-subsystem/groups", CP, WRITE),
+    _rest(GET, "cp-subsystem/groups/{name}", CP, WRITE),
+    _rest(POST, "cp-subsystem/groups/{name}/remove", CP, WRITE, parameters=2),
+    _rest(GET, "cp-subsystem/groups/{name}/sessions", CP, WRITE),
+    _rest(POST, "cp-subsystem/groups/{name}/sessions/{id}/remove", CP, WRITE, parameters=2),
+    _rest(GET, "cp-subsystem/members", CP, WRITE),
+    _rest(POST, "cp-subsystem/members", CP, WRITE, parameters=2),
+    _rest(GET, "cp-subsystem/members/local", CP, WRITE),
+    _rest(POST, "cp-subsystem/members/{uuid}/remove", CP, WRITE, parameters=2),
+    _rest(POST, "cp-subsystem/reset", CP, parameters=2),
+    _rest(POST, "cp-subsystem/restart", WRITE, parameters=2),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """The rows of one path, all of them with the same pattern, and what its braces stand for."""
+
+    rows: tuple[Route, ...]
+    names: dict[str, str]
+
+    def row(self, method: str) -> Route | None:
+        """Return the row that takes the method."""
+        return next((row for row in self.rows if method in row.methods), None)
+
+    @property
+    def allow(self) -> str:
+        """The methods of this path as the `Allow` header lists them."""
+        return ", ".join(method for row in self.rows for method in row.methods)
+
+
+class RoutingTable:
+    """Finds the rows of a path; the most literal pattern wins."""
+
+    def __init__(self, routes: tuple[Route, ...] = ROUTES) -> None:
+        self._literal: dict[tuple[str, ...], tuple[Route, ...]] = {}
+        self._patterns: dict[tuple[str, ...], tuple[Route, ...]] = {}
+        for route in routes:
+            parts = tuple(route.path.split("/")[1:])
+            table = self._patterns if "{" in route.path else self._literal
+            table[parts] = (*table.get(parts, ()), route)
+
+    def match(self, parts: tuple[str, ...]) -> Match | None:
+        """Return the rows for the decoded parts of a path, None when no row names it."""
+        rows = self._literal.get(parts)
+        if rows is not None:
+            return Match(rows, {})
+        for pattern, rows in self._patterns.items():
+            names = _bound(pattern, parts)
+            if names is not None:
+                return Match(rows, names)
+        return None
+
+
+def _bound(pattern: tuple[str, ...], parts: tuple[str, ...]) -> dict[str, str] | None:
+    names: dict[str, str] = {}
+    for index, piece in enumerate(pattern):
+        if index >= len(parts):
+            return None
+        if piece.endswith("...}"):
+            names[piece[1:-4]] = "/".join(parts[index:])
+            return names
+        if piece.startswith("{"):
+            names[piece[1:-1]] = parts[index]
+        elif piece != parts[index]:
+            return None
+    return names if len(parts) == len(pattern) else None

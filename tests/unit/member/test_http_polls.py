@@ -1,0 +1,121 @@
+"""Waiting polls: many at once, clients that leave, and the stop of the member."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+from typing import TYPE_CHECKING
+
+from tests.unit.member.wire import Wire, once, request
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.unit.member.running import RunningMember
+
+QUEUE = "/grid/rest/queues/default"
+BASE = "/grid/rest/management/cluster"
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Let the loop run until the condition holds."""
+    async with asyncio.timeout(20):
+        while not condition():  # noqa: ASYNC110 - there is no event to wait for
+            await asyncio.sleep(0.001)
+
+
+def in_progress(member: RunningMember) -> int:
+    """Count the requests that a handler has in work."""
+    factories = [opened.factory for opened in member.listeners._open]
+    return sum(c._current_request is not None for f in factories for c in f.connections)
+
+
+def stalled(member: RunningMember) -> bool:
+    """Tell whether an answer waits for the kernel to take more of it."""
+    factories = [opened.factory for opened in member.listeners._open]
+    return any(c.writing_paused for f in factories for c in f.connections)
+
+
+async def waiting(member: RunningMember, count: int, seconds: int = 60) -> list[Wire]:
+    wires = [await Wire.connect(member.port) for _ in range(count)]
+    for wire in wires:
+        wire.send(request("DELETE", f"{QUEUE}/{seconds}"))
+    await until(lambda: in_progress(member) == count)
+    return wires
+
+
+async def test_a_thousand_waiting_polls_disturb_nobody(member: RunningMember) -> None:
+    count = 1000
+    wires = await waiting(member, count)
+    assert (await once(member.port, "GET", "/grid/health/ready")).status == 200
+    async with await Wire.connect(member.port) as producer:
+        for n in range(count):
+            assert (await producer.call("POST", QUEUE, b"%d" % n)).status == 200
+    replies = await asyncio.gather(*(wire.reply() for wire in wires))
+    assert sorted(int(reply.body) for reply in replies) == list(range(count))
+    assert (await once(member.port, "GET", f"{QUEUE}/size")).body == b"0"
+    await asyncio.gather(*(wire.close() for wire in wires))
+
+
+async def test_a_client_that_left_takes_nothing(member: RunningMember) -> None:
+    for reset in (False, True):
+        (wire,) = await waiting(member, 1)
+        if reset:
+            plain: socket.socket = wire.writer.get_extra_info("socket")
+            plain.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        await wire.close()
+        await until(lambda: in_progress(member) == 0)
+        assert (await once(member.port, "POST", QUEUE, b"item")).status == 200
+        assert (await once(member.port, "DELETE", f"{QUEUE}/0")).body == b"item"
+
+
+async def test_an_item_only_half_sent_goes_back_to_the_head(member: RunningMember) -> None:
+    large = bytes(8 << 20)
+    for item in (large, b"second"):
+        assert (await once(member.port, "POST", QUEUE, item)).status == 200
+    plain = socket.create_connection(("127.0.0.1", member.port))
+    plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    plain.sendall(request("DELETE", f"{QUEUE}/0"))
+    await until(lambda: stalled(member))
+    assert (await once(member.port, "GET", f"{QUEUE}/size")).body == b"1"
+    plain.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    plain.close()
+    await until(lambda: member.listeners.counts().clients == 0)
+    assert (await once(member.port, "DELETE", f"{QUEUE}/0")).body == large
+    assert (await once(member.port, "DELETE", f"{QUEUE}/0")).body == b"second"
+
+
+async def test_a_slow_client_gets_its_item_once(member: RunningMember) -> None:
+    large = bytes(8 << 20)
+    await once(member.port, "POST", QUEUE, large)
+    async with await Wire.connect(member.port) as wire:
+        wire.send(request("DELETE", f"{QUEUE}/0"))
+        await until(lambda: stalled(member))
+        assert (await wire.reply()).body == large
+    assert (await once(member.port, "GET", f"{QUEUE}/size")).body == b"0"
+    assert (await once(member.port, "DELETE", f"{QUEUE}/0")).status == 204
+
+
+async def test_stop_ends_polls_with_204_and_refuses_what_is_new(member: RunningMember) -> None:
+    wires = await waiting(member, 20)
+    other = await Wire.connect(member.port)
+    assert (await other.call("GET", "/grid/health/ready")).status == 200
+    member.member.request_stop()
+    assert (await other.call("GET", "/grid/health/ready")).status == 503
+    await member.stop()
+    for wire in wires:
+        reply = await wire.reply()
+        assert (reply.status, reply.header("Connection")) == (204, "close")
+        assert await wire.ended()
+        await wire.close()
+    await other.close()
+
+
+async def test_shutdown_over_rest_answers_first(member: RunningMember) -> None:
+    reply = await once(member.port, "POST", f"{BASE}/memberShutdown", b"dev&")
+    assert (reply.status, reply.body) == (200, b'{"status":"success"}')
+    await asyncio.wait_for(member.member.stop_wanted(), 10)
+    assert (await once(member.port, "GET", "/grid/health/ready")).status == 503
+    assert (await once(member.port, "GET", "/grid/health/node-state")).body == b'"PASSIVE"'
+    assert (await once(member.port, "POST", f"{BASE}/memberShutdown", b"dev&")).status == 409
