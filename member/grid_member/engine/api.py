@@ -1,0 +1,181 @@
+"""What the engine offers to its callers: the names, the outcomes and the promises.
+
+An operation takes a callback and calls it exactly once, possibly before it returns (a read, a
+refusal) and always on the event loop's thread. A write's callback comes when the write is as safe
+as the configuration promises: applied in memory, or fsynced. Callbacks must not raise.
+
+Errors are values, not exceptions: a callback receives either the outcome or a `Refused`.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias, TypeVar
+
+T = TypeVar("T")
+
+
+class Reason(enum.Enum):
+    """Why an operation was not carried out. Nothing has changed when one of these comes back."""
+
+    NOT_CONFIGURED = "not-configured"
+    """No map or queue configuration matches the name: 404 for the client."""
+    PASSIVE = "passive"
+    """The cluster state refuses writes: 503."""
+    UNAVAILABLE = "unavailable"
+    """The log cannot take writes now (disk full, I/O error): 503, worth retrying."""
+    OVERLOADED = "overloaded"
+    """Too many operations wait already: 503, worth retrying."""
+    CLOSING = "closing"
+    """The member is stopping: 503."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """An operation that was not carried out, with a message for the log and `X-Grid-Error`.
+
+    The message never holds a key or a value.
+    """
+
+    reason: Reason
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A map entry's value in bytes and its content type as it was sent, None when none was."""
+
+    value: bytes
+    content_type: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A queue item taken by a poll: in flight until it is confirmed or returned."""
+
+    value: bytes
+    content_type: str | None
+    queue: str
+    item_id: int
+    """Made from its place in the log; grows from offer to offer, unique in its queue for ever."""
+
+
+Done: TypeAlias = Callable[[T | Refused], None]
+
+
+class ClusterState(enum.Enum):
+    """The states of interface section "States", named as the management endpoints write them."""
+
+    ACTIVE = "active"
+    NO_MIGRATION = "no_migration"
+    FROZEN = "frozen"
+    PASSIVE = "passive"
+    IN_TRANSITION = "in_transition"
+
+
+@dataclass(frozen=True, slots=True)
+class MapSettings:
+    """What the state machine must know of a map's configuration."""
+
+    time_to_live_s: int = 0
+    """Seconds after the last write until an entry is gone; 0 is never."""
+    persistent: bool = True
+    """Kept in the log when the engine has a directory."""
+    fsync: bool = True
+    """A write is answered only after fsync; without it, after the log's write."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueSettings:
+    """What the state machine must know of a queue's configuration."""
+
+    max_size: int = 2**31 - 1
+    """Items; an offer beyond it is answered with False."""
+    persistent: bool = True
+    fsync: bool = True
+
+
+class Structures(Protocol):
+    """Finds the settings of a structure: exact name, then wildcard, then `default`, else None."""
+
+    def map_settings(self, name: str) -> MapSettings | None:
+        """Return the settings of the map called name, None when nothing matches."""
+
+    def queue_settings(self, name: str) -> QueueSettings | None:
+        """Return the settings of the queue called name, None when nothing matches."""
+
+
+class Poll(Protocol):
+    """A queue poll that may be waiting."""
+
+    def cancel(self) -> None:
+        """Stop waiting; the callback is not called any more. Does nothing when it was.
+
+        An item that is already on its way to a cancelled poll goes back to the head.
+        """
+
+
+class Engine(Protocol):
+    """Maps, queues and system state over a log. All methods belong to one event loop."""
+
+    async def start(self) -> None:
+        """Open the log and replay it; serve from then on.
+
+        Raises:
+            EngineError: the directory is locked, foreign, of a newer format or damaged.
+        """
+
+    async def stop(self) -> None:
+        """Refuse what is new, end waiting polls with None, finish what was begun, close."""
+
+    @property
+    def ready(self) -> bool:
+        """True between the end of start() and the begin of stop()."""
+
+    def map_put(
+        self, name: str, key: str, value: bytes, content_type: str | None, done: Done[None]
+    ) -> None:
+        """Create or replace an entry."""
+
+    def map_get(self, name: str, key: str, done: Done[Entry | None]) -> None:
+        """Read an entry; None when there is no mapping or it has expired."""
+
+    def map_remove(self, name: str, key: str, done: Done[None]) -> None:
+        """Remove an entry; the same outcome when there was none."""
+
+    def map_clear(self, name: str, done: Done[None]) -> None:
+        """Remove all entries of the map atomically."""
+
+    def queue_offer(
+        self, name: str, value: bytes, content_type: str | None, done: Done[bool]
+    ) -> None:
+        """Append an item; False when the queue is full."""
+
+    def queue_poll(self, name: str, timeout_s: float, done: Done[Item | None]) -> Poll:
+        """Take the head, waiting up to timeout_s seconds for one; None when none came."""
+
+    def queue_confirm(self, item: Item) -> None:
+        """The item's whole response was handed to the kernel: it is gone for good."""
+
+    def queue_return(self, item: Item) -> None:
+        """The client left before it had the item: it goes back to the head of its queue."""
+
+    def queue_size(self, name: str, done: Done[int]) -> None:
+        """Count the items, those in flight left out."""
+
+    @property
+    def cluster_state(self) -> ClusterState:
+        """The present cluster state, as applied."""
+
+    def change_cluster_state(self, state: ClusterState, done: Done[bool]) -> None:
+        """Set the cluster state; False when it was that already. It survives restarts."""
+
+    @property
+    def member_uuid(self) -> str:
+        """This member's UUID; the same after a restart on the same directory."""
+
+
+class EngineError(Exception):
+    """The engine cannot start or go on; the message says what to do."""

@@ -1,0 +1,191 @@
+"""A lane: one log, the state it feeds, and the operations on their way between them.
+
+Operations proposed in one event loop tick travel as one record. Nothing is made for an
+operation but its tuple and its place in two lists.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+
+from grid_member.engine.api import Reason, Refused
+from grid_member.engine.operations import (
+    MAX_OPERATIONS_PER_RECORD,
+    Committed,
+    Operation,
+    Record,
+)
+from grid_member.engine.state import State
+
+if TYPE_CHECKING:
+    from grid_member.engine.log import Log
+
+MAX_WAITING_OPERATIONS: Final = 65_536
+"""Operations proposed and not yet answered; more are refused as OVERLOADED."""
+MAX_WAITING_BYTES: Final = 256 * 1024 * 1024
+"""Bytes of keys and values of those operations."""
+
+Answer: TypeAlias = Callable[[Any], None]
+"""Takes an operation's outcome or a `Refused`; its type is the operation's business."""
+
+_OVERLOADED: Final = Refused(Reason.OVERLOADED, "too many operations wait for the log")
+
+
+class _Flight(NamedTuple):
+    """What waits for a record: a callback for each operation, and their size."""
+
+    answers: list[Answer]
+    size_bytes: int
+
+
+class Lane:
+    """Proposes operations to a log and applies what comes back."""
+
+    def __init__(self, log: Log, member: bytes, arrived: Callable[[Lane, set[str]], None]) -> None:
+        """Make a lane.
+
+        Args:
+            log: where records go.
+            member: this member's UUID, 16 bytes.
+            arrived: is told which queues got items, after each batch in which any did.
+        """
+        self.state = State()
+        self._log = log
+        self._member = member
+        self._arrived = arrived
+        self._incarnation = 1
+        self._counter = 0
+        self._operations: list[Operation] = []
+        self._answers: list[Answer] = []
+        self._size_bytes = 0
+        self._flights: dict[int, _Flight] = {}
+        self._waiting = 0
+        self._waiting_bytes = 0
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._settled: asyncio.Future[None] | None = None
+
+    def replay(self) -> None:
+        """Bring the state up to the log. Blocks; may run on another thread, before `start`."""
+        # Replay makes objects that stay: looking for garbage among them doubles its time.
+        collecting = gc.isenabled()
+        gc.disable()
+        try:
+            self._replay()
+        finally:
+            if collecting:
+                gc.enable()
+        self.state.arrivals.clear()
+        mark = self.state.members.get(self._member)
+        self._incarnation = 1 if mark is None else mark.incarnation + 1
+
+    def _replay(self) -> None:
+        for step in self._log.replay():
+            if isinstance(step, Committed):
+                self.state.apply(step.sequence, step.timestamp_ms, step.record)
+            else:
+                self.state.load(step)
+
+    def start(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Begin a new incarnation, whose first record brings taken items back."""
+        self._loop = loop
+        self._log.start(self)
+        self._send((), _Flight([], 0))
+
+    @property
+    def busy(self) -> bool:
+        """Whether an operation or a record waits for its outcome."""
+        return bool(self._operations or self._flights)
+
+    def propose(self, operation: Operation, answer: Answer, size_bytes: int) -> None:
+        """Send the operation with this tick's record; refuse it when too many wait."""
+        if self._waiting >= MAX_WAITING_OPERATIONS or self._waiting_bytes > MAX_WAITING_BYTES:
+            answer(_OVERLOADED)
+        else:
+            self.propose_always(operation, answer, size_bytes)
+
+    def propose_always(self, operation: Operation, answer: Answer, size_bytes: int = 0) -> None:
+        """Send the operation with this tick's record, however many wait."""
+        if not self._operations and self._loop is not None:
+            self._loop.call_soon(self._flush)
+        self._operations.append(operation)
+        self._answers.append(answer)
+        self._size_bytes += size_bytes
+        self._waiting += 1
+        self._waiting_bytes += size_bytes
+
+    async def settle(self) -> None:
+        """Wait until every operation and record has its outcome."""
+        while self.busy:
+            self._settled = asyncio.get_running_loop().create_future()
+            await self._settled
+
+    async def close(self) -> None:
+        """Close the log once it has finished what it took."""
+        await self._log.close()
+
+    # Feed
+
+    def committed(self, batch: Sequence[Committed]) -> None:
+        """Apply the records and answer those that this member sent in this life."""
+        state = self.state
+        for sequence, timestamp_ms, record in batch:
+            outcomes = state.apply(sequence, timestamp_ms, record)
+            if record.member == self._member and record.incarnation == self._incarnation:
+                flight = self._flights.pop(record.counter, None)
+                if flight is not None and outcomes is not None:
+                    self._answer(flight, outcomes)
+        if state.arrivals:
+            arrivals, state.arrivals = state.arrivals, set()
+            self._arrived(self, arrivals)
+        if self._log.wants_image(state.live_bytes):
+            self._log.store_image(state.snapshot())
+        self._check_settled()
+
+    def rejected(self, records: Sequence[Record], refused: Refused) -> None:
+        """Answer the operations of the records with the refusal."""
+        for record in records:
+            flight = self._flights.pop(record.counter, None)
+            if flight is not None:
+                self._answer(flight, [refused] * len(flight.answers))
+        self._check_settled()
+
+    def _flush(self) -> None:
+        operations, answers = self._operations, self._answers
+        flight = _Flight(answers, self._size_bytes)
+        self._operations, self._answers, self._size_bytes = [], [], 0
+        if len(operations) <= MAX_OPERATIONS_PER_RECORD:
+            self._send(tuple(operations), flight)
+            return
+        for start in range(0, len(operations), MAX_OPERATIONS_PER_RECORD):
+            end = start + MAX_OPERATIONS_PER_RECORD
+            size_bytes = flight.size_bytes if end >= len(operations) else 0
+            self._send(tuple(operations[start:end]), _Flight(answers[start:end], size_bytes))
+
+    def _send(self, operations: tuple[Operation, ...], flight: _Flight) -> None:
+        self._counter += 1
+        self._flights[self._counter] = flight
+        self._log.append(Record(self._member, self._incarnation, self._counter, operations))
+
+    def _answer(self, flight: _Flight, outcomes: Sequence[object]) -> None:
+        self._waiting -= len(flight.answers)
+        self._waiting_bytes -= flight.size_bytes
+        for answer, outcome in zip(flight.answers, outcomes, strict=True):
+            try:
+                answer(outcome)
+            except Exception as error:
+                self._report(error)
+
+    def _report(self, error: Exception) -> None:
+        if self._loop is not None:
+            self._loop.call_exception_handler(
+                {"message": "an engine callback raised", "exception": error}
+            )
+
+    def _check_settled(self) -> None:
+        if self._settled is not None and not self.busy:
+            if not self._settled.done():
+                self._settled.set_result(None)
+            self._settled = None

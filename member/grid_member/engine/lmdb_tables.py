@@ -1,0 +1,140 @@
+"""How a log is laid out in LMDB: its tables, their keys, and the check of their format."""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, TypeAlias
+
+import lmdb
+from lmdb.verify import VerifyError, verify
+
+from grid_member.engine.api import EngineError
+
+LOG_FORMAT: Final = 1
+"""Counts changes of what is stored that an older program must not touch."""
+MAP_SIZE_BYTES: Final = 1 << 40
+"""Address space that the store may grow into; the file is only as large as what it holds."""
+Environments: TypeAlias = Callable[[Path, int, bool], lmdb.Environment]
+"""Opens LMDB: directory, map size in bytes, whether to create it."""
+
+KIND: Final = b"grid-log"
+FORMAT: Final = struct.Struct(">8sII")  # kind, format, shard
+BASE: Final = struct.Struct(">QQ")  # sequence of the image, number of chunks
+SEQUENCE: Final = struct.Struct(">Q")
+CHUNK: Final = struct.Struct(">QI")  # sequence of the image, number of the chunk
+TIMESTAMP: Final = struct.Struct(">Q")
+NO_IMAGE: Final = (0, 0)
+
+
+def open_environment(path: Path, map_size_bytes: int, create: bool) -> lmdb.Environment:
+    """Open LMDB with every commit synced.
+
+    Without LMDB's own locks: the store's directory lock keeps other processes out, and within
+    this one nothing reads once the writer thread runs.
+    """
+    return lmdb.Environment(
+        str(path), map_size=map_size_bytes, create=create, mode=0o600, max_dbs=3, lock=False,
+        readahead=False,
+    )  # fmt: skip
+
+
+def create_log(path: Path, shard: int) -> None:
+    """Make an empty log in the directory path, which exists."""
+    environment = open_environment(path, MAP_SIZE_BYTES, True)
+    try:
+        meta = environment.open_db(b"meta")
+        environment.open_db(b"log")
+        environment.open_db(b"image")
+        with environment.begin(write=True) as transaction:
+            transaction.put(b"format", FORMAT.pack(KIND, LOG_FORMAT, shard), db=meta)
+            transaction.put(b"base", BASE.pack(*NO_IMAGE), db=meta)
+    finally:
+        environment.close()
+
+
+class Tables:
+    """An open environment with its tables."""
+
+    __slots__ = ("environment", "image", "log", "meta")
+
+    def __init__(self, environment: lmdb.Environment) -> None:
+        self.environment = environment
+        self.meta = environment.open_db(b"meta", create=False)
+        self.log = environment.open_db(b"log", create=False)
+        self.image = environment.open_db(b"image", create=False)
+
+    def base(self) -> tuple[int, int]:
+        """Return the image's sequence and its number of chunks."""
+        with self.environment.begin(self.meta) as transaction:
+            sequence, chunks = BASE.unpack(transaction.get(b"base", b""))
+        return sequence, chunks
+
+    def last_sequence(self) -> int:
+        """Return the sequence of the last record, or of the image when there is none after it."""
+        with self.environment.begin(self.log) as transaction, transaction.cursor() as cursor:
+            last = SEQUENCE.unpack(cursor.key())[0] if cursor.last() else 0
+        return max(last, self.base()[0])
+
+
+def open_tables(path: Path, shard: int, map_size_bytes: int, environments: Environments) -> Tables:
+    """Open the log in the directory path.
+
+    Raises:
+        EngineError: the files are missing, foreign, of a newer format or damaged.
+    """
+    if not (path / "data.mdb").exists():
+        raise EngineError(f"{path} holds no log: the store is foreign or damaged")
+    try:
+        environment = environments(path, map_size_bytes, False)
+    except lmdb.Error as error:
+        raise EngineError(
+            f"cannot open the log in {path}, it is foreign or damaged: {error}"
+        ) from error
+    try:
+        _check_length(path, environment)
+        tables = Tables(environment)
+        _check_format(tables, path, shard)
+    except (lmdb.Error, struct.error, OSError, VerifyError) as error:
+        environment.close()
+        raise EngineError(f"the log in {path} is foreign or damaged: {error}") from error
+    except EngineError:
+        environment.close()
+        raise
+    return tables
+
+
+def _check_length(path: Path, environment: lmdb.Environment) -> None:
+    """Check a file that is shorter than its pages are many.
+
+    LMDB may leave free pages at the end unwritten. When other pages are missing it kills the
+    process as it comes to them, so every page is looked at first: rare, and worth its time.
+    """
+    size_bytes = (environment.info()["last_pgno"] + 1) * environment.stat()["psize"]
+    file = path / "data.mdb"
+    found_bytes = file.stat().st_size
+    if found_bytes < size_bytes:
+        os.truncate(file, size_bytes)
+        problems = verify(str(path))  # type: ignore[no-untyped-call]
+        if problems:
+            os.truncate(file, found_bytes)
+            raise EngineError(
+                f"the log in {path} is damaged: the file is cut, "
+                f"{found_bytes} of {size_bytes} bytes are left: {problems[0]}"
+            )
+
+
+def _check_format(tables: Tables, path: Path, shard: int) -> None:
+    with tables.environment.begin(tables.meta) as transaction:
+        kind, version, kept_shard = FORMAT.unpack(transaction.get(b"format", b""))
+    if kind != KIND:
+        raise EngineError(f"the log in {path} is foreign: choose another directory")
+    if version != LOG_FORMAT:
+        raise EngineError(
+            f"the log in {path} has format {version}, this version reads {LOG_FORMAT}: "
+            "use the version that wrote it, or a newer one"
+        )
+    if kept_shard != shard:
+        raise EngineError(f"the log in {path} belongs to shard {kept_shard}")

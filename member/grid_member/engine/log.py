@@ -1,0 +1,122 @@
+"""The log: what makes operations durable, and gives them an order and a time.
+
+A log keeps records, and from time to time an image of the state that replaces the records up to
+its sequence. It tells its feed of each record exactly once: committed, in order, or rejected.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+from grid_member.engine.operations import Committed, Record
+
+if TYPE_CHECKING:
+    from grid_member.engine.api import Refused
+    from grid_member.engine.image import Image, Part
+
+Clock: TypeAlias = Callable[[], int]
+"""Milliseconds since the epoch."""
+
+
+def wall_clock_ms() -> int:
+    """Return the milliseconds since the epoch."""
+    return time.time_ns() // 1_000_000
+
+
+class Feed(Protocol):
+    """Hears what became of records, on the event loop's thread."""
+
+    def committed(self, batch: Sequence[Committed]) -> None:
+        """Take records that are as safe as the log makes them, in the order of the log."""
+
+    def rejected(self, records: Sequence[Record], refused: Refused) -> None:
+        """Take records that the log does not hold and never will."""
+
+
+class Log(Protocol):
+    """The log of one shard. All methods but `replay` belong to the event loop's thread."""
+
+    @property
+    def shard(self) -> int:
+        """The shard whose log this is."""
+
+    def replay(self) -> Iterator[Committed | Sequence[Part]]:
+        """Yield the latest image's parts, then the records after it. May block; before start.
+
+        Raises:
+            EngineError: what is stored is damaged.
+        """
+
+    def start(self, feed: Feed) -> None:
+        """Take records from now on and tell feed about them."""
+
+    def append(self, record: Record) -> None:
+        """Take a record; the feed hears of it, perhaps before this returns."""
+
+    def wants_image(self, live_bytes: int) -> bool:
+        """Tell whether so much of the log is garbage that an image should replace it."""
+
+    def store_image(self, image: Image) -> None:
+        """Store an image of the state at the last record that the feed was told of.
+
+        The records up to it are purged once the image is safe; until then both are kept.
+        """
+
+    async def close(self) -> None:
+        """Finish the records that were taken, then release what the log holds."""
+
+
+class MemoryLog:
+    """A log that keeps nothing: the state is the data."""
+
+    def __init__(self, clock: Clock, shard: int = 0) -> None:
+        self._clock = clock
+        self._shard = shard
+        self._feed: Feed | None = None
+        self._sequence = 0
+        self._timestamp_ms = 0
+        self._waiting: deque[Record] = deque()
+        self._feeding = False
+
+    @property
+    def shard(self) -> int:
+        """The shard whose log this is."""
+        return self._shard
+
+    def replay(self) -> Iterator[Committed | Sequence[Part]]:
+        """Yield nothing."""
+        return iter(())
+
+    def start(self, feed: Feed) -> None:
+        """Commit records from now on at once."""
+        self._feed = feed
+
+    def append(self, record: Record) -> None:
+        """Commit the record; one that comes from inside the feed waits its turn."""
+        self._waiting.append(record)
+        if self._feeding or self._feed is None:
+            return
+        self._feeding = True
+        try:
+            while self._waiting:
+                self._sequence += 1
+                self._timestamp_ms = max(self._timestamp_ms, self._clock())
+                self._feed.committed(
+                    [Committed(self._sequence, self._timestamp_ms, self._waiting.popleft())]
+                )
+        finally:
+            self._feeding = False
+
+    def wants_image(self, live_bytes: int) -> bool:
+        """Never: there is no garbage."""
+        return False
+
+    def store_image(self, image: Image) -> None:
+        """Keep nothing."""
+
+    async def close(self) -> None:
+        """Release the feed."""
+        self._feed = None

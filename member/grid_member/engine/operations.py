@@ -1,0 +1,123 @@
+"""What can be proposed to the state machine: operations, and records that pack them.
+
+An operation is data. Named tuples, because several are made for every request and they are
+built in one step and hash and compare as values.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple, TypeAlias
+
+from grid_member.engine.api import ClusterState, Entry, Item, Refused
+
+MAX_OPERATIONS_PER_RECORD: Final = 4096
+"""Operations; more of one tick travel in several records. Item identifiers rely on it."""
+
+
+class MapPut(NamedTuple):
+    """Create or replace an entry that lives ttl_ms from the record's timestamp, 0 for ever."""
+
+    name: str
+    key: str
+    entry: Entry
+    ttl_ms: int
+
+
+class MapRemove(NamedTuple):
+    """Remove an entry; nothing happens when there is none."""
+
+    name: str
+    key: str
+
+
+class MapExpire(NamedTuple):
+    """Remove an entry whose deadline is at or before the record's timestamp."""
+
+    name: str
+    key: str
+
+
+class MapClear(NamedTuple):
+    """Remove all entries of a map at once."""
+
+    name: str
+
+
+class QueueOffer(NamedTuple):
+    """Append an item unless the queue holds max_size items, those in flight counted."""
+
+    name: str
+    value: bytes
+    content_type: str | None
+    max_size: int
+
+
+class QueueTake(NamedTuple):
+    """Move the head into flight for the record's member; the outcome is the item or None."""
+
+    name: str
+
+
+class QueueConfirm(NamedTuple):
+    """Forget an item that was taken."""
+
+    name: str
+    item_id: int
+
+
+class QueueReturn(NamedTuple):
+    """Put a taken item back where it stood, before every item offered after it."""
+
+    name: str
+    item_id: int
+
+
+class QueueClear(NamedTuple):
+    """Remove all items of a queue, those in flight too."""
+
+    name: str
+
+
+class ClusterStateChange(NamedTuple):
+    """Set the cluster state; the outcome is False when it was that already."""
+
+    state: ClusterState
+
+
+Operation: TypeAlias = (
+    MapPut
+    | MapRemove
+    | MapExpire
+    | MapClear
+    | QueueOffer
+    | QueueTake
+    | QueueConfirm
+    | QueueReturn
+    | QueueClear
+    | ClusterStateChange
+)
+Outcome: TypeAlias = bool | Item | Refused | None
+
+
+class Record(NamedTuple):
+    """Operations of one event loop tick of one member; no operation at all is a barrier.
+
+    (member, incarnation, counter) names the record: the state machine applies it once, however
+    often the log holds it.
+    """
+
+    member: bytes
+    """The member's UUID, 16 bytes."""
+    incarnation: int
+    """Counts the starts of the member on its data."""
+    counter: int
+    """Counts the records of one incarnation, from 1."""
+    operations: tuple[Operation, ...]
+
+
+class Committed(NamedTuple):
+    """A record with the place and the time that the log gave it."""
+
+    sequence: int
+    timestamp_ms: int
+    record: Record

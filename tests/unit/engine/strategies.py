@@ -1,0 +1,71 @@
+"""Hypothesis strategies for operations and records."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from grid_member.engine.api import ClusterState, Entry
+from grid_member.engine.operations import (
+    ClusterStateChange,
+    MapClear,
+    MapExpire,
+    MapPut,
+    MapRemove,
+    Operation,
+    QueueClear,
+    QueueConfirm,
+    QueueOffer,
+    QueueReturn,
+    QueueTake,
+    Record,
+)
+
+NUMBERS = st.integers(0, 2**64 - 1)
+TEXTS = st.text(st.characters(exclude_categories=()), max_size=20)
+CONTENT_TYPES = st.none() | TEXTS
+MEMBERS = st.binary(min_size=16, max_size=16)
+CLUSTER_STATES = st.sampled_from(ClusterState)
+ENTRIES = st.builds(Entry, st.binary(), CONTENT_TYPES)
+OPERATIONS: st.SearchStrategy[Operation] = st.one_of(
+    st.builds(MapPut, TEXTS, TEXTS, ENTRIES, NUMBERS),
+    st.builds(MapRemove, TEXTS, TEXTS),
+    st.builds(MapExpire, TEXTS, TEXTS),
+    st.builds(MapClear, TEXTS),
+    st.builds(QueueOffer, TEXTS, st.binary(), CONTENT_TYPES, NUMBERS),
+    st.builds(QueueTake, TEXTS),
+    st.builds(QueueConfirm, TEXTS, NUMBERS),
+    st.builds(QueueReturn, TEXTS, NUMBERS),
+    st.builds(QueueClear, TEXTS),
+    st.builds(ClusterStateChange, CLUSTER_STATES),
+)
+RECORDS = st.builds(Record, MEMBERS, NUMBERS, NUMBERS, st.lists(OPERATIONS).map(tuple))
+
+# A small world, in which operations meet each other.
+_NAMES = st.sampled_from("ab")
+_KEYS = st.sampled_from("kl")
+_ITEM_IDS = st.builds(lambda sequence, index: (sequence << 16) + index, st.integers(1, 20),
+                      st.integers(0, 2))  # fmt: skip
+SMALL_OPERATIONS: st.SearchStrategy[Operation] = st.one_of(
+    st.builds(MapPut, _NAMES, _KEYS, st.builds(Entry, st.binary(max_size=2), st.none()),
+              st.sampled_from([0, 0, 5, 20])),
+    st.builds(MapRemove, _NAMES, _KEYS),
+    st.builds(MapExpire, _NAMES, _KEYS),
+    st.builds(MapClear, _NAMES),
+    st.builds(QueueOffer, _NAMES, st.binary(max_size=2), st.none(), st.integers(1, 4)),
+    st.builds(QueueOffer, _NAMES, st.binary(max_size=2), st.none(), st.integers(1, 4)),
+    st.builds(QueueTake, _NAMES),
+    st.builds(QueueTake, _NAMES),
+    st.builds(QueueConfirm, _NAMES, _ITEM_IDS),
+    st.builds(QueueReturn, _NAMES, _ITEM_IDS),
+    st.builds(QueueClear, _NAMES),
+    st.builds(ClusterStateChange, st.sampled_from([ClusterState.ACTIVE, ClusterState.ACTIVE,
+                                                   ClusterState.PASSIVE])),
+)  # fmt: skip
+SMALL_RECORDS = st.builds(
+    Record,
+    st.sampled_from([b"A" * 16, b"B" * 16]),
+    st.sampled_from([1, 1, 1, 1, 2, 3]),
+    st.integers(1, 80),
+    st.lists(SMALL_OPERATIONS, max_size=3).map(tuple),
+)
+"""Records of two members with some counters seen again and some incarnations that are over."""

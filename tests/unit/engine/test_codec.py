@@ -1,0 +1,91 @@
+"""Records and images as bytes."""
+
+from __future__ import annotations
+
+import contextlib
+import zlib
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from grid_member.engine import codec
+from grid_member.engine.image import EntryPart, ItemPart, MemberMark, MemberPart, Part, SystemPart
+from tests.unit.engine.strategies import (
+    CLUSTER_STATES,
+    CONTENT_TYPES,
+    ENTRIES,
+    MEMBERS,
+    NUMBERS,
+    RECORDS,
+    TEXTS,
+)
+
+if TYPE_CHECKING:
+    from grid_member.engine.operations import Record
+
+PARTS: st.SearchStrategy[Part] = st.one_of(
+    st.builds(SystemPart, NUMBERS, NUMBERS, CLUSTER_STATES),
+    st.builds(MemberPart, MEMBERS, st.builds(MemberMark, NUMBERS, NUMBERS, NUMBERS)),
+    st.builds(EntryPart, TEXTS, TEXTS, ENTRIES, NUMBERS),
+    st.builds(ItemPart, TEXTS, NUMBERS, st.binary(), CONTENT_TYPES, st.none() | MEMBERS),
+)
+
+
+@given(RECORDS)
+def test_records_come_back(record: Record) -> None:
+    assert codec.decode_record(codec.encode_record(record)) == record
+
+
+@given(st.lists(PARTS))
+def test_image_parts_come_back(parts: list[Part]) -> None:
+    assert codec.decode_parts(codec.encode_parts(parts)) == parts
+
+
+@given(RECORDS, st.data())
+def test_torn_records_are_refused(record: Record, data: st.DataObject) -> None:
+    encoded = codec.encode_record(record)
+    cut = data.draw(st.integers(0, len(encoded) - 1))
+    with pytest.raises(codec.CodecError):
+        codec.decode_record(encoded[:cut])
+
+
+@given(RECORDS, st.data())
+def test_flipped_bits_are_refused(record: Record, data: st.DataObject) -> None:
+    encoded = bytearray(codec.encode_record(record))
+    encoded[data.draw(st.integers(0, len(encoded) - 1))] ^= data.draw(st.integers(1, 255))
+    with pytest.raises(codec.CodecError):
+        codec.decode_record(bytes(encoded))
+
+
+def sealed(body: bytes) -> bytes:
+    return body + zlib.crc32(body).to_bytes(4, "big")
+
+
+@given(st.binary())
+def test_any_bytes_with_a_good_checksum_decode_or_are_refused(body: bytes) -> None:
+    for decode in (codec.decode_record, codec.decode_parts):
+        for data in (body, sealed(body)):
+            try:
+                decode(data)
+            except codec.CodecError:
+                continue
+
+
+@given(RECORDS, st.data())
+def test_a_changed_record_with_a_good_checksum_decodes_or_is_refused(
+    record: Record, data: st.DataObject
+) -> None:
+    body = bytearray(codec.encode_record(record)[:-4])
+    body[data.draw(st.integers(0, len(body) - 1))] = data.draw(st.integers(0, 255))
+    cut = data.draw(st.integers(0, len(body)))
+    with contextlib.suppress(codec.CodecError):
+        codec.decode_record(sealed(bytes(body[:cut])))
+
+
+@given(RECORDS)
+def test_a_newer_version_is_named(record: Record) -> None:
+    body = codec.encode_record(record)[1:-4]
+    with pytest.raises(codec.CodecError, match="version 9"):
+        codec.decode_record(sealed(b"\x09" + body))

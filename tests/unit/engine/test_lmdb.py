@@ -1,0 +1,363 @@
+"""The durable log: cleaning, a full disk, and directories it must not touch."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import lmdb
+import pytest
+
+from grid_member.engine import LocalEngine, image, open_engine
+from grid_member.engine.api import EngineError, Item, Reason, Refused
+from grid_member.engine.lmdb_log import LmdbLog
+from grid_member.engine.lmdb_tables import open_environment
+from tests.unit.engine.drive import Driver, FixedStructures, condition
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from grid_member.engine.log import Clock
+
+ROOT = Path(__file__).parents[3]
+SLACK_BYTES: Final = 50_000
+
+
+def engine_at(
+    directory: Path, *, map_size_bytes: int = 1 << 30, slack_bytes: int = SLACK_BYTES
+) -> LocalEngine:
+    def open_log(path: Path, shard: int, clock: Clock) -> LmdbLog:
+        return LmdbLog(
+            path, shard, clock, map_size_bytes=map_size_bytes, clean_slack_bytes=slack_bytes
+        )
+
+    return open_engine(FixedStructures(), directory, open_log=open_log)
+
+
+async def started(engine: LocalEngine) -> Driver:
+    await engine.start()
+    return Driver(engine)
+
+
+def data(driver: Driver) -> list[image.Part]:
+    """Return what the durable lane holds, without the members that wrote it."""
+    parts = image.parts(driver.engine.lanes[0].state.snapshot(), ordered=True)
+    return [part for part in parts if isinstance(part, (image.EntryPart, image.ItemPart))]
+
+
+def stored(directory: Path) -> tuple[int, int]:
+    """Count the records and the bytes of records and image."""
+    environment = open_environment(directory / "store" / "shard-0", 1 << 30, False)
+    try:
+        size_bytes = records = 0
+        for name in (b"log", b"image"):
+            table = environment.open_db(name)
+            with environment.begin(table) as transaction, transaction.cursor() as cursor:
+                for _, value in cursor:
+                    size_bytes += len(value)
+                    records += name == b"log"
+    finally:
+        environment.close()
+    return records, size_bytes
+
+
+async def test_a_cleaned_log_is_small_and_gives_the_same_state(tmp_path: Path) -> None:
+    driver = await started(engine_at(tmp_path))
+    for number in range(3000):
+        await driver.put("m", f"key-{number % 50}", b"v" * (number % 700))
+        if number % 10 == 0:
+            await driver.offer("q", str(number).encode())
+        if number % 15 == 0:
+            await driver.take("q")
+    before = data(driver)
+    live_bytes = driver.engine.lanes[0].state.live_bytes
+    await driver.engine.stop()
+    records, size_bytes = stored(tmp_path)
+    assert records < 3000
+    # Two times what lives, the slack, and what came while the last image was written.
+    assert size_bytes < 4 * (live_bytes + SLACK_BYTES)
+
+    engine = engine_at(tmp_path)
+    replayed = await started(engine)
+    member = engine.lanes[0].state.members
+    assert [mark.incarnation for mark in member.values()] == [2]
+    assert data(replayed) == before
+    await engine.stop()
+
+
+async def test_a_new_incarnation_sees_a_taken_item_again_after_cleaning(tmp_path: Path) -> None:
+    driver = await started(engine_at(tmp_path, slack_bytes=2000))
+    await driver.offer("q", b"1")
+    await driver.offer("q", b"2")
+    assert isinstance(await driver.poll("q"), Item)
+    for _ in range(300):
+        await driver.put("m", "k", b"v" * 100)
+    shutil.copytree(tmp_path, tmp_path / "copy" / "dir", ignore=shutil.ignore_patterns("copy"))
+    again = await started(engine_at(tmp_path / "copy" / "dir"))
+    assert [await again.take("q") for _ in range(3)] == [b"1", b"2", None]
+    await again.engine.stop()
+    driver.engine.queue_confirm(Item(b"1", None, "q", (2 << 16)))
+    await driver.engine.stop()
+
+
+async def test_a_full_log_refuses_writes_and_recovers(tmp_path: Path) -> None:
+    engine = engine_at(tmp_path, map_size_bytes=1 << 20)
+    driver = await started(engine)
+    await driver.put("m", "first", b"v")
+    outcomes = [await driver.put("m", f"k{number}", b"v" * 50_000) for number in range(40)]
+    accepted = outcomes.count(None)
+    refused = outcomes[-1]
+    assert isinstance(refused, Refused)
+    assert refused.reason is Reason.UNAVAILABLE
+    assert 5 < accepted < 30
+    assert await driver.value("m", "first") == b"v"
+    assert await driver.value("m", f"k{accepted + 3}") is None
+    await engine.stop()
+
+    larger = await started(engine_at(tmp_path, map_size_bytes=1 << 24))
+    there = [await larger.value("m", f"k{number}") is not None for number in range(40)]
+    assert there == [outcome is None for outcome in outcomes]
+    assert await larger.put("m", "k", b"v" * 50_000) is None
+    await larger.engine.stop()
+
+
+async def test_a_confirm_that_a_full_log_refused_is_sent_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("grid_member.engine.engine.LANDING_RETRY_S", 0.01)
+    failing: list[bool] = []
+    put = LmdbLog._put
+
+    def sometimes(self: LmdbLog, sequence: int, values: list[bytes]) -> None:
+        if failing:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        put(self, sequence, values)
+
+    monkeypatch.setattr(LmdbLog, "_put", sometimes)
+    driver = await started(engine_at(tmp_path))
+    await driver.offer("q", b"1")
+    item = await driver.poll("q")
+    assert isinstance(item, Item)
+    failing.append(True)
+    driver.engine.queue_confirm(item)
+    assert isinstance(await driver.put("m", "k", b"v"), Refused)
+    failing.clear()
+    await condition(lambda: not driver.engine.lanes[0].state.queues)
+    assert await driver.put("m", "k", b"v") is None
+    await driver.engine.stop()
+    again = await started(engine_at(tmp_path))
+    assert await again.size("q") == 0
+    await again.engine.stop()
+
+
+async def test_a_commit_that_failed_late_and_is_there_is_answered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put = LmdbLog._put
+
+    def late(self: LmdbLog, sequence: int, values: list[bytes]) -> None:
+        put(self, sequence, values)
+        raise lmdb.DiskError("after the root page was written")
+
+    driver = await started(engine_at(tmp_path))
+    with monkeypatch.context() as patch:
+        patch.setattr(LmdbLog, "_put", late)
+        assert await driver.put("m", "k", b"1") is None
+    assert await driver.put("m", "l", b"2") is None
+    await driver.engine.stop()
+    again = await started(engine_at(tmp_path))
+    assert [await again.value("m", "k"), await again.value("m", "l")] == [b"1", b"2"]
+    await again.engine.stop()
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    place = tmp_path / "disk"
+    place.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(place)]
+    subprocess.run(command, check=True)
+    yield place
+    subprocess.run(["umount", str(place)], check=True)
+
+
+def can_mount(tmp: Path) -> bool:
+    if os.geteuid() != 0 or not shutil.which("unshare"):
+        return False
+    command = ["unshare", "-m", "mount", "-t", "tmpfs", "tmpfs", str(tmp)]
+    return subprocess.run(command, check=False, capture_output=True).returncode == 0
+
+
+if can_mount(Path("/tmp")):
+
+    async def test_a_full_disk_refuses_writes_and_recovers(small_disk: Path) -> None:
+        ballast = small_disk / "ballast"
+        ballast.write_bytes(bytes(1_000_000))
+        engine = engine_at(small_disk / "data")
+        driver = await started(engine)
+        outcomes = [await driver.put("m", f"k{number}", b"v" * 50_000) for number in range(60)]
+        refused = outcomes[-1]
+        assert isinstance(refused, Refused)
+        assert refused.reason is Reason.UNAVAILABLE
+        assert await driver.value("m", "k0") == b"v" * 50_000
+        ballast.unlink()
+        assert await driver.put("m", "after", b"v" * 50_000) is None
+        outcomes.append(None)
+        before = data(driver)
+        await engine.stop()
+        again = await started(engine_at(small_disk / "data"))
+        assert data(again) == before
+        await again.engine.stop()
+
+
+async def test_a_second_process_is_refused(tmp_path: Path) -> None:
+    engine = engine_at(tmp_path)
+    await engine.start()
+    program = (
+        "import asyncio, sys, pathlib\n"
+        "from grid_member.engine import open_engine\n"
+        "from tests.unit.engine.drive import FixedStructures\n"
+        "asyncio.run(open_engine(FixedStructures(), pathlib.Path(sys.argv[1])).start())\n"
+    )
+    command = [sys.executable, "-c", program, str(tmp_path)]
+    second = await asyncio.to_thread(
+        subprocess.run, command, cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert second.returncode == 1
+    assert "is in use by another member" in second.stderr
+    with pytest.raises(EngineError, match="in use"):
+        await engine_at(tmp_path).start()
+    await engine.stop()
+    await (await started(engine_at(tmp_path))).engine.stop()
+
+
+async def made(directory: Path) -> Path:
+    driver = await started(engine_at(directory))
+    await driver.put("m", "k", b"v" * 20_000)
+    await driver.engine.stop()
+    return directory / "store"
+
+
+async def test_an_interrupted_creation_starts_anew(tmp_path: Path) -> None:
+    (tmp_path / "creating" / "shard-0").mkdir(parents=True)
+    (tmp_path / "creating" / "shard-0" / "data.mdb").write_bytes(b"half")
+    driver = await started(engine_at(tmp_path))
+    assert await driver.put("m", "k", b"v") is None
+    await driver.engine.stop()
+    assert not (tmp_path / "creating").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"format": 2}, "has format 2, this version reads 1"),
+        ({"kind": "other"}, "not written by a grid-member"),
+        ({"member": 7}, "foreign or damaged"),
+        ({"shards": 4}, "has 4 shards"),
+    ],
+)
+async def test_a_store_that_is_not_ours_is_refused(
+    tmp_path: Path, change: dict[str, object], message: str
+) -> None:
+    identity = await made(tmp_path) / "store.json"
+    identity.write_text(json.dumps(json.loads(identity.read_text()) | change))
+    with pytest.raises(EngineError, match=message):
+        await engine_at(tmp_path).start()
+
+
+async def test_a_store_without_identity_is_refused(tmp_path: Path) -> None:
+    identity = await made(tmp_path) / "store.json"
+    for content in (b"", b"[]", b"\xff", b'{"kind"'):
+        identity.write_bytes(content)
+        with pytest.raises(EngineError, match="foreign or damaged"):
+            await engine_at(tmp_path).start()
+    identity.unlink()
+    with pytest.raises(EngineError, match="foreign or damaged"):
+        await engine_at(tmp_path).start()
+
+
+async def test_a_newer_log_is_refused(tmp_path: Path) -> None:
+    shard = await made(tmp_path) / "shard-0"
+    for stored_format, message in (
+        (b"grid-log\0\0\0\2\0\0\0\0", "has format 2"),
+        (b"grid-log\0\0\0\1\0\0\0\5", "belongs to shard 5"),
+        (b"not-ours\0\0\0\1\0\0\0\0", "is foreign"),
+        (b"?", "foreign or damaged"),
+    ):
+        environment = open_environment(shard, 1 << 30, False)
+        meta = environment.open_db(b"meta")
+        with environment.begin(write=True) as transaction:
+            transaction.put(b"format", stored_format, db=meta)
+        environment.close()
+        with pytest.raises(EngineError, match=message):
+            await engine_at(tmp_path).start()
+
+
+async def test_a_foreign_or_torn_log_file_is_refused(tmp_path: Path) -> None:
+    file = await made(tmp_path) / "shard-0" / "data.mdb"
+    for content in (b"", b"x" * 100, b"x" * 20_000, bytes(20_000), file.read_bytes()[:4096]):
+        file.write_bytes(content)
+        with pytest.raises(EngineError, match=r"foreign|damaged"):
+            await engine_at(tmp_path).start()
+    file.unlink()
+    with pytest.raises(EngineError, match="holds no log"):
+        await engine_at(tmp_path).start()
+
+
+async def test_a_log_file_cut_anywhere_is_refused_or_whole(tmp_path: Path) -> None:
+    driver = await started(engine_at(tmp_path))
+    for number in range(150):
+        await driver.put("m", f"k{number}", b"v" * (number * 37 % 6000))
+    before = data(driver)
+    await driver.engine.stop()
+    file = tmp_path / "store" / "shard-0" / "data.mdb"
+    content = file.read_bytes()
+    refused = 0
+    for size in range(4096, len(content), 20480):
+        file.write_bytes(content[:size])
+        engine = engine_at(tmp_path)
+        try:
+            await engine.start()
+        except EngineError:
+            refused += 1
+        else:
+            assert data(Driver(engine)) == before
+            await engine.stop()
+    assert refused > 10
+
+
+async def test_a_foreign_lmdb_file_is_refused(tmp_path: Path) -> None:
+    shard = await made(tmp_path) / "shard-0"
+    (shard / "data.mdb").unlink()
+    with lmdb.Environment(str(shard), max_dbs=1, lock=False) as environment:
+        environment.open_db(b"something")
+    with pytest.raises(EngineError, match="foreign or damaged"):
+        await engine_at(tmp_path).start()
+
+
+async def test_a_damaged_record_is_refused(tmp_path: Path) -> None:
+    shard = await made(tmp_path) / "shard-0"
+    for change, message in ((b"\0" * 50, "checksum"), (None, "record 1 is missing")):
+        environment = open_environment(shard, 1 << 30, False)
+        log = environment.open_db(b"log")
+        with environment.begin(log, write=True) as transaction:
+            first = (1).to_bytes(8, "big")
+            if change is None:
+                transaction.delete(first)
+            else:
+                transaction.put(first, change)
+        environment.close()
+        with pytest.raises(EngineError, match=message):
+            await engine_at(tmp_path).start()
+
+
+async def test_a_directory_that_can_not_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(EngineError, match="cannot use the directory"):
+        await engine_at(tmp_path / "file" / "data").start()
