@@ -45,7 +45,7 @@ unit: setup ## Unit and integration tests: real processes and sockets, no Kubern
 	$(BIN)/pytest tests/unit $(PYTEST_ARGS)
 
 e2e: setup ## End-to-end tests on a real Kubernetes
-	$(BIN)/python -m tests.e2e.provider check && $(BIN)/pytest tests/e2e $(PYTEST_ARGS)
+	$(BIN)/python -m tests.e2e.provider check && $(BIN)/pytest -p no:randomly tests/e2e $(PYTEST_ARGS)
 
 e2e-up: setup ## Bring up a Kubernetes with the images loaded, for use by hand
 	$(BIN)/python -m tests.e2e.provider up $(ARGS)
@@ -64,6 +64,9 @@ lock: setup ## Resolve the dependencies anew
 	$(BIN)/uv pip compile pyproject.toml --all-extras --group dev --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q -o requirements.lock
 	$(BIN)/uv pip compile pyproject.toml --extra member --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q -o member/requirements.lock
 	$(BIN)/uv pip compile pyproject.toml --extra operator --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q -o operator/requirements.lock
+
+bench: setup ## Measure: every figure is a ratio within one run
+	$(BIN)/python bench/member_http.py $(ARGS)
 
 clean: ## Remove what the tasks made in this checkout
 	rm -rf $(VENV) dist build .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

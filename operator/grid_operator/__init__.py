@@ -1,0 +1,1 @@
+"""The operator: turns GridCluster resources into running members and keeps them so."""

@@ -68,7 +68,9 @@ class FakeKube:
 
     async def fetch_cluster(self, namespace: str, name: str) -> KubeObject | None:
         self._raise("fetch_cluster")
-        return await self.fetch(ObjectRef("gridcluster.io/v1alpha1", "GridCluster", namespace, name))
+        return await self.fetch(
+            ObjectRef("gridcluster.io/v1alpha1", "GridCluster", namespace, name)
+        )
 
     async def fetch(self, ref: ObjectRef) -> KubeObject | None:
         return copy.deepcopy(self.objects.get(ref))

@@ -4,7 +4,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from tests.unit.operator.api.clusters import FULL_SPEC, make_cluster
 
 from grid_operator.api.conditions import (
     ConditionStatus,
@@ -13,6 +12,7 @@ from grid_operator.api.conditions import (
     make_condition,
 )
 from grid_operator.api.gridcluster import GridCluster, GridClusterStatus, InvalidClusterError
+from tests.unit.operator.api.clusters import FULL_SPEC, make_cluster
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678, tzinfo=UTC)
 

@@ -7,13 +7,12 @@ import json
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from tests.unit.operator.api.clusters import CONTEXT, make_cluster
-
 from grid_operator.api.gridcluster import GridCluster
 from grid_operator.api.objects import KubeObject, ObjectRef
 from grid_operator.decide import decide
 from grid_operator.decide.model import Decision, MemberProblem, MemberView, Observed
 from grid_operator.render import render_children
+from tests.unit.operator.api.clusters import CONTEXT, make_cluster
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.operator.api.clusters import CONTEXT, FULL_SPEC, make_cluster
-from tests.unit.operator.decide.fake_store import FakeStore
 
 from grid_operator.api.objects import KubeObject, ObjectRef
 from grid_operator.decide.drift import differences
 from grid_operator.render import render_children
+from tests.unit.operator.api.clusters import CONTEXT, FULL_SPEC, make_cluster
+from tests.unit.operator.decide.fake_store import FakeStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,10 +5,10 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from tests.unit.operator.decide.fake_store import WELL, FakeStore, make_pod
 
 from grid_operator.api.conditions import Condition, ConditionType, find_condition
 from grid_operator.decide.model import MemberProblem, MemberView
+from tests.unit.operator.decide.fake_store import WELL, FakeStore, make_pod
 
 
 def condition(store: FakeStore, kind: ConditionType) -> Condition:

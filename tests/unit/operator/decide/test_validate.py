@@ -3,10 +3,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.unit.operator.api.clusters import FULL_SPEC, make_cluster
 
 from grid_operator.decide.quantity import parse_quantity
 from grid_operator.decide.validate import find_problem
+from tests.unit.operator.api.clusters import FULL_SPEC, make_cluster
 
 
 def pod(**fields: Any) -> dict[str, Any]:

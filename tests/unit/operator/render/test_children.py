@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.unit.operator.api.clusters import CONTEXT, FULL_SPEC, make_cluster, render
 
 from grid_member.config.load import parse_config
 from grid_operator.api.names import CONFIG_HASH_ANNOTATION, RENDERED_HASH_ANNOTATION
 from grid_operator.render import RenderContext, render_children
+from tests.unit.operator.api.clusters import CONTEXT, FULL_SPEC, make_cluster, render
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,0 +1,1 @@
+"""kopf events to keys in the work queue."""

@@ -1,0 +1,1 @@
+"""The world outside: Protocols, and the clients that implement them."""

@@ -1,0 +1,44 @@
+"""What can go wrong between the operator and the world, by what to do about it.
+
+    OperatorError
+    ├── NotReady      something that is needed is not there yet: look again after its delay
+    ├── Conflict      somebody else wrote in between: observe again, soon
+    ├── Rejected      the API refuses what was asked: say so in a condition, look again rarely
+    └── Unavailable   the API does not answer, or asks for patience: back off
+
+Only `reconcile` maps these to a condition or a delay.
+"""
+
+from __future__ import annotations
+
+
+class OperatorError(Exception):
+    """The root of everything a port raises on purpose."""
+
+
+class NotReady(OperatorError):  # noqa: N818 - a state, not a fault
+    """Something that is needed is not there yet."""
+
+    def __init__(self, message: str, delay_s: float) -> None:
+        super().__init__(message)
+        self.delay_s = delay_s
+
+
+class Conflict(OperatorError):  # noqa: N818 - Kubernetes' own word
+    """The object changed, or was replaced, since it was read."""
+
+
+class Rejected(OperatorError):  # noqa: N818 - Kubernetes' own word
+    """The API server understood the request and refuses it (400, 403, 404, 405, 413, 422)."""
+
+    def __init__(self, message: str, reason: str = "Rejected") -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class Unavailable(OperatorError):  # noqa: N818 - a state, not a fault
+    """The API server cannot be reached, is overloaded, or failed (429, 5xx, network)."""
+
+    def __init__(self, message: str, retry_after_s: float = 0.0) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s

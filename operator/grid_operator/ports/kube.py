@@ -1,0 +1,206 @@
+"""The Kubernetes port against a real API server."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from grid_operator.api.names import (
+    API_VERSION,
+    CLUSTER_LABEL,
+    FIELD_MANAGER,
+    KIND,
+    OPERATOR_NAME,
+    PLURAL,
+)
+from grid_operator.api.objects import KubeObject, ObjectRef
+from grid_operator.ports.errors import Rejected, Unavailable
+from grid_operator.ports.kube_rest import APPLY_TYPE, MERGE_TYPE, KubeRest
+
+if TYPE_CHECKING:
+    from grid_operator.decide.model import ClusterEvent
+
+LIST_PAGE_SIZE: Final = 500
+EVENT_MESSAGE_LIMIT_BYTES: Final = 1024
+INVALID: Final = "Invalid"
+"""The API server's reason of a 422."""
+
+CHILD_KINDS: Final = (
+    ("apps/v1", "StatefulSet", "statefulsets"),
+    ("v1", "Service", "services"),
+    ("v1", "ConfigMap", "configmaps"),
+    ("v1", "Secret", "secrets"),
+    ("networking.k8s.io/v1", "NetworkPolicy", "networkpolicies"),
+)
+"""apiVersion, kind and plural of everything that `render` makes."""
+POD_KIND: Final = ("v1", "Pod", "pods")
+PLURALS: Final = {kind: plural for _, kind, plural in (*CHILD_KINDS, POD_KIND)} | {KIND: PLURAL}
+
+
+class KubeClient:
+    """Implements `ports.api.Kube` over a connection to an API server."""
+
+    def __init__(self, rest: KubeRest, reporter: str) -> None:
+        """Make the port.
+
+        Args:
+            rest: The connection.
+            reporter: This operator's instance in Events: its pod's name.
+        """
+        self.rest = rest
+        self._reporter = reporter
+
+    async def fetch_cluster(self, namespace: str, name: str) -> KubeObject | None:
+        """Return the GridCluster, None when there is none."""
+        return await self.fetch(ObjectRef(API_VERSION, KIND, namespace, name))
+
+    async def fetch(self, ref: ObjectRef) -> KubeObject | None:
+        """Return one object, whoever owns it; None when there is none."""
+        found = await self.rest.get(object_path(ref))
+        return None if found is None else _trimmed(found)
+
+    async def fetch_clusters(self, namespace: str | None) -> list[KubeObject]:
+        """Return the GridClusters of a namespace, or of all namespaces."""
+        return await self._list(API_VERSION, KIND, PLURAL, namespace, None)
+
+    async def fetch_children(self, cluster: KubeObject) -> list[KubeObject]:
+        """Return the objects of every kind that `render` makes and that the cluster owns."""
+        lists = await asyncio.gather(
+            *(self._list_labelled(*kind, cluster=cluster) for kind in CHILD_KINDS)
+        )
+        uid = cluster["metadata"]["uid"]
+        return [obj for listed in lists for obj in listed if _is_owned(obj, uid)]
+
+    async def fetch_pods(self, cluster: KubeObject) -> list[KubeObject]:
+        """Return the cluster's member pods."""
+        return await self._list_labelled(*POD_KIND, cluster=cluster)
+
+    async def apply(self, obj: KubeObject) -> KubeObject:
+        """Server-side apply with the operator's field manager, forced; return the result.
+
+        Server-side apply joins lists by key. When a hand edit has changed the key itself (the
+        port of a Service), joining adds an entry beside the edited one, which the API server
+        refuses. A merge patch replaces the list as a whole and clears the way.
+        """
+        try:
+            return await self._apply_once(obj)
+        except Rejected as error:
+            if error.reason != INVALID:
+                raise
+            await self._replace_lists(obj, error)
+        return await self._apply_once(obj)
+
+    async def _apply_once(self, obj: KubeObject) -> KubeObject:
+        query = {"fieldManager": FIELD_MANAGER, "force": "true"}
+        path = object_path(ObjectRef.of(obj))
+        return _trimmed(await self.rest.patch(path, obj, APPLY_TYPE, query))
+
+    async def _replace_lists(self, obj: KubeObject, refusal: Rejected) -> None:
+        """Merge the object over the live one; what was refused before stays the error."""
+        try:
+            path = object_path(ObjectRef.of(obj))
+            await self.rest.patch(path, obj, MERGE_TYPE, {"fieldManager": FIELD_MANAGER})
+        except (Rejected, Unavailable):
+            raise refusal from None
+
+    async def delete(self, ref: ObjectRef, uid: str) -> None:
+        """Delete the object if it still has this uid; no error when it is gone."""
+        options = {
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "preconditions": {"uid": uid},
+            "propagationPolicy": "Background",
+        }
+        await self.rest.delete(object_path(ref), options)
+
+    async def apply_status(self, cluster: KubeObject, status: KubeObject) -> None:
+        """Write the status subresource, if the cluster is still the one that was observed."""
+        meta = cluster["metadata"]
+        gone = dict.fromkeys(set(cluster.get("status", {})) - set(status))
+        patch = {
+            "metadata": {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"]},
+            "status": {**status, **gone},  # in a merge patch, null removes a field
+        }
+        path = object_path(ObjectRef.of(cluster)) + "/status"
+        await self.rest.patch(path, patch, MERGE_TYPE, {"fieldManager": FIELD_MANAGER})
+
+    async def record_event(self, cluster: KubeObject, event: ClusterEvent) -> None:
+        """Record an Event on the GridCluster."""
+        meta = cluster["metadata"]
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        message = event.message.encode()[:EVENT_MESSAGE_LIMIT_BYTES].decode(errors="ignore")
+        body = {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {
+                "name": f"{meta['name']}.{secrets.token_hex(8)}",
+                "namespace": meta["namespace"],
+            },
+            "involvedObject": {
+                "apiVersion": API_VERSION,
+                "kind": KIND,
+                "name": meta["name"],
+                "namespace": meta["namespace"],
+                "uid": meta["uid"],
+                "resourceVersion": meta["resourceVersion"],
+            },
+            "type": event.type,
+            "reason": event.reason,
+            "message": message,
+            "source": {"component": OPERATOR_NAME},
+            "reportingComponent": OPERATOR_NAME,
+            "reportingInstance": self._reporter,
+            "firstTimestamp": now,
+            "lastTimestamp": now,
+            "count": 1,
+        }
+        await self.rest.create(f"/api/v1/namespaces/{meta['namespace']}/events", body)
+
+    async def _list_labelled(
+        self, api_version: str, kind: str, plural: str, *, cluster: KubeObject
+    ) -> list[KubeObject]:
+        meta = cluster["metadata"]
+        selector = f"{CLUSTER_LABEL}={meta['name']}"
+        return await self._list(api_version, kind, plural, meta["namespace"], selector)
+
+    async def _list(
+        self, api_version: str, kind: str, plural: str, namespace: str | None, selector: str | None
+    ) -> list[KubeObject]:
+        query = {"limit": str(LIST_PAGE_SIZE)}
+        if selector is not None:
+            query["labelSelector"] = selector
+        found: list[KubeObject] = []
+        while True:
+            page = await self.rest.get(collection_path(api_version, plural, namespace), query)
+            if page is None:
+                return found
+            found += (
+                _trimmed({**item, "apiVersion": api_version, "kind": kind})
+                for item in page.get("items", ())
+            )
+            token = page.get("metadata", {}).get("continue")
+            if not token:
+                return found
+            query["continue"] = token
+
+
+def collection_path(api_version: str, plural: str, namespace: str | None) -> str:
+    """Return the URL path of all objects of one kind, in one namespace or in all."""
+    root = f"/api/{api_version}" if api_version == "v1" else f"/apis/{api_version}"
+    return f"{root}/{plural}" if namespace is None else f"{root}/namespaces/{namespace}/{plural}"
+
+
+def object_path(ref: ObjectRef) -> str:
+    """Return the URL path of one object."""
+    return f"{collection_path(ref.api_version, PLURALS[ref.kind], ref.namespace)}/{ref.name}"
+
+
+def _is_owned(obj: KubeObject, uid: str) -> bool:
+    return any(ref["uid"] == uid for ref in obj["metadata"].get("ownerReferences", ()))
+
+
+def _trimmed(obj: KubeObject) -> KubeObject:
+    obj["metadata"].pop("managedFields", None)
+    return obj

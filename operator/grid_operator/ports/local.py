@@ -1,0 +1,269 @@
+"""The Kubernetes port of the local mode: an object store that runs pods as processes.
+
+It keeps what `reconcile` looks at as Kubernetes keeps it: uid, resourceVersion and generation;
+StatefulSet status with revisions; pods with their revision label, address and Ready condition;
+OnDelete updates; a volume claim's directory that outlives its pod.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import ipaddress
+import itertools
+import uuid
+from typing import TYPE_CHECKING, Final
+
+from grid_operator.api.names import API_VERSION, CLUSTER_LABEL, KIND
+from grid_operator.api.objects import KubeObject, ObjectRef
+from grid_operator.ports.errors import Conflict, Rejected
+from grid_operator.ports.local_pod import LocalHost, PodProcess, process_spec
+from grid_operator.ports.local_set import make_pod, pod_status, set_status
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+    import aiohttp
+
+    from grid_operator.decide.model import ClusterEvent
+
+SERVER_FIELDS: Final = ("uid", "resourceVersion", "generation", "creationTimestamp")
+
+
+class LocalKube:
+    """Implements `ports.api.Kube` on this machine, for the clusters that are put into it."""
+
+    def __init__(
+        self,
+        host: LocalHost,
+        session: aiohttp.ClientSession,
+        now: Callable[[], datetime],
+        on_change: Callable[[str, str], None],
+        first_address: str = "127.0.0.1",
+    ) -> None:
+        """Make an empty store.
+
+        Args:
+            host: Where the pods run.
+            session: For readiness probes.
+            now: The clock.
+            on_change: Called with namespace and name of the GridCluster after each change.
+            first_address: Address of ordinal 0; the following ordinals count on from it.
+        """
+        self.events: list[ClusterEvent] = []
+        self.writes = 0
+        self._host = host
+        self._session = session
+        self._now = now
+        self._on_change = on_change
+        self._first_address = ipaddress.IPv4Address(first_address)
+        self._objects: dict[ObjectRef, KubeObject] = {}
+        self._processes: dict[ObjectRef, PodProcess] = {}
+        self._stopping: set[asyncio.Task[None]] = set()
+        self._versions = itertools.count(1)
+        self._closed = False
+
+    def put_cluster(self, manifest: KubeObject) -> None:
+        """Create or update a GridCluster as `kubectl apply` would; keeps its status."""
+        self._store(copy.deepcopy(manifest) | {"kind": KIND, "apiVersion": API_VERSION})
+
+    def cluster(self, namespace: str, name: str) -> KubeObject | None:
+        """Return a copy of the GridCluster as it is now, None when there is none."""
+        return copy.deepcopy(self.find(KIND, namespace, name))
+
+    def addresses(self) -> list[str]:
+        """Return the addresses of the pods, in the order of their names' ordinals."""
+        pods = [obj for ref, obj in self._objects.items() if ref.kind == "Pod"]
+        return sorted((p["status"]["podIP"] for p in pods), key=ipaddress.IPv4Address)
+
+    def pids(self) -> dict[str, int]:
+        """Return the process id of every running pod, by pod name."""
+        return {ref.name: p.pid for ref, p in self._processes.items() if p.pid is not None}
+
+    async def close(self) -> None:
+        """Stop every pod, all at once, and wait until their processes are gone."""
+        self._closed = True
+        await asyncio.gather(*(process.stop() for process in self._processes.values()))
+        await asyncio.gather(*self._stopping)
+
+    def find(self, kind: str, namespace: str, name: str) -> KubeObject | None:
+        """Return the object of this kind, None when there is none."""
+        for ref, obj in self._objects.items():
+            if (ref.kind, ref.namespace, ref.name) == (kind, namespace, name):
+                return obj
+        return None
+
+    async def fetch_cluster(self, namespace: str, name: str) -> KubeObject | None:
+        """Return the GridCluster, None when there is none."""
+        return self.cluster(namespace, name)
+
+    async def fetch(self, ref: ObjectRef) -> KubeObject | None:
+        """Return one object, whoever owns it; None when there is none."""
+        return copy.deepcopy(self._objects.get(ref))
+
+    async def fetch_children(self, cluster: KubeObject) -> list[KubeObject]:
+        """Return what the cluster owns, pods left out."""
+        return [o for o in self._labelled(cluster) if o["kind"] != "Pod"]
+
+    async def fetch_pods(self, cluster: KubeObject) -> list[KubeObject]:
+        """Return the cluster's pods."""
+        return [o for o in self._labelled(cluster) if o["kind"] == "Pod"]
+
+    async def apply(self, obj: KubeObject) -> KubeObject:
+        """Store the object; a StatefulSet's pods follow, also when their ConfigMap comes later."""
+        self.writes += 1
+        stored = self._store(copy.deepcopy(obj))
+        self._sync_sets()
+        return copy.deepcopy(stored)
+
+    async def delete(self, ref: ObjectRef, uid: str) -> None:
+        """Delete the object if it still has this uid. A pod goes when its process has ended."""
+        obj = self._objects.get(ref)
+        if obj is None:
+            return
+        if obj["metadata"]["uid"] != uid:
+            raise Conflict(f"{ref} is no longer the one that was read")
+        self.writes += 1
+        if ref.kind == "Pod":
+            self._begin_pod_stop(ref)
+        else:
+            del self._objects[ref]
+        self._changed(obj)
+
+    async def apply_status(self, cluster: KubeObject, status: KubeObject) -> None:
+        """Write the status of the GridCluster, if nobody wrote the GridCluster since."""
+        stored = self._objects.get(ObjectRef.of(cluster))
+        seen = cluster["metadata"]["resourceVersion"]
+        if stored is None or stored["metadata"]["resourceVersion"] != seen:
+            raise Conflict("the GridCluster changed since it was read")
+        self.writes += 1
+        stored["status"] = copy.deepcopy(status)
+        self._touch(stored)
+
+    async def record_event(self, cluster: KubeObject, event: ClusterEvent) -> None:
+        """Keep the Event and print it with the cluster's name."""
+        self.events.append(event)
+        self._host.print_log(cluster["metadata"]["name"], f"{event.reason}: {event.message}")
+
+    def _labelled(self, cluster: KubeObject) -> list[KubeObject]:
+        meta = cluster["metadata"]
+        return [
+            copy.deepcopy(obj)
+            for ref, obj in self._objects.items()
+            if ref.namespace == meta["namespace"]
+            and obj["metadata"].get("labels", {}).get(CLUSTER_LABEL) == meta["name"]
+        ]
+
+    def _store(self, obj: KubeObject) -> KubeObject:
+        ref = ObjectRef.of(obj)
+        old = self._objects.get(ref)
+        if old is None:
+            obj["metadata"] |= {
+                "uid": str(uuid.uuid4()),
+                "generation": 1,
+                "creationTimestamp": self._timestamp(),
+            }
+        else:
+            obj["metadata"] |= {key: old["metadata"][key] for key in SERVER_FIELDS}
+            if "status" in old:
+                obj["status"] = old["status"]
+            if obj == old:
+                return old
+            if obj.get("spec") != old.get("spec"):
+                obj["metadata"]["generation"] += 1
+        self._objects[ref] = obj
+        self._touch(obj)
+        return obj
+
+    def _touch(self, obj: KubeObject) -> None:
+        obj["metadata"]["resourceVersion"] = str(next(self._versions))
+        self._changed(obj)
+
+    def _changed(self, obj: KubeObject) -> None:
+        meta = obj["metadata"]
+        name = meta["name"] if obj["kind"] == KIND else meta.get("labels", {}).get(CLUSTER_LABEL)
+        if name is not None:
+            self._on_change(meta["namespace"], name)
+
+    def _timestamp(self) -> str:
+        return self._now().strftime("%Y-%m-%dT%H:%M:%SZ")
+
+    def _sync_sets(self) -> None:
+        for obj in [o for r, o in self._objects.items() if r.kind == "StatefulSet"]:
+            self._sync_set(obj)
+
+    def _sync_set(self, stateful_set: KubeObject) -> None:
+        """Make the pods that are wanted and missing, and stop those beyond the size."""
+        if self._closed:
+            return
+        meta = stateful_set["metadata"]
+        for ordinal in range(stateful_set["spec"].get("replicas", 1)):
+            ref = ObjectRef("v1", "Pod", meta["namespace"], f"{meta['name']}-{ordinal}")
+            if ref not in self._objects:
+                self._store(make_pod(stateful_set, ordinal, str(self._first_address + ordinal)))
+            if ref not in self._processes:
+                self._start_process(ref)
+        for pod in self._pods_of(stateful_set):
+            ordinal = int(pod["metadata"]["name"].rpartition("-")[2])
+            if ordinal >= stateful_set["spec"].get("replicas", 1):
+                self._begin_pod_stop(ObjectRef.of(pod))
+        self._refresh_set_status(stateful_set)
+
+    def _pods_of(self, stateful_set: KubeObject) -> list[KubeObject]:
+        uid = stateful_set["metadata"]["uid"]
+        return [
+            obj
+            for ref, obj in self._objects.items()
+            if ref.kind == "Pod" and obj["metadata"]["ownerReferences"][0]["uid"] == uid
+        ]
+
+    def _start_process(self, ref: ObjectRef) -> None:
+        pod = self._objects[ref]
+        try:
+            spec = process_spec(pod, self, self._host)
+        except Rejected as problem:
+            pod["status"]["message"] = str(problem)
+            self._touch(pod)
+            return
+        pod["status"].pop("message", None)
+        self._processes[ref] = PodProcess(
+            ref.name, spec, self._host, self._session, lambda: self._refresh_pod(ref)
+        )
+
+    def _refresh_pod(self, ref: ObjectRef) -> None:
+        process = self._processes.get(ref)
+        pod = self._objects.get(ref)
+        if pod is None or process is None:
+            return
+        status = pod_status(pod, process.ready, process.restarts, self._timestamp())
+        if status != pod["status"]:
+            pod["status"] = status
+            self._touch(pod)
+        owner = pod["metadata"]["ownerReferences"][0]
+        stateful_set = self.find("StatefulSet", ref.namespace, owner["name"])
+        if stateful_set is not None:
+            self._refresh_set_status(stateful_set)
+
+    def _refresh_set_status(self, stateful_set: KubeObject) -> None:
+        status = set_status(stateful_set, self._pods_of(stateful_set))
+        if status != stateful_set.get("status"):
+            stateful_set["status"] = status
+            self._touch(stateful_set)
+
+    def _begin_pod_stop(self, ref: ObjectRef) -> None:
+        meta = self._objects[ref]["metadata"]
+        if "deletionTimestamp" not in meta:
+            meta["deletionTimestamp"] = self._timestamp()
+            task = asyncio.create_task(self._stop_pod(ref), name=f"stop {ref.name}")
+            self._stopping.add(task)
+            task.add_done_callback(self._stopping.discard)
+
+    async def _stop_pod(self, ref: ObjectRef) -> None:
+        process = self._processes.get(ref)
+        if process is not None:
+            await process.stop()
+            del self._processes[ref]
+        pod = self._objects.pop(ref)
+        self._changed(pod)
+        self._sync_sets()

@@ -1,0 +1,1 @@
+"""Observe, decide, apply; and the queue that says when."""

@@ -1,0 +1,95 @@
+"""The status of a cluster whose spec, or whose children, somebody refuses."""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from pydantic import ValidationError
+
+from grid_operator.api.conditions import (
+    Condition,
+    ConditionStatus,
+    ConditionType,
+    ConfigValidReason,
+    ProgressingReason,
+    ReadyReason,
+    find_condition,
+    make_condition,
+)
+from grid_operator.api.gridcluster import GridClusterStatus
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from grid_operator.api.gridcluster import InvalidClusterError
+    from grid_operator.api.objects import KubeObject
+    from grid_operator.ports.errors import Rejected
+
+SPEC_FAULTS: Final = frozenset({"Invalid", "BadRequest", "RequestEntityTooLarge"})
+"""Reasons of a refusal that only another spec can help against."""
+
+
+class RefusalReason(StrEnum):
+    """Reasons of conditions that the API server's answer gives, not the operator's judgement."""
+
+    API_REFUSED = "ApiRefused"
+    """False: the API server refused to write an object; the message is its own."""
+
+
+def previous_status(cluster: KubeObject) -> GridClusterStatus:
+    """Return the status that the cluster carries; an empty one if it is not readable."""
+    try:
+        return GridClusterStatus.model_validate_json(json.dumps(cluster.get("status") or {}))
+    except ValidationError:
+        return GridClusterStatus()
+
+
+def invalid_spec_status(
+    cluster: KubeObject, error: InvalidClusterError, now: datetime
+) -> GridClusterStatus:
+    """Return the status for a spec that the operator's own schema refuses."""
+    before = previous_status(cluster)
+    changed = _Conditions(before, cluster["metadata"].get("generation", 0), now)
+    message = "; ".join(error.problems)
+    changed.set(ConditionType.CONFIG_VALID, ConfigValidReason.INVALID_SPEC, message)
+    changed.set(ConditionType.PROGRESSING, ProgressingReason.BLOCKED, message)
+    if find_condition(before.conditions, ConditionType.READY) is None:
+        changed.set(ConditionType.READY, ReadyReason.CONFIG_INVALID, message)
+    return changed.status(before)
+
+
+def refused_status(
+    cluster: KubeObject, decided: GridClusterStatus, refusal: Rejected, now: datetime
+) -> GridClusterStatus:
+    """Return the decided status, changed to say that the API server refused a write."""
+    changed = _Conditions(decided, cluster["metadata"].get("generation", 0), now)
+    changed.previous = previous_status(cluster).conditions
+    changed.set(ConditionType.PROGRESSING, RefusalReason.API_REFUSED, str(refusal))
+    if refusal.reason in SPEC_FAULTS:
+        changed.set(ConditionType.CONFIG_VALID, RefusalReason.API_REFUSED, str(refusal))
+    return changed.status(decided)
+
+
+class _Conditions:
+    """Conditions of a status, some of them replaced by failures."""
+
+    def __init__(self, status: GridClusterStatus, generation: int, now: datetime) -> None:
+        self.previous: tuple[Condition, ...] = status.conditions
+        self._conditions = {c.type: c for c in status.conditions}
+        self._generation = generation
+        self._now = now
+
+    def set(self, kind: ConditionType, reason: StrEnum, message: str) -> None:
+        self._conditions[kind.value] = make_condition(
+            self.previous, kind, ConditionStatus.FALSE, reason, message, self._generation, self._now
+        )
+
+    def status(self, base: GridClusterStatus) -> GridClusterStatus:
+        return base.model_copy(
+            update={
+                "conditions": tuple(self._conditions.values()),
+                "observed_generation": self._generation,
+            }
+        )

@@ -1,0 +1,220 @@
+"""`gridctl up`: runs one GridCluster file on this machine until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+import os
+import random
+import signal
+import socket
+import sys
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import aiohttp
+
+from grid_operator.api.names import MANAGEMENT_PORT, REST_PORT
+from grid_operator.ports.local import LocalKube
+from grid_operator.ports.local_pod import LocalHost
+from grid_operator.ports.member import MemberClient
+from grid_operator.reconcile.queue import WorkQueue
+from grid_operator.reconcile.reconciler import ClusterKey, Reconciler, utc_now
+from gridctl.greeting import greeting
+from gridctl.local_state import LocalState
+from gridctl.manifest import ManifestError, read_manifest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from grid_operator.api.objects import KubeObject
+
+FILE_POLL_PERIOD_S: Final = 0.5
+LOCAL_OPERATOR_NAMESPACE: Final = "gridctl"
+INHERITED_VARIABLES: Final = frozenset(
+    {"PATH", "PYTHONPATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "SYSTEMROOT"}
+)
+STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class CannotStartError(Exception):
+    """Something on this machine is in the way; the message says what."""
+
+
+@dataclass(frozen=True, slots=True)
+class UpOptions:
+    """What the command line of `gridctl up` says."""
+
+    file: Path
+    data_dir: Path
+    environment: Mapping[str, str]
+    first_address: str = "127.0.0.1"
+    program: tuple[str, ...] = field(default=(sys.executable, "-m", "grid_member"))
+
+
+async def run_up(options: UpOptions) -> None:
+    """Run the cluster until a stop signal, then stop its members and return.
+
+    Raises:
+        ManifestError: The file is unusable.
+        CannotStartError: An address is taken.
+        AlreadyRunningError: The same cluster runs already.
+    """
+    manifest = read_manifest(options.file)
+    key = _key_of(manifest)
+    _check_addresses(manifest, options.first_address)
+    state = LocalState.of(options.data_dir, key.namespace, key.name)
+    with contextlib.closing(state.acquire()):
+        async with aiohttp.ClientSession() as session, MemberClient() as members:
+            await _LocalCluster(options, key, state, session, members).run(manifest)
+
+
+class _LocalCluster:
+    """One running cluster of the local mode."""
+
+    def __init__(
+        self,
+        options: UpOptions,
+        key: ClusterKey,
+        state: LocalState,
+        session: aiohttp.ClientSession,
+        members: MemberClient,
+    ) -> None:
+        self._options = options
+        self._key = key
+        self._state = state
+        self._kube = LocalKube(
+            LocalHost(
+                data_dir=options.data_dir,
+                run_dir=state.run_dir,
+                environment=inherited(options.environment),
+                print_log=_print_log,
+                program=options.program,
+            ),
+            session,
+            utc_now,
+            self._on_change,
+            options.first_address,
+        )
+        reconciler = Reconciler(self._kube, members, LOCAL_OPERATOR_NAMESPACE)
+        self._queue = WorkQueue(reconciler.reconcile, random.Random())  # noqa: S311 - jitter
+        self._written: KubeObject | None = None
+        self._greeted = False
+
+    async def run(self, manifest: KubeObject) -> None:
+        """Run until a stop signal or until a part of this fails."""
+        stop = asyncio.Event()
+        with _stop_on_signals(stop):
+            self._kube.put_cluster(manifest)
+            work = [
+                asyncio.create_task(self._queue.run(), name="queue"),
+                asyncio.create_task(self._follow_file(), name="file"),
+            ]
+            stopped = asyncio.create_task(stop.wait(), name="stop signal")
+            try:
+                done, _ = await asyncio.wait([*work, stopped], return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                await self._shut_down([*work, stopped])
+        for task in done - {stopped}:
+            task.result()
+
+    async def _shut_down(self, tasks: list[asyncio.Task[None] | asyncio.Task[bool]]) -> None:
+        print("stopping …", flush=True)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._kube.close()
+        self._state.clear()
+        print("stopped", flush=True)
+
+    def _on_change(self, namespace: str, name: str) -> None:
+        self._queue.add(ClusterKey(namespace, name))
+        cluster = self._kube.cluster(namespace, name)
+        if cluster is None or cluster == self._written:
+            return
+        self._written = cluster
+        self._state.write(cluster)
+        self._greet(cluster)
+
+    def _greet(self, cluster: KubeObject) -> None:
+        conditions = cluster.get("status", {}).get("conditions", ())
+        ready = any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
+        if ready and not self._greeted:
+            print(greeting(cluster, self._kube.addresses(), self._state.directory), flush=True)
+        self._greeted = ready
+
+    async def _follow_file(self) -> None:
+        """Reconcile the file's edits; one that cannot be used changes nothing."""
+        seen = _file_version(self._options.file)
+        while True:
+            await asyncio.sleep(FILE_POLL_PERIOD_S)
+            version = _file_version(self._options.file)
+            if version == seen:
+                continue
+            seen = version
+            try:
+                manifest = read_manifest(self._options.file)
+                if _key_of(manifest) != self._key:
+                    raise ManifestError(f"{self._options.file}: still running {self._key}")
+            except ManifestError as error:
+                print(f"the change is not used:\n{error}", file=sys.stderr, flush=True)
+                continue
+            print(f"{self._options.file} changed", flush=True)
+            self._kube.put_cluster(manifest)
+
+
+def inherited(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return what a member may see of the caller's environment: nothing that configures it."""
+    return {k: v for k, v in environment.items() if k in INHERITED_VARIABLES}
+
+
+def _key_of(manifest: KubeObject) -> ClusterKey:
+    return ClusterKey(manifest["metadata"]["namespace"], manifest["metadata"]["name"])
+
+
+def _file_version(path: Path) -> tuple[int, int, int] | None:
+    try:
+        stat = path.stat()
+    except FileNotFoundError:
+        return None
+    return stat.st_mtime_ns, stat.st_size, stat.st_ino
+
+
+def _check_addresses(manifest: KubeObject, first_address: str) -> None:
+    first = ipaddress.IPv4Address(first_address)
+    for ordinal in range(manifest.get("spec", {}).get("size", 1)):
+        for port in (REST_PORT, MANAGEMENT_PORT):
+            with socket.socket() as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                try:
+                    probe.bind((str(first + ordinal), port))
+                except OSError as error:
+                    raise CannotStartError(
+                        f"{first + ordinal}:{port} cannot be used: {os.strerror(error.errno or 0)}"
+                        "; stop what uses it, or choose another --address"
+                    ) from error
+
+
+def _print_log(name: str, line: str) -> None:
+    print(f"[{name}] {line}", flush=True)
+
+
+@contextlib.contextmanager
+def _stop_on_signals(stop: asyncio.Event) -> Iterator[None]:
+    """Set the event on the first stop signal; a second one ends this process at once."""
+    loop = asyncio.get_running_loop()
+
+    def on_signal() -> None:
+        stop.set()
+        for number in STOP_SIGNALS:
+            loop.remove_signal_handler(number)
+
+    for number in STOP_SIGNALS:
+        loop.add_signal_handler(number, on_signal)
+    try:
+        yield
+    finally:
+        for number in STOP_SIGNALS:
+            loop.remove_signal_handler(number)

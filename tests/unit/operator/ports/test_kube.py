@@ -1,0 +1,259 @@
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+from aiohttp import web
+
+from grid_operator.api.objects import ObjectRef
+from grid_operator.decide.model import ClusterEvent
+from grid_operator.ports.errors import Conflict, OperatorError, Rejected, Unavailable
+from grid_operator.ports.kube import KubeClient
+from grid_operator.ports.kube_rest import KubeRest
+from tests.unit.operator.fake_kube import cluster_object
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+Answer = Callable[[web.Request, Any], web.Response]
+TOKEN = "token-that-nobody-may-see"
+
+
+class Server:
+    """Records requests and answers as told."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[str, str, dict[str, str], str, Any]] = []
+        self.answer: Answer = lambda _request, body: web.json_response(body or {"metadata": {}})
+
+    async def handle(self, request: web.Request) -> web.Response:
+        text = await request.text()
+        body = json.loads(text) if text else None
+        assert request.headers["Authorization"] == f"Bearer {TOKEN}"
+        self.seen.append(
+            (request.method, request.path, dict(request.query), request.content_type, body)
+        )
+        return self.answer(request, body)
+
+
+@asynccontextmanager
+async def api(tmp_path: Path) -> AsyncIterator[tuple[Server, KubeClient]]:
+    server = Server()
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", server.handle)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "test",
+        "contexts": [
+            {"name": "test", "context": {"cluster": "c", "user": "u", "namespace": "grids"}}
+        ],
+        "clusters": [
+            {"name": "c", "cluster": {"server": f"http://127.0.0.1:{runner.addresses[0][1]}"}}
+        ],
+        "users": [{"name": "u", "user": {"token": TOKEN}}],
+    }
+    path = tmp_path / "kubeconfig"
+    path.write_text(yaml.safe_dump(config), encoding="utf-8")
+    rest = await KubeRest.connect(str(path))
+    try:
+        yield server, KubeClient(rest, "operator-0")
+    finally:
+        await rest.close()
+        await runner.cleanup()
+
+
+async def test_apply_is_a_forced_server_side_apply_and_drops_managed_fields(tmp_path: Path) -> None:
+    obj = {
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet",
+        "metadata": {"name": "demo", "namespace": "grids", "managedFields": [{}]},
+        "spec": {"replicas": 0, "none": {}},
+    }
+    async with api(tmp_path) as (server, kube):
+        applied = await kube.apply(obj)
+    method, path, query, content_type, body = server.seen[0]
+    assert (method, path) == ("PATCH", "/apis/apps/v1/namespaces/grids/statefulsets/demo")
+    assert query == {"fieldManager": "grid-operator", "force": "true"}
+    assert content_type == "application/apply-patch+yaml"
+    assert body["spec"] == {"replicas": 0, "none": {}}
+    assert "managedFields" not in applied["metadata"]
+    assert kube.rest.writes == 1
+
+
+async def test_reads_are_no_writes_and_a_missing_object_is_none(tmp_path: Path) -> None:
+    async with api(tmp_path) as (server, kube):
+        server.answer = lambda *_: web.json_response({"kind": "Status"}, status=404)
+        assert await kube.fetch_cluster("grids", "demo") is None
+    assert server.seen[0][1] == "/apis/gridcluster.io/v1alpha1/namespaces/grids/gridclusters/demo"
+    assert kube.rest.writes == 0
+    assert kube.rest.default_namespace == "grids"
+
+
+async def test_children_are_listed_by_label_in_pages_and_only_owned_ones_count(
+    tmp_path: Path,
+) -> None:
+    def answer(request: web.Request, _body: object) -> web.Response:
+        if not request.path.endswith("/services"):
+            return web.json_response({"metadata": {}, "items": []})
+        first = "continue" not in request.query
+        owner = [{"uid": "uid-demo"}] if first else [{"uid": "another"}]
+        item = {"metadata": {"name": str(first), "namespace": "grids", "ownerReferences": owner}}
+        more = {"continue": "token"} if first else {}
+        return web.json_response({"metadata": more, "items": [item]})
+
+    async with api(tmp_path) as (server, kube):
+        server.answer = answer
+        children = await kube.fetch_children(cluster_object())
+    assert [(c["apiVersion"], c["kind"], c["metadata"]["name"]) for c in children] == [
+        ("v1", "Service", "True")
+    ]
+    assert {query["labelSelector"] for _, _, query, _, _ in server.seen} == {
+        "gridcluster.io/cluster=demo"
+    }
+
+
+async def test_status_is_written_with_preconditions_and_absent_fields_are_removed(
+    tmp_path: Path,
+) -> None:
+    cluster = cluster_object() | {"status": {"size": 1, "clusterState": "Active"}}
+    async with api(tmp_path) as (server, kube):
+        await kube.apply_status(cluster, {"size": 1})
+    method, path, _, content_type, body = server.seen[0]
+    assert (method, content_type) == ("PATCH", "application/merge-patch+json")
+    assert path.endswith("/gridclusters/demo/status")
+    assert body == {
+        "metadata": {"uid": "uid-demo", "resourceVersion": "1"},
+        "status": {"size": 1, "clusterState": None},
+    }
+
+
+async def test_delete_has_a_uid_precondition_and_gone_is_no_error(tmp_path: Path) -> None:
+    async with api(tmp_path) as (server, kube):
+        server.answer = lambda *_: web.json_response({}, status=404)
+        await kube.delete(ObjectRef("v1", "Pod", "grids", "demo-0"), "uid-7")
+    assert server.seen[0][4]["preconditions"] == {"uid": "uid-7"}
+
+
+async def test_event_names_the_cluster_and_keeps_its_message_in_bounds(tmp_path: Path) -> None:
+    async with api(tmp_path) as (server, kube):
+        await kube.record_event(cluster_object(), ClusterEvent("Warning", "Because", "é" * 4000))
+    body = server.seen[0][4]
+    assert body["involvedObject"]["uid"] == "uid-demo"
+    assert (body["type"], body["reason"]) == ("Warning", "Because")
+    assert len(body["message"].encode()) <= 1024
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "expected"),
+    [
+        (409, "Conflict", Conflict),
+        (410, "Expired", Conflict),
+        (422, "Invalid", Rejected),
+        (403, "Forbidden", Rejected),
+        (404, "NotFound", Rejected),
+        (413, "RequestEntityTooLarge", Rejected),
+        (401, "Unauthorized", Unavailable),
+        (429, "TooManyRequests", Unavailable),
+        (500, "InternalError", Unavailable),
+        (503, "ServiceUnavailable", Unavailable),
+    ],
+)
+async def test_errors_are_classified(
+    tmp_path: Path, status: int, reason: str, expected: type[OperatorError]
+) -> None:
+    body = {"kind": "Status", "message": "why it is so", "reason": reason}
+    async with api(tmp_path) as (server, kube):
+        server.answer = lambda *_: web.json_response(
+            body, status=status, headers={"Retry-After": "7"}
+        )
+        with pytest.raises(expected, match="why it is so") as caught:
+            await kube.apply(cluster_object())
+    if isinstance(caught.value, Unavailable):
+        assert caught.value.retry_after_s == 7.0
+    if isinstance(caught.value, Rejected):
+        assert caught.value.reason == reason
+
+
+async def test_a_terminating_namespace_is_no_refusal(tmp_path: Path) -> None:
+    message = "forbidden: unable to create new content because namespace is being terminated"
+    async with api(tmp_path) as (server, kube):
+        server.answer = lambda *_: web.json_response({"message": message}, status=403)
+        with pytest.raises(Conflict):
+            await kube.apply(cluster_object())
+
+
+async def test_something_else_on_the_port_is_unavailable(tmp_path: Path) -> None:
+    async with api(tmp_path) as (server, kube):
+        server.answer = lambda *_: web.Response(text="<html>")
+        with pytest.raises(Unavailable):
+            await kube.fetch_cluster("grids", "demo")
+
+
+async def test_nobody_there_is_unavailable(tmp_path: Path) -> None:
+    async with api(tmp_path) as (_, kube):
+        pass
+    with pytest.raises(Unavailable):
+        await kube.fetch_cluster("grids", "demo")
+    await kube.rest.close()
+
+
+async def test_a_missing_kubeconfig_says_so(tmp_path: Path) -> None:
+    with pytest.raises(Rejected, match="no usable Kubernetes configuration"):
+        await KubeRest.connect(str(tmp_path / "none"))
+    await asyncio.sleep(0)
+
+
+async def test_credentials_for_other_clients_hide_the_token(tmp_path: Path) -> None:
+    async with api(tmp_path) as (_, kube):
+        credentials = await kube.rest.credentials()
+    assert credentials.authorization == f"Bearer {TOKEN}"
+    assert TOKEN not in repr(credentials)
+
+
+def service() -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "demo", "namespace": "grids"},
+        "spec": {"ports": [{"name": "rest", "port": 5701}]},
+    }
+
+
+def invalid() -> web.Response:
+    status = {"kind": "Status", "reason": "Invalid", "message": "spec.ports[1].name: Duplicate"}
+    return web.json_response(status, status=422)
+
+
+async def test_a_list_whose_keys_were_edited_is_replaced_as_a_whole(tmp_path: Path) -> None:
+    async with api(tmp_path) as (server, kube):
+
+        def answer(request: web.Request, body: Any) -> web.Response:
+            merged = any(seen[3] == "application/merge-patch+json" for seen in server.seen)
+            return web.json_response(body) if merged else invalid()
+
+        server.answer = answer
+        await kube.apply(service())
+        kinds = [seen[3] for seen in server.seen]
+        apply, merge = "application/apply-patch+yaml", "application/merge-patch+json"
+        assert kinds == [apply, merge, apply]
+        assert server.seen[1][4]["spec"] == service()["spec"]
+
+
+async def test_an_object_that_is_invalid_either_way_is_refused_with_the_first_reason(
+    tmp_path: Path,
+) -> None:
+    async with api(tmp_path) as (server, kube):
+        server.answer = lambda _request, _body: invalid()
+        with pytest.raises(Rejected, match="Duplicate"):
+            await kube.apply(service())
+        assert len(server.seen) == 2

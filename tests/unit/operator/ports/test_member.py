@@ -1,0 +1,171 @@
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from grid_operator.decide.model import MemberProblem, MemberView
+from grid_operator.ports.member import BODY_LIMIT_BYTES, MemberClient
+
+PASSWORD = "pass:wörd-that-nobody-may-see"
+POD = {"metadata": {"name": "demo-0"}, "status": {"podIP": "127.0.0.1"}}
+DOCUMENTS: dict[str, object] = {
+    "/grid/health": {
+        "nodeState": "ACTIVE",
+        "clusterState": "ACTIVE",
+        "clusterSafe": True,
+        "migrationQueueSize": 0,
+        "clusterSize": 1,
+    },
+    "/grid/rest/cluster": {
+        "members": [
+            {"address": "b:5701", "localMember": False, "uuid": "other", "memberVersion": "0.1.0"},
+            {"address": "a:5701", "localMember": True, "uuid": "mine", "memberVersion": "0.1.0"},
+        ]
+    },
+    "/grid/rest/management/cluster/version": {"status": "success", "version": "0.1"},
+    "/grid/health/ready": {},
+}
+
+Serve = Callable[[bytes, asyncio.StreamWriter], Awaitable[None]]
+
+
+def http(body: bytes, status: str = "200 OK", length: int | None = None) -> bytes:
+    size = len(body) if length is None else length
+    return f"HTTP/1.1 {status}\r\nContent-Length: {size}\r\n\r\n".encode() + body
+
+
+def path_of(head: bytes) -> str:
+    return head.split(b" ")[1].decode()
+
+
+@asynccontextmanager
+async def member(serve: Serve) -> AsyncIterator[MemberClient]:
+    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            await serve(await reader.readuntil(b"\r\n\r\n"), writer)
+            await writer.drain()
+        except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            pass
+        finally:
+            writer.close()
+
+    server = await asyncio.start_server(connected, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    async with server, MemberClient(port, view_timeout_s=0.3) as client:
+        yield client
+
+
+async def ask(client: MemberClient) -> MemberView | MemberProblem:
+    return await client.fetch_view(POD, "operator", PASSWORD)
+
+
+async def test_a_healthy_member_gives_a_view_and_gets_credentials() -> None:
+    heads: list[bytes] = []
+
+    async def serve(head: bytes, writer: asyncio.StreamWriter) -> None:
+        heads.append(head)
+        writer.write(http(json.dumps(DOCUMENTS[path_of(head)]).encode()))
+
+    async with member(serve) as client:
+        view = await ask(client)
+    assert view == MemberView(
+        uuid="mine",
+        address="a:5701",
+        version="0.1.0",
+        cluster_version="0.1",
+        node_state="ACTIVE",
+        cluster_state="ACTIVE",
+        cluster_safe=True,
+        migration_queue_size=0,
+        cluster_size=1,
+        ready=True,
+    )
+    token = base64.b64encode(f"operator:{PASSWORD}".encode())
+    assert all(b"Authorization: Basic " + token in head for head in heads)
+
+
+async def test_a_member_that_is_not_ready_is_a_view() -> None:
+    async def serve(head: bytes, writer: asyncio.StreamWriter) -> None:
+        status = "503 Service Unavailable" if path_of(head).endswith("ready") else "200 OK"
+        writer.write(http(json.dumps(DOCUMENTS[path_of(head)]).encode(), status))
+
+    async with member(serve) as client:
+        view = await ask(client)
+    assert isinstance(view, MemberView)
+    assert not view.ready
+
+
+async def hang(_head: bytes, _writer: asyncio.StreamWriter) -> None:
+    await asyncio.sleep(30)
+
+
+async def trickle(_head: bytes, writer: asyncio.StreamWriter) -> None:
+    writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n")
+    while True:
+        writer.write(b" ")
+        await writer.drain()
+        await asyncio.sleep(0.02)
+
+
+async def endless(_head: bytes, writer: asyncio.StreamWriter) -> None:
+    writer.write(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n")
+    for _ in range(BODY_LIMIT_BYTES // 1024 + 64):
+        writer.write(b" " * 1024)
+        await writer.drain()
+
+
+def fixed(answer: bytes) -> Serve:
+    async def serve(_head: bytes, writer: asyncio.StreamWriter) -> None:
+        writer.write(answer)
+
+    return serve
+
+
+@pytest.mark.parametrize(
+    ("serve", "words"),
+    [
+        pytest.param(hang, "no complete answer", id="hangs"),
+        pytest.param(trickle, "no complete answer", id="trickles"),
+        pytest.param(endless, "more than", id="endless"),
+        pytest.param(fixed(http(b"", "500 Oops")), "answered 500", id="500"),
+        pytest.param(fixed(http(b"", "401 No")), "credentials", id="401"),
+        pytest.param(fixed(http(b"", "302 Found")), "answered 302", id="redirect"),
+        pytest.param(fixed(http(b'{"a', length=400)), "broke off", id="truncated"),
+        pytest.param(fixed(b""), "broke off", id="closed at once"),
+        pytest.param(fixed(b"SSH-2.0-OpenSSH\r\n\r\n"), "broke off", id="not HTTP"),
+        pytest.param(fixed(http(b"<html>")), "other than JSON", id="HTML"),
+        pytest.param(fixed(http(b"\xff\xfe\xfa")), "other than JSON", id="not text"),
+        pytest.param(fixed(http(b"[" * 100_000)), "other than JSON", id="deeply nested"),
+        pytest.param(fixed(http(b"[]")), "no JSON object", id="a list"),
+        pytest.param(fixed(http(b"{}")), "no local member", id="empty object"),
+        pytest.param(
+            fixed(http(b'{"members": [{"localMember": true, "uuid": 7}]}')),
+            "no proper uuid",
+            id="wrong type",
+        ),
+    ],
+)
+async def test_a_misbehaving_member_is_a_problem_in_words(
+    serve: Serve, words: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    async with member(serve) as client, asyncio.timeout(5):
+        problem = await ask(client)
+    assert isinstance(problem, MemberProblem)
+    assert words in problem.message
+    assert PASSWORD not in problem.message + caplog.text
+
+
+async def test_a_member_that_is_not_there_is_a_problem() -> None:
+    async with member(hang) as client:
+        pass
+    async with MemberClient(1) as client:
+        problem = await ask(client)
+    assert isinstance(problem, MemberProblem)
+    assert "cannot be reached" in problem.message

@@ -1,0 +1,203 @@
+from __future__ import annotations
+
+import itertools
+from datetime import UTC, datetime
+
+import pytest
+
+from grid_operator.api.objects import ObjectRef
+from grid_operator.ports.errors import Conflict, NotReady, Rejected, Unavailable
+from grid_operator.reconcile.reconciler import REFUSED_REQUEUE_S, ClusterKey, Reconciler
+from tests.unit.operator.fake_kube import FakeKube, FakeMembers, cluster_object
+
+KEY = ClusterKey("grids", "demo")
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def make(kube: FakeKube, members: FakeMembers | None = None) -> Reconciler:
+    passwords = itertools.count(1)
+    return Reconciler(
+        kube,
+        members or FakeMembers(),
+        "grid-system",
+        now=lambda: NOW,
+        make_password=lambda: f"password-{next(passwords)}",
+    )
+
+
+async def settle(reconciler: Reconciler, rounds: int = 4) -> float | None:
+    delay: float | None = None
+    for _ in range(rounds):
+        delay = await reconciler.reconcile(KEY)
+    return delay
+
+
+async def test_creates_every_child_and_becomes_ready() -> None:
+    kube = FakeKube(cluster_object())
+    delay = await settle(make(kube))
+    kinds = sorted(ref.kind for ref in kube.objects)
+    assert kinds == [
+        "ConfigMap",
+        "GridCluster",
+        "NetworkPolicy",
+        "Pod",
+        "Secret",
+        "Service",
+        "Service",
+        "StatefulSet",
+    ]
+    assert kube.condition("Ready")["status"] == "True"
+    assert delay == 10.0
+
+
+async def test_unchanged_cluster_costs_no_write() -> None:
+    kube = FakeKube(cluster_object())
+    await settle(make(kube))
+    kube.writes.clear()
+    await settle(make(kube), rounds=5)
+    assert kube.writes == []
+
+
+async def test_hand_edit_of_an_owned_field_is_reverted_and_then_nothing_is_written() -> None:
+    kube = FakeKube(cluster_object())
+    reconciler = make(kube)
+    await settle(reconciler)
+    kube.get("ConfigMap", "demo-config")["data"]["grid.yaml"] = "grid: {}"
+    kube.writes.clear()
+    await reconciler.reconcile(KEY)
+    assert "apply ConfigMap" in kube.writes
+    assert kube.get("ConfigMap", "demo-config")["data"]["grid.yaml"] != "grid: {}"
+    await settle(reconciler)
+    kube.writes.clear()
+    await settle(reconciler)
+    assert kube.writes == []
+
+
+async def test_unowned_field_is_kept() -> None:
+    kube = FakeKube(cluster_object())
+    await settle(make(kube))
+    kube.get("Service")["metadata"]["annotations"]["example.com/mine"] = "kept"
+    kube.writes.clear()
+    await settle(make(kube))
+    assert kube.writes == []
+    assert kube.get("Service")["metadata"]["annotations"]["example.com/mine"] == "kept"
+
+
+async def test_password_is_made_once_and_used_for_members() -> None:
+    kube, members = FakeKube(cluster_object()), FakeMembers()
+    reconciler = make(kube, members)
+    await reconciler.reconcile(KEY)
+    secret = kube.get("Secret", "demo-management")["data"]
+    await settle(reconciler)
+    assert kube.get("Secret", "demo-management")["data"] == secret
+    assert members.credentials == {("grid-operator", "password-1")}
+
+
+async def test_existing_unowned_secret_keeps_its_content() -> None:
+    kube = FakeKube(cluster_object())
+    data = {"username": "YWRtaW4=", "password": "c2VjcmV0"}
+    secret = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "demo-management", "namespace": "grids", "uid": "u"},
+        "data": data,
+    }
+    kube.objects[ObjectRef.of(secret)] = secret
+    await settle(make(kube))
+    assert kube.get("Secret", "demo-management")["data"] == data
+
+
+async def test_no_such_cluster_is_forgotten() -> None:
+    assert await make(FakeKube()).reconcile(KEY) is None
+
+
+async def test_cluster_deleted_while_it_is_reconciled_is_a_conflict_then_forgotten() -> None:
+    kube = FakeKube(cluster_object())
+
+    def vanish() -> None:
+        kube.objects = {r: o for r, o in kube.objects.items() if r.kind != "GridCluster"}
+
+    kube.before_status = vanish
+    with pytest.raises(Conflict):
+        await make(kube).reconcile(KEY)
+    assert await make(kube).reconcile(KEY) is None
+
+
+async def test_edit_during_a_reconcile_does_not_overwrite_the_newer_object() -> None:
+    kube = FakeKube(cluster_object())
+
+    def edit() -> None:
+        kube.get("GridCluster")["metadata"]["resourceVersion"] = "2"
+
+    kube.before_status = edit
+    with pytest.raises(Conflict):
+        await make(kube).reconcile(KEY)
+    assert "status" not in kube.get("GridCluster")
+
+
+@pytest.mark.parametrize("error", [Unavailable("429"), Unavailable("500"), NotReady("soon", 1.0)])
+async def test_an_api_server_that_fails_is_left_to_the_queue(
+    error: Unavailable | NotReady,
+) -> None:
+    kube = FakeKube(cluster_object())
+    kube.fail["apply StatefulSet"] = error
+    with pytest.raises(type(error)):
+        await make(kube).reconcile(KEY)
+    kube.fail.clear()
+    await settle(make(kube))
+    assert kube.condition("Ready")["status"] == "True"
+
+
+async def test_invalid_refusal_shows_in_conditions_and_costs_one_status_write() -> None:
+    kube = FakeKube(cluster_object())
+    kube.fail["apply StatefulSet"] = Rejected("spec.template: Invalid value", "Invalid")
+    reconciler = make(kube)
+    assert await reconciler.reconcile(KEY) == REFUSED_REQUEUE_S
+    assert kube.condition("ConfigValid")["status"] == "False"
+    assert kube.condition("Progressing")["reason"] == "ApiRefused"
+    assert "Invalid value" in kube.condition("ConfigValid")["message"]
+    kube.writes.clear()
+    await settle(reconciler)
+    assert [w for w in kube.writes if w == "status" or w.startswith("event")] == []
+
+
+async def test_forbidden_refusal_does_not_blame_the_spec() -> None:
+    kube = FakeKube(cluster_object())
+    kube.fail["apply StatefulSet"] = Rejected("exceeded quota", "Forbidden")
+    await make(kube).reconcile(KEY)
+    assert kube.condition("ConfigValid")["status"] == "True"
+    assert kube.condition("Progressing")["status"] == "False"
+
+
+async def test_refusal_that_goes_away_clears_the_conditions() -> None:
+    kube = FakeKube(cluster_object())
+    kube.fail["apply StatefulSet"] = Rejected("Invalid value", "Invalid")
+    reconciler = make(kube)
+    await reconciler.reconcile(KEY)
+    kube.fail.clear()
+    await settle(reconciler)
+    assert kube.condition("ConfigValid")["status"] == "True"
+    assert kube.condition("Ready")["status"] == "True"
+
+
+async def test_spec_that_the_schema_refuses_shows_in_a_condition_and_applies_nothing() -> None:
+    kube = FakeKube(cluster_object(size="many"))
+    assert await make(kube).reconcile(KEY) == REFUSED_REQUEUE_S
+    assert kube.writes == ["status"]
+    assert "spec.size" in kube.condition("ConfigValid")["message"]
+    await make(kube).reconcile(KEY)
+    assert kube.writes == ["status"]
+
+
+async def test_a_lost_event_does_not_fail_the_reconcile() -> None:
+    kube = FakeKube(cluster_object())
+    kube.fail["record_event"] = Unavailable("503")
+    await settle(make(kube))
+    assert kube.condition("Ready")["status"] == "True"
+
+
+async def test_password_is_in_no_status_and_no_event() -> None:
+    kube = FakeKube(cluster_object())
+    await settle(make(kube))
+    shown = str(kube.get("GridCluster")) + str(kube.events)
+    assert "password-1" not in shown
