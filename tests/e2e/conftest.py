@@ -1,0 +1,105 @@
+"""Fixtures of the end-to-end tests: one cluster per run, the images in it, evidence on failure."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from tests.e2e.provider.base import Capability, ProviderError
+from tests.e2e.provider.choice import NATIVE, chosen_kind, provider_for_tests
+from tests.e2e.provider.images import built_images, python_image
+from tests.e2e.provider.kube import Images, Kube
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator
+
+    from tests.e2e.provider.base import Provider
+
+__all__ = ["Images", "Kube"]
+
+TEST_TIMEOUT_S: Final = 300
+NODES: Final = 1
+PUBLIC_PYTHON_IMAGE: Final = "python:3.12-slim"
+MEMBER_IMAGE_VARIABLE: Final = "GRID_E2E_MEMBER_IMAGE"
+OPERATOR_IMAGE_VARIABLE: Final = "GRID_E2E_OPERATOR_IMAGE"
+CLUSTER: Final = pytest.StashKey[Kube]()
+Report = pytest.TestReport
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give the tests their time; bringing up the cluster for the first of them has its own."""
+    for item in items:
+        if item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(TEST_TIMEOUT_S, func_only=True))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Report, Report]:
+    """Put the state of the cluster into the report of a failure."""
+    report = yield
+    kube = item.config.stash.get(CLUSTER, None)
+    if report.failed and kube is not None:
+        try:
+            report.sections.extend(kube.evidence())
+        except (ProviderError, OSError) as error:
+            report.sections.append(("no evidence", str(error)))
+    return report
+
+
+@pytest.fixture(scope="session")
+def provider() -> Iterator[Provider]:
+    """The cluster of this run; it is gone when the run ends, however it ends."""
+    cluster = provider_for_tests(f"t{uuid.uuid4().hex[:8]}")
+    cluster.up(NODES)
+    try:
+        yield cluster
+    finally:
+        cluster.down()
+
+
+@pytest.fixture(scope="session")
+def kube(provider: Provider, pytestconfig: pytest.Config) -> Iterator[Kube]:
+    cluster = Kube(provider)
+    pytestconfig.stash[CLUSTER] = cluster
+    yield cluster
+    del pytestconfig.stash[CLUSTER]
+
+
+@pytest.fixture(scope="session")
+def images(provider: Provider) -> Images:
+    """The member's and the operator's image, built from this checkout and loaded."""
+    named = os.environ.get(MEMBER_IMAGE_VARIABLE), os.environ.get(OPERATOR_IMAGE_VARIABLE)
+    if named[0] and named[1]:
+        return Images(named[0], named[1])
+    built = built_images()
+    provider.load_image(built.member.archive)
+    provider.load_image(built.operator.archive)
+    return Images(built.member.name, built.operator.name)
+
+
+@pytest.fixture(scope="session")
+def python_pod_image(provider: Provider) -> str:
+    """A loaded image with Python in it, for pods that test the cluster itself."""
+    if chosen_kind() != NATIVE:
+        return PUBLIC_PYTHON_IMAGE
+    image = python_image()
+    provider.load_image(image.archive)
+    return image.name
+
+
+@pytest.fixture(autouse=True)
+def _capabilities(request: pytest.FixtureRequest) -> None:
+    """Leave out cases that another provider cannot do; the native one can do them all."""
+    markers = request.node.iter_markers("capability")
+    wanted = {Capability(name) for marker in markers for name in marker.args}
+    if not wanted:
+        return
+    provider: Provider = request.getfixturevalue("provider")
+    if missing := wanted - provider.capabilities:
+        message = f"{provider.name} cannot do: {', '.join(sorted(missing))}"
+        if chosen_kind() == NATIVE or os.environ.get("CI") == "true":
+            pytest.fail(message)
+        pytest.skip(message)

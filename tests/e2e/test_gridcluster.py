@@ -1,0 +1,281 @@
+"""The example GridCluster on a real Kubernetes: from apply to deletion.
+
+The tests of this module share one cluster and run in the order in which they stand; each leaves
+the example applied and ready, except the last.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+
+from tests.e2e.installation import CHANGE_TIMEOUT_S, EXAMPLE, NAMESPACE, Installation
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from tests.e2e.conftest import Images, Kube
+
+pytestmark = pytest.mark.timeout(300)
+
+OBSERVATION_PERIOD_S = 10.0
+MAP = "/grid/rest/maps/default/"
+QUEUE = "/grid/rest/queues/default"
+
+
+def example(**spec: Any) -> str:
+    """Return the example with some fields of its spec replaced."""
+    document = yaml.safe_load(EXAMPLE)
+    document["spec"].update(spec)
+    return yaml.safe_dump(document)
+
+
+@pytest.fixture(scope="module")
+def grid(kube: Kube, images: Images) -> Installation:
+    installation = Installation(kube, images.member)
+    installation.install_operator()
+    installation.start_pod("client", client=True)
+    installation.start_pod("stranger", client=False)
+    return installation
+
+
+def test_the_example_becomes_ready(
+    grid: Installation, record_property: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    started = time.monotonic()
+    grid.apply(EXAMPLE)
+    grid.wait_ready()
+    seconds = time.monotonic() - started
+    record_property("apply_to_ready_s", seconds)
+    with capsys.disabled():
+        print(f"\ntime from apply to Ready: {seconds:.1f} s")
+    status = grid.cluster()["status"]
+    assert status["readyMembers"] == 1
+    assert status["clusterState"].lower() == "active"
+    assert status["clusterVersion"] == "0.1"
+    (member,) = status["members"]
+    assert member["pod"] == "demo-0"
+    assert member["ready"] is True
+    assert grid.condition("ConfigValid")["status"] == "True"
+    assert grid.condition("Progressing")["status"] == "False"
+
+
+def test_kubectl_shows_and_explains(grid: Installation) -> None:
+    header, row = grid.kubectl("get", "gc").splitlines()
+    assert header.split() == ["NAME", "SIZE", "READY", "STATE", "VERSION", "AGE"]
+    assert row.split()[0] == "demo"
+    assert "DESCRIPTION" in grid.kubectl("explain", "gridcluster.spec.persistence")
+    assert grid.get("gridcluster", "demo")["status"]["selector"]
+
+
+def test_the_namespace_enforces_the_restricted_standard(grid: Installation) -> None:
+    labels = grid.get("namespace", NAMESPACE)["metadata"]["labels"]
+    assert labels["pod-security.kubernetes.io/enforce"] == "restricted"
+    privileged = (
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  containers:\n"
+        "  - {name: c, image: x, securityContext: {privileged: true}}\n"
+    )
+    assert "violates PodSecurity" in grid.refused(privileged)
+
+
+def test_maps_and_queues_through_the_service(grid: Installation) -> None:
+    assert grid.http("client", "POST", MAP + "key", "value").status == 200
+    assert grid.http("client", "GET", MAP + "key").body == "value"
+    assert grid.http("client", "POST", QUEUE, "first").status == 200
+    assert grid.http("client", "POST", QUEUE, "second").status == 200
+    assert grid.http("client", "GET", QUEUE + "/size").body == "2"
+    assert grid.http("client", "DELETE", QUEUE + "/1").body == "first"
+    assert grid.http("client", "DELETE", QUEUE + "/1").body == "second"
+    assert grid.http("client", "DELETE", QUEUE + "/0").status == 204
+
+
+@pytest.mark.capability("network-policy")
+def test_a_stranger_reaches_no_port(grid: Installation) -> None:
+    assert grid.http("stranger", "GET", "/grid/health", timeout_s=2).status == 0
+    assert grid.http("stranger", "GET", "/grid/health", port=5702, timeout_s=2).status == 0
+    assert grid.http("client", "GET", "/grid/health").status == 200
+    assert grid.http("client", "GET", "/grid/health", host="demo-members", port=5702).status == 0
+    policy = grid.get("networkpolicy", "demo")
+    assert policy["spec"]["ingress"]
+
+
+def test_an_unchanged_cluster_costs_no_write(
+    grid: Installation, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = grid.versions()
+    writes = grid.writes_during(3 * OBSERVATION_PERIOD_S)
+    with capsys.disabled():
+        print(f"\nAPI writes in {3 * OBSERVATION_PERIOD_S:.0f} s of an unchanged cluster: {writes}")
+    assert grid.versions() == before
+    assert writes == 0
+
+
+def test_a_hand_edit_of_an_owned_field_is_reverted(grid: Installation) -> None:
+    config = grid.get("configmap", "demo-config")["data"]["grid.yaml"]
+    grid.kubectl("patch", "configmap", "demo-config", "-p", '{"data":{"grid.yaml":"grid: {}"}}')
+    grid.kube.wait_for(
+        lambda: grid.get("configmap", "demo-config")["data"]["grid.yaml"] == config,
+        2 * OBSERVATION_PERIOD_S,
+    )
+    port = '[{"op":"replace","path":"/spec/ports/0/port","value":9999}]'
+    grid.kubectl("patch", "service", "demo", "--type=json", "-p", port)
+    grid.kube.wait_for(
+        lambda: grid.get("service", "demo")["spec"]["ports"][0]["port"] == 5701,
+        2 * OBSERVATION_PERIOD_S,
+    )
+
+
+def test_an_unowned_field_is_kept(grid: Installation) -> None:
+    grid.kubectl("annotate", "service", "demo", "example.org/note=mine")
+    grid.kubectl("label", "service", "demo", "team=blue")
+    version = grid.get("service", "demo")["metadata"]["resourceVersion"]
+    assert grid.writes_during(2 * OBSERVATION_PERIOD_S) == 0
+    service = grid.get("service", "demo")["metadata"]
+    assert service["annotations"]["example.org/note"] == "mine"
+    assert service["labels"]["team"] == "blue"
+    assert service["resourceVersion"] == version
+
+
+def test_readiness_follows_the_member(grid: Installation) -> None:
+    def addresses() -> list[Any]:
+        slices = grid.get("endpointslices", "-l", "kubernetes.io/service-name=demo")["items"]
+        return [
+            address
+            for s in slices
+            for e in s.get("endpoints") or []
+            if e["conditions"]["ready"]
+            for address in e["addresses"]
+        ]
+
+    assert len(addresses()) == 1
+    # A stopped process answers no probe: not ready, and out of the Service.
+    grid.kube.signal_pod(NAMESPACE, "demo-0", "STOP")
+    try:
+        grid.kube.wait_for(lambda: addresses() == [], CHANGE_TIMEOUT_S)
+        grid.kube.wait_for(
+            lambda: grid.condition("Ready").get("status") == "False", CHANGE_TIMEOUT_S
+        )
+    finally:
+        grid.kube.signal_pod(NAMESPACE, "demo-0", "CONT")
+    grid.wait_ready()
+    grid.kube.wait_for(lambda: len(addresses()) == 1, CHANGE_TIMEOUT_S)
+
+
+def test_a_killed_process_comes_back_with_its_data(grid: Installation) -> None:
+    grid.kube.wait_for(
+        lambda: grid.http("client", "POST", MAP + "kept", "precious").status == 200,
+        CHANGE_TIMEOUT_S,
+    )
+    grid.http("client", "POST", QUEUE, "waiting")
+    restarts = grid.get("pod", "demo-0")["status"]["containerStatuses"][0]["restartCount"]
+    uid = grid.member_uid()
+    grid.kube.signal_pod(NAMESPACE, "demo-0", "KILL")
+    grid.kube.wait_for(
+        lambda: (
+            grid.get("pod", "demo-0")["status"]["containerStatuses"][0]["restartCount"] > restarts
+        ),
+        CHANGE_TIMEOUT_S,
+    )
+    grid.kube.wait_for(
+        lambda: grid.http("client", "GET", MAP + "kept").body == "precious", CHANGE_TIMEOUT_S
+    )
+    assert grid.http("client", "DELETE", QUEUE + "/1").body == "waiting"
+    assert grid.member_uid() == uid
+    grid.wait_ready()
+
+
+def test_a_deleted_pod_comes_back_with_its_data(grid: Installation) -> None:
+    uid = grid.member_uid()
+    uuid = grid.cluster()["status"]["members"][0]["uuid"]
+    grid.kubectl("delete", "pod", "demo-0")
+    grid.kube.wait_for(
+        lambda: grid.http("client", "GET", MAP + "kept").body == "precious", CHANGE_TIMEOUT_S
+    )
+    assert grid.member_uid() != uid
+    grid.wait_ready()
+    assert grid.cluster()["status"]["members"][0]["uuid"] == uuid
+
+
+def test_an_edit_is_rolled_out(grid: Installation) -> None:
+    uid = grid.member_uid()
+    queues = [*yaml.safe_load(EXAMPLE)["spec"]["queues"], {"name": "small", "maxSize": 1}]
+    grid.apply(example(queues=queues))
+    grid.wait_ready()
+    assert grid.member_uid() != uid
+    grid.kube.wait_for(
+        lambda: grid.http("client", "POST", "/grid/rest/queues/small", "1").status == 200,
+        CHANGE_TIMEOUT_S,
+    )
+    assert grid.http("client", "POST", "/grid/rest/queues/small", "2").status == 503
+    assert grid.http("client", "GET", MAP + "kept").body == "precious"
+
+
+def test_a_bad_spec_is_refused_with_a_message(grid: Installation) -> None:
+    assert "size" in grid.refused(example(size=3))
+    assert "unknown field" in grid.refused(example(colour="blue"))
+    assert "spec.deletionPolicy" in grid.refused(example(deletionPolicy="Shred"))
+
+
+def test_a_bad_value_shows_in_a_condition(grid: Installation) -> None:
+    uid = grid.member_uid()
+    grid.apply(
+        example(pod={"resources": {"requests": {"memory": "2Gi"}, "limits": {"memory": "1Gi"}}})
+    )
+    grid.kube.wait_for(
+        lambda: grid.condition("ConfigValid").get("status") == "False", CHANGE_TIMEOUT_S
+    )
+    condition = grid.condition("ConfigValid")
+    assert condition["reason"] == "InvalidQuantity"
+    assert "memory" in condition["message"]
+    assert grid.member_uid() == uid
+    assert grid.http("client", "GET", MAP + "kept").body == "precious"
+    grid.apply(EXAMPLE)
+    grid.wait_ready()
+    assert grid.condition("ConfigValid")["status"] == "True"
+
+
+def test_a_restarted_operator_changes_nothing(grid: Installation) -> None:
+    before = grid.versions()
+    old = grid.operator_pod()
+    grid.kubectl("delete", "pod", old)
+    grid.kubectl("rollout", "status", "deployment/grid-operator", "--timeout=60s")
+    assert grid.writes_during(2 * OBSERVATION_PERIOD_S) == 0
+    after = grid.versions()
+    kept = {name for name in before if "operator" not in name}
+    assert {name: after.get(name) for name in kept} == {name: before[name] for name in kept}
+
+
+def test_deletion_leaves_the_volumes(grid: Installation) -> None:
+    grid.kubectl("delete", "gridcluster", "demo")
+    grid.kube.wait_for(
+        lambda: (
+            grid.get(
+                "statefulsets,services,configmaps,secrets,networkpolicies,pods",
+                *("-l", "gridcluster.io/cluster=demo"),
+            )["items"]
+            == []
+        ),
+        CHANGE_TIMEOUT_S,
+    )
+    claims = grid.get("pvc")["items"]
+    assert [claim["metadata"]["name"] for claim in claims] == ["data-demo-0"]
+
+
+def test_a_cluster_of_the_same_name_takes_its_volume_up_again(grid: Installation) -> None:
+    grid.apply(example(deletionPolicy="Delete"))
+    grid.wait_ready()
+    grid.kube.wait_for(
+        lambda: grid.http("client", "GET", MAP + "kept").body == "precious", CHANGE_TIMEOUT_S
+    )
+
+
+def test_deletion_with_the_volumes(grid: Installation) -> None:
+    grid.kubectl("delete", "gridcluster", "demo")
+    grid.kube.wait_for(lambda: grid.get("pvc")["items"] == [], CHANGE_TIMEOUT_S)
+    grid.kube.wait_for(
+        lambda: grid.get("pods", "-l", "gridcluster.io/cluster=demo")["items"] == [],
+        CHANGE_TIMEOUT_S,
+    )
