@@ -64,6 +64,7 @@ lock: setup ## Resolve the dependencies anew
 	$(BIN)/uv pip compile pyproject.toml --all-extras --group dev --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q -o requirements.lock
 	$(BIN)/uv pip compile pyproject.toml --extra member --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q -o member/requirements.lock
 	$(BIN)/uv pip compile pyproject.toml --extra operator --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q -o operator/requirements.lock
+	echo 'hatchling>=1.27' | $(BIN)/uv pip compile - --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q -o member/build.lock
 
 bench: setup ## Measure: every figure is a ratio within one run
 	$(BIN)/python bench/member_http.py $(ARGS)

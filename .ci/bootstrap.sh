@@ -22,6 +22,11 @@ grid_missing=
 command -v make >/dev/null 2>&1 || grid_missing="make"
 grid_find_python || grid_missing="$grid_missing python3 python3-venv"
 
+# The power-loss tests compile a small shim that records what was fsynced.
+if [ -n "${GRID_NEEDS_CC:-}" ] && ! command -v cc >/dev/null 2>&1; then
+    grid_missing="$grid_missing gcc libc6-dev"
+fi
+
 if [ -n "$grid_missing" ]; then
     if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
         echo "installing:$grid_missing" | sed 's/: */: /' >&2

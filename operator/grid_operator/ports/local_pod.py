@@ -90,13 +90,18 @@ def process_spec(pod: KubeObject, objects: LocalObjects, host: LocalHost) -> Pro
     probe = container["readinessProbe"]
     return ProcessSpec(
         argv=(*host.program, *(mounts.rewrite(arg) for arg in container.get("args", ()))),
-        env={**host.environment, **own_env, "GRID_BIND_ADDRESS": pod["status"]["podIP"]},
+        env={**host.environment, **own_env, **_local_addresses(pod["status"]["podIP"])},
         grace_s=pod["spec"].get("terminationGracePeriodSeconds", DEFAULT_GRACE_S),
         probe_url=_probe_url(probe["httpGet"], container, pod["status"]["podIP"]),
         probe_period_s=probe.get("periodSeconds", 10),
         files=mounts.files,
         directories=tuple(mounts.directories.values()),
     )
+
+
+def _local_addresses(address: str) -> dict[str, str]:
+    """Return what replaces the wildcard address and the DNS name that exist in Kubernetes only."""
+    return {"GRID_BIND_ADDRESS": address, "GRID_PUBLIC_ADDRESS": address}
 
 
 class _Mounts:

@@ -15,7 +15,6 @@ from grid_operator.api.conditions import (
     ConfigValidReason,
     ProgressingReason,
     ReadyReason,
-    find_condition,
     make_condition,
 )
 from grid_operator.api.gridcluster import GridClusterStatus
@@ -55,8 +54,7 @@ def invalid_spec_status(
     message = "; ".join(error.problems)
     changed.set(ConditionType.CONFIG_VALID, ConfigValidReason.INVALID_SPEC, message)
     changed.set(ConditionType.PROGRESSING, ProgressingReason.BLOCKED, message)
-    if find_condition(before.conditions, ConditionType.READY) is None:
-        changed.set(ConditionType.READY, ReadyReason.CONFIG_INVALID, message)
+    changed.set(ConditionType.READY, ReadyReason.CONFIG_INVALID, message)
     return changed.status(before)
 
 

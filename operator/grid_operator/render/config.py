@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import yaml
 
 from grid_operator.api.gridcluster import EndpointGroupName
-from grid_operator.api.names import MANAGEMENT_PORT, REST_PORT, headless_service_name
+from grid_operator.api.names import MANAGEMENT_PORT, REST_PORT
 
 if TYPE_CHECKING:
     from grid_operator.api.gridcluster import GridCluster, GridClusterSpec, MapSpec, QueueSpec
@@ -21,6 +21,7 @@ USERNAME_VARIABLE: Final = "GRID_MANAGEMENT_USERNAME"
 PASSWORD_VARIABLE: Final = "GRID_MANAGEMENT_PASSWORD"  # noqa: S105 - the variable's name
 DATA_DIR_VARIABLE: Final = "GRID_DATA_DIR"
 BIND_ADDRESS_VARIABLE: Final = "GRID_BIND_ADDRESS"
+PUBLIC_ADDRESS_VARIABLE: Final = "GRID_PUBLIC_ADDRESS"
 """Unset in pods: members listen on every address. `gridctl up` sets it to a loopback one."""
 
 _GROUP_ELEMENTS: Final = {
@@ -40,7 +41,7 @@ def configuration_tree(cluster: GridCluster) -> dict[str, Any]:
     tree: dict[str, Any] = {
         "cluster-name": spec.cluster_name,
         "instance-name": "${POD_NAME}",
-        "network": _network(cluster),
+        "network": _network(cluster.spec),
         "security": {"realms": [_management_realm()]},
     }
     if spec.persistence.enabled:
@@ -65,13 +66,12 @@ def configuration_yaml(cluster: GridCluster) -> str:
     return text
 
 
-def _network(cluster: GridCluster) -> dict[str, Any]:
-    service = headless_service_name(cluster.metadata.name)
+def _network(spec: GridClusterSpec) -> dict[str, Any]:
     return {
         "port": {"port": REST_PORT, "auto-increment": False},
-        "public-address": f"${{POD_NAME}}.{service}.${{POD_NAMESPACE}}.svc",
+        "public-address": f"${{{PUBLIC_ADDRESS_VARIABLE}}}",
         "interfaces": {"enabled": True, "interfaces": [f"${{{BIND_ADDRESS_VARIABLE}:*}}"]},
-        "rest-api": _rest_api(cluster.spec),
+        "rest-api": _rest_api(spec),
         "management": {
             "enabled": True,
             "port": {"port": MANAGEMENT_PORT, "auto-increment": False},

@@ -17,11 +17,13 @@ from grid_operator.api.names import (
     USERNAME_KEY,
     child_labels,
     config_map_name,
+    headless_service_name,
     management_secret_name,
 )
 from grid_operator.render.config import (
     DATA_DIR_VARIABLE,
     PASSWORD_VARIABLE,
+    PUBLIC_ADDRESS_VARIABLE,
     USERNAME_VARIABLE,
     configuration_yaml,
 )
@@ -118,6 +120,7 @@ def _member_container(cluster: GridCluster) -> dict[str, Any]:
 
 def _environment(cluster: GridCluster) -> list[dict[str, Any]]:
     secret = management_secret_name(cluster.metadata.name)
+    service = headless_service_name(cluster.metadata.name)
     return [
         _from_field("POD_NAME", "metadata.name"),
         _from_field("POD_NAMESPACE", "metadata.namespace"),
@@ -125,6 +128,8 @@ def _environment(cluster: GridCluster) -> list[dict[str, Any]]:
         _from_secret(USERNAME_VARIABLE, secret, USERNAME_KEY),
         _from_secret(PASSWORD_VARIABLE, secret, PASSWORD_KEY),
         {"name": DATA_DIR_VARIABLE, "value": DATA_DIR},
+        # Kubernetes expands variables that stand above it in the list.
+        {"name": PUBLIC_ADDRESS_VARIABLE, "value": f"$(POD_NAME).{service}.$(POD_NAMESPACE).svc"},
         *({"name": var.name, "value": var.value} for var in cluster.spec.pod.env),
     ]
 

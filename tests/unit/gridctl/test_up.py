@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import json
 import os
 import signal
 import subprocess
@@ -142,6 +143,8 @@ def test_serves_maps_and_queues_shows_a_status_and_ctrl_c_leaves_nothing(up: Up)
     assert up.call("GET", "maps/default/a") == (200, b"1")
     assert up.call("POST", "queues/default", b"x")[0] == 200
     assert up.call("DELETE", "queues/default/1") == (200, b"x")
+    shown = json.loads(up.call("GET", "cluster")[1])
+    assert [member["address"] for member in shown["members"]] == [f"{up.address}:5701"]
     status = up.status()
     assert status.stdout.splitlines()[0].split() == [
         "NAMESPACE", "NAME", "SIZE", "READY", "STATE", "VERSION", "AGE",

@@ -21,6 +21,7 @@ OBJECTS = ["Secret", "ConfigMap", "NetworkPolicy", "Service-members", "Service",
 ENVIRONMENT = {
     "POD_NAME": "demo-0",
     "POD_NAMESPACE": "default",
+    "GRID_PUBLIC_ADDRESS": "demo-0.demo-members.default.svc",
     "GRID_MANAGEMENT_USERNAME": "grid-operator",
     "GRID_MANAGEMENT_PASSWORD": "a-password",
     "GRID_DATA_DIR": "/data",
