@@ -26,7 +26,12 @@ from grid_operator.api.objects import KubeObject, ObjectRef
 from grid_operator.decide.decision import decide
 from grid_operator.decide.model import ClusterEvent, Decision, Observed
 from grid_operator.ports.errors import OperatorError, Rejected
-from grid_operator.reconcile.refusal import RefusalReason, invalid_spec_status, refused_status
+from grid_operator.reconcile.ownership import check_may_take
+from grid_operator.reconcile.refusal import (
+    invalid_spec_status,
+    refusal_reason,
+    refused_status,
+)
 from grid_operator.render.children import render_children
 from grid_operator.render.context import RenderContext
 
@@ -123,7 +128,7 @@ class Reconciler:
         LOG.warning("%s: %s", ObjectRef.of(live), refusal)
         status = refused_status(live, decided, refusal, self._now())
         if await self._write_status(live, status):
-            event = ClusterEvent("Warning", RefusalReason.API_REFUSED.value, str(refusal))
+            event = ClusterEvent("Warning", refusal_reason(refusal).value, str(refusal))
             await self._record_events(live, (event,))
         return REFUSED_REQUEUE_S
 
@@ -159,6 +164,9 @@ class Reconciler:
         self, live: KubeObject, decision: Decision, uids: dict[ObjectRef, str]
     ) -> None:
         for child in decision.apply:
+            ref = ObjectRef.of(child)
+            if ref not in uids:
+                check_may_take(ref, await self._kube.fetch(ref), live)
             await self._kube.apply(child)
             LOG.info("%s: applied %s", ObjectRef.of(live), ObjectRef.of(child))
         for ref, uid in (

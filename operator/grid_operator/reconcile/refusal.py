@@ -35,6 +35,14 @@ class RefusalReason(StrEnum):
 
     API_REFUSED = "ApiRefused"
     """False: the API server refused to write an object; the message is its own."""
+    NAME_TAKEN = "NameTaken"
+    """False: an object with a child's name exists and belongs to somebody else."""
+
+
+def refusal_reason(refusal: Rejected) -> RefusalReason:
+    """Return the reason under which a refusal is reported."""
+    taken = refusal.reason == RefusalReason.NAME_TAKEN
+    return RefusalReason.NAME_TAKEN if taken else RefusalReason.API_REFUSED
 
 
 def previous_status(cluster: KubeObject) -> GridClusterStatus:
@@ -64,7 +72,7 @@ def refused_status(
     """Return the decided status, changed to say that the API server refused a write."""
     changed = _Conditions(decided, cluster["metadata"].get("generation", 0), now)
     changed.previous = previous_status(cluster).conditions
-    changed.set(ConditionType.PROGRESSING, RefusalReason.API_REFUSED, str(refusal))
+    changed.set(ConditionType.PROGRESSING, refusal_reason(refusal), str(refusal))
     if refusal.reason in SPEC_FAULTS:
         changed.set(ConditionType.CONFIG_VALID, RefusalReason.API_REFUSED, str(refusal))
     return changed.status(decided)

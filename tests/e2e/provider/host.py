@@ -17,6 +17,10 @@ from tests.e2e.provider.layout import state_root
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+NEEDS_ROOT: Final = (
+    "the end-to-end tests need root (for the native cluster), or GRID_E2E_PROVIDER=kind with "
+    "Docker, or GRID_E2E_PROVIDER=existing with GRID_E2E_CONTEXT naming a kubeconfig context"
+)
 APT_TIMEOUT_S: Final = 600.0
 RUN_PROGRAMS: Final[Mapping[str, str]] = {
     "containerd": "containerd",
@@ -53,7 +57,7 @@ def require_root() -> None:
         MissingPartError: This process is not root's.
     """
     if not is_root():
-        raise MissingPartError("the native cluster needs root; see GRID_E2E_PROVIDER for others")
+        raise MissingPartError(NEEDS_ROOT)
 
 
 def require_programs(programs: Mapping[str, str]) -> None:

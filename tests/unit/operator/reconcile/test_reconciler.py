@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from grid_operator.api.objects import ObjectRef
+from grid_operator.api.objects import KubeObject, ObjectRef
 from grid_operator.ports.errors import Conflict, NotReady, Rejected, Unavailable
 from grid_operator.reconcile.reconciler import REFUSED_REQUEUE_S, ClusterKey, Reconciler
 from tests.unit.operator.fake_kube import FakeKube, FakeMembers, cluster_object
@@ -93,13 +93,18 @@ async def test_password_is_made_once_and_used_for_members() -> None:
     assert members.credentials == {("grid-operator", "password-1")}
 
 
-async def test_existing_unowned_secret_keeps_its_content() -> None:
+async def test_a_restored_secret_keeps_its_content() -> None:
     kube = FakeKube(cluster_object())
     data = {"username": "YWRtaW4=", "password": "c2VjcmV0"}
     secret = {
         "apiVersion": "v1",
         "kind": "Secret",
-        "metadata": {"name": "demo-management", "namespace": "grids", "uid": "u"},
+        "metadata": {
+            "name": "demo-management",
+            "namespace": "grids",
+            "uid": "u",
+            "labels": {"gridcluster.io/cluster": "demo"},
+        },
         "data": data,
     }
     kube.objects[ObjectRef.of(secret)] = secret
@@ -201,3 +206,47 @@ async def test_password_is_in_no_status_and_no_event() -> None:
     await settle(make(kube))
     shown = str(kube.get("GridCluster")) + str(kube.events)
     assert "password-1" not in shown
+
+
+def occupant(owners: list[dict[str, object]], **labels: str) -> KubeObject:
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {
+            "name": "demo",
+            "namespace": "grids",
+            "uid": "uid-of-somebody",
+            "labels": labels,
+            "ownerReferences": owners,
+        },
+        "spec": {"ports": [{"port": 80}]},
+    }
+
+
+@pytest.mark.parametrize(
+    "owners", [[], [{"kind": "Release", "name": "shop", "uid": "u", "controller": True}]]
+)
+async def test_an_object_of_somebody_else_is_never_taken_over(
+    owners: list[dict[str, object]],
+) -> None:
+    kube = FakeKube(cluster_object())
+    foreign = occupant(owners)
+    kube.objects[ObjectRef.of(foreign)] = foreign
+    delay = await settle(make(kube))
+    assert kube.get("Service")["spec"] == {"ports": [{"port": 80}]}
+    condition = kube.condition("Progressing")
+    assert condition["reason"] == "NameTaken"
+    assert "Service grids/demo" in condition["message"]
+    assert delay == REFUSED_REQUEUE_S
+    del kube.objects[ObjectRef.of(foreign)]
+    await settle(make(kube))
+    assert kube.condition("Ready")["status"] == "True"
+
+
+async def test_a_predecessors_object_is_waited_for() -> None:
+    kube = FakeKube(cluster_object())
+    former = occupant([{"kind": "GridCluster", "name": "demo", "uid": "uid-before"}])
+    kube.objects[ObjectRef.of(former)] = former
+    with pytest.raises(NotReady, match="former Service"):
+        await make(kube).reconcile(KEY)
+    assert kube.get("Service")["metadata"]["uid"] == "uid-of-somebody"

@@ -1,0 +1,43 @@
+"""Whether an object that already has a child's name may become the child."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from grid_operator.api.names import CLUSTER_LABEL, KIND
+from grid_operator.ports.errors import NotReady, Rejected
+from grid_operator.reconcile.refusal import RefusalReason
+
+if TYPE_CHECKING:
+    from grid_operator.api.objects import KubeObject, ObjectRef
+
+REMOVAL_DELAY_S: Final = 1.0
+
+
+def check_may_take(ref: ObjectRef, existing: KubeObject | None, cluster: KubeObject) -> None:
+    """Return if the operator may write the object under this name.
+
+    Free names, the cluster's own objects (somebody took the label away) and orphans that carry
+    the cluster's label (restored from a backup) may be taken.
+
+    Raises:
+        NotReady: The object belongs to a deleted cluster of the same name and will be gone soon.
+        Rejected: It belongs to somebody else.
+    """
+    if existing is None:
+        return
+    meta = existing["metadata"]
+    owners = meta.get("ownerReferences", ())
+    if any(owner["uid"] == cluster["metadata"]["uid"] for owner in owners):
+        return
+    name = cluster["metadata"]["name"]
+    of_predecessor = any(owner["kind"] == KIND and owner["name"] == name for owner in owners)
+    if of_predecessor or "deletionTimestamp" in meta:
+        raise NotReady(f"waiting until the former {ref} is gone", REMOVAL_DELAY_S)
+    if not owners and meta.get("labels", {}).get(CLUSTER_LABEL) == name:
+        return
+    raise Rejected(
+        f"{ref} exists and does not belong to this GridCluster: delete it, or give the "
+        "GridCluster another name",
+        RefusalReason.NAME_TAKEN,
+    )
