@@ -52,6 +52,8 @@ IMAGE_CHUNK_PARTS: Final = 1000
 """Entries of an image that are encoded at a time, a few milliseconds of work."""
 IMAGE_CHUNK_BYTES: Final = 1024 * 1024
 """Bytes of values after which a chunk is full."""
+REOPEN_INTERVAL_S: Final = 0.2
+"""Seconds between two tries to open LMDB after a commit of unknown outcome."""
 PURGE_BATCH: Final = 2000
 """Records or chunks removed in one transaction."""
 
@@ -240,8 +242,10 @@ class LmdbLog:
             while not (self._records or self._closing or self._job or self._purging):
                 self._arrived.wait()
             group: list[Record] = []
-            while self._records and len(group) < GROUP_RECORDS:
+            size_bytes = 0
+            while self._records and len(group) < GROUP_RECORDS and size_bytes < GROUP_BYTES:
                 group.append(self._records.popleft())
+                size_bytes += _value_bytes(group[-1])
             return group
 
     def _commit(self, group: list[Record]) -> None:
@@ -250,9 +254,14 @@ class LmdbLog:
         sequence = self._sequence
         try:
             values = [TIMESTAMP.pack(timestamp_ms) + codec.encode_record(r) for r in group]
-            self._put(sequence, values)
+            tables = self._tables = self._tables or self._open()
         except Exception as error:
-            if not self._recovered(sequence + len(group)):
+            self._reject(group, error)  # nothing was written
+            return
+        try:
+            _put(tables, sequence, values)
+        except Exception as error:
+            if not self._is_kept(sequence + len(values), values[-1]):
                 self._reject(group, error)
                 return
         if self._failing:
@@ -269,31 +278,33 @@ class LmdbLog:
         ]
         self._tell(lambda feed: feed.committed(batch))
 
-    def _put(self, sequence: int, values: list[bytes]) -> None:
-        if self._tables is None:
-            self._tables = self._open()
-        with self._tables.environment.begin(self._tables.log, write=True) as transaction:
-            for number, value in enumerate(values, 1):
-                transaction.put(SEQUENCE.pack(sequence + number), value, append=True)
-
-    def _recovered(self, wanted: int) -> bool:
-        """After a failed commit: open LMDB again, and tell whether the commit is there after all.
+    def _is_kept(self, sequence: int, value: bytes) -> bool:
+        """After a failed commit: tell whether it is there after all, under its last record.
 
         LMDB refuses everything after a failed write of its root page, until it is opened again;
-        and then that page may or may not have been written.
+        and then that page may or may not have been written. Answering before that is known would
+        lose an answered write or bring back a refused one, so new records wait meanwhile.
         """
+        while True:
+            try:
+                tables = self._reopen()
+                kept = tables.record(sequence) == value
+                if kept:
+                    tables.environment.sync(True)
+            except (lmdb.Error, EngineError, OSError) as error:
+                _log.error("the log of shard %d cannot be read back: %s", self._shard, error)
+                with self._arrived:
+                    if self._arrived.wait_for(lambda: self._closing, REOPEN_INTERVAL_S):
+                        return False  # the member ends: the next start finds out
+            else:
+                return kept
+
+    def _reopen(self) -> Tables:
         if self._tables is not None:
             self._tables.environment.close()
             self._tables = None
-        try:
-            tables = self._open()
-            self._tables = tables
-            if tables.last_sequence() != wanted:
-                return False
-            tables.environment.sync(True)
-        except (lmdb.Error, EngineError):
-            return False
-        return True
+        self._tables = self._open()
+        return self._tables
 
     def _reject(self, group: list[Record], error: Exception) -> None:
         if not self._failing:
@@ -323,7 +334,8 @@ class LmdbLog:
             self._purging = self._job is not None
             self._job = None
             self._retry_above_bytes = self._stored_bytes + self._clean_slack_bytes
-            self._recovered(0)
+            with contextlib.suppress(lmdb.Error, EngineError, OSError):
+                self._reopen()  # else the next commit opens it
 
     def _store_chunk(self, tables: Tables, job: _ImageJob) -> None:
         chunk = job.next_chunk()
@@ -363,3 +375,15 @@ class LmdbLog:
                     cursor.delete()
                     removed += 1
         return removed > 0
+
+
+def _put(tables: Tables, sequence: int, values: list[bytes]) -> None:
+    with tables.environment.begin(tables.log, write=True) as transaction:
+        for number, value in enumerate(values, 1):
+            if not transaction.put(SEQUENCE.pack(sequence + number), value, append=True):
+                # LMDB reports a taken key by its result only.
+                raise lmdb.KeyExistsError(f"record {sequence + number} is there already")
+
+
+def _value_bytes(record: Record) -> int:
+    return sum(len(getattr(operation, "value", b"")) for operation in record.operations)

@@ -72,11 +72,11 @@ class Tables:
             sequence, chunks = BASE.unpack(transaction.get(b"base", b""))
         return sequence, chunks
 
-    def last_sequence(self) -> int:
-        """Return the sequence of the last record, or of the image when there is none after it."""
-        with self.environment.begin(self.log) as transaction, transaction.cursor() as cursor:
-            last = SEQUENCE.unpack(cursor.key())[0] if cursor.last() else 0
-        return max(last, self.base()[0])
+    def record(self, sequence: int) -> bytes | None:
+        """Return what is stored as this record, None when there is no such record."""
+        with self.environment.begin(self.log) as transaction:
+            found: bytes | None = transaction.get(SEQUENCE.pack(sequence))
+        return found
 
 
 def open_tables(path: Path, shard: int, map_size_bytes: int, environments: Environments) -> Tables:

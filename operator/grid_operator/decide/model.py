@@ -35,6 +35,8 @@ class MemberProblem:
     """Why a member could not be asked, in words for a condition; never a credential."""
 
     message: str
+    unauthenticated: bool = False
+    """It answers, but does not accept the operator's credentials: only a new pod takes new ones."""
 
 
 @dataclass(frozen=True, slots=True)

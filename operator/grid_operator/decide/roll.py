@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from grid_operator.api.conditions import ProgressingReason
 from grid_operator.decide.drift import differences
-from grid_operator.decide.model import MemberProblem, MemberView
+from grid_operator.decide.model import MemberProblem
 from grid_operator.decide.pods import by_ordinal, is_outdated, is_ready, is_terminating, pod_name
 
 if TYPE_CHECKING:
@@ -53,19 +53,21 @@ def _next_step(observed: Observed, outdated: list[KubeObject]) -> Roll:
     if going:
         waiting = f"pod {going[0]} is being deleted"
         return Roll(names, reason=ProgressingReason.WAITING_FOR_MEMBERS, waiting=waiting)
-    # A pod that cannot be used is lost to the cluster already: replacing it costs nothing, and a
-    # StatefulSet never replaces one whose template was broken and has been mended.
-    unready = [pod for pod in outdated if not _is_usable(observed, pod)]
-    obstacle = None if unready else gate_obstacle(observed)
+    # A pod that is not ready serves nobody: replacing it costs nothing, and a StatefulSet never
+    # replaces one whose template was broken and has been mended. A ready pod that only does not
+    # answer the operator serves its clients, so it waits for the gate.
+    lost = [pod for pod in outdated if _is_lost(observed, pod)]
+    obstacle = None if lost else gate_obstacle(observed)
     if obstacle is not None:
         return Roll(names, reason=ProgressingReason.WAITING_FOR_SAFETY, waiting=obstacle)
-    chosen = unready[0] if unready else outdated[-1]
+    chosen = lost[0] if lost else outdated[-1]
     return Roll(names, (chosen,), ProgressingReason.ROLLING, f"replacing pod {pod_name(chosen)}")
 
 
-def _is_usable(observed: Observed, pod: KubeObject) -> bool:
+def _is_lost(observed: Observed, pod: KubeObject) -> bool:
     view = observed.members.get(pod_name(pod))
-    return is_ready(pod) and isinstance(view, MemberView)
+    refuses = isinstance(view, MemberProblem) and view.unauthenticated
+    return not is_ready(pod) or refuses
 
 
 def gate_obstacle(observed: Observed) -> str | None:

@@ -37,6 +37,10 @@ VERSION_PATH: Final = "/grid/rest/management/cluster/version"
 FieldT = TypeVar("FieldT", str, int, bool)
 
 
+class _RefusedError(Exception):
+    """The member answers 401."""
+
+
 class _BadAnswerError(Exception):
     """The member answered something that is not in the interface."""
 
@@ -76,6 +80,8 @@ class MemberClient:
                 return await self._view(f"http://{host}:{self._port}", headers)
         except TimeoutError:
             return MemberProblem(f"gave no complete answer within {self._view_timeout_s:g} s")
+        except _RefusedError:
+            return MemberProblem("does not accept the operator's credentials", unauthenticated=True)
         except _BadAnswerError as error:
             return MemberProblem(str(error))
         except aiohttp.ClientConnectorError as error:
@@ -106,7 +112,7 @@ class MemberClient:
         path = urlsplit(url).path
         status, body = await self._get(url, headers)
         if status == 401:
-            raise _BadAnswerError("does not accept the operator's credentials")
+            raise _RefusedError
         if status != 200:
             raise _BadAnswerError(f"answered {status} to GET {path}")
         try:

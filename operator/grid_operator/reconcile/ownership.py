@@ -1,4 +1,4 @@
-"""Whether an object that already has a child's name may become the child."""
+"""Which objects are the cluster's own, and which may become its own."""
 
 from __future__ import annotations
 
@@ -41,3 +41,16 @@ def check_may_take(ref: ObjectRef, existing: KubeObject | None, cluster: KubeObj
         "GridCluster another name",
         RefusalReason.NAME_TAKEN,
     )
+
+
+def member_pods(labelled: list[KubeObject], children: list[KubeObject]) -> list[KubeObject]:
+    """Return the pods that the cluster's StatefulSet controls.
+
+    A label alone proves nothing: whoever carries it would be sent the management credentials.
+    """
+    sets = {obj["metadata"]["uid"] for obj in children if obj["kind"] == "StatefulSet"}
+    return [
+        pod
+        for pod in labelled
+        if any(owner["uid"] in sets for owner in pod["metadata"].get("ownerReferences", ()))
+    ]

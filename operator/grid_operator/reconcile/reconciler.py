@@ -26,7 +26,7 @@ from grid_operator.api.objects import KubeObject, ObjectRef
 from grid_operator.decide.decision import decide
 from grid_operator.decide.model import ClusterEvent, Decision, Observed
 from grid_operator.ports.errors import OperatorError, Rejected
-from grid_operator.reconcile.ownership import check_may_take
+from grid_operator.reconcile.ownership import check_may_take, member_pods
 from grid_operator.reconcile.refusal import (
     invalid_spec_status,
     refusal_reason,
@@ -102,9 +102,10 @@ class Reconciler:
         return await self._bring_closer(live, cluster)
 
     async def _bring_closer(self, live: KubeObject, cluster: GridCluster) -> float:
-        children, pods = await asyncio.gather(
+        children, labelled = await asyncio.gather(
             self._kube.fetch_children(live), self._kube.fetch_pods(live)
         )
+        pods = member_pods(labelled, children)
         context = await self._render_context(cluster, children)
         observed = Observed(
             cluster=cluster,

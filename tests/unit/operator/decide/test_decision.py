@@ -68,6 +68,29 @@ def test_stuck_pod_of_a_broken_template_is_replaced(view: MemberView | MemberPro
     assert store.replaced == ["demo-0"]
 
 
+def test_a_ready_pod_that_does_not_answer_waits_for_the_gate() -> None:
+    store = settled()
+    store.pods["demo-0"] = make_pod(revision="old")
+    store.views = {"demo-0": MemberProblem("gave no complete answer within 3 s")}
+
+    store.step()
+
+    assert store.replaced == []
+    waiting = condition(store, ConditionType.PROGRESSING)
+    assert waiting.reason == "WaitingForSafety"
+    assert "gave no complete answer" in waiting.message
+
+
+def test_a_pod_with_former_credentials_is_replaced() -> None:
+    store = settled()
+    store.pods["demo-0"] = make_pod(revision="old")
+    store.views = {"demo-0": MemberProblem("refuses", unauthenticated=True)}
+
+    store.step()
+
+    assert store.replaced == ["demo-0"]
+
+
 def test_terminating_pod_is_waited_for() -> None:
     store = settled()
     pod = make_pod(revision="old")

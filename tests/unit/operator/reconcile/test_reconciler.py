@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import itertools
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -9,6 +10,9 @@ from grid_operator.api.objects import KubeObject, ObjectRef
 from grid_operator.ports.errors import Conflict, NotReady, Rejected, Unavailable
 from grid_operator.reconcile.reconciler import REFUSED_REQUEUE_S, ClusterKey, Reconciler
 from tests.unit.operator.fake_kube import FakeKube, FakeMembers, cluster_object
+
+if TYPE_CHECKING:
+    from grid_operator.decide.model import MemberProblem, MemberView
 
 KEY = ClusterKey("grids", "demo")
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -250,3 +254,35 @@ async def test_a_predecessors_object_is_waited_for() -> None:
     with pytest.raises(NotReady, match="former Service"):
         await make(kube).reconcile(KEY)
     assert kube.get("Service")["metadata"]["uid"] == "uid-of-somebody"
+
+
+async def test_a_labelled_pod_of_somebody_else_is_no_member() -> None:
+    kube = FakeKube(cluster_object())
+    await settle(make(kube))
+    stranger = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": "spy",
+            "namespace": "grids",
+            "uid": "uid-spy",
+            "labels": {"gridcluster.io/cluster": "demo"},
+            "ownerReferences": [{"kind": "StatefulSet", "name": "demo", "uid": "made-up"}],
+        },
+        "status": {"podIP": "10.244.0.9"},
+    }
+    kube.objects[ObjectRef.of(stranger)] = stranger
+    asked: list[str] = []
+
+    class Watched(FakeMembers):
+        async def fetch_view(
+            self, pod: KubeObject, username: str, password: str
+        ) -> MemberView | MemberProblem:
+            asked.append(pod["metadata"]["name"])
+            return await super().fetch_view(pod, username, password)
+
+    kube.writes.clear()
+    await settle(make(kube, Watched()))
+    assert set(asked) == {"demo-0"}
+    assert kube.writes == []
+    assert kube.get("Pod", "spy")
