@@ -17,6 +17,7 @@ NAMESPACE: Final = "grid-system"
 EXAMPLE: Final = (ROOT / "examples" / "gridcluster.yaml").read_text(encoding="utf-8")
 READY_TIMEOUT_S: Final = 90.0
 CHANGE_TIMEOUT_S: Final = 60.0
+QUIET_S: Final = 3.0
 WRITE_METRIC: Final = re.compile(
     r"^apiserver_request_total\{(?P<labels>[^}]*)\} (?P<count>[0-9.e+]+)$", re.MULTILINE
 )
@@ -177,6 +178,15 @@ class Installation:
         before = self.api_writes()
         time.sleep(duration_s)  # what is measured is time itself
         return self.api_writes() - before
+
+    def wait_quiet(self) -> None:
+        """Wait until nobody has written anything for a while."""
+        self.kube.wait_for(lambda: self.writes_during(QUIET_S) == 0, CHANGE_TIMEOUT_S)
+
+    def cluster_events(self) -> set[str]:
+        """Return the names of the Events about GridClusters."""
+        items = self.get("events", "--field-selector", "involvedObject.kind=GridCluster")["items"]
+        return {item["metadata"]["name"] for item in items}
 
     def operator_pod(self) -> str:
         pods = self.get("pods", "-l", "app.kubernetes.io/name=grid-operator")["items"]

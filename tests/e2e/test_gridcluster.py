@@ -131,6 +131,10 @@ def test_a_hand_edit_of_an_owned_field_is_reverted(grid: Installation) -> None:
 def test_an_unowned_field_is_kept(grid: Installation) -> None:
     grid.kubectl("annotate", "service", "demo", "example.org/note=mine")
     grid.kubectl("label", "service", "demo", "team=blue")
+    # Kubernetes itself copies a Service's labels to its slices: that write is not the operator's.
+    copied = ("endpointslices", "-l", "kubernetes.io/service-name=demo,team=blue")
+    grid.kube.wait_for(lambda: grid.get(*copied)["items"], CHANGE_TIMEOUT_S)
+    grid.wait_quiet()
     version = grid.get("service", "demo")["metadata"]["resourceVersion"]
     assert grid.writes_during(2 * OBSERVATION_PERIOD_S) == 0
     service = grid.get("service", "demo")["metadata"]
@@ -239,13 +243,16 @@ def test_a_bad_value_shows_in_a_condition(grid: Installation) -> None:
 
 def test_a_restarted_operator_changes_nothing(grid: Installation) -> None:
     before = grid.versions()
+    events = grid.cluster_events()
     old = grid.operator_pod()
     grid.kubectl("delete", "pod", old)
     grid.kubectl("rollout", "status", "deployment/grid-operator", "--timeout=60s")
+    grid.wait_quiet()  # the Deployment's own controllers write while its pod is replaced
     assert grid.writes_during(2 * OBSERVATION_PERIOD_S) == 0
     after = grid.versions()
     kept = {name for name in before if "operator" not in name}
     assert {name: after.get(name) for name in kept} == {name: before[name] for name in kept}
+    assert grid.cluster_events() == events
 
 
 def test_deletion_leaves_the_volumes(grid: Installation) -> None:
