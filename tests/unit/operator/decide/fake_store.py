@@ -13,24 +13,14 @@ from grid_operator.decide import decide
 from grid_operator.decide.model import Decision, MemberProblem, MemberView, Observed
 from grid_operator.render import render_children
 from tests.unit.operator.api.clusters import CONTEXT, make_cluster
+from tests.unit.operator.fake_kube import VIEW
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 MAX_ROUNDS = 12
-WELL = MemberView(
-    uuid="u-0",
-    address="demo-0.demo-members.default.svc:5701",
-    version="0.1.0",
-    cluster_version="0.1",
-    node_state="ACTIVE",
-    cluster_state="ACTIVE",
-    cluster_safe=True,
-    migration_queue_size=0,
-    cluster_size=1,
-    ready=True,
-)
+WELL = VIEW
 
 
 def make_pod(name: str = "demo-0", revision: str = "r1", *, ready: bool = True) -> KubeObject:

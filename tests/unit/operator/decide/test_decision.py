@@ -224,7 +224,7 @@ def test_status_shows_the_members_as_they_see_themselves() -> None:
     (member,) = status.members
     assert (member.pod, member.uuid, member.node_state, member.ready) == (
         "demo-0",
-        "u-0",
+        WELL.uuid,
         "Active",
         True,
     )
