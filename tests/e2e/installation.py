@@ -22,6 +22,12 @@ WRITE_METRIC: Final = re.compile(
     r"^apiserver_request_total\{(?P<labels>[^}]*)\} (?P<count>[0-9.e+]+)$", re.MULTILINE
 )
 WRITE_VERBS: Final = frozenset({"APPLY", "CREATE", "DELETE", "PATCH", "POST", "PUT", "UPDATE"})
+OWNED_RESOURCES: Final = (
+    *("gridclusters", "statefulsets", "services", "configmaps", "secrets", "networkpolicies"),
+    *("persistentvolumeclaims", "poddisruptionbudgets"),
+)
+CONTROLLER_SUBRESOURCES: Final = {"statefulsets": "status", "persistentvolumeclaims": "status"}
+"""Written by Kubernetes' own controllers only."""
 KEPT_KINDS: Final = (
     "gridclusters.gridcluster.io,statefulsets,services,configmaps,secrets,networkpolicies,pods"
 )
@@ -150,26 +156,25 @@ class Installation:
         return str(self.get("pod", "demo-0")["metadata"]["uid"])
 
     def versions(self) -> dict[str, str]:
-        """Return uid and resourceVersion of everything that belongs to the cluster."""
-        items = self.get(KEPT_KINDS)["items"]
+        """Return uid and resourceVersion of everything that belongs to the cluster.
+
+        Of a pod its uid and restarts: the kubelet writes its status whenever it likes.
+        """
         return {
-            f"{item['kind']}/{item['metadata']['name']}": (
-                f"{item['metadata']['uid']}@{item['metadata']['resourceVersion']}"
-            )
-            for item in items
+            f"{item['kind']}/{item['metadata']['name']}": _version(item)
+            for item in self.get(KEPT_KINDS)["items"]
         }
 
     def api_writes(self) -> float:
-        """Count what the API server was ever asked to write, leases and node status left out."""
+        """Count what the API server was ever asked to write of what the operator may write.
+
+        Pods count when they are deleted: their status is the kubelet's.
+        """
         metrics = self.kube.kubectl("get", "--raw", "/metrics")
         total = 0.0
         for match in WRITE_METRIC.finditer(metrics):
             labels = dict(re.findall(r'(\w+)="([^"]*)"', match["labels"]))
-            housekeeping = labels.get("resource") in {
-                *("leases", "nodes", "csinodes", "subjectaccessreviews", "tokenreviews"),
-                *("localsubjectaccessreviews", "selfsubjectreviews", "serviceaccounts"),
-            }
-            if labels.get("verb") in WRITE_VERBS and not housekeeping:
+            if labels.get("verb") in WRITE_VERBS and _may_be_the_operators(labels):
                 total += float(match["count"])
         return total
 
@@ -192,3 +197,21 @@ class Installation:
         pods = self.get("pods", "-l", "app.kubernetes.io/name=grid-operator")["items"]
         (name,) = [p["metadata"]["name"] for p in pods if "deletionTimestamp" not in p["metadata"]]
         return str(name)
+
+
+def _version(item: dict[str, Any]) -> str:
+    metadata = item["metadata"]
+    if item["kind"] != "Pod":
+        return f"{metadata['uid']}@{metadata['resourceVersion']}"
+    containers = item["status"].get("containerStatuses", [])
+    return f"{metadata['uid']}, restarts {[c['restartCount'] for c in containers]}"
+
+
+def _may_be_the_operators(labels: dict[str, str]) -> bool:
+    resource = labels.get("resource", "")
+    if resource == "pods":
+        return labels["verb"] == "DELETE"
+    if resource not in OWNED_RESOURCES:
+        return False
+    subresource = labels.get("subresource", "")
+    return not subresource or subresource != CONTROLLER_SUBRESOURCES.get(resource)
