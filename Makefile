@@ -10,7 +10,7 @@ EXAMPLE := examples/gridcluster.yaml
 ARGS ?=
 PYTEST_ARGS ?=
 
-.PHONY: help setup run test check lint fix unit e2e e2e-up e2e-down images crds lock bench clean
+.PHONY: help setup run test check lint fix unit e2e e2e-up e2e-down images crds schema lock bench clean
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -58,6 +58,9 @@ images: setup ## Build the member's and the operator's image (docker, podman or 
 
 crds: setup ## Write crds/gridcluster.yaml from the API types
 	$(BIN)/python -m grid_operator.api.crd
+
+schema: setup ## Write docs/schema/ and the settings table from the table of settings
+	$(BIN)/python -m grid_member.config.schema
 
 lock: setup ## Resolve the dependencies anew
 	$(BIN)/python -m pip install --quiet uv

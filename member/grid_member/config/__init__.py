@@ -1,15 +1,19 @@
 """A member's configuration: one neutral tree, one table of settings, one typed model."""
 
-from grid_member.config.load import default_config, load_config, parse_config
-from grid_member.config.model import EndpointGroup, ListenerConfig, MemberConfig
+from grid_member.config.load import config_from, default_config, load_config, parse_config
+from grid_member.config.model import EndpointGroup, EvictionConfig, ListenerConfig, MemberConfig
+from grid_member.config.programmatic import Config
 from grid_member.config.tree import ConfigError, Problem
 
 __all__ = [
+    "Config",
     "ConfigError",
     "EndpointGroup",
+    "EvictionConfig",
     "ListenerConfig",
     "MemberConfig",
     "Problem",
+    "config_from",
     "default_config",
     "load_config",
     "parse_config",

@@ -1,4 +1,8 @@
-"""Loading a configuration: file to model, or every problem at once."""
+"""Loading a configuration: a file, a text or Python values to the model, or every problem at once.
+
+The syntaxes read, the environment overrides, the table of settings checks, and the model is built;
+each step adds to the problems, so that one run shows them all.
+"""
 
 from __future__ import annotations
 
@@ -7,22 +11,36 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from grid_member.config.build import member_config
-from grid_member.config.model import (
-    DEFAULT_GROUPS,
-    EndpointGroup,
-    ListenerConfig,
-    MapConfig,
-    MemberConfig,
-    QueueConfig,
+from grid_member.config.overrides import apply_overrides
+from grid_member.config.python_source import read_python
+from grid_member.config.tree import (
+    MAX_DOCUMENT_BYTES,
+    ConfigError,
+    Document,
+    Place,
+    Problem,
 )
-from grid_member.config.tree import ConfigError, Node, Place, Problem, Section
 from grid_member.config.validate import collect
+from grid_member.config.xml_source import read_xml
 from grid_member.config.yaml_source import read_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_TOP: Final = "grid"
+    from grid_member.config.model import MemberConfig
+
+_XML_SUFFIXES: Final = frozenset({".xml"})
+_YAML_SUFFIXES: Final = frozenset({".yaml", ".yml"})
+_BYTE_ORDER_MARK: Final = "\ufeff"
+DEFAULT_TREE: Final[Mapping[str, object]] = {
+    "network": {
+        "interfaces": {"enabled": True, "interfaces": ["127.0.0.1"]},
+        "rest-api": {"enabled": True, "endpoint-groups": {"DATA": {"enabled": True}}},
+    },
+    "map": {"default": {}},
+    "queue": {"default": {}},
+}
+"""What a member without a file runs with: data over loopback, in memory."""
 
 
 def load_config(path: Path, environment: Mapping[str, str] | None = None) -> MemberConfig:
@@ -31,47 +49,118 @@ def load_config(path: Path, environment: Mapping[str, str] | None = None) -> Mem
     Raises:
         ConfigError: the file cannot be read or is not a usable configuration.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
-        raise ConfigError([Problem(Place(str(path), 1, 1), "", str(reason))]) from None
-    return parse_config(text, str(path), os.environ if environment is None else environment)
+    return parse_config(read_text(path), str(path), _given(environment))
 
 
-def parse_config(text: str, file: str, environment: Mapping[str, str]) -> MemberConfig:
-    """Return the configuration in a YAML text; file is what problems name.
+def parse_config(
+    text: str, file: str, environment: Mapping[str, str], directory: Path = Path()
+) -> MemberConfig:
+    """Return the configuration in a YAML or XML text; file is what problems name.
+
+    The name's suffix tells the syntax, without a known one the text's first character. A relative
+    base-dir is taken from directory.
 
     Raises:
         ConfigError: with everything that is wrong.
     """
-    found = collect(_top(read_yaml(text, file), file), environment)
-    config = member_config(found, Path())
-    if found.problems:
-        raise ConfigError(sorted(found.problems, key=_order))
-    return config
+    return _member_config(read_document(text, file), environment, directory)
 
 
-def default_config() -> MemberConfig:
-    """Return what a member without a file runs with: data over loopback, in memory."""
-    return MemberConfig(
-        interfaces=("127.0.0.1",),
-        rest=ListenerConfig(5701, True, 100, DEFAULT_GROUPS | {EndpointGroup.DATA}),
-        maps={"default": MapConfig(persistent=True, fsync=True)},
-        queues={"default": QueueConfig(persistent=True, fsync=True)},
+def config_from(
+    tree: Mapping[str, object], environment: Mapping[str, str] | None = None
+) -> MemberConfig:
+    """Return the configuration that Python values describe, nested as YAML is below `grid:`.
+
+    Raises:
+        ConfigError: with everything that is wrong; the problems have a path and no place.
+    """
+    return _member_config(read_python(tree), _given(environment), Path())
+
+
+def default_config(environment: Mapping[str, str] | None = None) -> MemberConfig:
+    """Return what a member without a file runs with, overridden by environment (os.environ).
+
+    Raises:
+        ConfigError: a variable overrides with something that cannot be used.
+    """
+    return config_from(DEFAULT_TREE, environment)
+
+
+def read_text(path: Path) -> str:
+    """Return what the file holds.
+
+    Raises:
+        ConfigError: it cannot be read, is too long, or is not UTF-8.
+    """
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_DOCUMENT_BYTES + 1)
+        if len(data) > MAX_DOCUMENT_BYTES:
+            raise _unreadable(str(path), _TOO_LONG)
+        return data.decode("utf-8")
+    except OSError as error:
+        raise _unreadable(str(path), str(error.strerror)) from None
+    except UnicodeError:
+        raise _unreadable(str(path), "not UTF-8") from None
+
+
+def read_document(text: str, file: str) -> Document:
+    """Return the nodes of a YAML or XML text.
+
+    Raises:
+        ConfigError: it is too long, or neither.
+    """
+    if len(text.encode(errors="surrogatepass")) > MAX_DOCUMENT_BYTES:
+        raise _unreadable(file, _TOO_LONG)
+    plain = text.removeprefix(_BYTE_ORDER_MARK)
+    return read_xml(plain, file) if is_xml(plain, file) else read_yaml(plain, file)
+
+
+def is_xml(text: str, file: str) -> bool:
+    """Tell whether a text is to be read as XML, by the file's suffix or its first character."""
+    suffix = Path(file).suffix.lower()
+    if suffix in _XML_SUFFIXES | _YAML_SUFFIXES:
+        return suffix in _XML_SUFFIXES
+    return text.lstrip(f" \t\r\n{_BYTE_ORDER_MARK}").startswith("<")
+
+
+def raise_problems(problems: list[Problem]) -> None:
+    """Raise what is wrong, in the order of the file, when anything is.
+
+    Raises:
+        ConfigError: there are problems.
+    """
+    if problems:
+        raise ConfigError(sorted(problems, key=_order))
+
+
+_TOO_LONG: Final = f"the file is longer than {MAX_DOCUMENT_BYTES >> 20} MiB"
+
+
+def _unreadable(file: str, reason: str) -> ConfigError:
+    return ConfigError([Problem(Place(file, 1, 1), "", reason)])
+
+
+def _given(environment: Mapping[str, str] | None) -> Mapping[str, str]:
+    return os.environ if environment is None else environment
+
+
+def _member_config(
+    document: Document, environment: Mapping[str, str], directory: Path
+) -> MemberConfig:
+    problems, root = list(document.problems), document.root
+    try:
+        root = apply_overrides(root, environment)
+    except ConfigError as error:
+        problems += error.problems
+    found = collect(root, environment)
+    config = member_config(found, directory)
+    # One mistake is told once: what the syntax could not read is missing for the table as well.
+    told = {(problem.place, problem.path) for problem in problems}
+    raise_problems(
+        problems + [each for each in found.problems if (each.place, each.path) not in told]
     )
-
-
-def _top(root: Node | None, file: str) -> Node:
-    place = root.place if root else Place(file, 1, 1)
-    if not isinstance(root, Section) or _TOP not in root.children:
-        raise ConfigError([Problem(place, "", f"the top element must be {_TOP}:")])
-    others = [name for name in root.children if name != _TOP]
-    if others:
-        raise ConfigError(
-            [Problem(root.names[o], o, f"unknown element beside {_TOP}") for o in others]
-        )
-    return root.children[_TOP]
+    return config
 
 
 def _order(problem: Problem) -> tuple[int, int]:

@@ -48,6 +48,10 @@ class ListenerConfig:
     users: tuple[User, ...] | None = None
     """Who may call at all, by HTTP Basic authentication; None asks nobody."""
     realm: str = ""
+    interfaces: tuple[str, ...] = ("*",)
+    """IP addresses to listen on; `*` is every one."""
+    port_setting: str = "network.port"
+    """The element that holds the port; an error about a taken port names it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +63,23 @@ class StructureConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class EvictionConfig:
+    """What a map gives up when it holds too much; a limit of 0 is none."""
+
+    policy: str
+    """LRU, LFU or RANDOM."""
+    max_entries: int = 0
+    max_bytes: int = 0
+    """Of keys and values, without what the member itself needs to keep them."""
+
+
+@dataclass(frozen=True, slots=True)
 class MapConfig(StructureConfig):
-    """Configuration of the maps that a name or wildcard stands for."""
+    """Configuration of the maps that a name or wildcard stands for; 0 seconds are never."""
 
     time_to_live_s: int = 0
+    max_idle_s: int = 0
+    eviction: EvictionConfig | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +114,6 @@ class MemberConfig:
     cluster_name: str = "dev"
     instance_name: str | None = None
     public_address: str | None = None
-    interfaces: tuple[str, ...] = ("*",)
     rest: ListenerConfig | None = None
     management: ListenerConfig | None = None
     maps: Mapping[str, MapConfig] = field(default_factory=dict)

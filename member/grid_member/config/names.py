@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import combinations
 from typing import TYPE_CHECKING, Final, TypeVar
 
 if TYPE_CHECKING:
@@ -25,23 +24,37 @@ def find(configured: Mapping[str, T], name: str) -> T | None:
 
 
 def ambiguous(names: Iterable[str]) -> list[tuple[str, str]]:
-    """Return the pairs of wildcards that one name can match equally well."""
-    patterns = [name for name in names if name.count(WILDCARD) == 1]
-    return [
-        (one, other)
-        for one, other in combinations(patterns, 2)
-        if len(one) == len(other) and _overlap(one, other)
-    ]
+    """Return pairs of wildcards that one name can match equally well, in the order of names.
+
+    Each that clashes is in one of them, or clashes with one that is.
+    """
+    order = {name: place for place, name in enumerate(names) if name.count(WILDCARD) == 1}
+    tails: dict[tuple[int, str], list[str]] = {}
+    for name in order:
+        head, _, tail = name.partition(WILDCARD)
+        tails.setdefault((len(name), head), []).append(tail)
+    # Two of one length clash when one's head begins the other's, whose tail ends the one's. Looked
+    # up and not compared in pairs: a document has room for tens of thousands.
+    ends: dict[tuple[int, str, int], dict[str, str]] = {}
+    pairs = []
+    for name in order:
+        head, _, tail = name.partition(WILDCARD)
+        for size in range(len(head)):
+            key = (len(name), head[:size])
+            if key in tails:
+                if (*key, len(tail)) not in ends:
+                    ends[*key, len(tail)] = _by_end(tails[key], len(tail))
+                known = ends[*key, len(tail)]
+                if tail in known:
+                    pairs.append((f"{key[1]}{WILDCARD}{known[tail]}", name))
+                    break
+    return [(one, other) if order[one] < order[other] else (other, one) for one, other in pairs]
+
+
+def _by_end(tails: list[str], size: int) -> dict[str, str]:
+    return {tail[len(tail) - size :]: tail for tail in reversed(tails)}
 
 
 def _matches(pattern: str, name: str) -> bool:
     head, _, tail = pattern.partition(WILDCARD)
     return len(name) >= len(pattern) - 1 and name.startswith(head) and name.endswith(tail)
-
-
-def _overlap(one: str, other: str) -> bool:
-    head, _, tail = one.partition(WILDCARD)
-    other_head, _, other_tail = other.partition(WILDCARD)
-    heads = head.startswith(other_head) or other_head.startswith(head)
-    tails = tail.endswith(other_tail) or other_tail.endswith(tail)
-    return heads and tails

@@ -1,0 +1,244 @@
+"""Environment overrides: GRID_NETWORK_RESTAPI_ENABLED=true wins over what the document says.
+
+After GRID_ a variable names the path to a setting, a word for each element, without dashes and in
+any case; items of a list are counted from 0. A name that the document chooses, such as that of a
+map, may have several words: the names in the document are tried first, without their dashes and
+underscores, else the words in lower case, joined by underscores, are the name.
+
+Not every GRID_ variable is an override: what does not begin with a top element is left alone, and
+so is what Kubernetes sets for a Service, and what leads nowhere but is used as `${…}`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, TypeGuard
+
+from grid_member.config.model import EndpointGroup
+from grid_member.config.shape import ANY, EACH, Path, Shape, path_text, settings_shape
+from grid_member.config.tree import ConfigError, Items, Node, Place, Problem, Scalar, Section
+from grid_member.config.validate import VARIABLE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+PREFIX: Final = "GRID_"
+NEAR: Final = 0.85
+"""How alike a word and a top element are for a slip of the pen (0 to 1, as difflib has it)."""
+MAX_INDEX_DIGITS: Final = 4
+_VARIABLE: Final = re.compile(rf"{PREFIX}[A-Za-z0-9_.-]+")
+_SERVICE_LINK: Final = re.compile(
+    r".+_SERVICE_HOST|.+_SERVICE_PORT(_.*)?|.+_PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?"
+)
+_SERVICE_LINK_VALUE: Final = re.compile(r"(tcp|udp|sctp)://.*")
+_GROUPS: Final = "endpoint-groups"
+
+
+def apply_overrides(root: Node, environment: Mapping[str, str]) -> Node:
+    """Return the document with the settings that the environment overrides.
+
+    Their values are taken as they are: a `${…}` in them is not replaced.
+
+    Raises:
+        ConfigError: a variable that is meant as an override and leads to no setting, or to several.
+    """
+    finder = _Finder(root, frozenset(name for name, _ in variables_used(root)))
+    found: dict[Path, str] = {}
+    for name in sorted(environment):
+        if not _VARIABLE.fullmatch(name) or _is_service_link(name, environment[name]):
+            continue
+        path = finder.path(name)
+        if path is not None and found.setdefault(path, name) != name:
+            finder.complain(name, f"sets {path_text(path)}, as {found[path]} does")
+    # A list grows in the order of its indexes.
+    for path in sorted(found, key=lambda p: [(isinstance(part, str), part) for part in p]):
+        root = _with(root, path, found[path], finder)
+    if finder.problems:
+        raise ConfigError(finder.problems)
+    return root
+
+
+def variables_used(node: Node) -> Iterator[tuple[str, bool]]:
+    """Yield the variables that the document uses as `${…}`, and whether there is a default."""
+    if isinstance(node, Scalar):
+        for match in VARIABLE.finditer(node.text or ""):
+            yield match[1], match[2] is not None
+        return
+    for below in node.children.values() if isinstance(node, Section) else node.items:
+        yield from variables_used(below)
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """One way to understand a variable."""
+
+    path: Path
+    invented: bool
+    """True when the document has not all of the names in it."""
+    refused: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _DeadEnd:
+    """Where a reading did not go on: at an element that has no such child."""
+
+    path: Path
+    word: str
+    """Empty when the variable ended there."""
+    known: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class _Finder:
+    root: Node
+    used: frozenset[str]
+    shape: Shape = field(default_factory=settings_shape)
+    problems: list[Problem] = field(default_factory=list)
+
+    def complain(self, variable: str, message: str) -> None:
+        self.problems.append(Problem(Place(variable, 0, 0), "", message))
+
+    def path(self, variable: str) -> Path | None:
+        """Return the path of the setting, None for no override; notes what is wrong."""
+        words = tuple(variable.removeprefix(PREFIX).lower().split("_"))
+        ends: list[_DeadEnd] = []
+        readings = list(_readings(self.shape, self.root, words, _Reading((), False, False), ends))
+        readings = [r for r in readings if not r.invented] or readings
+        if len(readings) == 1 and not (readings[0].refused and variable in self.used):
+            return readings[0].path
+        if len(readings) > 1:
+            both = " or ".join(path_text(reading.path) for reading in readings)
+            self.complain(variable, f"may mean {both}: set it in the file")
+        elif not readings and variable not in self.used:
+            self._lost(variable, words, ends)
+        return None
+
+    def _lost(self, variable: str, words: tuple[str, ...], ends: list[_DeadEnd]) -> None:
+        end = max(ends, key=lambda end: len(end.path))
+        if not end.path:
+            near = self._near_top(words)
+            if near is not None:
+                self.complain(variable, f"no such setting, perhaps {PREFIX}{near}… is meant")
+        elif end.word:
+            hint = _hint(end)
+            self.complain(variable, f"no such setting: {path_text(end.path)} has no such {hint}")
+        else:
+            self.complain(variable, f"{path_text(end.path)} must hold further elements, no value")
+
+    def _near_top(self, words: tuple[str, ...]) -> str | None:
+        tops = {_plain(name): name for name, top in self.shape.below.items() if not top.refused}
+        # GRID_CLUSTER_NAME is meant as GRID_CLUSTERNAME.
+        starts = ["".join(words[:size]) for size in range(1, len(words) + 1)]
+        for start in starts:
+            near = difflib.get_close_matches(start, tops, 1, NEAR)
+            if near:
+                return near[0].upper()
+        return None
+
+
+def _readings(
+    shape: Shape, node: Node | None, words: tuple[str, ...], so_far: _Reading, ends: list[_DeadEnd]
+) -> Iterator[_Reading]:
+    if shape.refused is not None:
+        yield _Reading(so_far.path, so_far.invented, refused=True)
+    elif shape.setting is not None and not words:
+        yield so_far
+    elif shape.setting is not None or not words:
+        ends.append(_DeadEnd(so_far.path, words[0] if words else "", ()))
+    else:
+        steps = list(_steps(shape, node, words, so_far))
+        if not steps:
+            known = tuple(n for n, below in shape.below.items() if not below.refused)
+            ends.append(_DeadEnd(so_far.path, words[0], known))
+        for below, child, rest, reading in steps:
+            yield from _readings(below, child, rest, reading, ends)
+
+
+def _steps(
+    shape: Shape, node: Node | None, words: tuple[str, ...], so_far: _Reading
+) -> Iterator[tuple[Shape, Node | None, tuple[str, ...], _Reading]]:
+    """Yield where the next words can lead: element, its node, the words left, the way there."""
+    if shape.items is not None:
+        if words[0].isdecimal() and words[0].isascii() and len(words[0]) <= MAX_INDEX_DIGITS:
+            path = (*so_far.path, int(words[0]))
+            reading = _Reading(path, so_far.invented, so_far.refused)
+            yield shape.items, _child(node, int(words[0])), words[1:], reading
+        return
+    for name, below in shape.below.items():
+        if name not in (ANY, EACH) and _plain(name) == words[0]:
+            reading = _Reading((*so_far.path, name), so_far.invented, so_far.refused)
+            yield below, _child(node, name), words[1:], reading
+    if shape.named is not None:
+        for size in range(1, len(words)):
+            for name, invented in _names(node, words[:size], so_far.path):
+                reading = _Reading(
+                    (*so_far.path, name), so_far.invented or invented, so_far.refused
+                )
+                yield shape.named, _child(node, name), words[size:], reading
+
+
+def _names(node: Node | None, words: tuple[str, ...], path: Path) -> list[tuple[str, bool]]:
+    """Return the names that the words can mean, and whether they are new to the document."""
+    joined = "".join(words)
+    if not joined:
+        return []
+    present = node.children if isinstance(node, Section) else ()
+    names = [name for name in present if _plain(name) == joined]
+    if not names and path[-1] == _GROUPS:
+        names = [group.value for group in EndpointGroup if _plain(group.value) == joined]
+    return [(name, False) for name in names] or [("_".join(words), True)]
+
+
+def _with(node: Node | None, path: Path, variable: str, finder: _Finder) -> Node:
+    place = Place(variable, 0, 0)
+    if not path:
+        # Replaced by the variable's value later, as every `${…}` is, and not once more.
+        return Scalar(place, f"${{{variable}}}")
+    head, rest = path[0], path[1:]
+    if _is_value(node) or isinstance(node, Section if isinstance(head, int) else Items):
+        # The document is wrong here, and validation says so at its place.
+        return node
+    child = _with(_child(node, head), rest, variable, finder)
+    if isinstance(head, int):
+        items = node.items if isinstance(node, Items) else ()
+        if head > len(items):
+            finder.complain(variable, f"the list has {len(items)} items: set index {len(items)}")
+            return node or Items(place, ())
+        changed = (*items[:head], child, *items[head + 1 :])
+        return Items(node.place if isinstance(node, Items) else place, changed)
+    if not isinstance(node, Section):
+        return Section(place, {head: child}, {head: place})
+    named = place if not rest or head not in node.names else node.names[head]
+    return Section(node.place, {**node.children, head: child}, {**node.names, head: named})
+
+
+def _is_value(node: Node | None) -> TypeGuard[Scalar]:
+    return isinstance(node, Scalar) and node.text is not None
+
+
+def _child(node: Node | None, part: str | int) -> Node | None:
+    if isinstance(node, Section) and isinstance(part, str):
+        return node.children.get(part)
+    if isinstance(node, Items) and isinstance(part, int) and part < len(node.items):
+        return node.items[part]
+    return None
+
+
+def _plain(name: str) -> str:
+    return name.replace("-", "").replace("_", "").lower()
+
+
+def _hint(end: _DeadEnd) -> str:
+    names = {_plain(name): name for name in end.known if name not in (ANY, EACH)}
+    near = difflib.get_close_matches(end.word, names, 1)
+    if near:
+        return f"element, perhaps {names[near[0]]} ({near[0].upper()}) is meant"
+    return "item: its items are counted from 0" if EACH in end.known else "element"
+
+
+def _is_service_link(variable: str, value: str) -> bool:
+    if variable.endswith("_PORT") and _SERVICE_LINK_VALUE.fullmatch(value):
+        return True
+    return _SERVICE_LINK.fullmatch(variable) is not None

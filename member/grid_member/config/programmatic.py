@@ -1,0 +1,73 @@
+"""A checked configuration for Python: from a file, a text, or a tree of dicts and lists."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from grid_member.config.load import config_from, default_config, load_config, parse_config
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from grid_member.config.model import MemberConfig
+
+
+class Config:
+    """A configuration that a member can run with, checked when it is made.
+
+    The tree is that of a configuration file below `grid`: mappings, lists and plain values.
+    Variables and overrides are taken from the environment, as for a file: `os.environ` unless
+    another mapping is given; an empty one keeps everything outside out.
+
+    Raises:
+        ConfigError: with everything that is wrong.
+    """
+
+    __slots__ = ("_model",)
+
+    def __init__(
+        self, tree: Mapping[str, object], *, environment: Mapping[str, str] | None = None
+    ) -> None:
+        self._model = config_from(tree, environment)
+
+    @classmethod
+    def from_file(cls, path: Path | str, *, environment: Mapping[str, str] | None = None) -> Config:
+        """Return the configuration in a file, YAML or XML.
+
+        Raises:
+            ConfigError: the file cannot be read or is not a usable configuration.
+        """
+        return cls._of(load_config(Path(path), environment))
+
+    @classmethod
+    def from_text(
+        cls, text: str, *, name: str = "text", environment: Mapping[str, str] | None = None
+    ) -> Config:
+        """Return the configuration in a YAML or XML text, which problems call by name.
+
+        Raises:
+            ConfigError: with everything that is wrong.
+        """
+        return cls._of(parse_config(text, name, os.environ if environment is None else environment))
+
+    @classmethod
+    def default(cls, *, environment: Mapping[str, str] | None = None) -> Config:
+        """Return what a member without a file runs with: data over loopback, in memory.
+
+        Raises:
+            ConfigError: an override in the environment does not fit.
+        """
+        return cls._of(default_config(environment))
+
+    @property
+    def model(self) -> MemberConfig:
+        """The typed settings."""
+        return self._model
+
+    @classmethod
+    def _of(cls, model: MemberConfig) -> Config:
+        config = cls.__new__(cls)
+        config._model = model
+        return config

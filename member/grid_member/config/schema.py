@@ -1,0 +1,47 @@
+"""The published description of configurations, all of it from the table of settings.
+
+`python -m grid_member.config.schema [DIRECTORY]` writes the JSON Schema, the XML schema and the
+tables in the manual, below docs/ unless told another directory.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from grid_member.config.schema_json import schema_of_yaml
+from grid_member.config.schema_table import with_tables
+from grid_member.config.schema_xsd import schema_of_xml
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+DIRECTORY: Final = Path("docs")
+JSON_SCHEMA: Final = Path("schema") / "grid-config-1.schema.json"
+XML_SCHEMA: Final = Path("schema") / "grid-config-1.xsd"
+MANUAL: Final = Path("configuration.md")
+
+
+def json_schema() -> str:
+    """Return the JSON Schema (draft 2020-12) of configurations in YAML or JSON, as text."""
+    return json.dumps(schema_of_yaml(), indent=2) + "\n"
+
+
+def xml_schema() -> str:
+    """Return the XML schema (XSD 1.0) of configurations in XML, as text."""
+    return schema_of_xml()
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Write the files below the directory named first, `docs` without one."""
+    directory = Path(arguments[0]) if arguments else DIRECTORY
+    (directory / JSON_SCHEMA).write_text(json_schema(), encoding="utf-8")
+    (directory / XML_SCHEMA).write_text(xml_schema(), encoding="utf-8")
+    manual = directory / MANUAL
+    manual.write_text(with_tables(manual.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

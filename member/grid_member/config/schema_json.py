@@ -1,0 +1,93 @@
+"""The JSON Schema of a configuration, from the table of settings."""
+
+from __future__ import annotations
+
+from typing import Final, TypeAlias
+
+from grid_member.config.schema_words import INTEGER, VARIABLE, in_any_case, name_pattern
+from grid_member.config.settings import Kind, Setting
+from grid_member.config.shape import Shape, settings_shape
+from grid_member.config.tree import TOP
+from grid_member.config.validate import MAX_TEXT_CHARACTERS
+
+Json: TypeAlias = "bool | int | str | list[Json] | dict[str, Json] | None"
+
+_DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
+_BOOLEAN: Final = rf"^\s*({in_any_case('true')}|{in_any_case('false')})\s*$"
+_NO_CONTROL: Final = r"^[^\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]*$"
+
+
+def schema_of_yaml() -> dict[str, Json]:
+    """Return the schema; it knows elements, types and ranges, not what spans several elements."""
+    return {
+        "$schema": _DIALECT,
+        "$id": "urn:grid:config:1:json",
+        "title": "Configuration of a grid member",
+        "type": "object",
+        "required": [TOP],
+        "additionalProperties": False,
+        "properties": {TOP: _section(settings_shape())},
+        "$defs": {
+            "variable": {"type": "string", "pattern": VARIABLE},
+            "boolean": {
+                "anyOf": [
+                    {"type": "boolean"},
+                    {"type": "string", "pattern": _BOOLEAN},
+                    {"$ref": "#/$defs/variable"},
+                ]
+            },
+            "text": {
+                "type": ["string", "number", "boolean"],
+                "minLength": 1,
+                "maxLength": MAX_TEXT_CHARACTERS,
+                "pattern": _NO_CONTROL,
+            },
+        },
+    }
+
+
+def _node(shape: Shape) -> dict[str, Json]:
+    if shape.setting is not None:
+        return _leaf(shape.setting)
+    if shape.items is not None:
+        return {"type": "array", "items": _node(shape.items)}
+    return _section(shape)
+
+
+def _section(shape: Shape) -> dict[str, Json]:
+    if shape.named is not None:
+        return {
+            "type": ["object", "null"],
+            "propertyNames": {
+                "minLength": 1,
+                "maxLength": MAX_TEXT_CHARACTERS,
+                "pattern": f"^({name_pattern(shape.path)})$",
+            },
+            "additionalProperties": _node(shape.named),
+        }
+    known: dict[str, Json] = {
+        name: _node(below) for name, below in shape.below.items() if below.refused is None
+    }
+    return {"type": ["object", "null"], "additionalProperties": False, "properties": known}
+
+
+def _leaf(setting: Setting) -> dict[str, Json]:
+    schema: dict[str, Json] = {"description": setting.about}
+    if setting.default is not None:
+        schema["default"] = setting.default
+    return schema | _type(setting)
+
+
+def _type(setting: Setting) -> dict[str, Json]:
+    variable: Json = {"$ref": "#/$defs/variable"}
+    if setting.kind is Kind.BOOLEAN:
+        return {"$ref": "#/$defs/boolean"}
+    if setting.kind is Kind.INTEGER:
+        number: Json = {"type": "integer", "minimum": setting.low, "maximum": setting.high}
+        text: Json = {"type": "string", "pattern": rf"^\s*{INTEGER}\s*$"}
+        return {"anyOf": [number, text, variable]}
+    if setting.choices:
+        choices = "|".join(in_any_case(choice) for choice in setting.choices)
+        any_case: Json = {"type": "string", "pattern": rf"^\s*({choices})\s*$"}
+        return {"anyOf": [{"enum": list(setting.choices)}, any_case, variable]}
+    return {"$ref": "#/$defs/text"}

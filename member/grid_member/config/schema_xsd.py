@@ -1,0 +1,176 @@
+"""The XML schema of a configuration, from the table of settings and its forms in XML."""
+
+from __future__ import annotations
+
+from typing import Final
+from xml.etree.ElementTree import Element, SubElement, indent, tostring
+
+from grid_member.config.schema_words import VARIABLE, in_any_case, name_pattern
+from grid_member.config.settings import Kind, Setting, Value
+from grid_member.config.shape import Shape, settings_shape
+from grid_member.config.tree import TOP
+from grid_member.config.validate import MAX_TEXT_CHARACTERS
+from grid_member.config.xml_forms import NAME, NAMESPACE, TEXTS, Collection, collection
+
+_SCHEMA_NAMESPACE: Final = "http://www.w3.org/2001/XMLSchema"
+_ANYTHING: Final = r"[\s\S]*"
+
+
+def schema_of_xml() -> str:
+    """Return the schema as text; it knows elements, types and ranges, in their usual form.
+
+    What may be an attribute may be an element of the same name, as for the member itself.
+    """
+    root = Element(
+        "xs:schema",
+        {
+            "xmlns:xs": _SCHEMA_NAMESPACE,
+            "xmlns:c": NAMESPACE,
+            "targetNamespace": NAMESPACE,
+            "elementFormDefault": "qualified",
+        },
+    )
+    _explain(root, "Configuration of a grid member.")
+    _named_types(root)
+    top = SubElement(root, "xs:element", name=TOP)
+    shape = settings_shape()
+    _section(top, shape)
+    for name, below in shape.below.items():
+        form = collection(below)
+        if form is not None and below.named is not None:
+            unique = SubElement(top, "xs:unique", name=f"{name}-{NAME}")
+            SubElement(unique, "xs:selector", xpath=f"c:{form.element}")
+            SubElement(unique, "xs:field", xpath=f"@{NAME}")
+    indent(root)
+    text: str = tostring(root, encoding="unicode")
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n'
+
+
+def _named_types(root: Element) -> None:
+    _restriction(_simple(root, "variable"), "xs:string", pattern=_ANYTHING + VARIABLE + _ANYTHING)
+    _restriction(
+        _simple(root, "text"), "xs:string", minLength="1", maxLength=str(MAX_TEXT_CHARACTERS)
+    )
+    _restriction(_simple(root, "none"), "xs:token", length="0")
+    union = SubElement(_simple(root, "boolean"), "xs:union", memberTypes="c:variable")
+    _restriction(_simple(union), "xs:token", enumeration=("true", "false"))
+    any_case = f"{in_any_case('true')}|{in_any_case('false')}"
+    _restriction(_simple(union), "xs:token", pattern=any_case)
+    for name, setting in _text_settings().items():
+        # The text may be missing when only the attributes are set.
+        union = SubElement(_simple(root, name), "xs:union", memberTypes="c:none c:variable")
+        _range(_simple(union), setting)
+
+
+def _text_settings() -> dict[str, Setting]:
+    """Return the settings that are the text of an element, by name: one type for all of a name."""
+    shape = settings_shape()
+    found = {}
+    for path, name in TEXTS.items():
+        setting = shape.at([*path.split("."), name]).setting
+        if setting is None:
+            raise LookupError(f"no setting {path}.{name}")
+        found[name] = setting
+    return found
+
+
+def _simple(into: Element, name: str | None = None) -> Element:
+    return SubElement(into, "xs:simpleType", {"name": name} if name else {})
+
+
+def _restriction(into: Element, base: str, **facets: str | tuple[str, ...]) -> None:
+    restriction = SubElement(into, "xs:restriction", base=base)
+    for facet, values in facets.items():
+        for value in (values,) if isinstance(values, str) else values:
+            SubElement(restriction, f"xs:{facet}", value=value)
+
+
+def _explain(into: Element, text: str) -> None:
+    note = SubElement(into, "xs:annotation")
+    SubElement(note, "xs:documentation").text = text
+
+
+def _section(element: Element, shape: Shape, form: Collection | None = None) -> None:
+    """Give the element the type of a section; form when it is one of many with names."""
+    body = SubElement(element, "xs:complexType")
+    known = {name: below for name, below in shape.below.items() if below.refused is None}
+    leaves = {name: below.setting for name, below in known.items() if below.setting is not None}
+    text = TEXTS.get(shape.path)
+    attributes = body
+    if text is not None:
+        leaves.pop(text)
+        content = SubElement(body, "xs:simpleContent")
+        attributes = SubElement(content, "xs:extension", base=f"c:{text}")
+    else:
+        _children(body, known)
+    if form is not None:
+        named = SubElement(attributes, "xs:attribute", name=NAME, use="required")
+        _restriction(_simple(named), "xs:string", minLength="1", pattern=name_pattern(form.path))
+    for name, setting in leaves.items():
+        _leaf(attributes, "xs:attribute", name, setting)
+
+
+def _children(body: Element, known: dict[str, Shape]) -> None:
+    forms = {name: collection(below) for name, below in known.items()}
+    # Elements stand in any order; where some may be repeated XSD 1.0 lets all of them be.
+    many = any(form is not None and not form.wrapped for form in forms.values())
+    if not known:
+        return
+    bounds = {"minOccurs": "0", "maxOccurs": "unbounded"} if many else {}
+    group = SubElement(body, "xs:choice" if many else "xs:all", bounds)
+    for name, below in known.items():
+        _child(group, name, below, forms[name], {} if many else {"minOccurs": "0"})
+
+
+def _child(
+    group: Element, name: str, shape: Shape, form: Collection | None, bounds: dict[str, str]
+) -> None:
+    if shape.setting is not None:
+        _leaf(group, "xs:element", name, shape.setting, bounds)
+    elif form is None:
+        _section(SubElement(group, "xs:element", {"name": name} | bounds), shape)
+    elif form.wrapped:
+        wrapper = SubElement(group, "xs:element", {"name": name} | bounds)
+        items = SubElement(SubElement(wrapper, "xs:complexType"), "xs:sequence")
+        _item(items, shape, form, {"minOccurs": "0", "maxOccurs": "unbounded"})
+    else:
+        _item(group, shape, form, bounds)
+
+
+def _item(group: Element, shape: Shape, form: Collection, bounds: dict[str, str]) -> None:
+    below = shape.items or shape.named
+    if below is None:
+        raise LookupError(f"{shape.path} is no collection")
+    if below.setting is not None:
+        _leaf(group, "xs:element", form.element, below.setting, bounds)
+    else:
+        element = SubElement(group, "xs:element", {"name": form.element} | bounds)
+        _section(element, below, form if shape.named is not None else None)
+
+
+def _leaf(
+    into: Element, kind: str, name: str, setting: Setting, bounds: dict[str, str] | None = None
+) -> None:
+    element = SubElement(into, kind, {"name": name} | (bounds or {}))
+    default = "" if setting.default is None else f" Default: {_shown(setting.default)}."
+    _explain(element, f"{setting.about}{default}")
+    if setting.kind is Kind.BOOLEAN:
+        element.set("type", "c:boolean")
+    elif setting.kind is Kind.INTEGER:
+        union = SubElement(_simple(element), "xs:union", memberTypes="c:variable")
+        _range(_simple(union), setting)
+    elif setting.choices:
+        union = SubElement(_simple(element), "xs:union", memberTypes="c:variable")
+        _restriction(_simple(union), "xs:token", enumeration=setting.choices)
+        any_case = "|".join(in_any_case(choice) for choice in setting.choices)
+        _restriction(_simple(union), "xs:token", pattern=any_case)
+    else:
+        element.set("type", "c:text")
+
+
+def _range(into: Element, setting: Setting) -> None:
+    _restriction(into, "xs:integer", minInclusive=str(setting.low), maxInclusive=str(setting.high))
+
+
+def _shown(value: Value) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,184 @@
+"""XML elements to neutral nodes, by the table of settings and its forms in XML."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from grid_member.config.shape import Path, Shape, path_text, settings_shape
+from grid_member.config.tree import Document, Items, Node, Place, Problem, Scalar, Section
+from grid_member.config.xml_elements import Element, read_elements
+from grid_member.config.xml_forms import NAME, TEXTS, WHITE_SPACE, Collection, collection
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def read_xml(text: str, file: str) -> Document:
+    """Return what stands in the element `grid`; an element's text is without spaces at its ends.
+
+    Raises:
+        ConfigError: not XML, a document type declaration, too deep, or another top element.
+    """
+    problems: list[Problem] = []
+    top = read_elements(text, file, problems)
+    return Document(_Converter(problems).section(top, settings_shape(), ()), problems)
+
+
+@dataclass(slots=True)
+class _Gathered:
+    """The children of one section while it is read."""
+
+    shape: Shape
+    path: Path
+    children: dict[str, Node] = field(default_factory=dict)
+    names: dict[str, Place] = field(default_factory=dict)
+    lists: dict[str, list[Node]] = field(default_factory=dict)
+    named: dict[str, _Gathered] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Converter:
+    problems: list[Problem]
+
+    def section(self, element: Element, shape: Shape, path: Path, has_name: bool = False) -> Node:
+        """Read an element that holds further ones; one that has only text is given as a value."""
+        text = _text(element)
+        into = _Gathered(shape, path)
+        text_child = TEXTS.get(shape.path)
+        if text and text_child:
+            self._add(into, text_child, Scalar(element.place, text), element.place)
+        elif text and not element.children and not element.attributes:
+            return Scalar(element.place, text)
+        elif text:
+            self._complain(element.place, path, "text is not allowed beside elements")
+        for name, (value, place) in element.attributes.items():
+            if not (has_name and name == NAME):
+                self._add(into, name, Scalar(place, value), place)
+        for child in element.children:
+            if not (has_name and child.name == NAME):
+                self._child(into, child)
+        return _section(element.place, into)
+
+    def _complain(self, place: Place, path: Path, message: str) -> None:
+        self.problems.append(Problem(place, path_text(path), message))
+
+    def _add(self, into: _Gathered, name: str, node: Node, place: Place) -> None:
+        known = into.shape.below.get(name)
+        if name not in into.children:
+            into.children[name] = node
+            into.names[name] = place
+        elif known is not None and known.refused is None:
+            self._twice(place, (*into.path, name), into.names[name])
+
+    def _twice(self, place: Place, path: Path, first: Place) -> None:
+        self._complain(place, path, f"is there twice, first in line {first.line}")
+
+    def _child(self, into: _Gathered, child: Element) -> None:
+        name, form, is_item = _meaning(child.name, into.shape)
+        below = into.shape.below.get(name)
+        if below is None or below.refused is not None:
+            self._add(into, name, Scalar(child.place, None), child.place)
+        elif form is None:
+            self._add(into, name, self._node(child, below, (*into.path, name)), child.place)
+        elif is_item:
+            self._item(into, name, child, below)
+        else:
+            self._wrapper(into, name, child, form)
+
+    def _node(self, element: Element, shape: Shape, path: Path) -> Node:
+        if shape.setting is None:
+            return self.section(element, shape, path)
+        if element.children or element.attributes:
+            return Section(element.place, {}, {})
+        return Scalar(element.place, _text(element))
+
+    def _wrapper(self, into: _Gathered, name: str, wrapper: Element, form: Collection) -> None:
+        path = (*into.path, name)
+        if name in into.names:
+            self._twice(wrapper.place, path, into.names[name])
+            return
+        for attribute, (_, place) in wrapper.attributes.items():
+            self._complain(place, (*path, attribute), "unknown attribute")
+        if _text(wrapper):
+            self._complain(wrapper.place, path, f"must hold {form.element} elements, not text")
+        shape = into.shape.below[name]
+        self._open(into, name, shape, wrapper.place)
+        for child in wrapper.children:
+            if child.name == form.element:
+                self._item_of(into, name, child, shape)
+            else:
+                message = f"unknown element, only {form.element} is allowed here"
+                self._complain(child.place, (*path, child.name), message)
+        into.children[name] = Section(wrapper.place, {}, {})
+
+    def _item(self, into: _Gathered, name: str, item: Element, shape: Shape) -> None:
+        if name in into.children:
+            self._twice(item.place, (*into.path, name), into.names[name])
+            return
+        self._open(into, name, shape, item.place)
+        self._item_of(into, name, item, shape)
+
+    def _open(self, into: _Gathered, name: str, shape: Shape, place: Place) -> None:
+        into.names.setdefault(name, place)
+        if shape.items is not None:
+            into.lists.setdefault(name, [])
+        else:
+            into.named.setdefault(name, _Gathered(shape, (*into.path, name)))
+
+    def _item_of(self, into: _Gathered, name: str, item: Element, shape: Shape) -> None:
+        if shape.items is not None:
+            items = into.lists[name]
+            items.append(self._node(item, shape.items, (*into.path, name, len(items))))
+        elif shape.named is not None:
+            self._named_item(into.named[name], item, shape.named)
+
+    def _named_item(self, into: _Gathered, item: Element, shape: Shape) -> None:
+        names = list(_names(item))
+        if not names:
+            self._complain(item.place, into.path, f"every {item.name} needs a {NAME}")
+            return
+        name, _ = names[0]
+        path = (*into.path, name)
+        for _, place in names[1:]:
+            self._twice(place, (*path, NAME), names[0][1])
+        if name in into.children:
+            self._twice(item.place, path, into.names[name])
+            return
+        into.children[name] = self.section(item, shape, path, has_name=True)
+        into.names[name] = item.place
+
+
+def _section(place: Place, gathered: _Gathered) -> Section:
+    children: dict[str, Node] = {}
+    for name, name_place in gathered.names.items():
+        if name in gathered.lists:
+            children[name] = Items(name_place, tuple(gathered.lists[name]))
+        elif name in gathered.named:
+            children[name] = _section(name_place, gathered.named[name])
+        else:
+            children[name] = gathered.children[name]
+    return Section(place, children, gathered.names)
+
+
+def _text(element: Element) -> str:
+    return "".join(element.text).strip(WHITE_SPACE)
+
+
+def _names(item: Element) -> Iterator[tuple[str, Place]]:
+    if NAME in item.attributes:
+        yield item.attributes[NAME]
+    for child in item.children:
+        if child.name == NAME:
+            yield _text(child), child.place
+
+
+def _meaning(element: str, shape: Shape) -> tuple[str, Collection | None, bool]:
+    """Return the name in the table that an element stands for, and whether it is one of many."""
+    for name, below in shape.below.items():
+        form = collection(below)
+        if form is not None and element == form.element:
+            return name, form, True
+        if form is not None and element == name:
+            return name, form, False
+    return element, None, False

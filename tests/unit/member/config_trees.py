@@ -1,0 +1,181 @@
+"""Configurations made by chance from the table of settings itself: new settings take part."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from hypothesis import strategies as st
+
+from grid_member.config.model import EndpointGroup
+from grid_member.config.settings import Kind, Setting
+from grid_member.config.shape import Shape, settings_shape
+
+Tree = dict[str, Any]
+
+ENVIRONMENT: Final = {"PORT": "7001", "SECRET": "a:b${c} <&>\"' ", "ON": "true", "WORD": "w"}
+TRAPS: Final = (
+    *("yes", "no", "on", "null", "~", "true", "1", "1e3", "0x10", "012", "1_000", "12:30"),
+    *("2020-01-01", ".inf", "<<", "=", "!x", "&a", "*a", "- x", "? x", "a: b", "a #b", "#", "%a"),
+    *("{", "}", "[", "]", ",", "|", ">", "@", "`", "'", '"', "'a'", '"a"', "\\n", "\\", "---"),
+    *(" a", "a ", "  ", "\t", "\n", "\r", "\r\n", "a\nb", "a \n b", "\na", "a\n", "\x7f", "\x85"),
+    *("<a>", "</grid>", "]]>", "<![CDATA[a]]>", "&amp;", "&", "<!-- a -->", "<?a?>", "a\u00a0"),
+    *("é", "\u2028", "\ufeff", "\U0001f600", "$", "${", "$${WORD}", "${WORD", "x" * 200),
+)
+VARIABLES: Final = ("${WORD}", "${SECRET}", "a${WORD}b", "${MISSING:d}", "${MISSING:}x", "${A:${B}")
+_CHARACTERS: Final = st.characters(
+    exclude_categories=("Cs", "Cc"), exclude_characters="\ufffe\uffff", include_characters="\t\n\r"
+)
+TEXTS: Final = (
+    st.sampled_from(TRAPS)
+    | st.sampled_from(VARIABLES)
+    | st.text(_CHARACTERS, min_size=1, max_size=12)
+)
+REALMS: Final = st.sampled_from(["ops", "r 1", "<r>", "null"])
+ADDRESSES: Final = st.sampled_from(["127.0.0.1", "::1", "*", "${ADDRESS:10.0.0.1}"])
+NAMES: Final = st.sampled_from(["default", "a", "a*", "*b", "x.y", "1", *TRAPS]) | st.text(
+    _CHARACTERS, min_size=1, max_size=6
+)
+EXACT_GROUPS: Final = [group.value for group in EndpointGroup]
+LOOSE_GROUPS: Final = [
+    *EXACT_GROUPS,
+    *(value.lower() for value in EXACT_GROUPS),
+    *(value.replace("_", "").title() for value in EXACT_GROUPS),
+]
+
+
+def trees() -> st.SearchStrategy[Tree]:
+    """Return configurations that fit the table; what spans several elements may be wrong."""
+    return _section(settings_shape())
+
+
+def valid_trees() -> st.SearchStrategy[Tree]:
+    """Return configurations that a member can run with."""
+    return trees().map(_settled)
+
+
+def _node(shape: Shape) -> st.SearchStrategy[Any]:
+    if shape.setting is not None:
+        return _leaf(shape.setting)
+    if shape.items is not None:
+        return st.lists(_node(shape.items), max_size=3)
+    if shape.named is not None:
+        names = NAMES
+        if shape.path.endswith("endpoint-groups"):
+            exact = shape.path.startswith("advanced-network")
+            names = st.sampled_from(EXACT_GROUPS if exact else LOOSE_GROUPS)
+        return _often(st.dictionaries(names, _node(shape.named), max_size=3))
+    return _often(_section(shape))
+
+
+@st.composite
+def _often(draw: st.DrawFn, below: st.SearchStrategy[Tree]) -> Tree | None:
+    return draw(below) if draw(st.integers(0, 7)) else None
+
+
+@st.composite
+def _section(draw: st.DrawFn, shape: Shape) -> Tree:
+    known = [name for name, below in shape.below.items() if below.refused is None]
+    # Two in three, or most of what stands deep would never be there.
+    chosen = [name for name in known if draw(st.integers(0, 2))]
+    return {name: draw(_node(shape.below[name])) for name in chosen}
+
+
+def _leaf(setting: Setting) -> st.SearchStrategy[Any]:
+    if setting.kind is Kind.BOOLEAN:
+        return st.booleans() | st.sampled_from(["true", "False", " TRUE ", "${ON}"])
+    if setting.kind is Kind.INTEGER:
+        numbers = st.integers(setting.low, setting.high)
+        return (
+            numbers | numbers.map(lambda n: f" {n}\n") | numbers.map(lambda n: f"${{MISSING:{n}}}")
+        )
+    if setting.choices:
+        words = st.sampled_from(setting.choices)
+        return (
+            words
+            | words.map(lambda word: f" {word.lower()}\t")
+            | words.map(lambda word: f"${{MISSING:{word}}}")
+        )
+    if setting.path.endswith(".interfaces.[]"):
+        return ADDRESSES
+    return REALMS if setting.path.endswith(("realm", "realms.[].name")) else TEXTS
+
+
+def _settled(tree: Tree) -> Tree:
+    """Take away what contradicts."""
+    settled = {name: below for name, below in tree.items() if name != "cluster-name"}
+    if "cluster-name" in tree:
+        settled["cluster-name"] = tree["cluster-name"].replace("&", "+").replace("SECRET", "WORD")
+    _settle_network(settled)
+    for kind in ("map", "queue"):
+        if settled.get(kind):
+            settled[kind] = _settled_structures(settled[kind], settled)
+    return settled
+
+
+def _settle_network(tree: Tree) -> None:
+    advanced = tree.get("advanced-network") or {}
+    if _on(advanced.get("enabled")):
+        tree.pop("network", None)
+    listening = [tree.get("network") or {}, *(v for v in advanced.values() if isinstance(v, dict))]
+    for section in listening:
+        _settle_interfaces(section)
+        for listener in (section, section.get("management"), section.get("rest-api")):
+            _settle_groups(listener or {})
+    realm = {"name": "ops", "authentication": {"simple": {"users": [_USER]}}}
+    tree["security"] = {"realms": [realm]}
+    for listener in (listening[0].get("management"), advanced.get(_MANAGEMENT)):
+        if listener is not None:
+            listener["realm"] = "ops"
+            listener["port"] = {"port": 0}
+    if advanced.get(_MANAGEMENT, 0) is None:
+        advanced[_MANAGEMENT] = {"realm": "ops"}
+
+
+_USER: Final = {"username": "${WORD}", "password": "${SECRET}"}
+_MANAGEMENT: Final = "management-server-socket-endpoint-config"
+
+
+def _settle_interfaces(section: Tree) -> None:
+    interfaces = section.get("interfaces")
+    if interfaces and not interfaces.get("interfaces"):
+        interfaces["interfaces"] = ["127.0.0.1"]
+    elif interfaces is not None and not interfaces:
+        section["interfaces"] = {"enabled": False}
+
+
+def _settle_groups(listener: Tree) -> None:
+    groups = listener.get("endpoint-groups") or {}
+    seen: dict[str, str] = {}
+    for name in list(groups):
+        if seen.setdefault(name.replace("_", "").upper(), name) != name:
+            del groups[name]
+
+
+def _settled_structures(structures: Tree, tree: Tree) -> Tree:
+    kept = _on((tree.get("persistence") or {}).get("enabled"))
+    # One wildcard alone cannot be ambiguous.
+    wild = [name for name in structures if "*" in name][:1]
+    names = [name for name in structures if "*" not in name or name in wild]
+    return {_one_star(name): _settled_structure(structures[name], kept) for name in names}
+
+
+def _one_star(name: str) -> str:
+    head, star, tail = name.partition("*")
+    return head + star + tail.replace("*", "")
+
+
+def _settled_structure(structure: Tree | None, kept: bool) -> Tree | None:
+    if structure is None:
+        return None
+    settled = {name: below for name, below in structure.items() if name != "async-backup-count"}
+    if not kept and settled.get("data-persistence"):
+        settled["data-persistence"] = {"enabled": False}
+    elif settled.get("data-persistence"):
+        settled["data-persistence"] = {"enabled": True, "fsync": False}
+    if settled.get("eviction"):
+        settled["eviction"] = {**settled["eviction"], "eviction-policy": "lru", "size": 7}
+    return settled
+
+
+def _on(value: object) -> bool:
+    return str(value).strip().lower() in ("true", "${on}")

@@ -1,0 +1,309 @@
+"""Environment overrides: which variables are one, what they do, and what is wrong with them."""
+
+from __future__ import annotations
+
+import pytest
+
+from grid_member.config import ConfigError, EndpointGroup, MemberConfig, parse_config
+from grid_member.config.programmatic import Config
+from grid_member.config.settings import SETTINGS
+from grid_member.config.shape import settings_shape
+
+DOCUMENT = """grid:
+  cluster-name: dev
+  network:
+    port: {port: 6000}
+    interfaces: {enabled: true, interfaces: [127.0.0.1, "::1"]}
+    rest-api:
+      enabled: false
+      endpoint-groups: {DATA: {enabled: false}, clusterwrite: {enabled: true}}
+  security:
+    realms:
+      - name: ops
+        authentication: {simple: {users: [{username: op, password: "${PASSWORD:}"}]}}
+  map:
+    default: {time-to-live-seconds: 5}
+    my-map: {}
+    Other_Map: {}
+  queue:
+  logging: {level: info}
+"""
+GROUPS = EndpointGroup
+
+
+def loaded(**variables: str) -> MemberConfig:
+    return parse_config(DOCUMENT, "f", {"PASSWORD": "p"} | variables)
+
+
+def problems(text: str = DOCUMENT, **variables: str) -> list[str]:
+    with pytest.raises(ConfigError) as caught:
+        parse_config(text, "f", {"PASSWORD": "p"} | variables)
+    return [str(problem) for problem in caught.value.problems]
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "attribute", "expected"),
+    [
+        ("GRID_CLUSTERNAME", "prod", "cluster_name", "prod"),
+        ("GRID_clustername", "prod", "cluster_name", "prod"),
+        ("GRID_INSTANCENAME", "one", "instance_name", "one"),
+        ("GRID_NETWORK_PUBLICADDRESS", "example.org:80", "public_address", "example.org:80"),
+        ("GRID_LOGGING_LEVEL", "DEBUG", "logging.level", "debug"),
+        ("GRID_LIMITS_VALUEBYTES", "1024", "limits.value_bytes", 1024),
+        ("GRID_MAP_DEFAULT_TIMETOLIVESECONDS", "7", "maps.default.time_to_live_s", 7),
+        ("GRID_MAP_MYMAP_TIMETOLIVESECONDS", "7", "maps.my-map.time_to_live_s", 7),
+        ("GRID_MAP_MY_MAP_TIMETOLIVESECONDS", "7", "maps.my-map.time_to_live_s", 7),
+        ("GRID_MAP_OTHER_MAP_MAXIDLESECONDS", "7", "maps.Other_Map.max_idle_s", 7),
+        ("GRID_MAP_NEW_TIMETOLIVESECONDS", "7", "maps.new.time_to_live_s", 7),
+        ("GRID_MAP_NEW_ONE_TIMETOLIVESECONDS", "7", "maps.new_one.time_to_live_s", 7),
+        ("GRID_QUEUE_DEFAULT_MAXSIZE", "3", "queues.default.max_size_items", 3),
+    ],
+)
+def test_a_variable_wins(variable: str, value: str, attribute: str, expected: object) -> None:
+    assert found(loaded(), attribute) != expected
+    assert found(loaded(**{variable: value}), attribute) == expected
+
+
+def found(config: MemberConfig, attribute: str) -> object:
+    value: object = config
+    for part in attribute.split("."):
+        value = value.get(part) if isinstance(value, dict) else getattr(value, part, None)
+    return value
+
+
+@pytest.mark.parametrize("group", ["DATA", "CLUSTERREAD", "CLUSTER_READ", "Cluster_Read"])
+@pytest.mark.parametrize("enabled", [True, False])
+def test_endpoint_groups(group: str, enabled: bool) -> None:
+    config = loaded(
+        GRID_NETWORK_RESTAPI_ENABLED="true",
+        **{f"GRID_NETWORK_RESTAPI_ENDPOINTGROUPS_{group}_ENABLED": str(enabled).lower()},
+    )
+    assert config.rest is not None
+    named = next(g for g in GROUPS if g.value.replace("_", "") == group.upper().replace("_", ""))
+    assert (named in config.rest.groups) is enabled
+    assert GROUPS.CLUSTER_WRITE in config.rest.groups, "what no variable names stays"
+
+
+@pytest.mark.parametrize("group", ["CLUSTERWRITE", "CLUSTER_WRITE"])
+def test_a_group_of_the_document_is_found_under_its_name_there(group: str) -> None:
+    config = loaded(
+        GRID_NETWORK_RESTAPI_ENABLED="true",
+        **{f"GRID_NETWORK_RESTAPI_ENDPOINTGROUPS_{group}_ENABLED": "false"},
+    )
+    assert config.rest is not None
+    assert GROUPS.CLUSTER_WRITE not in config.rest.groups
+
+
+def test_endpoint_groups_of_the_advanced_network_have_their_exact_names() -> None:
+    text = "grid: {advanced-network: {enabled: true, rest-server-socket-endpoint-config: {}}}"
+    end = "RESTSERVERSOCKETENDPOINTCONFIG_ENDPOINTGROUPS_CLUSTERWRITE_ENABLED"
+    config = parse_config(text, "f", {f"GRID_ADVANCEDNETWORK_{end}": "true"})
+    assert config.rest is not None
+    assert GROUPS.CLUSTER_WRITE in config.rest.groups
+
+
+def test_items_of_lists() -> None:
+    base = "GRID_NETWORK_INTERFACES_INTERFACES"
+    config = loaded(
+        GRID_NETWORK_RESTAPI_ENABLED="true",
+        **{f"{base}_0": "127.0.0.2", f"{base}_3": "127.0.0.4", f"{base}_2": "127.0.0.3"},
+    )
+    assert config.rest is not None
+    assert config.rest.interfaces == ("127.0.0.2", "::1", "127.0.0.3", "127.0.0.4")
+
+
+def test_a_list_of_their_own() -> None:
+    users = "GRID_SECURITY_REALMS_0_AUTHENTICATION_SIMPLE_USERS_0"
+    variables = {
+        "GRID_NETWORK_MANAGEMENT_ENABLED": "true",
+        "GRID_NETWORK_MANAGEMENT_REALM": "new",
+        "GRID_SECURITY_REALMS_0_NAME": "new",
+        f"{users}_USERNAME": "me",
+        f"{users}_PASSWORD": "secret",
+    }
+    config = parse_config("grid:\n", "f", variables)
+    assert config.management is not None
+    assert config.management.users is not None
+    assert [(u.name, u.password) for u in config.management.users] == [("me", "secret")]
+
+
+def test_a_value_is_taken_as_it_is() -> None:
+    assert loaded(GRID_CLUSTERNAME="${HOME:x}$$").cluster_name == "${HOME:x}$$"
+
+
+def test_the_default_configuration_takes_overrides() -> None:
+    model = Config.default(environment={}).model
+    assert model.rest is not None
+    assert (model.rest.port, model.rest.interfaces) == (5701, ("127.0.0.1",))
+    assert model.rest.groups == {GROUPS.DATA, GROUPS.CLUSTER_READ, GROUPS.HEALTH_CHECK}
+    assert (list(model.maps), list(model.queues)) == (["default"], ["default"])
+    changed = Config.default(
+        environment={
+            "GRID_NETWORK_INTERFACES_ENABLED": "false",
+            "GRID_NETWORK_PORT_PORT": "0",
+            "GRID_MAP_DEFAULT_TIMETOLIVESECONDS": "9",
+        }
+    ).model
+    assert changed.rest is not None
+    assert (changed.rest.port, changed.rest.interfaces) == (0, ("*",))
+    assert changed.maps["default"].time_to_live_s == 9
+
+
+def test_xml_takes_overrides() -> None:
+    text = '<grid xmlns="urn:grid:config:1"><map name="my-map"/></grid>'
+    config = parse_config(text, "f.xml", {"GRID_MAP_MYMAP_TIMETOLIVESECONDS": "9"})
+    assert config.maps["my-map"].time_to_live_s == 9
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("GRID_DATA_DIR", "/x"),
+        ("GRID_BIND_ADDRESS", "0.0.0.0"),
+        ("GRID_MANAGEMENT_USERNAME", "op"),
+        ("GRID_PUBLIC_ADDRESS", "a"),
+        ("GRID_NAME", "a"),
+        ("GRID_PORT", "tcp://10.0.0.1:5701"),
+        ("GRID_SERVICE_HOST", "10.0.0.1"),
+        ("GRID_SERVICE_PORT", "5701"),
+        ("GRID_MAP_SERVICE_HOST", "10.0.0.1"),
+        ("GRID_NETWORK_PORT", "tcp://10.0.0.1:5701"),
+        ("GRID_NETWORK_SERVICE_PORT_REST", "5701"),
+        ("GRID_REST_PORT_5701_TCP", "tcp://10.0.0.1:5701"),
+        ("GRID_REST_PORT_5701_TCP_ADDR", "10.0.0.1"),
+        ("GRID_", "a"),
+        ("GRIDNETWORK_PORT_PORT", "x"),
+        ("grid_NETWORK_PORT_PORT", "x"),
+        ("NETWORK_PORT_PORT", "x"),
+    ],
+)
+def test_what_is_no_override_is_left_alone(variable: str, value: str) -> None:
+    assert loaded(**{variable: value}) == loaded()
+
+
+@pytest.mark.parametrize("variable", ["GRID_CLUSTER_NAME", "GRID_MAP_TTL", "GRID_PROPERTIES_X"])
+def test_what_the_document_uses_as_a_variable_is_one(variable: str) -> None:
+    text = f"grid: {{cluster-name: '${{{variable}:none}}'}}"
+    assert parse_config(text, "f", {variable: "used"}).cluster_name == "used"
+    assert problems("grid: {}", **{variable: "used"})
+
+
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        (
+            {"GRID_NETWRK_RESTAPI_ENABLED": "true"},
+            ["GRID_NETWRK_RESTAPI_ENABLED: no such setting, perhaps GRID_NETWORK… is meant"],
+        ),
+        (
+            {"GRID_CLUSTER_NAME": "a"},
+            ["GRID_CLUSTER_NAME: no such setting, perhaps GRID_CLUSTERNAME… is meant"],
+        ),
+        (
+            {"GRID_NETWORK_RESTAPI_ENABLE": "true"},
+            [
+                "GRID_NETWORK_RESTAPI_ENABLE: no such setting: network.rest-api has no such "
+                "element, perhaps enabled (ENABLED) is meant"
+            ],
+        ),
+        (
+            {"GRID_NETWORK_PORT": "5701"},
+            ["GRID_NETWORK_PORT: network.port must hold further elements, no value"],
+        ),
+        (
+            {"GRID_NETWORK_PORT_PORT_PORT": "5701"},
+            ["GRID_NETWORK_PORT_PORT_PORT: no such setting: network.port.port has no such element"],
+        ),
+        (
+            {"GRID_NETWORK_INTERFACES_INTERFACES_FIRST": "a"},
+            [
+                "GRID_NETWORK_INTERFACES_INTERFACES_FIRST: no such setting: "
+                "network.interfaces.interfaces has no such item: its items are counted from 0"
+            ],
+        ),
+        (
+            {"GRID_NETWORK_INTERFACES_INTERFACES_5": "127.0.0.1"},
+            ["GRID_NETWORK_INTERFACES_INTERFACES_5: the list has 2 items: set index 2"],
+        ),
+        (
+            {"GRID_NETWORK_PORT_PORT": "many"},
+            ["GRID_NETWORK_PORT_PORT: network.port.port: must be an integer"],
+        ),
+        (
+            {
+                "GRID_NETWORK_RESTAPI_ENDPOINTGROUPS_CLUSTERREAD_ENABLED": "true",
+                "GRID_NETWORK_RESTAPI_ENDPOINTGROUPS_CLUSTER_READ_ENABLED": "true",
+            },
+            [
+                "GRID_NETWORK_RESTAPI_ENDPOINTGROUPS_CLUSTER_READ_ENABLED: sets network.rest-api."
+                "endpoint-groups.CLUSTER_READ.enabled, as "
+                "GRID_NETWORK_RESTAPI_ENDPOINTGROUPS_CLUSTERREAD_ENABLED does"
+            ],
+        ),
+        (
+            {"GRID_NETWORK_MANAGEMENT_ENABLED": "true"},
+            [
+                "GRID_NETWORK_MANAGEMENT_ENABLED: network.management: needs a realm: the name of "
+                "one of security.realms"
+            ],
+        ),
+    ],
+)
+def test_what_is_wrong_names_the_variable(variables: dict[str, str], expected: list[str]) -> None:
+    assert problems(**variables) == expected
+
+
+def test_a_refused_element_is_refused_by_its_name() -> None:
+    (told,) = problems(GRID_CPSUBSYSTEM_CPMEMBERCOUNT="3")
+    assert told.startswith("GRID_CPSUBSYSTEM_CPMEMBERCOUNT: cp-subsystem: is not supported")
+
+
+def test_names_that_differ_in_their_dashes_only_are_two_readings() -> None:
+    text = "grid: {map: {a-b: {}, a_b: {}}}"
+    assert problems(text, GRID_MAP_A_B_TIMETOLIVESECONDS="1") == [
+        "GRID_MAP_A_B_TIMETOLIVESECONDS: may mean map.a-b.time-to-live-seconds or "
+        "map.a_b.time-to-live-seconds: set it in the file"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("grid: 5", ["f:1:7: must hold further elements, not a value"]),
+        ("grid: {network: 5}", ["f:1:8: network: must hold further elements, not a value"]),
+        (
+            "grid: {network: {interfaces: {interfaces: a}}}",
+            ["f:1:31: network.interfaces.interfaces: must be a list"],
+        ),
+    ],
+)
+def test_an_override_hides_nothing_that_is_wrong_in_the_document(
+    text: str, expected: list[str]
+) -> None:
+    variables = {"GRID_NETWORK_PORT_PORT": "1", "GRID_NETWORK_INTERFACES_INTERFACES_0": "127.0.0.1"}
+    assert problems(text, **variables) == expected
+
+
+def test_no_value_of_a_variable_is_quoted() -> None:
+    for setting in SETTINGS:
+        words = setting.path.replace("*", "DEFAULT").replace("[]", "0").split(".")
+        variable = "GRID_" + "_".join(word.replace("-", "").upper() for word in words)
+        assert "hush" not in "".join(problems(**{variable: "hush" * 2000}))
+
+
+def test_every_setting_has_a_variable() -> None:
+    for setting in SETTINGS:
+        words = setting.path.replace("*", "DEFAULT").replace("[]", "0").split(".")
+        variable = "GRID_" + "_".join(word.replace("-", "").upper() for word in words)
+        told = problems("grid: {cluster-name: ''}", **{variable: ""})
+        assert any(line.startswith(f"{variable}: ") for line in told)
+        assert "no such" not in "".join(told)
+
+
+def test_words_are_enough_to_tell_the_elements_apart() -> None:
+    shapes = [settings_shape()]
+    while shapes:
+        below = shapes.pop().below
+        plain = [name.replace("-", "").lower() for name in below]
+        assert len(plain) == len(set(plain))
+        shapes += below.values()
