@@ -5,26 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from grid_member.engine.api import ClusterState, Done, Refused
-from grid_member.engine.operations import ClusterStateChange, MapExpire
+from grid_member.engine.operations import ClusterStateChange
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from grid_member.engine.lane import Lane
-
-
-class Expiring:
-    """The callback of an expiry: puts it back into the index when it was refused."""
-
-    __slots__ = ("_expiry", "_lane")
-
-    def __init__(self, lane: Lane, expiry: MapExpire) -> None:
-        self._lane = lane
-        self._expiry = expiry
-
-    def answer(self, outcome: Refused | None) -> None:
-        """Look at what became of it: an entry that is still there is looked at again."""
-        self._lane.state.postpone(self._expiry)
 
 
 class StateChange:

@@ -75,12 +75,38 @@ class ClusterState(enum.Enum):
     IN_TRANSITION = "in_transition"
 
 
+class EvictionPolicy(enum.Enum):
+    """Which entries a map that holds too much gives up first."""
+
+    LRU = "LRU"
+    """The one that was neither written nor read for the longest time."""
+    LFU = "LFU"
+    """The one written and read least often; among those, as LRU."""
+    RANDOM = "RANDOM"
+    """Any, all alike."""
+
+
+@dataclass(frozen=True, slots=True)
+class Eviction:
+    """How much a map may hold, and what goes when a put makes it hold more."""
+
+    policy: EvictionPolicy
+    max_entries: int = 0
+    """Entries; 0 is no limit."""
+    max_bytes: int = 0
+    """Bytes of keys, as UTF-8, and values; 0 is no limit."""
+
+
 @dataclass(frozen=True, slots=True)
 class MapSettings:
     """What the state machine must know of a map's configuration."""
 
     time_to_live_s: int = 0
     """Seconds after the last write until an entry is gone; 0 is never."""
+    max_idle_s: int = 0
+    """Seconds after the last write or read until an entry is gone; 0 is never."""
+    eviction: Eviction | None = None
+    """None keeps whatever is written."""
     persistent: bool = True
     """Kept in the log when the engine has a directory."""
     fsync: bool = True

@@ -12,14 +12,37 @@ import zlib
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from grid_member.engine.api import ClusterState, Entry
-from grid_member.engine.image import EntryPart, ItemPart, MemberMark, MemberPart, Part, SystemPart
+from grid_member.engine.api import Eviction
+from grid_member.engine.fields import (
+    U32,
+    U64,
+    CodecError,
+    Reader,
+    put_blob,
+    put_entry,
+    put_optional_text,
+    put_policy,
+    put_text,
+)
+from grid_member.engine.image import (
+    EntryPart,
+    ItemPart,
+    MemberMark,
+    MemberPart,
+    Part,
+    SystemPart,
+    TrackedEntryPart,
+)
 from grid_member.engine.operations import (
+    Access,
     ClusterStateChange,
     MapClear,
     MapExpire,
+    MapExpireIdle,
     MapPut,
+    MapPutBounded,
     MapRemove,
+    MapTouch,
     Operation,
     QueueClear,
     QueueConfirm,
@@ -29,6 +52,9 @@ from grid_member.engine.operations import (
     Record,
 )
 
+__all__ = ["CodecError", "decode_parts", "decode_record", "encode_part", "encode_parts",
+           "encode_record"]  # fmt: skip
+
 RECORD_VERSION: Final = 1
 PARTS_VERSION: Final = 1
 MEMBER_BYTES: Final = 16
@@ -36,17 +62,8 @@ MEMBER_BYTES: Final = 16
 
 _RECORD_HEADER: Final = struct.Struct(">B16sQQI")
 _PARTS_HEADER: Final = struct.Struct(">BI")
-_U8: Final = struct.Struct(">B")
-_U32: Final = struct.Struct(">I")
-_U64: Final = struct.Struct(">Q")
-_ENTRY: Final = struct.Struct(">IIIIQ")
-"""Lengths of name, key, value and content type, then a time; then these four."""
-_NONE: Final = 0xFFFFFFFF
-"""The length that stands for an absent text."""
-
-
-class CodecError(Exception):
-    """The bytes are not what this version writes: damaged, torn, foreign or newer."""
+_MAP_PUT: Final = 0x01
+_ENTRY_PART: Final = 0x03
 
 
 def encode_record(record: Record) -> bytes:
@@ -73,12 +90,15 @@ def decode_record(data: bytes) -> Record:
     Raises:
         CodecError: data is anything else.
     """
-    reader = _Reader(_unsealed(data))
+    reader = Reader(_unsealed(data))
     version, member, incarnation, counter, count = reader.header(_RECORD_HEADER)
     if version != RECORD_VERSION:
         raise CodecError(f"record version {version} is not {RECORD_VERSION}")
     operations: list[Operation] = []
-    for _ in range(count):
+    while len(operations) < count:
+        if entries := reader.entries(_MAP_PUT, count - len(operations), MapPut):
+            operations += entries
+            continue
         decode = _OPERATION_DECODERS.get(reader.u8())
         if decode is None:
             raise CodecError("unknown operation code")
@@ -99,12 +119,15 @@ def decode_parts(data: bytes) -> list[Part]:
     Raises:
         CodecError: data is anything else.
     """
-    reader = _Reader(_unsealed(data))
+    reader = Reader(_unsealed(data))
     version, count = reader.header(_PARTS_HEADER)
     if version != PARTS_VERSION:
         raise CodecError(f"image version {version} is not {PARTS_VERSION}")
     parts: list[Part] = []
-    for _ in range(count):
+    while len(parts) < count:
+        if entries := reader.entries(_ENTRY_PART, count - len(parts), EntryPart):
+            parts += entries
+            continue
         decode = _PART_DECODERS.get(reader.u8())
         if decode is None:
             raise CodecError("unknown image part code")
@@ -123,151 +146,82 @@ def encode_part(part: Part) -> bytes:
 
 def _sealed(pieces: list[bytes]) -> bytes:
     body = b"".join(pieces)
-    return body + _U32.pack(zlib.crc32(body))
+    return body + U32.pack(zlib.crc32(body))
 
 
 def _unsealed(data: bytes) -> bytes:
-    body = data[: -_U32.size]
-    if len(data) < _U32.size or _U32.pack(zlib.crc32(body)) != data[-_U32.size :]:
+    body = data[: -U32.size]
+    if len(data) < U32.size or U32.pack(zlib.crc32(body)) != data[-U32.size :]:
         raise CodecError("checksum mismatch: the bytes are damaged or incomplete")
     return body
-
-
-class _Reader:
-    """Reads fields from front to back; every read is checked against the end."""
-
-    __slots__ = ("_at", "_data")
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-        self._at = 0
-
-    def header(self, layout: struct.Struct) -> tuple[Any, ...]:
-        try:
-            fields = layout.unpack_from(self._data, self._at)
-        except struct.error:
-            raise CodecError("the bytes end inside a field") from None
-        self._at += layout.size
-        return fields
-
-    def u8(self) -> int:
-        return int(self.header(_U8)[0])
-
-    def u32(self) -> int:
-        return int(self.header(_U32)[0])
-
-    def u64(self) -> int:
-        return int(self.header(_U64)[0])
-
-    def raw(self, length: int) -> bytes:
-        start, self._at = self._at, self._at + length
-        if self._at > len(self._data):
-            raise CodecError("the bytes end inside a field")
-        return self._data[start : self._at]
-
-    def blob(self) -> bytes:
-        return self.raw(self.u32())
-
-    def text(self) -> str:
-        return _decoded(self.blob())
-
-    def optional_text(self) -> str | None:
-        length = self.u32()
-        return None if length == _NONE else _decoded(self.raw(length))
-
-    def cluster_state(self) -> ClusterState:
-        try:
-            return ClusterState(self.text())
-        except ValueError:
-            raise CodecError("unknown cluster state") from None
-
-    def entry(self) -> tuple[str, str, Entry, int]:
-        """Read name, key, entry and time, in one step: it is most of every log."""
-        name, key, value, content_type, number = self.header(_ENTRY)
-        data = self._data
-        name_end = self._at + name
-        key_end = name_end + key
-        value_end = key_end + value
-        start, self._at = self._at, value_end + (0 if content_type == _NONE else content_type)
-        if self._at > len(data):
-            raise CodecError("the bytes end inside a field")
-        kind = None if content_type == _NONE else _decoded(data[value_end : self._at])
-        entry = Entry(data[key_end:value_end], kind)
-        return _decoded(data[start:name_end]), _decoded(data[name_end:key_end]), entry, number
-
-    def end(self) -> None:
-        if self._at != len(self._data):
-            raise CodecError("bytes are left over")
-
-
-def _decoded(data: bytes) -> str:
-    try:
-        # surrogatepass: whatever str a caller passes as a key must come back.
-        return data.decode("utf-8", "surrogatepass")
-    except UnicodeDecodeError:
-        raise CodecError("a text is not UTF-8") from None
-
-
-def _text(text: str, pieces: list[bytes]) -> None:
-    _blob(text.encode("utf-8", "surrogatepass"), pieces)
-
-
-def _blob(data: bytes, pieces: list[bytes]) -> None:
-    pieces.append(_U32.pack(len(data)))
-    pieces.append(data)
-
-
-def _optional_text(text: str | None, pieces: list[bytes]) -> None:
-    if text is None:
-        pieces.append(_U32.pack(_NONE))
-    else:
-        _text(text, pieces)
 
 
 # Operations. The codes are for ever: a new meaning gets a new code.
 
 
 def _put_map_put(operation: MapPut, pieces: list[bytes]) -> None:
-    _put_entry(*operation, pieces)
+    put_entry(*operation, pieces)
 
 
-def _put_entry(name: str, key: str, entry: Entry, number: int, pieces: list[bytes]) -> None:
-    """Append what maps are made of, in one step: it is most of every log."""
-    name_bytes = name.encode("utf-8", "surrogatepass")
-    key_bytes = key.encode("utf-8", "surrogatepass")
-    value, content_type = entry.value, entry.content_type
-    if content_type is None:
-        type_bytes, type_length = b"", _NONE
-    else:
-        type_bytes = content_type.encode("utf-8", "surrogatepass")
-        type_length = len(type_bytes)
-    lengths = (len(name_bytes), len(key_bytes), len(value), type_length)
-    pieces += (_ENTRY.pack(*lengths, number), name_bytes, key_bytes, value, type_bytes)
+def _put_map_put_bounded(operation: MapPutBounded, pieces: list[bytes]) -> None:
+    name, key, entry, ttl_ms, idle_ms, eviction = operation
+    put_entry(name, key, entry, ttl_ms, pieces)
+    pieces.append(U64.pack(idle_ms))
+    put_policy(None if eviction is None else eviction.policy, pieces)
+    if eviction is not None:
+        pieces += (U64.pack(eviction.max_entries), U64.pack(eviction.max_bytes))
+
+
+def _read_map_put_bounded(reader: Reader) -> MapPutBounded:
+    name, key, entry, ttl_ms = reader.entry()
+    idle_ms, policy = reader.u64(), reader.policy()
+    eviction = None if policy is None else Eviction(policy, reader.u64(), reader.u64())
+    return MapPutBounded(name, key, entry, ttl_ms, idle_ms, eviction)
+
+
+def _put_map_touch(operation: MapTouch, pieces: list[bytes]) -> None:
+    put_text(operation.name, pieces)
+    pieces.append(U32.pack(len(operation.accesses)))
+    for key, accessed_ms, hits in operation.accesses:
+        put_text(key, pieces)
+        pieces += (U64.pack(accessed_ms), U32.pack(hits))
+
+
+def _read_map_touch(reader: Reader) -> MapTouch:
+    name = reader.text()
+    accesses = [Access(reader.text(), reader.u64(), reader.u32()) for _ in range(reader.u32())]
+    return MapTouch(name, tuple(accesses))
+
+
+def _put_map_expire_idle(operation: MapExpireIdle, pieces: list[bytes]) -> None:
+    put_text(operation.name, pieces)
+    put_text(operation.key, pieces)
+    pieces.append(U64.pack(operation.accessed_ms))
 
 
 def _put_name(operation: MapClear | QueueTake | QueueClear, pieces: list[bytes]) -> None:
-    _text(operation.name, pieces)
+    put_text(operation.name, pieces)
 
 
 def _put_name_key(operation: MapRemove | MapExpire, pieces: list[bytes]) -> None:
-    _text(operation.name, pieces)
-    _text(operation.key, pieces)
+    put_text(operation.name, pieces)
+    put_text(operation.key, pieces)
 
 
 def _put_offer(operation: QueueOffer, pieces: list[bytes]) -> None:
-    _text(operation.name, pieces)
-    _blob(operation.value, pieces)
-    _optional_text(operation.content_type, pieces)
-    pieces.append(_U64.pack(operation.max_size))
+    put_text(operation.name, pieces)
+    put_blob(operation.value, pieces)
+    put_optional_text(operation.content_type, pieces)
+    pieces.append(U64.pack(operation.max_size))
 
 
 def _put_item_id(operation: QueueConfirm | QueueReturn, pieces: list[bytes]) -> None:
-    _text(operation.name, pieces)
-    pieces.append(_U64.pack(operation.item_id))
+    put_text(operation.name, pieces)
+    pieces.append(U64.pack(operation.item_id))
 
 
 def _put_cluster_state(operation: ClusterStateChange, pieces: list[bytes]) -> None:
-    _text(operation.state.value, pieces)
+    put_text(operation.state.value, pieces)
 
 
 _Encoder = tuple[bytes, Callable[[Any, list[bytes]], None]]
@@ -277,6 +231,9 @@ _OPERATION_ENCODERS: Final[dict[type[Operation], _Encoder]] = {
     MapRemove: (b"\x02", _put_name_key),
     MapClear: (b"\x03", _put_name),
     MapExpire: (b"\x04", _put_name_key),
+    MapPutBounded: (b"\x05", _put_map_put_bounded),
+    MapTouch: (b"\x06", _put_map_touch),
+    MapExpireIdle: (b"\x07", _put_map_expire_idle),
     QueueOffer: (b"\x10", _put_offer),
     QueueTake: (b"\x11", _put_name),
     QueueConfirm: (b"\x12", _put_item_id),
@@ -284,11 +241,14 @@ _OPERATION_ENCODERS: Final[dict[type[Operation], _Encoder]] = {
     QueueClear: (b"\x14", _put_name),
     ClusterStateChange: (b"\x20", _put_cluster_state),
 }
-_OPERATION_DECODERS: Final[dict[int, Callable[[_Reader], Operation]]] = {
-    0x01: lambda r: MapPut(*r.entry()),
+_OPERATION_DECODERS: Final[dict[int, Callable[[Reader], Operation]]] = {
+    _MAP_PUT: lambda r: MapPut(*r.entry()),
     0x02: lambda r: MapRemove(r.text(), r.text()),
     0x03: lambda r: MapClear(r.text()),
     0x04: lambda r: MapExpire(r.text(), r.text()),
+    0x05: _read_map_put_bounded,
+    0x06: _read_map_touch,
+    0x07: lambda r: MapExpireIdle(r.text(), r.text(), r.u64()),
     0x10: lambda r: QueueOffer(r.text(), r.blob(), r.optional_text(), r.u64()),
     0x11: lambda r: QueueTake(r.text()),
     0x12: lambda r: QueueConfirm(r.text(), r.u64()),
@@ -302,26 +262,34 @@ _OPERATION_DECODERS: Final[dict[int, Callable[[_Reader], Operation]]] = {
 
 
 def _put_system(part: SystemPart, pieces: list[bytes]) -> None:
-    pieces.append(_U64.pack(part.sequence))
-    pieces.append(_U64.pack(part.timestamp_ms))
-    _text(part.cluster_state.value, pieces)
+    pieces.append(U64.pack(part.sequence))
+    pieces.append(U64.pack(part.timestamp_ms))
+    put_text(part.cluster_state.value, pieces)
 
 
 def _put_member(part: MemberPart, pieces: list[bytes]) -> None:
-    _blob(part.member, pieces)
-    pieces.extend(_U64.pack(number) for number in part.mark)
+    put_blob(part.member, pieces)
+    pieces.extend(U64.pack(number) for number in part.mark)
 
 
 def _put_entry_part(part: EntryPart, pieces: list[bytes]) -> None:
-    _put_entry(*part, pieces)
+    put_entry(*part, pieces)
+
+
+def _put_tracked_entry(part: TrackedEntryPart, pieces: list[bytes]) -> None:
+    name, key, entry, deadline_ms, idle_ms, accessed_ms, policy, hits = part
+    put_entry(name, key, entry, deadline_ms, pieces)
+    pieces += (U64.pack(idle_ms), U64.pack(accessed_ms))
+    put_policy(policy, pieces)
+    pieces.append(U64.pack(hits))
 
 
 def _put_item(part: ItemPart, pieces: list[bytes]) -> None:
-    _text(part.name, pieces)
-    pieces.append(_U64.pack(part.item_id))
-    _blob(part.value, pieces)
-    _optional_text(part.content_type, pieces)
-    _blob(part.taker or b"", pieces)
+    put_text(part.name, pieces)
+    pieces.append(U64.pack(part.item_id))
+    put_blob(part.value, pieces)
+    put_optional_text(part.content_type, pieces)
+    put_blob(part.taker or b"", pieces)
 
 
 _PART_ENCODERS: Final[dict[type[Part], _Encoder]] = {
@@ -329,10 +297,12 @@ _PART_ENCODERS: Final[dict[type[Part], _Encoder]] = {
     MemberPart: (b"\x02", _put_member),
     EntryPart: (b"\x03", _put_entry_part),
     ItemPart: (b"\x04", _put_item),
+    TrackedEntryPart: (b"\x05", _put_tracked_entry),
 }
-_PART_DECODERS: Final[dict[int, Callable[[_Reader], Part]]] = {
+_PART_DECODERS: Final[dict[int, Callable[[Reader], Part]]] = {
     0x01: lambda r: SystemPart(r.u64(), r.u64(), r.cluster_state()),
     0x02: lambda r: MemberPart(r.blob(), MemberMark(r.u64(), r.u64(), r.u64())),
-    0x03: lambda r: EntryPart(*r.entry()),
+    _ENTRY_PART: lambda r: EntryPart(*r.entry()),
     0x04: lambda r: ItemPart(r.text(), r.u64(), r.blob(), r.optional_text(), r.blob() or None),
+    0x05: lambda r: TrackedEntryPart(*r.entry(), r.u64(), r.u64(), r.policy(), r.u64()),
 }

@@ -8,14 +8,13 @@ they neither wait for a disk nor come back after a restart.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import uuid
 import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final, TypeAlias, TypeVar
 
-from grid_member.engine.answers import Expiring, StateChange
+from grid_member.engine.answers import StateChange
 from grid_member.engine.api import (
     ClusterState,
     Done,
@@ -28,6 +27,8 @@ from grid_member.engine.api import (
     Refused,
     Structures,
 )
+from grid_member.engine.expiry import ExpiryRounds
+from grid_member.engine.landing import Landings
 from grid_member.engine.lane import Lane
 from grid_member.engine.lmdb_log import LmdbLog
 from grid_member.engine.log import Clock, Log, MemoryLog, wall_clock_ms
@@ -35,6 +36,7 @@ from grid_member.engine.operations import (
     ClusterStateChange,
     MapClear,
     MapPut,
+    MapPutBounded,
     MapRemove,
     Operation,
     QueueClear,
@@ -45,17 +47,8 @@ from grid_member.engine.operations import (
 from grid_member.engine.polls import QueuePoll, QueuePolls
 from grid_member.engine.store import Store, open_store
 
-EXPIRY_PERIOD_S: Final = 1.0
-"""Seconds between two looks for expired entries; reads treat them as absent meanwhile."""
-EXPIRY_BATCH: Final = 1000
-"""Expired entries of a lane that are removed at a time."""
 MAX_IDLE_QUEUES: Final = 1024
 """Queues whose polls are remembered before those that have none are forgotten."""
-LANDING_RETRY_S: Final = 0.5
-"""Seconds until a confirm or return that the log did not take is sent again."""
-DRAIN_TIMEOUT_S: Final = 5.0
-"""Seconds that stop() waits for polled items to be confirmed or returned."""
-
 T = TypeVar("T")
 
 LogOpener: TypeAlias = Callable[[Path, int, Clock], Log]
@@ -107,11 +100,10 @@ class LocalEngine:
         self._lanes: list[Lane] = []
         self._volatile: Lane | None = None
         self._polls: dict[str, QueuePolls] = {}
-        self._landing: set[tuple[str, int]] = set()
-        self._landed: asyncio.Future[None] | None = None
+        self._landings = Landings(self._queue_lane)
         self._refusal: Refused | None = _NOT_STARTED
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._expiry_timer: asyncio.TimerHandle | None = None
+        self._expiry: ExpiryRounds | None = None
 
     # Life
 
@@ -133,23 +125,22 @@ class LocalEngine:
         for lane in self.lanes:
             await lane.settle()
         self._refusal = None
-        self._expiry_timer = self._loop.call_later(EXPIRY_PERIOD_S, self._expire)
+        self._expiry = ExpiryRounds(self.lanes, self._clock, self._loop)
+        self._expiry.start()
 
     async def stop(self) -> None:
         """Refuse what is new, end waiting polls with None, finish what was begun, close."""
         if self._refusal is _CLOSING or self._loop is None:
             return
         self._refusal = _CLOSING
-        if self._expiry_timer is not None:
-            self._expiry_timer.cancel()
+        if self._expiry is not None:
+            self._expiry.stop()
+        for lane in self.lanes:
+            lane.reads.send_all()
         for polls in list(self._polls.values()):
             polls.finish_waiting(None)
         await self._settle()
-        if self._landing:
-            # Whoever got these items is still writing them out.
-            self._landed = self._loop.create_future()
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._landed, DRAIN_TIMEOUT_S)
+        await self._landings.drain()
         await self._settle()
         for lane in self.lanes:
             await lane.close()
@@ -176,8 +167,18 @@ class LocalEngine:
         if settings is None:
             done(_not_configured("map"))
             return
-        operation = MapPut(name, key, Entry(value, content_type), settings.time_to_live_s * 1000)
-        self._propose(self._lane(name, settings), operation, done, len(key) + len(value))
+        lane = self._lane(name, settings)
+        entry, ttl_ms = Entry(value, content_type), settings.time_to_live_s * 1000
+        operation: MapPut | MapPutBounded
+        if settings.max_idle_s or settings.eviction is not None:
+            idle_ms, eviction = settings.max_idle_s * 1000, settings.eviction
+            operation = MapPutBounded(name, key, entry, ttl_ms, idle_ms, eviction)
+            if self._refusal is None:
+                # What was read before this put must not be evicted by it first.
+                lane.reads.send(name)
+        else:
+            operation = MapPut(name, key, entry, ttl_ms)
+        self._propose(lane, operation, done, len(key) + len(value))
 
     def map_get(self, name: str, key: str, done: Done[Entry | None]) -> None:
         """Read an entry; None when there is no mapping or it has expired."""
@@ -187,10 +188,14 @@ class LocalEngine:
         elif self._refusal is not None:
             done(self._refusal)
         else:
-            state = self._lane(name, settings).state
-            # The log's time may be ahead of a clock that was set back: what was absent stays so.
-            now_ms = max(self._clock(), state.timestamp_ms) if state.has_deadline(name) else 0
-            done(state.entry(name, key, now_ms))
+            lane = self._lane(name, settings)
+            found = lane.state.maps.found.get(name)
+            if found is None:
+                done(None)
+            elif found.plain:
+                done(found.entries.get(key))
+            else:
+                done(lane.reads.read(found, name, key, settings))
 
     def map_remove(self, name: str, key: str, done: Done[None]) -> None:
         """Remove an entry; the same outcome when there was none."""
@@ -233,17 +238,17 @@ class LocalEngine:
         if polls is None:
             self._forget_idle_polls()
             lane = self._lane(name, settings)
-            polls = QueuePolls(lane, name, self._loop, self.queue_return, self._taken)
+            polls = QueuePolls(lane, name, self._loop, self.queue_return, self._landings.taken)
             self._polls[name] = polls
         return polls.poll(timeout_s, done)
 
     def queue_confirm(self, item: Item) -> None:
         """The item's whole response was handed to the kernel: it is gone for good."""
-        self._land(QueueConfirm(item.queue, item.item_id))
+        self._landings.land(QueueConfirm(item.queue, item.item_id))
 
     def queue_return(self, item: Item) -> None:
         """The client left before it had the item: it goes back to the head of its queue."""
-        self._land(QueueReturn(item.queue, item.item_id))
+        self._landings.land(QueueReturn(item.queue, item.item_id))
 
     def queue_size(self, name: str, done: Done[int]) -> None:
         """Count the items, those in flight left out."""
@@ -274,7 +279,7 @@ class LocalEngine:
     def _open(self) -> None:
         if self._directory is None:
             self._lanes = [
-                Lane(MemoryLog(self._clock, shard), self._member.bytes, self._arrived)
+                Lane(MemoryLog(self._clock, shard), self._member.bytes, self._clock, self._arrived)
                 for shard in range(self._shards)
             ]
             return
@@ -283,7 +288,7 @@ class LocalEngine:
         try:
             for shard, path in enumerate(self._store.shards):
                 log = self._open_log(path, shard, self._clock)
-                lane = Lane(log, self._member.bytes, self._arrived)
+                lane = Lane(log, self._member.bytes, self._clock, self._arrived)
                 self._lanes.append(lane)
                 lane.replay()
         except BaseException:
@@ -292,16 +297,18 @@ class LocalEngine:
             self._lanes = []
             self._store.close()
             raise
-        self._volatile = Lane(MemoryLog(self._clock), self._member.bytes, self._arrived)
+        self._volatile = Lane(
+            MemoryLog(self._clock), self._member.bytes, self._clock, self._arrived
+        )
 
     def _forget_volatile(self) -> None:
         """Remove what the log kept of structures that are not persistent any more."""
         for lane in self._lanes:
-            for name in list(lane.state.maps):
+            for name in list(lane.state.maps.found):
                 of_map = self._structures.map_settings(name)
                 if of_map is not None and not of_map.persistent:
                     lane.propose_always(MapClear(name), _ignore)
-            for name in list(lane.state.queues):
+            for name in list(lane.state.queues.found):
                 of_queue = self._structures.queue_settings(name)
                 if of_queue is not None and not of_queue.persistent:
                     lane.propose_always(QueueClear(name), _ignore)
@@ -331,23 +338,9 @@ class LocalEngine:
         else:
             lane.propose(operation, done, size_bytes)
 
-    def _taken(self, item: Item) -> None:
-        self._landing.add((item.queue, item.item_id))
-
-    def _land(self, operation: QueueConfirm | QueueReturn) -> None:
-        settings = self._structures.queue_settings(operation.name)
-        if settings is None:
-            return
-
-        def answer(outcome: Refused | None) -> None:
-            if isinstance(outcome, Refused) and self._loop is not None and self.ready:
-                self._loop.call_later(LANDING_RETRY_S, self._land, operation)
-                return
-            self._landing.discard((operation.name, operation.item_id))
-            if self._landed is not None and not self._landing and not self._landed.done():
-                self._landed.set_result(None)
-
-        self._lane(operation.name, settings).propose_always(operation, answer)
+    def _queue_lane(self, name: str) -> Lane | None:
+        settings = self._structures.queue_settings(name)
+        return None if settings is None else self._lane(name, settings)
 
     def _arrived(self, lane: Lane, names: set[str]) -> None:
         for name in names:
@@ -365,19 +358,6 @@ class LocalEngine:
         if self.cluster_state is ClusterState.PASSIVE:
             for polls in list(self._polls.values()):
                 polls.finish_waiting(_PASSIVE)
-
-    def _expire(self) -> None:
-        if self._loop is None or self._refusal is not None:
-            return
-        more = False
-        for lane in self.lanes:
-            now_ms = max(self._clock(), lane.state.timestamp_ms)
-            due = lane.state.due(now_ms, EXPIRY_BATCH)
-            more = more or len(due) == EXPIRY_BATCH
-            for expiry in due:
-                lane.propose(expiry, Expiring(lane, expiry).answer, len(expiry.key))
-        period_s = EXPIRY_PERIOD_S / 100 if more else EXPIRY_PERIOD_S
-        self._expiry_timer = self._loop.call_later(period_s, self._expire)
 
     async def _settle(self) -> None:
         while any(lane.busy for lane in self.lanes):

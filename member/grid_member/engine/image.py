@@ -7,12 +7,15 @@ then take its time while the state goes on.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from grid_member.engine.api import ClusterState, Entry, Item
+    from grid_member.engine.api import ClusterState, Entry, EvictionPolicy, Item
+
+TOUCHES_PER_IDLE_TIME: Final = 4
+"""How often in its idle time a key that is read all the time is touched in the log."""
 
 K = TypeVar("K", str, bytes)
 
@@ -25,6 +28,18 @@ class MemberMark(NamedTuple):
     """The highest counter seen of this incarnation."""
     window: int
     """Bit n says that counter - n was seen."""
+
+
+class Idleness(NamedTuple):
+    """How long an entry may be idle, and when it was accessed last as the log knows it."""
+
+    idle_ms: int
+    accessed_ms: int
+
+    @property
+    def precision_ms(self) -> int:
+        """How much later than logged the last access may have been."""
+        return self.idle_ms // TOUCHES_PER_IDLE_TIME
 
 
 class SystemPart(NamedTuple):
@@ -51,6 +66,24 @@ class EntryPart(NamedTuple):
     deadline_ms: int
 
 
+class TrackedEntryPart(NamedTuple):
+    """An entry of a map that keeps an order of eviction, or one that may become idle.
+
+    Those of a map with an order come in that order.
+    """
+
+    name: str
+    key: str
+    entry: Entry
+    deadline_ms: int
+    idle_ms: int
+    """How long it may be idle; 0 is for ever."""
+    accessed_ms: int
+    policy: EvictionPolicy | None
+    """Of the map's order; None when it has none."""
+    hits: int
+
+
 class ItemPart(NamedTuple):
     """A queue item; taker is the member that has it in flight."""
 
@@ -61,7 +94,22 @@ class ItemPart(NamedTuple):
     taker: bytes | None
 
 
-Part: TypeAlias = SystemPart | MemberPart | EntryPart | ItemPart
+Part: TypeAlias = SystemPart | MemberPart | EntryPart | TrackedEntryPart | ItemPart
+
+
+Level: TypeAlias = tuple[int, list[str]]
+"""Keys that follow each other in an order of eviction, and the hits that each of them has."""
+
+
+class MapImage(NamedTuple):
+    """Copies of what a map holds."""
+
+    entries: dict[str, Entry]
+    deadlines: dict[str, int]
+    idle: dict[str, Idleness]
+    policy: EvictionPolicy | None
+    order: list[Level]
+    """Every key in the order of eviction, when there is a policy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,25 +120,41 @@ class Image:
     timestamp_ms: int
     cluster_state: ClusterState
     members: dict[bytes, MemberMark]
-    maps: dict[str, tuple[dict[str, Entry], dict[str, int]]]
+    maps: dict[str, MapImage]
     queues: dict[str, tuple[list[Item], list[tuple[Item, bytes]]]]
 
 
 def parts(image: Image, *, ordered: bool = False) -> Iterator[Part]:
-    """Yield the parts of an image, the system part first; ordered makes them canonical."""
+    """Yield the parts of an image, the system part first; ordered makes them canonical.
+
+    The entries of a map always come in an order that it keeps: that of eviction, or else that in
+    which they were first written, in which a later order of eviction begins.
+    """
     yield SystemPart(image.sequence, image.timestamp_ms, image.cluster_state)
     for member in _maybe_sorted(image.members, ordered=ordered):
         yield MemberPart(member, image.members[member])
     for name in _maybe_sorted(image.maps, ordered=ordered):
-        entries, deadlines = image.maps[name]
-        for key in _maybe_sorted(entries, ordered=ordered):
-            yield EntryPart(name, key, entries[key], deadlines.get(key, 0))
+        yield from _entries(name, image.maps[name])
     for name in _maybe_sorted(image.queues, ordered=ordered):
         items, in_flight = image.queues[name]
         for item in items:
             yield ItemPart(name, item.item_id, item.value, item.content_type, None)
         for item, taker in sorted(in_flight, key=_item_id) if ordered else in_flight:
             yield ItemPart(name, item.item_id, item.value, item.content_type, taker)
+
+
+def _entries(name: str, found: MapImage) -> Iterator[EntryPart | TrackedEntryPart]:
+    entries, deadlines, idle, policy, order = found
+    for hits, keys in order if policy is not None else [(1, list(entries))]:
+        for key in keys:
+            entry, deadline_ms = entries[key], deadlines.get(key, 0)
+            if policy is None and key not in idle:
+                yield EntryPart(name, key, entry, deadline_ms)
+            else:
+                idle_ms, accessed_ms = idle.get(key, (0, 0))
+                yield TrackedEntryPart(
+                    name, key, entry, deadline_ms, idle_ms, accessed_ms, policy, hits
+                )
 
 
 def _item_id(flight: tuple[Item, bytes]) -> int:

@@ -12,21 +12,25 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from grid_member.engine.api import Reason, Refused
+from grid_member.engine.log import GROWING, grows
 from grid_member.engine.operations import (
     MAX_OPERATIONS_PER_RECORD,
     Committed,
     Operation,
     Record,
 )
+from grid_member.engine.reads import MapReads
 from grid_member.engine.state import State
 
 if TYPE_CHECKING:
-    from grid_member.engine.log import Log
+    from grid_member.engine.log import Clock, Log
 
 MAX_WAITING_OPERATIONS: Final = 65_536
 """Operations proposed and not yet answered; more are refused as OVERLOADED."""
 MAX_WAITING_BYTES: Final = 256 * 1024 * 1024
 """Bytes of keys and values of those operations."""
+OPENING_RETRY_S: Final = 0.5
+"""Seconds until an incarnation's first record that the log did not take is sent again."""
 
 Answer: TypeAlias = Callable[[Any], None]
 """Takes an operation's outcome or a `Refused`; its type is the operation's business."""
@@ -44,15 +48,23 @@ class _Flight(NamedTuple):
 class Lane:
     """Proposes operations to a log and applies what comes back."""
 
-    def __init__(self, log: Log, member: bytes, arrived: Callable[[Lane, set[str]], None]) -> None:
+    def __init__(
+        self,
+        log: Log,
+        member: bytes,
+        clock: Clock,
+        arrived: Callable[[Lane, set[str]], None],
+    ) -> None:
         """Make a lane.
 
         Args:
             log: where records go.
             member: this member's UUID, 16 bytes.
+            clock: when a map's entry is read.
             arrived: is told which queues got items, after each batch in which any did.
         """
         self.state = State()
+        self.reads = MapReads(self, clock)
         self._log = log
         self._member = member
         self._arrived = arrived
@@ -66,6 +78,7 @@ class Lane:
         self._waiting_bytes = 0
         self._loop: asyncio.AbstractEventLoop | None = None
         self._settled: asyncio.Future[None] | None = None
+        self._opening: asyncio.TimerHandle | None = None
 
     def replay(self) -> None:
         """Bring the state up to the log. Blocks; may run on another thread, before `start`."""
@@ -77,7 +90,8 @@ class Lane:
         finally:
             if collecting:
                 gc.enable()
-        self.state.arrivals.clear()
+        self.state.queues.arrivals.clear()
+        self.state.maps.begin_grace(self.state.timestamp_ms)
         mark = self.state.members.get(self._member)
         self._incarnation = 1 if mark is None else mark.incarnation + 1
 
@@ -92,7 +106,7 @@ class Lane:
         """Begin a new incarnation, whose first record brings taken items back."""
         self._loop = loop
         self._log.start(self)
-        self._send((), _Flight([], 0))
+        self._begin()
 
     @property
     def busy(self) -> bool:
@@ -100,8 +114,14 @@ class Lane:
         return bool(self._operations or self._flights)
 
     def propose(self, operation: Operation, answer: Answer, size_bytes: int) -> None:
-        """Send the operation with this tick's record; refuse it when too many wait."""
-        if self._waiting >= MAX_WAITING_OPERATIONS or self._waiting_bytes > MAX_WAITING_BYTES:
+        """Send the operation with this tick's record; refuse it when too many wait.
+
+        What a full log would refuse does not go into a record with what it takes.
+        """
+        refusal = self._log.refusal
+        if refusal is not None and type(operation) in GROWING:
+            answer(refusal)
+        elif self._waiting >= MAX_WAITING_OPERATIONS or self._waiting_bytes > MAX_WAITING_BYTES:
             answer(_OVERLOADED)
         else:
             self.propose_always(operation, answer, size_bytes)
@@ -116,6 +136,11 @@ class Lane:
         self._waiting += 1
         self._waiting_bytes += size_bytes
 
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        """Call back in this tick or the next one."""
+        if self._loop is not None:
+            self._loop.call_soon(callback)
+
     async def settle(self) -> None:
         """Wait until every operation and record has its outcome."""
         while self.busy:
@@ -124,6 +149,8 @@ class Lane:
 
     async def close(self) -> None:
         """Close the log once it has finished what it took."""
+        if self._opening is not None:
+            self._opening.cancel()
         await self._log.close()
 
     # Feed
@@ -137,20 +164,43 @@ class Lane:
                 flight = self._flights.pop(record.counter, None)
                 if flight is not None and outcomes is not None:
                     self._answer(flight, outcomes)
-        if state.arrivals:
-            arrivals, state.arrivals = state.arrivals, set()
+        queues = state.queues
+        if queues.arrivals:
+            arrivals, queues.arrivals = queues.arrivals, set()
             self._arrived(self, arrivals)
         if self._log.wants_image(state.live_bytes):
             self._log.store_image(state.snapshot())
         self._check_settled()
 
     def rejected(self, records: Sequence[Record], refused: Refused) -> None:
-        """Answer the operations of the records with the refusal."""
+        """Answer the operations of the records with the refusal.
+
+        Those that store nothing travelled with others by chance: they are sent again by themselves.
+        """
         for record in records:
             flight = self._flights.pop(record.counter, None)
-            if flight is not None:
-                self._answer(flight, [refused] * len(flight.answers))
+            if flight is None:
+                continue
+            if grows(record):
+                flight = self._send_again(record, flight)
+            elif not record.operations and self._loop is not None:
+                self._opening = self._loop.call_later(OPENING_RETRY_S, self._begin)
+            self._answer(flight, [refused] * len(flight.answers))
         self._check_settled()
+
+    def _begin(self) -> None:
+        self._send((), _Flight([], 0))
+
+    def _send_again(self, record: Record, flight: _Flight) -> _Flight:
+        """Send what stores nothing; return what is left."""
+        left: list[Answer] = []
+        for operation, answer in zip(record.operations, flight.answers, strict=True):
+            if type(operation) in GROWING:
+                left.append(answer)
+            else:
+                self._waiting -= 1
+                self.propose_always(operation, answer)
+        return _Flight(left, flight.size_bytes)
 
     def _flush(self) -> None:
         operations, answers = self._operations, self._answers

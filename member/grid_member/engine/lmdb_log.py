@@ -6,6 +6,9 @@ hear of it. LMDB copies on write, so there is nothing to recover after a crash.
 
 A structure with `fsync: false` gets the same treatment, which is more than it asks for: LMDB
 without sync may break as a whole at power loss, and the structures share it.
+
+When the disk is full or a commit fails, records that store something are refused until a look at
+the disk finds room again; those that remove something are tried once more, with the reserve.
 """
 
 from __future__ import annotations
@@ -13,16 +16,23 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import struct
 import threading
 from collections import deque
-from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 import lmdb
 
-from grid_member.engine import codec, image
+from grid_member.engine import codec
 from grid_member.engine.api import EngineError, Reason, Refused
+from grid_member.engine.lmdb_cleaning import (
+    IMAGE_CHUNK_BYTES,
+    SHORT_CHUNK_BYTES,
+    ImageJob,
+    purge,
+)
+from grid_member.engine.lmdb_replay import Replay
+from grid_member.engine.lmdb_space import RESERVE_BYTES, Space
+from grid_member.engine.log import grows, taken_bytes
 from grid_member.engine.operations import Committed, Record
 
 if TYPE_CHECKING:
@@ -33,8 +43,6 @@ if TYPE_CHECKING:
     from grid_member.engine.lmdb_tables import Environments, Tables
     from grid_member.engine.log import Clock, Feed
 from grid_member.engine.lmdb_tables import (
-    BASE,
-    CHUNK,
     MAP_SIZE_BYTES,
     SEQUENCE,
     TIMESTAMP,
@@ -48,42 +56,12 @@ GROUP_BYTES: Final = 32 * 1024 * 1024
 """Bytes after which a transaction takes no further record."""
 CLEAN_SLACK_BYTES: Final = 16 * 1024 * 1024
 """Garbage that is left alone, so that a small log is not cleaned over and over."""
-IMAGE_CHUNK_PARTS: Final = 1000
-"""Entries of an image that are encoded at a time, a few milliseconds of work."""
-IMAGE_CHUNK_BYTES: Final = 1024 * 1024
-"""Bytes of values after which a chunk is full."""
 REOPEN_INTERVAL_S: Final = 0.2
 """Seconds between two tries to open LMDB after a commit of unknown outcome."""
-PURGE_BATCH: Final = 2000
-"""Records or chunks removed in one transaction."""
+ROOM_INTERVAL_S: Final = 0.2
+"""Seconds between two looks for room on a full disk, and between two tries to clean there."""
 
 _log = logging.getLogger(__name__)
-
-
-class _ImageJob:
-    """An image on its way into the store."""
-
-    __slots__ = ("chunks", "parts", "sequence", "size_bytes")
-
-    def __init__(self, image_: Image) -> None:
-        self.sequence = image_.sequence
-        self.parts = image.parts(image_)
-        self.chunks = 0
-        self.size_bytes = 0
-
-    def next_chunk(self) -> bytes | None:
-        """Encode the next parts; None when there are no more."""
-        chunk: list[Part] = []
-        size_bytes = 0
-        for part in islice(self.parts, IMAGE_CHUNK_PARTS):
-            chunk.append(part)
-            if isinstance(part, image.EntryPart):
-                size_bytes += len(part.entry.value)
-            elif isinstance(part, image.ItemPart):
-                size_bytes += len(part.value)
-            if size_bytes >= IMAGE_CHUNK_BYTES:
-                break
-        return codec.encode_parts(chunk) if chunk else None
 
 
 class LmdbLog:
@@ -97,6 +75,7 @@ class LmdbLog:
         *,
         map_size_bytes: int = MAP_SIZE_BYTES,
         clean_slack_bytes: int = CLEAN_SLACK_BYTES,
+        reserve_bytes: int = RESERVE_BYTES,
         environments: Environments = open_environment,
     ) -> None:
         """Open the log.
@@ -109,6 +88,7 @@ class LmdbLog:
         self._clock = clock
         self._map_size_bytes = map_size_bytes
         self._clean_slack_bytes = clean_slack_bytes
+        self._space = Space(path, reserve_bytes)
         self._environments = environments
         self._tables: Tables | None = self._open()
         self._sequence = 0
@@ -116,6 +96,7 @@ class LmdbLog:
         self._stored_bytes = 0
         self._since_image_bytes = 0
         self._retry_above_bytes = 0
+        self._refusal: Refused | None = None
         self._failing = False
         self._feed: Feed | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -123,13 +104,19 @@ class LmdbLog:
         self._arrived = threading.Condition()
         self._records: deque[Record] = deque()
         self._closing = False
-        self._job: _ImageJob | None = None
+        self._job: ImageJob | None = None
         self._purging = True
+        self._paused = False
 
     @property
     def shard(self) -> int:
         """The shard whose log this is."""
         return self._shard
+
+    @property
+    def refusal(self) -> Refused | None:
+        """Why nothing can be stored now; None when it can, as far as is known."""
+        return self._refusal
 
     # Opening
 
@@ -145,41 +132,10 @@ class LmdbLog:
         tables = self._tables
         if tables is None:
             raise EngineError(f"the log in {self._path} is closed")
-        try:
-            base, chunks = tables.base()
-            self._sequence = base
-            yield from self._replay_image(tables, base, chunks)
-            yield from self._replay_records(tables, base)
-        except (lmdb.Error, struct.error, codec.CodecError) as error:
-            raise EngineError(f"the log in {self._path} is damaged: {error}") from error
-
-    def _replay_image(self, tables: Tables, base: int, chunks: int) -> Iterator[Sequence[Part]]:
-        with tables.environment.begin(tables.image) as transaction:
-            for number in range(chunks):
-                data = transaction.get(CHUNK.pack(base, number))
-                if data is None:
-                    raise EngineError(f"the log in {self._path} is damaged: chunk {number} is gone")
-                self._stored_bytes += len(data)
-                yield codec.decode_parts(data)
-
-    def _replay_records(self, tables: Tables, base: int) -> Iterator[Committed]:
-        with tables.environment.begin(tables.log) as transaction, transaction.cursor() as cursor:
-            found = cursor.set_range(SEQUENCE.pack(base + 1))
-            while found:
-                key, value = cursor.item()
-                sequence = SEQUENCE.unpack(key)[0]
-                if sequence != self._sequence + 1:
-                    raise EngineError(
-                        f"the log in {self._path} is damaged: "
-                        f"record {self._sequence + 1} is missing"
-                    )
-                timestamp_ms = TIMESTAMP.unpack_from(value)[0]
-                record = codec.decode_record(value[TIMESTAMP.size :])
-                self._sequence = sequence
-                self._timestamp_ms = max(self._timestamp_ms, timestamp_ms)
-                self._stored_bytes += len(value)
-                yield Committed(sequence, timestamp_ms, record)
-                found = cursor.next()
+        yield from (replay := Replay(tables, self._path)).steps()
+        self._sequence = replay.sequence
+        self._timestamp_ms = replay.timestamp_ms
+        self._stored_bytes = replay.stored_bytes
 
     # The event loop's side
 
@@ -199,18 +155,21 @@ class LmdbLog:
             self._arrived.notify()
 
     def wants_image(self, live_bytes: int) -> bool:
-        """Tell whether more than half of the log is garbage."""
-        return (
-            self._job is None
-            and not self._purging
-            and self._stored_bytes
-            > max(2 * live_bytes + self._clean_slack_bytes, self._retry_above_bytes)
+        """Tell whether more than half of the log is garbage; less is enough on a full disk."""
+        self._space.live_bytes = live_bytes
+        if self._job is not None or self._purging:
+            return False
+        if self._is_short():
+            return self._space.worth_cleaning(self._stored_bytes)
+        return self._stored_bytes > max(
+            2 * live_bytes + self._clean_slack_bytes, self._retry_above_bytes
         )
 
     def store_image(self, image: Image) -> None:
         """Store an image, then purge what it replaces, in pieces between the commits."""
+        chunk_bytes = SHORT_CHUNK_BYTES if self._is_short() else IMAGE_CHUNK_BYTES
         with self._arrived:
-            self._job = _ImageJob(image)
+            self._job = ImageJob(image, self._space.live_bytes, chunk_bytes)
             self._since_image_bytes = 0
             self._arrived.notify()
 
@@ -221,13 +180,13 @@ class LmdbLog:
             self._arrived.notify()
         if self._thread is not None:
             await asyncio.get_running_loop().run_in_executor(None, self._thread.join)
-        if self._tables is not None:
-            self._tables.environment.close()
-            self._tables = None
+        self._close()
 
     # The writer thread's side
 
     def _write(self) -> None:
+        if not self._space.hold():
+            _log.warning("the log of shard %d gets no reserve from the disk", self._shard)
         while True:
             group = self._next_group()
             if group:
@@ -235,12 +194,16 @@ class LmdbLog:
             elif self._closing:
                 return
             self._maintain()
+            self._look_for_room()
 
     def _next_group(self) -> list[Record]:
         """Wait for something to do; return the records that go into one transaction."""
         with self._arrived:
-            while not (self._records or self._closing or self._job or self._purging):
-                self._arrived.wait()
+            while not (self._records or self._closing or self._may_clean()):
+                waits = self._paused or self._refusal is not None
+                if not self._arrived.wait(ROOM_INTERVAL_S if waits else None):
+                    self._paused = False
+                    break
             group: list[Record] = []
             size_bytes = 0
             while self._records and len(group) < GROUP_RECORDS and size_bytes < GROUP_BYTES:
@@ -248,35 +211,61 @@ class LmdbLog:
                 size_bytes += _value_bytes(group[-1])
             return group
 
+    def _may_clean(self) -> bool:
+        return (self._job is not None or self._purging) and not self._paused
+
+    # Commits
+
     def _commit(self, group: list[Record]) -> None:
-        """Commit the records together, or reject them together."""
+        """Commit the records together; when that fails, once more those that remove something."""
+        if self._refusal is None and not self._fits(group):
+            self._refuse("the disk is full, but for what cleaning the log takes")
+        refused: list[Record] = []
+        if self._refusal is not None:
+            refused, group = _parted(group)
+        error = self._attempt(group)
+        if error is not None:
+            self._refuse(error)
+            growing, group = _parted(group)
+            refused += growing
+            self._space.release()
+            if self._attempt(group) is not None:
+                refused += group
+        if refused:
+            refusal = self._refusal or Refused(Reason.UNAVAILABLE, "the log cannot take writes now")
+            self._look_for_room()  # whoever is refused may try again at once
+            self._tell(lambda feed: feed.rejected(refused, refusal))
+
+    def _attempt(self, group: list[Record]) -> Exception | None:
+        """Commit the records and tell of it; return why not a single one was committed."""
+        if not group:
+            return None
         timestamp_ms = max(self._timestamp_ms, self._clock())
         sequence = self._sequence
         try:
             values = [TIMESTAMP.pack(timestamp_ms) + codec.encode_record(r) for r in group]
             tables = self._tables = self._tables or self._open()
         except Exception as error:
-            self._reject(group, error)  # nothing was written
-            return
+            return error  # nothing was written
         try:
             _put(tables, sequence, values)
         except Exception as error:
             if not self._is_kept(sequence + len(values), values[-1]):
-                self._reject(group, error)
-                return
-        if self._failing:
-            self._failing = False
-            _log.warning("the log of shard %d takes writes again", self._shard)
+                return error
         self._sequence += len(group)
         self._timestamp_ms = timestamp_ms
         size_bytes = sum(map(len, values))
         self._stored_bytes += size_bytes
         self._since_image_bytes += size_bytes
+        if self._failing and any(map(grows, group)):
+            self._failing = False
+            _log.warning("the log of shard %d takes writes again", self._shard)
         batch = [
             Committed(sequence + number, timestamp_ms, record)
             for number, record in enumerate(group, 1)
         ]
         self._tell(lambda feed: feed.committed(batch))
+        return None
 
     def _is_kept(self, sequence: int, value: bytes) -> bool:
         """After a failed commit: tell whether it is there after all, under its last record.
@@ -284,13 +273,21 @@ class LmdbLog:
         LMDB refuses everything after a failed write of its root page, until it is opened again;
         and then that page may or may not have been written. Answering before that is known would
         lose an answered write or bring back a refused one, so new records wait meanwhile.
+
+        A page whose write failed may be read back from memory and never reach the disk, and a
+        sync says so only once. So a commit that is there counts when another one succeeds; one
+        that is not there can not come back then, but is not waited for.
         """
         while True:
             try:
                 tables = self._reopen()
                 kept = tables.record(sequence) == value
-                if kept:
-                    tables.environment.sync(True)
+                try:
+                    tables.confirm(sequence)
+                except lmdb.Error:
+                    if kept:
+                        raise
+                    self._close()
             except (lmdb.Error, EngineError, OSError) as error:
                 _log.error("the log of shard %d cannot be read back: %s", self._shard, error)
                 with self._arrived:
@@ -300,18 +297,14 @@ class LmdbLog:
                 return kept
 
     def _reopen(self) -> Tables:
-        if self._tables is not None:
-            self._tables.environment.close()
-            self._tables = None
+        self._close()
         self._tables = self._open()
         return self._tables
 
-    def _reject(self, group: list[Record], error: Exception) -> None:
-        if not self._failing:
-            self._failing = True
-            _log.error("the log of shard %d cannot take writes: %s", self._shard, error)
-        refused = Refused(Reason.UNAVAILABLE, f"the log cannot take writes now: {error}")
-        self._tell(lambda feed: feed.rejected(group, refused))
+    def _close(self) -> None:
+        if self._tables is not None:
+            self._tables.environment.close()
+            self._tables = None
 
     def _tell(self, news: Callable[[Feed], None]) -> None:
         if self._loop is not None and self._feed is not None:
@@ -319,62 +312,74 @@ class LmdbLog:
             with contextlib.suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(news, self._feed)
 
-    def _maintain(self) -> None:
-        """Do one small piece of cleaning."""
-        if self._tables is None or self._closing:
+    # Room
+
+    def _refuse(self, why: object) -> None:
+        """Refuse what stores something, until `_look_for_room` finds that it can be tried."""
+        if not self._failing:
+            self._failing = True
+            _log.error("the log of shard %d cannot take writes: %s", self._shard, why)
+        message = f"the log cannot take writes now: {why}"
+        self._refusal = Refused(Reason.UNAVAILABLE, message)
+
+    def _look_for_room(self) -> None:
+        """Take writes again when there is room; else have the log cleaned if that makes some."""
+        if self._refusal is None or self._purging:
             return
         try:
-            if self._job is not None:
-                self._store_chunk(self._tables, self._job)
+            self._tables = self._tables or self._open()
+            plenty = self._space.measure(self._tables)
+        except (lmdb.Error, EngineError, OSError):
+            return
+        if plenty:
+            self._space.hold()
+            self._refusal = None
+        elif self._job is None and self._space.worth_cleaning(self._stored_bytes):
+            self._tell(lambda feed: feed.committed(()))  # the feed asks whether an image is wanted
+
+    def _fits(self, group: list[Record]) -> bool:
+        """Tell whether the disk has room for what the group stores; purging makes some."""
+        if self._purging or self._tables is None or not any(map(grows, group)):
+            return True
+        return self._space.fits(sum(map(_value_bytes, group)), self._tables)
+
+    def _is_short(self) -> bool:
+        return self._refusal is not None or self._space.short
+
+    # Cleaning
+
+    def _maintain(self) -> None:
+        """Do one small piece of cleaning."""
+        if self._tables is None or self._closing or self._paused:
+            return
+        job = self._job
+        try:
+            if job is not None:
+                if not self._space.may_build(self._tables):
+                    raise lmdb.DiskError("there is no room for an image")
+                if job.store_next(self._tables):
+                    self._space.building_bytes = job.size_bytes
+                else:
+                    self._end_image(job)
             elif self._purging:
-                self._purging = self._purge(self._tables)
+                self._purging = purge(self._tables)
         except Exception as error:
-            _log.warning("cleaning the log of shard %d failed: %s", self._shard, error)
+            self._refuse(error)
+            if job is not None:
+                self._space.doubt()
             # Remove what was written of the image; a later one may find room.
-            self._purging = self._job is not None
+            self._purging = self._paused = True
             self._job = None
             self._retry_above_bytes = self._stored_bytes + self._clean_slack_bytes
+            self._space.release()
             with contextlib.suppress(lmdb.Error, EngineError, OSError):
                 self._reopen()  # else the next commit opens it
 
-    def _store_chunk(self, tables: Tables, job: _ImageJob) -> None:
-        chunk = job.next_chunk()
-        with tables.environment.begin(write=True) as transaction:
-            if chunk is not None:
-                transaction.put(CHUNK.pack(job.sequence, job.chunks), chunk, db=tables.image)
-            else:
-                base = BASE.pack(job.sequence, job.chunks)
-                transaction.put(b"base", base, db=tables.meta)
-        if chunk is not None:
-            job.chunks += 1
-            job.size_bytes += len(chunk)
-            return
+    def _end_image(self, job: ImageJob) -> None:
+        self._space.learn(job.live_bytes, job.size_bytes)
         self._stored_bytes = job.size_bytes + self._since_image_bytes
         self._purging = True
         self._job = None
-
-    def _purge(self, tables: Tables) -> bool:
-        """Remove some of what the image replaced; False when nothing is left to remove."""
-        base = tables.base()[0]
-        with tables.environment.begin(write=True) as transaction:
-            removed = 0
-            with transaction.cursor(tables.log) as cursor:
-                cursor.first()
-                # The key is empty behind the last record.
-                while removed < PURGE_BATCH and (key := cursor.key()):
-                    if SEQUENCE.unpack(key)[0] > base:
-                        break
-                    cursor.delete()
-                    removed += 1
-            with transaction.cursor(tables.image) as cursor:
-                cursor.first()
-                while removed < PURGE_BATCH and (key := cursor.key()):
-                    if CHUNK.unpack(key)[0] == base:
-                        cursor.set_range(CHUNK.pack(base + 1, 0))
-                        continue
-                    cursor.delete()
-                    removed += 1
-        return removed > 0
 
 
 def _put(tables: Tables, sequence: int, values: list[bytes]) -> None:
@@ -385,5 +390,11 @@ def _put(tables: Tables, sequence: int, values: list[bytes]) -> None:
                 raise lmdb.KeyExistsError(f"record {sequence + number} is there already")
 
 
+def _parted(group: list[Record]) -> tuple[list[Record], list[Record]]:
+    """Return the records that store something, and the others."""
+    growing = [record for record in group if grows(record)]
+    return growing, [record for record in group if not grows(record)]
+
+
 def _value_bytes(record: Record) -> int:
-    return sum(len(getattr(operation, "value", b"")) for operation in record.operations)
+    return sum(map(taken_bytes, record.operations))

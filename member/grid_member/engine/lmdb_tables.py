@@ -12,6 +12,7 @@ import lmdb
 from lmdb.verify import VerifyError, verify
 
 from grid_member.engine.api import EngineError
+from grid_member.engine.store_errors import damaged, newer, unusable
 
 LOG_FORMAT: Final = 1
 """Counts changes of what is stored that an older program must not touch."""
@@ -27,6 +28,8 @@ SEQUENCE: Final = struct.Struct(">Q")
 CHUNK: Final = struct.Struct(">QI")  # sequence of the image, number of the chunk
 TIMESTAMP: Final = struct.Struct(">Q")
 NO_IMAGE: Final = (0, 0)
+META_PAGES: Final = 2
+"""Root pages of an LMDB file."""
 
 
 def open_environment(path: Path, map_size_bytes: int, create: bool) -> lmdb.Environment:
@@ -78,6 +81,30 @@ class Tables:
             found: bytes | None = transaction.get(SEQUENCE.pack(sequence))
         return found
 
+    def free_bytes(self) -> tuple[int, int]:
+        """Return the bytes of free pages, and by how many bytes the file may grow."""
+        environment = self.environment
+        information, main = environment.info(), environment.stat()
+        with environment.begin() as transaction:
+            tables = [transaction.stat(table) for table in (self.meta, self.log, self.image)]
+        used = META_PAGES + sum(
+            table["branch_pages"] + table["leaf_pages"] + table["overflow_pages"]
+            for table in (main, *tables)
+        )
+        pages = information["last_pgno"] + 1
+        return (
+            max(0, pages - used) * main["psize"],
+            max(0, information["map_size"] - pages * main["psize"]),
+        )
+
+    def confirm(self, sequence: int) -> None:
+        """Commit something small.
+
+        The root page of an earlier commit is then replaced by one whose way to the disk is known.
+        """
+        with self.environment.begin(self.meta, write=True) as transaction:
+            transaction.put(b"confirmed", SEQUENCE.pack(sequence))
+
 
 def open_tables(path: Path, shard: int, map_size_bytes: int, environments: Environments) -> Tables:
     """Open the log in the directory path.
@@ -85,21 +112,26 @@ def open_tables(path: Path, shard: int, map_size_bytes: int, environments: Envir
     Raises:
         EngineError: the files are missing, foreign, of a newer format or damaged.
     """
-    if not (path / "data.mdb").exists():
-        raise EngineError(f"{path} holds no log: the store is foreign or damaged")
+    try:
+        with (path / "data.mdb").open("rb+") as file:
+            size_bytes = os.fstat(file.fileno()).st_size
+    except FileNotFoundError:
+        raise damaged(str(path), "it holds no log") from None
+    except OSError as error:
+        raise unusable("the log", path, error) from error
+    if size_bytes == 0:
+        raise damaged(f"the log in {path}", "it is empty")  # LMDB would fill it
     try:
         environment = environments(path, map_size_bytes, False)
     except lmdb.Error as error:
-        raise EngineError(
-            f"cannot open the log in {path}, it is foreign or damaged: {error}"
-        ) from error
+        raise damaged(f"the log in {path}", error) from error
     try:
         _check_length(path, environment)
         tables = Tables(environment)
         _check_format(tables, path, shard)
     except (lmdb.Error, struct.error, OSError, VerifyError) as error:
         environment.close()
-        raise EngineError(f"the log in {path} is foreign or damaged: {error}") from error
+        raise damaged(f"the log in {path}", error) from error
     except EngineError:
         environment.close()
         raise
@@ -120,21 +152,16 @@ def _check_length(path: Path, environment: lmdb.Environment) -> None:
         problems = verify(str(path))  # type: ignore[no-untyped-call]
         if problems:
             os.truncate(file, found_bytes)
-            raise EngineError(
-                f"the log in {path} is damaged: the file is cut, "
-                f"{found_bytes} of {size_bytes} bytes are left: {problems[0]}"
-            )
+            cut = f"the file is cut, {found_bytes} of {size_bytes} bytes are left"
+            raise damaged(f"the log in {path}", f"{cut}: {problems[0]}")
 
 
 def _check_format(tables: Tables, path: Path, shard: int) -> None:
     with tables.environment.begin(tables.meta) as transaction:
         kind, version, kept_shard = FORMAT.unpack(transaction.get(b"format", b""))
     if kind != KIND:
-        raise EngineError(f"the log in {path} is foreign: choose another directory")
+        raise damaged(f"the log in {path}", "it is not a member's")
     if version != LOG_FORMAT:
-        raise EngineError(
-            f"the log in {path} has format {version}, this version reads {LOG_FORMAT}: "
-            "use the version that wrote it, or a newer one"
-        )
+        raise newer(f"the log in {path}", version, LOG_FORMAT)
     if kept_shard != shard:
-        raise EngineError(f"the log in {path} belongs to shard {kept_shard}")
+        raise damaged(f"the log in {path}", f"it belongs to shard {kept_shard}")

@@ -9,9 +9,17 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
-from grid_member.engine.operations import Committed, Record
+from grid_member.engine.operations import (
+    Committed,
+    MapPut,
+    MapPutBounded,
+    MapTouch,
+    Operation,
+    QueueOffer,
+    Record,
+)
 
 if TYPE_CHECKING:
     from grid_member.engine.api import Refused
@@ -24,6 +32,30 @@ Clock: TypeAlias = Callable[[], int]
 def wall_clock_ms() -> int:
     """Return the milliseconds since the epoch."""
     return time.time_ns() // 1_000_000
+
+
+GROWING: Final[frozenset[type[Operation]]] = frozenset(
+    {MapPut, MapPutBounded, MapTouch, QueueOffer}
+)
+"""Operations that store something. A log that is full refuses them and takes the others."""
+OPERATION_BYTES: Final = 64
+"""What an operation takes in a log beside the value that it stores, about."""
+
+
+def grows(record: Record) -> bool:
+    """Tell whether any operation of the record stores something."""
+    return any(type(operation) in GROWING for operation in record.operations)
+
+
+def taken_bytes(operation: Operation) -> int:
+    """Return what the operation takes in a log, about."""
+    if isinstance(operation, (MapPut, MapPutBounded)):
+        return OPERATION_BYTES + len(operation.key) + len(operation.entry.value)
+    if isinstance(operation, QueueOffer):
+        return OPERATION_BYTES + len(operation.value)
+    if isinstance(operation, MapTouch):
+        return OPERATION_BYTES + sum(16 + len(access.key) for access in operation.accesses)
+    return OPERATION_BYTES
 
 
 class Feed(Protocol):
@@ -42,6 +74,13 @@ class Log(Protocol):
     @property
     def shard(self) -> int:
         """The shard whose log this is."""
+
+    @property
+    def refusal(self) -> Refused | None:
+        """Why nothing can be stored now; None when it can, as far as is known.
+
+        Records that only remove something may be taken all the same.
+        """
 
     def replay(self) -> Iterator[Committed | Sequence[Part]]:
         """Yield the latest image's parts, then the records after it. May block; before start.
@@ -85,6 +124,11 @@ class MemoryLog:
     def shard(self) -> int:
         """The shard whose log this is."""
         return self._shard
+
+    @property
+    def refusal(self) -> Refused | None:
+        """Nothing is refused."""
+        return None
 
     def replay(self) -> Iterator[Committed | Sequence[Part]]:
         """Yield nothing."""

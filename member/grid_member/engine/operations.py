@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple, TypeAlias
 
-from grid_member.engine.api import ClusterState, Entry, Item, Refused
+from grid_member.engine.api import ClusterState, Entry, Eviction, Item, Refused
 
 MAX_OPERATIONS_PER_RECORD: Final = 4096
 """Operations; more of one tick travel in several records. Item identifiers rely on it."""
@@ -23,6 +23,39 @@ class MapPut(NamedTuple):
     ttl_ms: int
 
 
+class MapPutBounded(NamedTuple):
+    """As `MapPut`, in a map whose entries go when they are idle or too many.
+
+    The settings travel with the operation, so that whoever applies it decides alike.
+    """
+
+    name: str
+    key: str
+    entry: Entry
+    ttl_ms: int
+    idle_ms: int
+    """The entry goes when it was not accessed for so long; 0 is never."""
+    eviction: Eviction | None
+    """What the map may hold, and which other entries go when this one makes it hold more."""
+
+
+class Access(NamedTuple):
+    """Reads of one key since the last time the log was told."""
+
+    key: str
+    accessed_ms: int
+    """When the last of them was."""
+    hits: int
+    """How many count for the order of eviction."""
+
+
+class MapTouch(NamedTuple):
+    """Note reads of a map's entries, in the order of each key's last; a missing one is skipped."""
+
+    name: str
+    accesses: tuple[Access, ...]
+
+
 class MapRemove(NamedTuple):
     """Remove an entry; nothing happens when there is none."""
 
@@ -35,6 +68,14 @@ class MapExpire(NamedTuple):
 
     name: str
     key: str
+
+
+class MapExpireIdle(NamedTuple):
+    """Remove an idle entry, unless it was written or touched since the log said accessed_ms."""
+
+    name: str
+    key: str
+    accessed_ms: int
 
 
 class MapClear(NamedTuple):
@@ -86,8 +127,11 @@ class ClusterStateChange(NamedTuple):
 
 Operation: TypeAlias = (
     MapPut
+    | MapPutBounded
+    | MapTouch
     | MapRemove
     | MapExpire
+    | MapExpireIdle
     | MapClear
     | QueueOffer
     | QueueTake

@@ -17,8 +17,11 @@ import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+import lmdb
+
 from grid_member.engine.api import EngineError
 from grid_member.engine.lmdb_tables import create_log
+from grid_member.engine.store_errors import damaged, newer, unusable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,9 +53,14 @@ def open_store(directory: Path, shards: int) -> Store:
     """
     try:
         _make_directories(directory)
+        place = directory / "store"
+        creating = directory / "creating"
+        if place.exists():
+            _check_store(place)
+        elif creating.exists():
+            _check_unfinished(creating)
         lock_fd = _lock(directory)
         try:
-            place = directory / "store"
             if not place.exists():
                 _create(directory, place, shards)
             member = _read_identity(place / "store.json", shards)
@@ -60,12 +68,29 @@ def open_store(directory: Path, shards: int) -> Store:
         except BaseException:
             os.close(lock_fd)
             raise
-    except OSError as error:
-        raise EngineError(f"cannot use the directory {directory}: {error}") from error
+    except (OSError, lmdb.Error) as error:
+        raise unusable("the directory", directory, error) from error
 
 
 def _shard(place: Path, shard: int) -> Path:
     return place / f"shard-{shard}"
+
+
+def _check_store(place: Path) -> None:
+    """Refuse what cannot be a store before anything is written beside it."""
+    if not place.is_dir():
+        raise EngineError(f"{place} is not a directory: choose another base directory")
+    if not (place / "store.json").exists():
+        raise damaged(str(place), "it holds no store.json")
+
+
+def _check_unfinished(creating: Path) -> None:
+    """Refuse what is not left of the making of a store that was interrupted."""
+    ours = {"store.json", "data.mdb"}
+    for path in creating.rglob("*"):
+        known = path.name.startswith("shard-") if path.is_dir() else path.name in ours
+        if not known:
+            raise EngineError(f"{path} was not written by a grid-member: choose another directory")
 
 
 def _make_directories(directory: Path) -> None:
@@ -91,6 +116,7 @@ def _lock(directory: Path) -> int:
 def _create(directory: Path, place: Path, shards: int) -> None:
     creating = directory / "creating"
     if creating.exists():
+        _check_unfinished(creating)
         shutil.rmtree(creating)
     creating.mkdir(mode=DIRECTORY_MODE)
     for shard in range(shards):
@@ -119,18 +145,16 @@ def _read_identity(path: Path, shards: int) -> uuid.UUID:
         if identity["kind"] != _KIND:
             raise EngineError(f"{path} was not written by a grid-member: choose another directory")
         if identity["format"] != STORE_FORMAT:
-            raise EngineError(
-                f"{path} has format {identity['format']}, this version reads {STORE_FORMAT}: "
-                "use the version that wrote it, or a newer one"
-            )
+            raise newer(str(path), identity["format"], STORE_FORMAT)
         member = uuid.UUID(identity["member"])
         kept_shards = identity["shards"]
-    except FileNotFoundError:
-        raise EngineError(f"{path} is missing: the store is foreign or damaged") from None
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise EngineError(f"{path} is not readable: the store is foreign or damaged") from None
+        raise damaged(str(path), "it is not what a grid-member writes") from None
     if kept_shards != shards:
-        raise EngineError(f"{path} has {kept_shards} shards, the configuration asks for {shards}")
+        raise EngineError(
+            f"{path} has {kept_shards} shards, this version expects {shards}: "
+            "use the version that wrote it"
+        )
     return member
 
 

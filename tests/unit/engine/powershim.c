@@ -165,6 +165,22 @@ static int truncated(int fd, off_t len) {
 int ftruncate(int fd, off_t len) { return truncated(fd, len); }
 int ftruncate64(int fd, off_t len) { return truncated(fd, len); }
 
+static int allocated(int fd, off_t start, off_t len) {
+    char path[4096];
+    struct stat s;
+    int traced = fd_path(fd, path);
+    if (traced) pthread_mutex_lock(&order);
+    int grows = traced && !fstat(fd, &s) && s.st_size < start + len;
+    int result = NEXT(posix_fallocate)(fd, start, len);
+    if (traced) {
+        if (!result && grows) note('T', 0, inode_of(fd), start + len, path, NULL, NULL, 0);
+        pthread_mutex_unlock(&order);
+    }
+    return result;
+}
+int posix_fallocate(int fd, off_t start, off_t len) { return allocated(fd, start, len); }
+int posix_fallocate64(int fd, off_t start, off_t len) { return allocated(fd, start, len); }
+
 static int opened(int dir, const char *path, int flags, mode_t mode) {
     char full[4096];
     absolute(path, full);

@@ -11,7 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grid_member.engine import codec
-from grid_member.engine.image import EntryPart, ItemPart, MemberMark, MemberPart, Part, SystemPart
+from grid_member.engine.api import EvictionPolicy
+from grid_member.engine.image import (
+    EntryPart,
+    ItemPart,
+    MemberMark,
+    MemberPart,
+    Part,
+    SystemPart,
+    TrackedEntryPart,
+)
 from tests.unit.engine.strategies import (
     CLUSTER_STATES,
     CONTENT_TYPES,
@@ -29,6 +38,12 @@ PARTS: st.SearchStrategy[Part] = st.one_of(
     st.builds(SystemPart, NUMBERS, NUMBERS, CLUSTER_STATES),
     st.builds(MemberPart, MEMBERS, st.builds(MemberMark, NUMBERS, NUMBERS, NUMBERS)),
     st.builds(EntryPart, TEXTS, TEXTS, ENTRIES, NUMBERS),
+    st.builds(
+        TrackedEntryPart,
+        *(TEXTS, TEXTS, ENTRIES, NUMBERS, NUMBERS, NUMBERS),
+        st.none() | st.sampled_from(EvictionPolicy),
+        NUMBERS,
+    ),
     st.builds(ItemPart, TEXTS, NUMBERS, st.binary(), CONTENT_TYPES, st.none() | MEMBERS),
 )
 

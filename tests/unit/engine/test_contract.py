@@ -364,10 +364,10 @@ async def test_what_is_no_longer_persistent_does_not_come_back(durable: Bench) -
 async def test_expired_entries_leave_the_memory(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("grid_member.engine.engine.EXPIRY_PERIOD_S", 0.01)
+    monkeypatch.setattr("grid_member.engine.expiry.EXPIRY_PERIOD_S", 0.01)
     bench.structures.maps["m"] = MapSettings(time_to_live_s=1)
     driver = await bench.open()
     await asyncio.gather(*(driver.put("m", str(n), b"v") for n in range(2500)))
     bench.clock.advance(1)
-    await condition(lambda: not any(lane.state.maps for lane in driver.engine.lanes))
+    await condition(lambda: not any(lane.state.maps.found for lane in driver.engine.lanes))
     assert all(lane.state.live_bytes == 0 for lane in driver.engine.lanes)

@@ -1,11 +1,10 @@
-"""The durable log: cleaning, a full disk, and directories it must not touch."""
+"""The durable log: cleaning, a second process, and directories it must not touch."""
 
 from __future__ import annotations
 
 import asyncio
 import errno
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -16,18 +15,17 @@ import lmdb
 import pytest
 
 from grid_member.engine import LocalEngine, image, lmdb_log, open_engine
-from grid_member.engine.api import EngineError, Item, Reason, Refused
+from grid_member.engine.api import EngineError, Item, Refused
 from grid_member.engine.lmdb_log import LmdbLog, _put
 from grid_member.engine.lmdb_tables import Tables, open_environment
 from tests.unit.engine.drive import Driver, FixedStructures, condition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from grid_member.engine.log import Clock
 
 ROOT = Path(__file__).parents[3]
 SLACK_BYTES: Final = 50_000
+RESERVE_BYTES: Final = 256 * 1024
 
 
 def engine_at(
@@ -35,7 +33,12 @@ def engine_at(
 ) -> LocalEngine:
     def open_log(path: Path, shard: int, clock: Clock) -> LmdbLog:
         return LmdbLog(
-            path, shard, clock, map_size_bytes=map_size_bytes, clean_slack_bytes=slack_bytes
+            path,
+            shard,
+            clock,
+            map_size_bytes=map_size_bytes,
+            clean_slack_bytes=slack_bytes,
+            reserve_bytes=RESERVE_BYTES,
         )
 
     return open_engine(FixedStructures(), directory, open_log=open_log)
@@ -107,31 +110,10 @@ async def test_a_new_incarnation_sees_a_taken_item_again_after_cleaning(tmp_path
     await driver.engine.stop()
 
 
-async def test_a_full_log_refuses_writes_and_recovers(tmp_path: Path) -> None:
-    engine = engine_at(tmp_path, map_size_bytes=1 << 20)
-    driver = await started(engine)
-    await driver.put("m", "first", b"v")
-    outcomes = [await driver.put("m", f"k{number}", b"v" * 50_000) for number in range(40)]
-    accepted = outcomes.count(None)
-    refused = outcomes[-1]
-    assert isinstance(refused, Refused)
-    assert refused.reason is Reason.UNAVAILABLE
-    assert 5 < accepted < 30
-    assert await driver.value("m", "first") == b"v"
-    assert await driver.value("m", f"k{accepted + 3}") is None
-    await engine.stop()
-
-    larger = await started(engine_at(tmp_path, map_size_bytes=1 << 24))
-    there = [await larger.value("m", f"k{number}") is not None for number in range(40)]
-    assert there == [outcome is None for outcome in outcomes]
-    assert await larger.put("m", "k", b"v" * 50_000) is None
-    await larger.engine.stop()
-
-
 async def test_a_confirm_that_a_full_log_refused_is_sent_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("grid_member.engine.engine.LANDING_RETRY_S", 0.01)
+    monkeypatch.setattr("grid_member.engine.landing.LANDING_RETRY_S", 0.01)
     failing: list[bool] = []
 
     def sometimes(tables: Tables, sequence: int, values: list[bytes]) -> None:
@@ -148,51 +130,12 @@ async def test_a_confirm_that_a_full_log_refused_is_sent_again(
     driver.engine.queue_confirm(item)
     assert isinstance(await driver.put("m", "k", b"v"), Refused)
     failing.clear()
-    await condition(lambda: not driver.engine.lanes[0].state.queues)
+    await condition(lambda: not driver.engine.lanes[0].state.queues.found)
     assert await driver.put("m", "k", b"v") is None
     await driver.engine.stop()
     again = await started(engine_at(tmp_path))
     assert await again.size("q") == 0
     await again.engine.stop()
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    place = tmp_path / "disk"
-    place.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(place)]
-    subprocess.run(command, check=True)
-    yield place
-    subprocess.run(["umount", str(place)], check=True)
-
-
-def can_mount(tmp: Path) -> bool:
-    if os.geteuid() != 0 or not shutil.which("unshare"):
-        return False
-    command = ["unshare", "-m", "mount", "-t", "tmpfs", "tmpfs", str(tmp)]
-    return subprocess.run(command, check=False, capture_output=True).returncode == 0
-
-
-if can_mount(Path("/tmp")):
-
-    async def test_a_full_disk_refuses_writes_and_recovers(small_disk: Path) -> None:
-        ballast = small_disk / "ballast"
-        ballast.write_bytes(bytes(1_000_000))
-        engine = engine_at(small_disk / "data")
-        driver = await started(engine)
-        outcomes = [await driver.put("m", f"k{number}", b"v" * 50_000) for number in range(60)]
-        refused = outcomes[-1]
-        assert isinstance(refused, Refused)
-        assert refused.reason is Reason.UNAVAILABLE
-        assert await driver.value("m", "k0") == b"v" * 50_000
-        ballast.unlink()
-        assert await driver.put("m", "after", b"v" * 50_000) is None
-        outcomes.append(None)
-        before = data(driver)
-        await engine.stop()
-        again = await started(engine_at(small_disk / "data"))
-        assert data(again) == before
-        await again.engine.stop()
 
 
 async def test_a_second_process_is_refused(tmp_path: Path) -> None:

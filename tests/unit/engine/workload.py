@@ -28,6 +28,7 @@ KEYS = 12
 QUEUE = "queue"
 MAP = "map"
 CLEAN_SLACK_BYTES = 20_000
+RESERVE_BYTES = 16_384
 
 
 def unsynced_environment(path: Path, map_size_bytes: int, create: bool) -> lmdb.Environment:
@@ -106,6 +107,7 @@ async def run(directory: Path, journal: Journal, build: str, rounds: int, seed: 
             shard,
             clock,
             clean_slack_bytes=CLEAN_SLACK_BYTES,
+            reserve_bytes=RESERVE_BYTES,
             environments=BUILDS[build],
         )
 

@@ -1,0 +1,68 @@
+"""Removes what has expired from memory and log; readers find it absent before that."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Sequence
+
+    from grid_member.engine.api import Refused
+    from grid_member.engine.lane import Lane
+    from grid_member.engine.log import Clock
+    from grid_member.engine.operations import MapExpire, MapExpireIdle
+
+EXPIRY_PERIOD_S: Final = 1.0
+"""Seconds between two looks for expired entries."""
+EXPIRY_BATCH: Final = 1000
+"""Keys of a lane that are looked at at a time."""
+_MORE_PERIOD_S: Final = 0.01
+"""Seconds until the next look when there was more than a batch."""
+
+
+class ExpiryRounds:
+    """Looks for expired entries in all lanes, again and again."""
+
+    def __init__(
+        self, lanes: Sequence[Lane], clock: Clock, loop: asyncio.AbstractEventLoop
+    ) -> None:
+        self._lanes = lanes
+        self._clock = clock
+        self._loop = loop
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        """Look for the first time after a period."""
+        self._timer = self._loop.call_later(EXPIRY_PERIOD_S, self._look)
+
+    def stop(self) -> None:
+        """Look no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _look(self) -> None:
+        more = False
+        for lane in self._lanes:
+            lane.reads.send_urgent()
+            maps = lane.state.maps
+            now_ms = max(self._clock(), lane.state.timestamp_ms)
+            for expiry in maps.due(now_ms, EXPIRY_BATCH):
+                lane.propose(expiry, _Expiring(lane, expiry).answer, len(expiry.key))
+            more = more or maps.overdue(now_ms)
+        period_s = min(_MORE_PERIOD_S, EXPIRY_PERIOD_S) if more else EXPIRY_PERIOD_S
+        self._timer = self._loop.call_later(period_s, self._look)
+
+
+class _Expiring:
+    """The callback of an expiry: an entry that is still there is looked at again."""
+
+    __slots__ = ("_expiry", "_lane")
+
+    def __init__(self, lane: Lane, expiry: MapExpire | MapExpireIdle) -> None:
+        self._lane = lane
+        self._expiry = expiry
+
+    def answer(self, outcome: Refused | None) -> None:
+        """Put it back into the index, whatever became of the removal."""
+        self._lane.state.maps.postpone(self._expiry)

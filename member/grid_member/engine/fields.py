@@ -1,0 +1,204 @@
+"""The fields that records and image parts are made of.
+
+Integers are big-endian, texts and bytes stand behind a 32-bit length. Reading checks everything.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+from grid_member.engine.api import ClusterState, Entry, EvictionPolicy
+
+T = TypeVar("T")
+
+U8: Final = struct.Struct(">B")
+U32: Final = struct.Struct(">I")
+U64: Final = struct.Struct(">Q")
+_ENTRY: Final = struct.Struct(">IIIIQ")
+"""Lengths of name, key, value and content type, then a time; then these four."""
+_CODED_ENTRY: Final = struct.Struct(">BIIIIQ")
+"""The same behind its code."""
+_NONE: Final = 0xFFFFFFFF
+"""The length that stands for an absent text."""
+_POLICIES: Final = {
+    1: EvictionPolicy.LRU,
+    2: EvictionPolicy.LFU,
+    3: EvictionPolicy.RANDOM,
+}
+_POLICY_CODES: Final = {policy: U8.pack(code) for code, policy in _POLICIES.items()}
+
+
+class CodecError(Exception):
+    """The bytes are not what this version writes: damaged, torn, foreign or newer."""
+
+
+class Reader:
+    """Reads fields from front to back; every read is checked against the end."""
+
+    __slots__ = ("_at", "_data")
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._at = 0
+
+    def header(self, layout: struct.Struct) -> tuple[Any, ...]:
+        """Read the fields of a layout."""
+        try:
+            fields = layout.unpack_from(self._data, self._at)
+        except struct.error:
+            raise CodecError("the bytes end inside a field") from None
+        self._at += layout.size
+        return fields
+
+    def u8(self) -> int:
+        """Read a byte."""
+        return int(self.header(U8)[0])
+
+    def u32(self) -> int:
+        """Read 32 bits."""
+        return int(self.header(U32)[0])
+
+    def u64(self) -> int:
+        """Read 64 bits."""
+        return int(self.header(U64)[0])
+
+    def raw(self, length: int) -> bytes:
+        """Read so many bytes."""
+        start, self._at = self._at, self._at + length
+        if self._at > len(self._data):
+            raise CodecError("the bytes end inside a field")
+        return self._data[start : self._at]
+
+    def blob(self) -> bytes:
+        """Read bytes behind their length."""
+        return self.raw(self.u32())
+
+    def text(self) -> str:
+        """Read a text behind its length."""
+        return _decoded(self.blob())
+
+    def optional_text(self) -> str | None:
+        """Read a text or its absence."""
+        length = self.u32()
+        return None if length == _NONE else _decoded(self.raw(length))
+
+    def cluster_state(self) -> ClusterState:
+        """Read a cluster state by its name."""
+        try:
+            return ClusterState(self.text())
+        except ValueError:
+            raise CodecError("unknown cluster state") from None
+
+    def policy(self) -> EvictionPolicy | None:
+        """Read an eviction policy or its absence."""
+        code = self.u8()
+        if code and code not in _POLICIES:
+            raise CodecError("unknown eviction policy")
+        return _POLICIES.get(code)
+
+    def entry(self) -> tuple[str, str, Entry, int]:
+        """Read name, key, entry and time, in one step: it is most of every log."""
+        name, key, value, content_type, number = self.header(_ENTRY)
+        data = self._data
+        name_end = self._at + name
+        key_end = name_end + key
+        value_end = key_end + value
+        start, self._at = self._at, value_end + (0 if content_type == _NONE else content_type)
+        if self._at > len(data):
+            raise CodecError("the bytes end inside a field")
+        kind = None if content_type == _NONE else _decoded(data[value_end : self._at])
+        entry = Entry(data[key_end:value_end], kind)
+        return _decoded(data[start:name_end]), _decoded(data[name_end:key_end]), entry, number
+
+    def entries(self, code: int, most: int, make: Callable[[str, str, Entry, int], T]) -> list[T]:
+        """Read up to `most` entries, each behind the code, and make something of each.
+
+        One loop without calls: reading entries one by one is most of the time of a start.
+        """
+        made: list[T] = []
+        data, at, unpack = self._data, self._at, _CODED_ENTRY.unpack_from
+        last = len(data) - _CODED_ENTRY.size
+        names: dict[bytes, str] = {}
+        while len(made) < most and at <= last and data[at] == code:
+            _, name, key, value, content_type, number = unpack(data, at)
+            at += _CODED_ENTRY.size
+            name_end = at + name
+            key_end = name_end + key
+            value_end = key_end + value
+            end = value_end if content_type == _NONE else value_end + content_type
+            if end > len(data):
+                raise CodecError("the bytes end inside a field")
+            kind = None if content_type == _NONE else _known(data[value_end:end], names)
+            entry = Entry(data[key_end:value_end], kind)
+            made.append(
+                make(
+                    _known(data[at:name_end], names),
+                    _decoded(data[name_end:key_end]),
+                    entry,
+                    number,
+                )
+            )
+            at = end
+        self._at = at
+        return made
+
+    def end(self) -> None:
+        """Check that everything was read."""
+        if self._at != len(self._data):
+            raise CodecError("bytes are left over")
+
+
+def _known(data: bytes, texts: dict[bytes, str]) -> str:
+    """Return the text; what was met before is neither decoded nor kept twice."""
+    text = texts.get(data)
+    if text is None:
+        text = texts[data] = _decoded(data)
+    return text
+
+
+def _decoded(data: bytes) -> str:
+    try:
+        # surrogatepass: whatever str a caller passes as a key must come back.
+        return data.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        raise CodecError("a text is not UTF-8") from None
+
+
+def put_text(text: str, pieces: list[bytes]) -> None:
+    """Append a text behind its length."""
+    put_blob(text.encode("utf-8", "surrogatepass"), pieces)
+
+
+def put_blob(data: bytes, pieces: list[bytes]) -> None:
+    """Append bytes behind their length."""
+    pieces.append(U32.pack(len(data)))
+    pieces.append(data)
+
+
+def put_optional_text(text: str | None, pieces: list[bytes]) -> None:
+    """Append a text or its absence."""
+    if text is None:
+        pieces.append(U32.pack(_NONE))
+    else:
+        put_text(text, pieces)
+
+
+def put_policy(policy: EvictionPolicy | None, pieces: list[bytes]) -> None:
+    """Append an eviction policy or its absence."""
+    pieces.append(b"\x00" if policy is None else _POLICY_CODES[policy])
+
+
+def put_entry(name: str, key: str, entry: Entry, number: int, pieces: list[bytes]) -> None:
+    """Append what maps are made of, in one step: it is most of every log."""
+    name_bytes = name.encode("utf-8", "surrogatepass")
+    key_bytes = key.encode("utf-8", "surrogatepass")
+    value, content_type = entry.value, entry.content_type
+    if content_type is None:
+        type_bytes, type_length = b"", _NONE
+    else:
+        type_bytes = content_type.encode("utf-8", "surrogatepass")
+        type_length = len(type_bytes)
+    lengths = (len(name_bytes), len(key_bytes), len(value), type_length)
+    pieces += (_ENTRY.pack(*lengths, number), name_bytes, key_bytes, value, type_bytes)

@@ -1,0 +1,105 @@
+"""Cleaning a log in LMDB: an image goes in piece by piece, then what it replaces goes out."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+from grid_member.engine import codec, image
+from grid_member.engine.lmdb_tables import BASE, CHUNK, SEQUENCE
+
+if TYPE_CHECKING:
+    from grid_member.engine.image import Image, Part
+    from grid_member.engine.lmdb_tables import Tables
+
+IMAGE_CHUNK_PARTS: Final = 1000
+"""Entries of an image that are encoded at a time, a few milliseconds of work."""
+IMAGE_CHUNK_BYTES: Final = 1024 * 1024
+"""Bytes of values after which a chunk is full, and of chunks that are stored at a time."""
+SHORT_CHUNK_BYTES: Final = 1024
+"""The same of a chunk while the disk is full, where free pages lie one by one."""
+PURGE_BATCH: Final = 2000
+"""Records or chunks removed in one transaction."""
+PURGE_BYTES: Final = 2 * 1024 * 1024
+"""Bytes after which a transaction removes no more: their list of free pages fits into one page."""
+
+
+class ImageJob:
+    """An image on its way into the store."""
+
+    __slots__ = ("_chunk_bytes", "_chunks", "_parts", "live_bytes", "sequence", "size_bytes")
+
+    def __init__(self, image_: Image, live_bytes: int, chunk_bytes: int) -> None:
+        """Begin.
+
+        Args:
+            image_: what to store.
+            live_bytes: what the state says that it holds.
+            chunk_bytes: bytes of values after which a chunk is full.
+        """
+        self.sequence = image_.sequence
+        self.live_bytes = live_bytes
+        self.size_bytes = 0
+        self._parts = image.parts(image_)
+        self._chunks = 0
+        self._chunk_bytes = chunk_bytes
+
+    def store_next(self, tables: Tables) -> bool:
+        """Store the next chunks, or behind the last one make the image count; False then."""
+        chunks: list[bytes] = []
+        size_bytes = 0
+        while size_bytes < IMAGE_CHUNK_BYTES and (chunk := self._next_chunk()) is not None:
+            chunks.append(chunk)
+            size_bytes += len(chunk)
+        with tables.environment.begin(write=True) as transaction:
+            for number, chunk in enumerate(chunks, self._chunks):
+                transaction.put(CHUNK.pack(self.sequence, number), chunk, db=tables.image)
+            if not chunks:
+                base = BASE.pack(self.sequence, self._chunks)
+                transaction.put(b"base", base, db=tables.meta)
+        self._chunks += len(chunks)
+        self.size_bytes += size_bytes
+        return bool(chunks)
+
+    def _next_chunk(self) -> bytes | None:
+        chunk: list[Part] = []
+        size_bytes = 0
+        for part in islice(self._parts, IMAGE_CHUNK_PARTS):
+            chunk.append(part)
+            if isinstance(part, (image.EntryPart, image.TrackedEntryPart)):
+                size_bytes += len(part.entry.value)
+            elif isinstance(part, image.ItemPart):
+                size_bytes += len(part.value)
+            if size_bytes >= self._chunk_bytes:
+                break
+        return codec.encode_parts(chunk) if chunk else None
+
+
+def purge(tables: Tables) -> bool:
+    """Remove some of what the image replaced; False when nothing is left to remove."""
+    base = tables.base()[0]
+    with tables.environment.begin(write=True, buffers=True) as transaction:
+        removed = removed_bytes = 0
+        with transaction.cursor(tables.log) as cursor:
+            cursor.first()
+            # The key is empty behind the last record.
+            while _goes_on(removed, removed_bytes) and (key := cursor.key()):
+                if SEQUENCE.unpack(key)[0] > base:
+                    break
+                removed_bytes += len(cursor.value())
+                cursor.delete()
+                removed += 1
+        with transaction.cursor(tables.image) as cursor:
+            cursor.first()
+            while _goes_on(removed, removed_bytes) and (key := cursor.key()):
+                if CHUNK.unpack(key)[0] == base:
+                    cursor.set_range(CHUNK.pack(base + 1, 0))
+                    continue
+                removed_bytes += len(cursor.value())
+                cursor.delete()
+                removed += 1
+    return removed > 0
+
+
+def _goes_on(removed: int, removed_bytes: int) -> bool:
+    return removed < PURGE_BATCH and removed_bytes < PURGE_BYTES

@@ -1,0 +1,138 @@
+"""The queues of a state machine: items in order, and those in flight."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from grid_member.engine.api import Item
+from grid_member.engine.maps import ENTRY_OVERHEAD_BYTES
+
+if TYPE_CHECKING:
+    from grid_member.engine.image import ItemPart
+    from grid_member.engine.operations import (
+        QueueClear,
+        QueueConfirm,
+        QueueOffer,
+        QueueReturn,
+        QueueTake,
+    )
+
+
+class QueueData:
+    """A queue's items in the order of their identifiers, and those in flight with their taker."""
+
+    __slots__ = ("in_flight", "items")
+
+    def __init__(self) -> None:
+        self.items: deque[Item] = deque()
+        self.in_flight: dict[int, tuple[Item, bytes]] = {}
+
+    def put_back(self, item: Item) -> None:
+        """Insert the item at its place in the order, which is near the head."""
+        before: list[Item] = []
+        while self.items and self.items[0].item_id < item.item_id:
+            before.append(self.items.popleft())
+        self.items.appendleft(item)
+        self.items.extendleft(reversed(before))
+
+
+class Queues:
+    """The queues by name; there is none without an item."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, QueueData] = {}
+        self.live_bytes = 0
+        self.arrivals: set[str] = set()
+        """Queues that got an item; whoever wakes waiting polls empties it. Not replicated."""
+
+    def size(self, name: str) -> int:
+        """Count the items that a take could get."""
+        queue = self.found.get(name)
+        return 0 if queue is None else len(queue.items)
+
+    def snapshot(self) -> dict[str, tuple[list[Item], list[tuple[Item, bytes]]]]:
+        """Return copies of everything that an image keeps."""
+        return {
+            name: (list(queue.items), list(queue.in_flight.values()))
+            for name, queue in self.found.items()
+        }
+
+    def load(self, part: ItemPart) -> None:
+        """Add an item of an image; those of one queue come in order."""
+        queue = self.found.setdefault(part.name, QueueData())
+        item = Item(part.value, part.content_type, part.name, part.item_id)
+        if part.taker is None:
+            queue.items.append(item)
+        else:
+            queue.in_flight[part.item_id] = (item, part.taker)
+        self.live_bytes += len(item.value) + ENTRY_OVERHEAD_BYTES
+
+    def return_in_flight(self, member: bytes) -> None:
+        """Put back whatever the member took: whoever it was for is gone."""
+        for name, queue in self.found.items():
+            taken = [item for item, taker in queue.in_flight.values() if taker == member]
+            for item in taken:
+                del queue.in_flight[item.item_id]
+                queue.put_back(item)
+            if taken:
+                self.arrivals.add(name)
+
+    # Applying: operation, member, place, now_ms
+
+    def offer(self, operation: QueueOffer, member: bytes, place: int, now_ms: int) -> bool:
+        """Append an item, named by its place in the log; False when the queue is full."""
+        name, value, content_type, max_size = operation
+        queue = self.found.get(name)
+        held = 0 if queue is None else len(queue.items) + len(queue.in_flight)
+        if held >= max_size:
+            return False
+        if queue is None:
+            queue = self.found[name] = QueueData()
+        queue.items.append(Item(value, content_type, name, place))
+        self.live_bytes += len(value) + ENTRY_OVERHEAD_BYTES
+        self.arrivals.add(name)
+        return True
+
+    def take(self, operation: QueueTake, member: bytes, place: int, now_ms: int) -> Item | None:
+        """Move the head into flight for the member."""
+        queue = self.found.get(operation.name)
+        if queue is None or not queue.items:
+            return None
+        item = queue.items.popleft()
+        queue.in_flight[item.item_id] = (item, member)
+        return item
+
+    def confirm(self, operation: QueueConfirm, member: bytes, place: int, now_ms: int) -> None:
+        """Forget an item that the member took."""
+        item = self._landed(operation.name, operation.item_id, member)
+        if item is not None:
+            self.live_bytes -= len(item.value) + ENTRY_OVERHEAD_BYTES
+            queue = self.found[operation.name]
+            if not queue.items and not queue.in_flight:
+                del self.found[operation.name]
+
+    def give_back(self, operation: QueueReturn, member: bytes, place: int, now_ms: int) -> None:
+        """Put an item that the member took back where it stood."""
+        item = self._landed(operation.name, operation.item_id, member)
+        if item is not None:
+            self.found[operation.name].put_back(item)
+            self.arrivals.add(operation.name)
+
+    def clear(self, operation: QueueClear, member: bytes, place: int, now_ms: int) -> None:
+        """Remove all items, those in flight too."""
+        queue = self.found.pop(operation.name, None)
+        if queue is not None:
+            gone = [*queue.items, *(item for item, _ in queue.in_flight.values())]
+            self.live_bytes -= sum(len(item.value) + ENTRY_OVERHEAD_BYTES for item in gone)
+
+    def _landed(self, name: str, item_id: int, member: bytes) -> Item | None:
+        """Take an item out of the member's flight; nobody else may land it."""
+        queue = self.found.get(name)
+        if queue is None:
+            return None
+        flight = queue.in_flight.get(item_id)
+        if flight is None or flight[1] != member:
+            return None
+        del queue.in_flight[item_id]
+        return flight[0]

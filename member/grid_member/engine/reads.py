@@ -1,0 +1,120 @@
+"""Reads of maps whose entries go when nobody reads them, and what the log is told of such reads.
+
+A plain map is read in the engine itself. Here a read is noted: for idleness exactly in memory and
+now and then in the log, so that a restart knows of it; for an order of eviction in the log before
+the next put, so that whoever applies the put evicts the same entries.
+
+A reader never waits for any of it, nor hears of a log that does not take it: what was refused is
+sent again later.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from grid_member.engine.api import Refused
+from grid_member.engine.heard import Heard
+from grid_member.engine.operations import Access, MapTouch
+
+if TYPE_CHECKING:
+    from grid_member.engine.api import Entry, MapSettings
+    from grid_member.engine.lane import Lane
+    from grid_member.engine.log import Clock
+    from grid_member.engine.maps import MapData
+
+
+class MapReads:
+    """The noted reads of one lane's maps."""
+
+    def __init__(self, lane: Lane, clock: Clock) -> None:
+        self._lane = lane
+        self._clock = clock
+        self._urgent: set[str] = set()
+        """Maps with a read that the log should know of soon."""
+        self._held = False
+        """Whether the log refused the last touch: the next try comes with `send_urgent`."""
+
+    def read(self, found: MapData, name: str, key: str, settings: MapSettings) -> Entry | None:
+        """Return the entry of the map unless its time is over, and note that it was read."""
+        entry = found.entries.get(key)
+        if entry is None:
+            return None
+        now_ms = 0
+        if found.deadlines or found.idle:
+            state = self._lane.state
+            # The log's time may be ahead of a clock that was set back: what was absent stays so.
+            now_ms = max(self._clock(), state.timestamp_ms)
+            if state.maps.is_over(found, key, now_ms):
+                return None
+        if found.idle or settings.eviction is not None:
+            self._note(found, name, key, now_ms, counts=settings.eviction is not None)
+        return entry
+
+    def send(self, name: str) -> None:
+        """Send what is noted of the map with this tick's record."""
+        self._urgent.discard(name)
+        found = self._lane.state.maps.found.get(name)
+        if found is None or found.heard is None:
+            return
+        accesses = found.heard.take()
+        if accesses:
+            size_bytes = sum(len(access.key) for access in accesses)
+            answer = _Touching(self, name, accesses).answer
+            self._lane.propose(MapTouch(name, accesses), answer, size_bytes)
+
+    def send_urgent(self) -> None:
+        """Send what is noted of the maps for which it is time."""
+        for name in list(self._urgent):
+            self.send(name)
+
+    def send_all(self) -> None:
+        """Send whatever is noted: the member stops."""
+        for name in list(self._lane.state.maps.found):
+            self.send(name)
+
+    def touched(self, name: str, accesses: tuple[Access, ...], outcome: Refused | None) -> None:
+        """Take back what the log refused, for as long as the entries are there."""
+        self._held = isinstance(outcome, Refused)
+        if not self._held:
+            return
+        found = self._lane.state.maps.found.get(name)
+        if found is not None and found.heard is not None:
+            found.heard.put_back(access for access in accesses if access.key in found.entries)
+            self._urgent.add(name)
+
+    def _note(self, found: MapData, name: str, key: str, now_ms: int, *, counts: bool) -> None:
+        idleness = found.idle.get(key)
+        counts = counts and found.order is not None and found.order.counts_reads
+        if idleness is None and not counts:
+            return
+        heard = found.heard
+        if heard is None:
+            heard = found.heard = Heard()
+        urgent = False
+        if idleness is not None:
+            logged_ms = max(idleness.accessed_ms, heard.read(key, now_ms))
+            urgent = now_ms - logged_ms > idleness.precision_ms
+        if urgent or counts:
+            heard.collect(key, now_ms, 1 if counts else 0)
+        if urgent or heard.full:
+            self._hurry(name)
+
+    def _hurry(self, name: str) -> None:
+        if not self._urgent and not self._held:
+            self._lane.call_soon(self.send_urgent)
+        self._urgent.add(name)
+
+
+class _Touching:
+    """The callback of a touch."""
+
+    __slots__ = ("_accesses", "_name", "_reads")
+
+    def __init__(self, reads: MapReads, name: str, accesses: tuple[Access, ...]) -> None:
+        self._reads = reads
+        self._name = name
+        self._accesses = accesses
+
+    def answer(self, outcome: Refused | None) -> None:
+        """Hand the outcome on."""
+        self._reads.touched(self._name, self._accesses, outcome)

@@ -1,0 +1,123 @@
+"""Bytes that were written once and must be read for ever."""
+
+from __future__ import annotations
+
+import pytest
+
+from grid_member.engine import codec
+from grid_member.engine.api import ClusterState, Entry, Eviction, EvictionPolicy
+from grid_member.engine.image import (
+    EntryPart,
+    ItemPart,
+    MemberMark,
+    MemberPart,
+    Part,
+    SystemPart,
+    TrackedEntryPart,
+)
+from grid_member.engine.operations import (
+    Access,
+    ClusterStateChange,
+    MapClear,
+    MapExpire,
+    MapExpireIdle,
+    MapPut,
+    MapPutBounded,
+    MapRemove,
+    MapTouch,
+    QueueClear,
+    QueueConfirm,
+    QueueOffer,
+    QueueReturn,
+    QueueTake,
+    Record,
+)
+
+MEMBER = bytes(range(16))
+PLAIN_RECORD = Record(
+    MEMBER,
+    3,
+    7,
+    (
+        MapPut("m", "k", Entry(b"v", "t/p"), 5000),
+        MapPut("m", "l", Entry(b"", None), 0),
+        MapRemove("m", "k"),
+        MapClear("n"),
+        MapExpire("m", "l"),
+        QueueOffer("q", b"i", None, 9),
+        QueueTake("q"),
+        QueueConfirm("q", 65536),
+        QueueReturn("q", 65537),
+        QueueClear("r"),
+        ClusterStateChange(ClusterState.PASSIVE),
+    ),
+)
+PLAIN_RECORD_HEX = (
+    "01000102030405060708090a0b0c0d0e0f000000000000000300000000000000070000000b01000000010000"
+    "0001000000010000000300000000000013886d6b76742f7001000000010000000100000000ffffffff000000"
+    "00000000006d6c02000000016d000000016b03000000016e04000000016d000000016c100000000171000000"
+    "0169ffffffff0000000000000009110000000171120000000171000000000001000013000000017100000000"
+    "000100011400000001722000000007706173736976656182c4ec"
+)
+PLAIN_PARTS: list[Part] = [
+    SystemPart(8, 1234, ClusterState.ACTIVE),
+    MemberPart(MEMBER, MemberMark(3, 7, 1)),
+    EntryPart("m", "k", Entry(b"v", "t/p"), 5000),
+    ItemPart("q", 65536, b"i", None, MEMBER),
+    ItemPart("q", 65537, b"j", "t", None),
+]
+PLAIN_PARTS_HEX = (
+    "010000000501000000000000000800000000000004d200000006616374697665020000001000010203040506"
+    "0708090a0b0c0d0e0f0000000000000003000000000000000700000000000000010300000001000000010000"
+    "00010000000300000000000013886d6b76742f7004000000017100000000000100000000000169ffffffff00"
+    "000010000102030405060708090a0b0c0d0e0f0400000001710000000000010001000000016a000000017400"
+    "0000006fed8a30"
+)
+BOUNDED_RECORD = Record(
+    MEMBER,
+    3,
+    7,
+    (
+        MapPutBounded("m", "k", Entry(b"v", None), 5000, 9000, None),
+        MapPutBounded("m", "k", Entry(b"v", None), 0, 0, Eviction(EvictionPolicy.LRU, 10, 0)),
+        MapPutBounded("m", "k", Entry(b"v", None), 0, 0, Eviction(EvictionPolicy.LFU, 0, 99)),
+        MapPutBounded("m", "k", Entry(b"v", None), 0, 0, Eviction(EvictionPolicy.RANDOM, 1, 2)),
+        MapTouch("m", (Access("k", 1234, 1), Access("l", 1235, 0))),
+        MapExpireIdle("m", "k", 1234),
+    ),
+)
+BOUNDED_RECORD_HEX = (
+    "01000102030405060708090a0b0c0d0e0f000000000000000300000000000000070000000605000000010000"
+    "000100000001ffffffff00000000000013886d6b7600000000000023280005000000010000000100000001ff"
+    "ffffff00000000000000006d6b76000000000000000001000000000000000a00000000000000000500000001"
+    "0000000100000001ffffffff00000000000000006d6b76000000000000000002000000000000000000000000"
+    "0000006305000000010000000100000001ffffffff00000000000000006d6b76000000000000000003000000"
+    "0000000001000000000000000206000000016d00000002000000016b00000000000004d20000000100000001"
+    "6c00000000000004d30000000007000000016d000000016b00000000000004d2c5009f1f"
+)
+TRACKED_PARTS: list[Part] = [
+    TrackedEntryPart("m", "k", Entry(b"v", "t/p"), 5000, 9000, 1234, None, 1),
+    TrackedEntryPart("m", "k", Entry(b"v", None), 0, 0, 0, EvictionPolicy.LFU, 7),
+]
+TRACKED_PARTS_HEX = (
+    "0100000002050000000100000001000000010000000300000000000013886d6b76742f700000000000002328"
+    "00000000000004d200000000000000000105000000010000000100000001ffffffff00000000000000006d6b"
+    "76000000000000000000000000000000000200000000000000071e05b840"
+)
+
+
+@pytest.mark.parametrize(
+    ("record", "written"),
+    [(PLAIN_RECORD, PLAIN_RECORD_HEX), (BOUNDED_RECORD, BOUNDED_RECORD_HEX)],
+)
+def test_records_of_format_1(record: Record, written: str) -> None:
+    assert codec.decode_record(bytes.fromhex(written)) == record
+    assert codec.encode_record(record).hex() == written
+
+
+@pytest.mark.parametrize(
+    ("parts", "written"), [(PLAIN_PARTS, PLAIN_PARTS_HEX), (TRACKED_PARTS, TRACKED_PARTS_HEX)]
+)
+def test_image_parts_of_format_1(parts: list[Part], written: str) -> None:
+    assert codec.decode_parts(bytes.fromhex(written)) == parts
+    assert codec.encode_parts(parts).hex() == written

@@ -1,0 +1,183 @@
+"""When entries of the state machine end: the index of what expires, and late proposals."""
+
+from __future__ import annotations
+
+from grid_member.engine.api import Entry
+from grid_member.engine.maps import EXPIRY_SLACK
+from grid_member.engine.operations import (
+    Access,
+    MapClear,
+    MapExpire,
+    MapExpireIdle,
+    MapPut,
+    MapPutBounded,
+    MapRemove,
+    MapTouch,
+    Operation,
+    Record,
+)
+from grid_member.engine.state import State
+from tests.unit.engine.images import through_an_image
+
+MEMBER = b"M" * 16
+ENTRY = Entry(b"v", None)
+
+
+class Timed:
+    """A state to which operations are applied at given times."""
+
+    def __init__(self) -> None:
+        self.state = State()
+
+    def at(self, now_ms: int, *operations: Operation) -> None:
+        sequence = self.state.sequence + 1
+        self.state.apply(sequence, now_ms, Record(MEMBER, 1, sequence, operations))
+
+    def there(self, key: str) -> bool:
+        found = self.state.maps.found.get("m")
+        return found is not None and key in found.entries
+
+
+def living(key: str, ttl_ms: int) -> MapPut:
+    return MapPut("m", key, ENTRY, ttl_ms)
+
+
+def idling(key: str, idle_ms: int, ttl_ms: int = 0) -> MapPutBounded:
+    return MapPutBounded("m", key, ENTRY, ttl_ms, idle_ms, None)
+
+
+def test_what_is_due_comes_in_order_and_once() -> None:
+    timed = Timed()
+    timed.at(0, living("a", 30), living("b", 10), living("c", 20), idling("d", 15))
+    maps = timed.state.maps
+    assert maps.due(9, 10) == []
+    assert maps.due(20, 10) == [
+        MapExpire("m", "b"),
+        MapExpireIdle("m", "d", 0),
+        MapExpire("m", "c"),
+    ]
+    assert not maps.overdue(20)
+    assert maps.due(20, 10) == []
+
+
+def test_what_was_refused_is_due_again() -> None:
+    timed = Timed()
+    timed.at(0, living("a", 10))
+    maps = timed.state.maps
+    (expiry,) = maps.due(10, 10)
+    maps.postpone(expiry)
+    assert maps.due(10, 10) == [expiry]
+    timed.at(10, expiry)
+    maps.postpone(expiry)
+    assert maps.due(99, 10) == []
+    assert not timed.there("a")
+
+
+def test_only_so_many_keys_are_looked_at() -> None:
+    timed = Timed()
+    timed.at(0, *(living(str(number), 10) for number in range(10)))
+    maps = timed.state.maps
+    assert len(maps.due(10, 4)) == 4
+    assert maps.overdue(10)
+    assert len(maps.due(10, 4)) + len(maps.due(10, 4)) == 6
+    assert not maps.overdue(10)
+
+
+def test_a_key_written_again_and_again_is_looked_at_once() -> None:
+    timed = Timed()
+    for now_ms in range(100):
+        timed.at(now_ms, living("ttl", 10), idling("idle", 10))
+    maps = timed.state.maps
+    assert set(maps.due(109, 2)) == {MapExpire("m", "ttl"), MapExpireIdle("m", "idle", 99)}
+    assert not maps.overdue(1000)
+
+
+def test_keys_that_live_longer_than_scheduled_are_scheduled_again() -> None:
+    timed = Timed()
+    timed.at(0, living("a", 10), idling("b", 10))
+    timed.at(5, living("a", 10), MapTouch("m", (Access("b", 5, 0),)))
+    maps = timed.state.maps
+    assert maps.due(14, 10) == []
+    assert maps.due(15, 10) == [MapExpire("m", "a"), MapExpireIdle("m", "b", 5)]
+
+
+def test_keys_that_live_shorter_than_scheduled_are_due_in_time() -> None:
+    timed = Timed()
+    timed.at(0, living("a", 1000), living("b", 1000), living("c", 1000))
+    timed.at(1, living("a", 10), idling("b", 10, 1000), living("c", 0))
+    maps = timed.state.maps
+    assert maps.due(11, 10) == [MapExpire("m", "a"), MapExpireIdle("m", "b", 1)]
+    assert maps.due(10_000, 10) == []
+
+
+def test_the_index_does_not_grow_with_what_is_gone() -> None:
+    timed = Timed()
+    timed.at(0, living("stays", 10**9))
+    for number in range(20_000):
+        timed.at(number, living(str(number), 10**9), MapRemove("m", str(number)))
+    assert len(timed.state.maps._expiry) <= 3 * EXPIRY_SLACK
+    assert timed.state.maps.due(2 * 10**9, 10**6) == [MapExpire("m", "stays")]
+
+
+def test_an_expiry_that_a_write_overtook_removes_nothing() -> None:
+    timed = Timed()
+    timed.at(0, living("ttl", 10), idling("idle", 10))
+    due = timed.state.maps.due(10, 10)
+    timed.at(10, living("ttl", 10), idling("idle", 10), *due)
+    assert timed.there("ttl")
+    assert timed.there("idle")
+    timed.at(20, MapExpire("m", "ttl"))
+    assert not timed.there("ttl")
+
+
+def test_an_idle_entry_goes_only_as_it_was_seen() -> None:
+    """Who proposed it did not know of the touch: it must look again."""
+    timed = Timed()
+    timed.at(0, idling("a", 10))
+    timed.at(8, MapTouch("m", (Access("a", 5, 0),)))
+    timed.at(100, MapExpireIdle("m", "a", 0))
+    assert timed.there("a")
+    timed.at(100, MapExpireIdle("m", "a", 5))
+    assert not timed.there("a")
+
+
+def test_touches_never_make_an_access_older_nor_later_than_the_log() -> None:
+    timed = Timed()
+    timed.at(50, idling("a", 10))
+    timed.at(52, MapTouch("m", (Access("a", 40, 0), Access("missing", 40, 1))))
+    assert timed.state.entry("m", "a", 59) == ENTRY
+    assert timed.state.entry("m", "a", 60) is None
+    timed.at(55, MapTouch("m", (Access("a", 10**6, 0),)))
+    assert timed.state.entry("m", "a", 64) == ENTRY
+    assert timed.state.entry("m", "a", 65) is None
+
+
+def test_expiries_for_what_is_not_there_do_nothing() -> None:
+    timed = Timed()
+    timed.at(0, MapExpire("m", "a"), MapExpireIdle("m", "a", 0), MapTouch("m", ()))
+    timed.at(1, living("a", 0), idling("b", 5))
+    timed.at(99, MapExpire("m", "a"), MapExpire("m", "b"), MapExpireIdle("m", "a", 1))
+    assert timed.there("a")
+    assert timed.there("b")
+
+
+def test_times_survive_an_image() -> None:
+    timed = Timed()
+    timed.at(0, living("a", 10), idling("b", 20, 30), idling("c", 40))
+    timed.state = through_an_image(timed.state)
+    maps = timed.state.maps
+    assert maps.due(25, 10) == [MapExpire("m", "a"), MapExpireIdle("m", "b", 0)]
+    assert maps.due(40, 10) == [MapExpireIdle("m", "c", 0)]
+
+
+def test_an_empty_map_is_forgotten() -> None:
+    timed = Timed()
+    timed.at(0, living("a", 10), idling("b", 10))
+    timed.at(10, MapExpire("m", "a"), MapExpireIdle("m", "b", 0))
+    assert not timed.state.maps.found
+    timed.at(11, living("a", 10), MapRemove("m", "a"))
+    assert not timed.state.maps.found
+    timed.at(12, living("a", 10), idling("b", 10), MapClear("m"))
+    assert not timed.state.maps.found
+    assert timed.state.live_bytes == 0
+    assert timed.state.maps.due(10**6, 10) == []

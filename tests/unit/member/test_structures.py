@@ -1,0 +1,39 @@
+"""What the engine is told of the configured maps and queues."""
+
+from __future__ import annotations
+
+from grid_member.cluster.structures import ConfiguredStructures
+from grid_member.config.model import EvictionConfig, MapConfig, MemberConfig, QueueConfig
+from grid_member.engine.api import Eviction, EvictionPolicy, MapSettings, QueueSettings
+
+STRUCTURES = ConfiguredStructures(
+    MemberConfig(
+        maps={
+            "plain": MapConfig(persistent=False, fsync=True),
+            "cache*": MapConfig(
+                persistent=True,
+                fsync=False,
+                time_to_live_s=5,
+                max_idle_s=7,
+                eviction=EvictionConfig("LFU", 100, 2**20),
+            ),
+        },
+        queues={"default": QueueConfig(persistent=True, fsync=False, max_size_items=3)},
+    )
+)
+
+
+def test_every_setting_arrives() -> None:
+    assert STRUCTURES.map_settings("plain") == MapSettings(persistent=False)
+    assert STRUCTURES.map_settings("cache-of-pages") == MapSettings(
+        time_to_live_s=5,
+        max_idle_s=7,
+        eviction=Eviction(EvictionPolicy.LFU, max_entries=100, max_bytes=2**20),
+        persistent=True,
+        fsync=False,
+    )
+    assert STRUCTURES.queue_settings("any") == QueueSettings(3, persistent=True, fsync=False)
+
+
+def test_what_is_not_configured_is_not_there() -> None:
+    assert STRUCTURES.map_settings("other") is None
