@@ -90,6 +90,23 @@ def head_bytes(answer: Answer, keep_alive: bool, http_1_0: bool) -> bytes:
 class Connection(Protocol):
     """The side of a connection that takes what is to be sent."""
 
+    @property
+    def exhausted(self) -> bool:
+        """True when no request follows the one that is being answered."""
+
+    def begin_answer(self) -> None:
+        """Count the answer of a request."""
+
+    def check_client(self) -> None:
+        """Look once more whether a client that is needed is there.
+
+        Raises:
+            ConnectionError: it is not.
+        """
+
+    async def linger(self) -> None:
+        """Give the client time to read an answer after which the connection closes."""
+
     async def hand_over(self, pieces: list[bytes]) -> None:
         """Write the pieces and return when the kernel has all of them.
 
@@ -111,11 +128,12 @@ class WireResponse(web.StreamResponse):
     def keep_alive(self) -> bool:
         """Whether the connection stays open after this answer."""
         asked = self._request is None or bool(self._request.keep_alive)
-        return asked and not self._answer.close
+        return asked and not self._answer.close and not self._connection.exhausted
 
     async def prepare(self, request: web.BaseRequest) -> AbstractStreamWriter | None:
         """Take the request that is answered; nothing is written yet."""
         self._request = request
+        self._connection.begin_answer()
         return None
 
     async def write_eof(self, data: bytes = b"") -> None:
@@ -133,12 +151,15 @@ class WireResponse(web.StreamResponse):
             raise
         if answer.delivered is not None:
             answer.delivered()
+        if answer.close or self._connection.exhausted:
+            await self._connection.linger()
 
     async def _send(self) -> None:
         request = self._request
         if request is None:
             raise ConnectionResetError("no request to answer")
         answer = self._answer
+        self._connection.check_client()
         head = head_bytes(answer, self.keep_alive, request.version < HttpVersion11)
         body = b"" if request.method == "HEAD" else answer.body
         pieces = [head + body] if len(body) <= MAX_JOINED_BYTES else [head, body]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from aiohttp import HttpVersion11, web
 from aiohttp.web_protocol import RequestPayloadError
 
+from grid_member.http.connection import ConnectionProtocol
 from grid_member.http.paths import MalformedError, decode
 
 if TYPE_CHECKING:
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
     from grid_member.http.routes import Route
 
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+
+class FramingError(Exception):
+    """Where the request or its body ends is unclear: 400, and the connection closes."""
 
 
 class BodyTooLargeError(Exception):
@@ -55,6 +60,16 @@ class Call:
                 return value.decode("latin-1") or None
         return None
 
+    def need_client(self) -> None:
+        """Give the operation up when the client leaves before its answer begins.
+
+        Raises:
+            ConnectionError: the client has left already.
+        """
+        protocol = self.request.protocol
+        if isinstance(protocol, ConnectionProtocol):
+            protocol.need_client()
+
 
 async def read_body(request: web.BaseRequest, limit_bytes: int) -> bytes:
     """Return the exact bytes of the body; invites them when the client waits for that.
@@ -62,7 +77,7 @@ async def read_body(request: web.BaseRequest, limit_bytes: int) -> bytes:
     Raises:
         BodyTooLargeError: as soon as that is known.
         ExpectationError: the client expects what we do not know.
-        MalformedError: the framing of the body is broken.
+        FramingError: the body is malformed or ends too early.
     """
     if (request.content_length or 0) > limit_bytes:
         raise BodyTooLargeError
@@ -81,7 +96,7 @@ async def read_body(request: web.BaseRequest, limit_bytes: int) -> bytes:
                 raise BodyTooLargeError
             pieces.append(piece)
     except RequestPayloadError:
-        raise MalformedError("malformed body framing") from None
+        raise FramingError("malformed or incomplete body") from None
     return b"".join(pieces)
 
 

@@ -4,22 +4,33 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import select
 from typing import TYPE_CHECKING, Any, Final
 
 from aiohttp import web
+from aiohttp.http import RawRequestMessage
 from aiohttp.http_exceptions import LineTooLong
+from aiohttp.streams import EMPTY_PAYLOAD
+from aiohttp.web_protocol import RequestPayloadError
 
 from grid_member.cluster.logs import event, failure
 from grid_member.http.answers import Answer, WireResponse, error
+from grid_member.http.pieces import Pieces
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+
+    from aiohttp.streams import StreamReader
 
     from grid_member.config.model import Limits
 
 KEEP_ALIVE_S: Final = 3600.0
 LINGER_S: Final = 2.0
 """How long the rest of a body that nobody wants is read, so that its answer gets through."""
+IDLE_LINGER_S: Final = 0.2
+"""The same for a connection that has nothing in work: pools may notice its end much later."""
+CUT_GRACE_S: Final = 0.05
+"""How long a connection has to end when it is cut; aiohttp takes 0 for no limit."""
 MAX_HEADERS_LINES: Final = 1000
 _TOO_MANY_HEADERS: Final = "Too many headers received"
 
@@ -46,6 +57,162 @@ class ConnectionProtocol(web.RequestHandler):
             auto_decompress=False,
         )
         self._flushes = 0
+        self._pieces = Pieces()
+        self._held = b""
+        """What came while the parser could not take it."""
+        self._body: StreamReader = EMPTY_PAYLOAD
+        """The body of the newest request."""
+        self._broken = False
+        self._ended = False
+        self._answered = 0
+        self._needs_client = False
+        self._left = loop.create_future()
+        self._gone = loop.create_future()
+        self._last = False
+
+    # Reading
+
+    def data_received(self, data: bytes) -> None:
+        """Parse what came; without data, go on with what was held back."""
+        if self._broken:
+            return
+        if not data:
+            self._parse(b"")
+        data, self._held = self._held + data if self._held else data, b""
+        start = 0
+        while start < len(data) and not self._broken:
+            if self._full:
+                self._hold(data[start:])
+                return
+            end = self._pieces.end(data, start)
+            self._parse(data[start:end])
+            start = end
+
+    @property
+    def _full(self) -> bool:
+        return (
+            self._reading_paused
+            or self._upgraded
+            or len(self._messages) >= self._max_msg_queue_size
+        )
+
+    def _hold(self, data: bytes) -> None:
+        self._held = data
+        if len(data) > self._read_bufsize and not self._buffer_paused:
+            self._pause_reading_for_buffer()
+
+    def _parse(self, piece: bytes) -> None:
+        seen = self._request_count
+        super().data_received(piece)
+        if self._request_count == seen:
+            return
+        message, body = self._messages[-1]
+        if not isinstance(message, RawRequestMessage):
+            # Nothing that follows has a known beginning.
+            self._broken = True
+            self._fail_body()
+        elif body is not EMPTY_PAYLOAD:
+            self._body = body
+            if not message.chunked:
+                self._pieces.begin_body(int(message.headers.get("Content-Length", "0")))
+
+    def _fail_body(self) -> None:
+        # The parser leaves a body that turned out to be malformed waiting for the rest.
+        if not self._body.is_eof() and self._body.exception() is None:
+            self._body.set_exception(RequestPayloadError("the body is malformed or incomplete"))
+            self._body.feed_eof()
+
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """Note that no more requests come; True while some are still to be answered."""
+        self._ended = True
+        self._fail_body()
+        self._tell_left()
+        half_open = self.transport is not None and self.transport.can_write_eof()
+        return half_open and self._answered < self._request_count and not self._needs_client
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """Cancel what is in work."""
+        self._tell_left()
+        super().connection_lost(exc)
+        if not self._gone.done():
+            self._gone.set_result(None)
+
+    def _tell_left(self) -> None:
+        if not self._left.done():
+            self._left.set_result(None)
+
+    def need_client(self) -> None:
+        """Take the end of the requests for the client's leaving, until the answer is written.
+
+        Raises:
+            ConnectionError: the requests have ended already.
+        """
+        if self._ended:
+            raise ConnectionResetError("the client has left")
+        self._needs_client = True
+
+    def check_client(self) -> None:
+        """Look whether a client that is needed has left, though that was not read yet.
+
+        Raises:
+            ConnectionError: it has.
+        """
+        if not self._needs_client:
+            return
+        self._needs_client = False
+        transport = self.transport
+        if transport is None or transport.is_closing():
+            raise ConnectionResetError("the client has left")
+        look = select.poll()
+        look.register(transport.get_extra_info("socket"), select.POLLRDHUP)
+        if look.poll(0):
+            raise ConnectionResetError("the client has left")
+
+    # Answering
+
+    def begin_answer(self) -> None:
+        """Count the answer of a request."""
+        self._answered += 1
+
+    @property
+    def exhausted(self) -> bool:
+        """True when the last request is being answered that will be."""
+        return self._last or (self._ended and self._answered >= self._request_count)
+
+    async def finish_response(
+        self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
+    ) -> tuple[web.StreamResponse, bool]:
+        """Answer, then go on with what an upgrade that was not accepted held back."""
+        result = await super().finish_response(request, resp, start_time)
+        if self._held and len(self._messages) <= self._msg_queue_resume_size:
+            if self._buffer_paused:
+                self._resume_reading_if_drained()
+            else:
+                self.data_received(b"")
+        return result
+
+    async def linger(self, patience_s: float = LINGER_S) -> None:
+        """Let the client read the answer that closes a connection it may be sending on.
+
+        Closing with bytes unread would reset the connection, perhaps before that.
+        """
+        transport = self.transport
+        if self._ended or transport is None or transport.is_closing():
+            return
+        self._broken = True
+        self._fail_body()
+        transport.write_eof()
+        transport.resume_reading()
+        await asyncio.wait([self._left], timeout=patience_s)
+
+    async def finish(self) -> None:
+        """Answer what has begun to come, nothing after that; return when the connection is gone."""
+        self._last = True
+        if not self._request_in_progress and self._answered >= self._request_count:
+            # Nobody waits for an answer: this is for a request that is on its way right now.
+            await self.linger(IDLE_LINGER_S)
+            self.force_close()
+        await asyncio.wait([self._gone])
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Start serving; writing is paused as long as the kernel has not taken everything."""
@@ -82,6 +249,12 @@ class ConnectionProtocol(web.RequestHandler):
                 raise
         if self._flushes == flushes:
             raise ConnectionResetError("the client left during the answer")
+
+    def log_exception(self, *args: Any, **kw: Any) -> None:
+        """Log what failed beside the answering; a client that leaves early is no failure."""
+        problem = kw.get("exc_info")
+        if isinstance(problem, Exception) and not isinstance(problem, RequestPayloadError):
+            failure(_log, "connection failed", problem)
 
     def handle_error(
         self,
@@ -127,6 +300,29 @@ class ConnectionFactory(web.Server):
     ) -> None:
         super().__init__(handler, handler_cancellation=True, **options)
         self._limits = limits
+        self._closed = False
+
+    async def finish(self, grace_s: float) -> None:
+        """Let the connections answer what has begun to come, for a while, and end all of them."""
+        self._closed = True
+        tasks = [
+            asyncio.create_task(connection.finish())
+            for connection in self.connections
+            if isinstance(connection, ConnectionProtocol)
+        ]
+        try:
+            if tasks:
+                await asyncio.wait(tasks, timeout=grace_s)
+        finally:
+            for task in tasks:
+                task.cancel()
+        await self.shutdown(CUT_GRACE_S)
+
+    def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
+        """Remember a connection; one that was accepted while the listener closed ends at once."""
+        super().connection_made(handler, transport)
+        if self._closed:
+            transport.abort()
 
     def __call__(self) -> ConnectionProtocol:
         """Return the protocol for a new connection."""

@@ -6,11 +6,12 @@ import asyncio
 import re
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from grid_member.config.names import find
 from grid_member.engine.api import Entry, Item, Reason, Refused
 from grid_member.http.answers import EMPTY, NOTHING, TEXT, Answer, error
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from grid_member.engine.api import Done, Engine
     from grid_member.http.calls import Call
@@ -18,8 +19,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MAX_POLL_S: Final = 2**31 - 1
+_MAPS: Final = "/grid/rest/maps/"
 BINARY: Final = "application/octet-stream"
-_SECONDS: Final = re.compile(r"[0-9]{1,10}", re.ASCII)
+_SECONDS: Final = re.compile(r"0*([0-9]{1,10})", re.ASCII)
 _STATUS: Final = {Reason.NOT_CONFIGURED: 404}
 _RETRY: Final = frozenset({Reason.UNAVAILABLE, Reason.OVERLOADED, Reason.CLOSING})
 
@@ -60,6 +62,23 @@ def name_problem(call: Call) -> Answer | None:
     if key is not None and len(key.encode()) > limits.key_bytes:
         return error(414, "the key is too long")
     return None
+
+
+def problem(call: Call) -> Answer | None:
+    """Return the answer that needs no body: nobody is invited to send one in vain."""
+    found = name_problem(call)
+    if found is None and "Expect" in call.request.headers and not _configured(call):
+        return error(404, "no configuration matches the name")
+    return found
+
+
+def _configured(call: Call) -> bool:
+    config = call.member.config
+    structures: Mapping[str, object] = (
+        config.maps if call.route.path.startswith(_MAPS) else config.queues
+    )
+    # A member that is not ready says so instead.
+    return not call.member.ready or find(structures, call.names["name"]) is not None
 
 
 async def no_name(call: Call) -> Answer:
@@ -120,11 +139,12 @@ async def queue_size(call: Call) -> Answer:
 
 async def queue_poll(call: Call) -> Answer:
     """Take the head of the queue, waiting for one; it is gone once the client has it."""
-    seconds = call.names["seconds"]
-    if not _SECONDS.fullmatch(seconds) or int(seconds) > MAX_POLL_S:
+    seconds = _SECONDS.fullmatch(call.names["seconds"])
+    if seconds is None or int(seconds[1]) > MAX_POLL_S:
         return error(400, f"seconds must be from 0 to {MAX_POLL_S}")
+    call.need_client()
     engine = call.member.engine
-    result = await _polled(engine, call.names["name"], float(seconds))
+    result = await _polled(engine, call.names["name"], float(seconds[1]))
     if isinstance(result, Refused):
         return refusal(result)
     if result is None:

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from grid_member.config.model import ListenerConfig
 
 BACKLOG_CONNECTIONS: Final = 2048
+MAX_PORT: Final = 65535
+ANY_PORT_ATTEMPTS: Final = 16
+"""How often the system is asked for a port that is free on all interfaces at once."""
 _ANY: Final = "*"
 _log: Final = logging.getLogger("grid.http")
 
@@ -31,24 +34,57 @@ class PortError(Exception):
     """No port could be taken; the message says which were tried and what to do."""
 
 
-def bind(listener: ListenerConfig, interfaces: tuple[str, ...]) -> list[socket.socket]:
-    """Return a bound socket for each interface, all on the first port that is free.
+def bind(listener: ListenerConfig) -> list[socket.socket]:
+    """Return a listening socket for each interface, all on the first port that is free.
 
     Raises:
         PortError: none of the ports is free, or an interface does not exist.
     """
-    count = listener.port_count if listener.auto_increment and listener.port else 1
-    last = min(listener.port + count - 1, 65535)
-    for port in range(listener.port, last + 1):
+    ports = _candidates(listener)
+    for port in ports:
         try:
-            return _bind_all(port, interfaces)
+            return _bind_all(port, listener.interfaces)
         except OSError as problem:
             if problem.errno != errno.EADDRINUSE:
-                where = ", ".join(interfaces)
-                raise PortError(f"cannot listen on {where}: {problem.strerror}") from None
-    tried = str(last) if last == listener.port else f"{listener.port} to {last}"
-    element = "network.port" if listener.users is None else "network.management.port"
-    raise PortError(f"port {tried} is taken; stop what uses it or change {element}")
+                raise _cannot_listen(listener, port, problem) from None
+    raise _taken(listener, ports)
+
+
+def _candidates(listener: ListenerConfig) -> range | list[int]:
+    if listener.port == 0:
+        return [0] * ANY_PORT_ATTEMPTS
+    count = listener.port_count if listener.auto_increment else 1
+    return range(listener.port, min(listener.port + count - 1, MAX_PORT) + 1)
+
+
+def _cannot_listen(listener: ListenerConfig, port: int, problem: OSError) -> PortError:
+    if problem.errno in (errno.EACCES, errno.EPERM):
+        return PortError(
+            f"no right to listen on port {port}: "
+            f"change {listener.port_setting}, usually to one above 1023"
+        )
+    where = ", ".join(listener.interfaces)
+    if problem.errno == errno.EADDRNOTAVAIL:
+        return PortError(
+            f"cannot listen on {where}: this machine has no such address; "
+            f"change the interfaces that go with {listener.port_setting}"
+        )
+    return PortError(f"cannot listen on {where}: {problem.strerror}")
+
+
+def _taken(listener: ListenerConfig, ports: range | list[int]) -> PortError:
+    setting = listener.port_setting
+    if listener.port == 0:
+        return PortError(f"no port is free on every interface at once; choose one in {setting}")
+    if len(ports) == 1:
+        hint = "" if listener.auto_increment else ", or its auto-increment"
+        return PortError(
+            f"port {listener.port} is taken; stop what uses it or change {setting}{hint}"
+        )
+    return PortError(
+        f"all ports {ports[0]} to {ports[-1]} are taken; "
+        f"stop what uses one of them or change {setting}"
+    )
 
 
 def _bind_all(port: int, interfaces: tuple[str, ...]) -> list[socket.socket]:
@@ -69,8 +105,9 @@ def _bound(interface: str, port: int) -> socket.socket:
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if dual:
-            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        if family == socket.AF_INET6:
+            # An address that was written as IPv6 stands for IPv6 alone, `*` for both.
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, not dual)
         sock.bind((host, port))
         # Two sockets may bind one port, only one may listen: a taken port shows here.
         sock.listen(BACKLOG_CONNECTIONS)
@@ -132,8 +169,13 @@ class Listeners:
 
     async def close(self, grace_s: float) -> None:
         """Take no new connection, let answers that are under way finish, close the rest."""
-        for opened in self._open:
-            for server in opened.servers:
-                server.close()
-            opened.factory.pre_shutdown()
-        await asyncio.gather(*(o.factory.shutdown(grace_s) for o in self._open))
+        loop = asyncio.get_running_loop()
+        servers = [server for opened in self._open for server in opened.servers]
+        for server in servers:
+            for listening in server.sockets:
+                loop.remove_reader(listening.fileno())
+        # What was accepted a moment ago must be a connection before its server closes, or it leaks.
+        await asyncio.sleep(0)
+        for server in servers:
+            server.close()
+        await asyncio.gather(*(opened.factory.finish(grace_s) for opened in self._open))

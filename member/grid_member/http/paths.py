@@ -30,8 +30,11 @@ def split_target(target: str) -> Target:
         target: as on the wire, bytes outside ASCII as surrogates or characters.
 
     Raises:
-        MalformedError: a broken escape, or bytes that are not UTF-8.
+        MalformedError: a broken escape, bytes that are not UTF-8, or a fragment, which HTTP does
+            not send: most likely a `#` of a key that was not encoded.
     """
+    if "#" in target:
+        raise MalformedError("a # in the target must be sent as %23")
     authority = _AUTHORITY.match(target)
     path = (target[authority.end() :] if authority else target).partition("?")[0]
     if not path.startswith("/"):

@@ -148,6 +148,18 @@ ROUTES: Final[tuple[Route, ...]] = (
 )
 
 
+_UNCONFIGURED: Final = {"wan": "wan-replication", "cp-subsystem": "cp-subsystem"}
+"""The element of the configuration behind the first part of a path below `/grid/rest/`."""
+
+
+def unavailable(row: Route) -> str:
+    """Return why a row without an operation cannot do its work."""
+    element = _UNCONFIGURED.get(row.path.split("/")[3])
+    if element is not None:
+        return f"{element} is not configured"
+    return f"{row.path} is not available in this version"
+
+
 @dataclass(frozen=True, slots=True)
 class Match:
     """The rows of one path, all of them with the same pattern, and what its braces stand for."""

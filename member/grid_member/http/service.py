@@ -20,12 +20,13 @@ from grid_member.http.calls import (
     BodyTooLargeError,
     Call,
     ExpectationError,
+    FramingError,
     credentials_fit,
     read_body,
     split_parameters,
 )
 from grid_member.http.paths import MalformedError, split_target
-from grid_member.http.routes import CATCH_ALL_GROUPS, DATA, RoutingTable
+from grid_member.http.routes import CATCH_ALL_GROUPS, DATA, RoutingTable, unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -72,6 +73,8 @@ class Service:
         try:
             answer = await self._routed(request)
         except MalformedError as problem:
+            answer = error(400, str(problem))
+        except FramingError as problem:
             answer = error(400, str(problem), close=True)
         except BodyTooLargeError:
             answer = error(413, "the body is too large", close=True)
@@ -92,7 +95,7 @@ class Service:
                 reason=reason,
                 remote=request.remote,
             )
-        if self._member.phase is Phase.STOPPING:
+        if self._member.phase is Phase.STOPPING or _lost_track(request):
             answer = replace(answer, close=True)
         return answer
 
@@ -119,11 +122,11 @@ class Service:
         self, request: web.BaseRequest, row: Route, match: Match, trailing_slash: bool
     ) -> Answer:
         call = Call(request, row, match.names, self._member, self._connections(), trailing_slash)
-        if DATA in row.groups:
-            problem = data.name_problem(call)
-            if problem is not None:
-                return problem
-        if request.method in _BODY_METHODS or row.parameters is not None:
+        problem = data.problem(call) if DATA in row.groups else None
+        if problem is not None:
+            return problem
+        # A body that the row does not want is read, too: malformed, it refuses the request.
+        if request.method in _BODY_METHODS or request.body_exists:
             body = await read_body(request, self._member.config.limits.value_bytes)
             call = replace(call, body=body)
         if row.parameters is not None:
@@ -132,7 +135,7 @@ class Service:
             if problem is not None:
                 return problem
         if row.operation is None:
-            return failed(409, f"{row.path} is not available in this version")
+            return failed(409, unavailable(row))
         if row.parameters is not None:
             event(
                 _log,
@@ -189,16 +192,24 @@ def _check_framing(request: web.BaseRequest) -> None:
     """Refuse what the parser lets through and this interface does not speak.
 
     Raises:
-        MalformedError: an HTTP version other than 1.0 and 1.1, a tunnel, or a transfer coding
+        FramingError: an HTTP version other than 1.0 and 1.1, a tunnel, or a transfer coding
             besides chunked, which another server on the way might see with another length.
     """
     if request.version not in (HttpVersion10, HttpVersion11):
-        raise MalformedError("the HTTP version is neither 1.0 nor 1.1")
+        raise FramingError("the HTTP version is neither 1.0 nor 1.1")
     if request.method == "CONNECT":
-        raise MalformedError("this is not a proxy")
+        raise FramingError("this is not a proxy")
     codings = request.headers.getall("Transfer-Encoding", [])
+    if codings and request.version == HttpVersion10:
+        raise FramingError("HTTP/1.0 has no transfer codings")
     if codings and [coding.strip().lower() for coding in codings] != ["chunked"]:
-        raise MalformedError("unknown transfer coding")
+        raise FramingError("unknown transfer coding")
+
+
+def _lost_track(request: web.BaseRequest) -> bool:
+    # The body is malformed, or a client that waits for 100 may send its next request instead.
+    body = request.content
+    return body.exception() is not None or ("Expect" in request.headers and not body.is_eof())
 
 
 def _header_bytes(request: web.BaseRequest) -> int:

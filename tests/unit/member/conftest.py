@@ -37,8 +37,8 @@ def member_process(tmp_path: Path) -> Iterator[Callable[..., MemberProcess]]:
     """Give a function that starts `grid-member` processes; they end with the test."""
     started: list[MemberProcess] = []
 
-    def start(text: str) -> MemberProcess:
-        process = MemberProcess(text, tmp_path / f"grid-{len(started)}.yaml")
+    def start(text: str, environment: dict[str, str] | None = None) -> MemberProcess:
+        process = MemberProcess(text, tmp_path / f"member-{len(started)}", environment)
         started.append(process)
         return process
 

@@ -2,33 +2,71 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import signal
 import subprocess
 import sys
+import threading
 from typing import TYPE_CHECKING, Any
 
 from grid_member.cluster.member import Member
 from grid_member.cluster.structures import ConfiguredStructures
 from grid_member.config import parse_config
+from grid_member.config.convert import convert
 from grid_member.engine import open_engine
 from grid_member.http.listener import Listeners, bind
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
+    from grid_member.config.convert import Syntax
+
+PATIENCE_S = 30.0
+"""How long a process may take until it logs what is waited for."""
 ALL_GROUPS = ["DATA", "CLUSTER_READ", "CLUSTER_WRITE", "HEALTH_CHECK", "PERSISTENCE", "WAN", "CP"]
 
 
-def configuration(groups: list[str] | None = None, extra: str = "") -> str:
-    enabled = ALL_GROUPS if groups is None else groups
-    switches = ", ".join(f"{g}: {{enabled: {str(g in enabled).lower()}}}" for g in ALL_GROUPS)
-    return f"""grid:
+SYNTAXES: tuple[Syntax, ...] = ("yaml", "xml")
+NETWORKS = ("network", "advanced-network")
+_LOOPBACK = "interfaces: {enabled: true, interfaces: [127.0.0.1]}"
+_LISTENERS = {
+    "network": """
   network:
     port: {{port: 0}}
-    interfaces: {{enabled: true, interfaces: [127.0.0.1]}}
-    rest-api: {{enabled: true, endpoint-groups: {{{switches}}}}}
-    management: {{enabled: true, port: {{port: 0}}, realm: ops}}
+    {loopback}
+    rest-api: {{enabled: true, endpoint-groups: {{{groups}}}}}
+    management: {{enabled: true, port: {{port: 0}}, realm: ops}}""",
+    "advanced-network": """
+  advanced-network:
+    enabled: true
+    rest-server-socket-endpoint-config:
+      port: {{port: 0}}
+      {loopback}
+      endpoint-groups: {{{groups}}}
+    management-server-socket-endpoint-config:
+      port: {{port: 0}}
+      {loopback}
+      realm: ops""",
+}
+
+
+def configuration(
+    groups: list[str] | None = None,
+    extra: str = "",
+    syntax: Syntax = "yaml",
+    network: str = "network",
+) -> str:
+    """Return a configuration with both listeners on free ports of 127.0.0.1.
+
+    Groups are those enabled, all by default; extra is YAML below `grid`, whatever the syntax.
+    """
+    enabled = ALL_GROUPS if groups is None else groups
+    switches = ", ".join(f"{g}: {{enabled: {str(g in enabled).lower()}}}" for g in ALL_GROUPS)
+    listeners = _LISTENERS[network].format(groups=switches, loopback=_LOOPBACK)
+    text = f"""grid:{listeners}
   security:
     realms:
       - name: ops
@@ -37,13 +75,22 @@ def configuration(groups: list[str] | None = None, extra: str = "") -> str:
   queue: {{default: {{}}, two: {{max-size: 2}}}}
   logging: {{format: json}}
 {extra}"""
+    if syntax == "yaml":
+        return text
+    return convert(text, "test.yaml", syntax)
+
+
+def file_name(text: str) -> str:
+    """Return a name whose suffix says the syntax of the text."""
+    return "grid.xml" if text.lstrip().startswith("<") else "grid.yaml"
 
 
 class RunningMember:
     """A member in this process, on ports of its own, its data in memory."""
 
     def __init__(self, text: str, options: dict[str, str]) -> None:
-        self.config = parse_config(text or configuration(**options), "test.yaml", {})  # type: ignore[arg-type]
+        text = text or configuration(**options)  # type: ignore[arg-type]
+        self.config = parse_config(text, file_name(text), {})
         self.engine = open_engine(ConfiguredStructures(self.config))
         self.member = Member(self.config, self.engine, "tester", "1.2.3")
         self.listeners = Listeners(self.member)
@@ -52,12 +99,10 @@ class RunningMember:
 
     async def open(self) -> RunningMember:
         assert self.config.rest is not None
-        self.port = await self.listeners.open(
-            self.config.rest, bind(self.config.rest, self.config.interfaces)
-        )
+        self.port = await self.listeners.open(self.config.rest, bind(self.config.rest))
         if self.config.management is not None:
             self.management_port = await self.listeners.open(
-                self.config.management, bind(self.config.management, self.config.interfaces)
+                self.config.management, bind(self.config.management)
             )
         self.member.address = f"127.0.0.1:{self.port}"
         return self
@@ -76,27 +121,51 @@ class RunningMember:
 class MemberProcess:
     """A `grid-member` process and its log."""
 
-    def __init__(self, text: str, file: Path) -> None:
+    def __init__(
+        self, text: str, directory: Path, environment: dict[str, str] | None = None
+    ) -> None:
+        """Start a member on a file in the directory; on its defaults when the text is empty."""
+        directory.mkdir(exist_ok=True)
+        file = directory / file_name(text)
         file.write_text(text)
         self.log: list[dict[str, Any]] = []
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "grid_member", "--config", str(file)],
+            [sys.executable, "-m", "grid_member", *(["--config", str(file)] if text else [])],
             stderr=subprocess.PIPE,
             text=True,
+            env=os.environ | (environment or {}),
         )
+
+    @contextlib.contextmanager
+    def _patience(self) -> Iterator[Iterable[str]]:
+        """Give the lines of the log; a process that says nothing for too long is ended."""
+        assert self.process.stderr is not None
+        timer = threading.Timer(PATIENCE_S, self.process.kill)
+        timer.start()
+        try:
+            yield self.process.stderr
+        finally:
+            timer.cancel()
 
     def wait_for(self, message: str) -> dict[str, Any]:
         """Read the log until a line with this message comes."""
-        assert self.process.stderr is not None
-        for line in self.process.stderr:
-            self.log.append(json.loads(line))
-            if self.log[-1]["message"] == message:
-                return self.log[-1]
+        with self._patience() as lines:
+            for line in lines:
+                self.log.append(json.loads(line))
+                if self.log[-1]["message"] == message:
+                    return self.log[-1]
         raise AssertionError(f"ended without {message!r}: {self.log}")
 
     @property
     def port(self) -> int:
-        return next(int(e["port"]) for e in self.log if e.get("listener") == "rest")
+        return self._listening("rest")
+
+    @property
+    def management_port(self) -> int:
+        return self._listening("management")
+
+    def _listening(self, listener: str) -> int:
+        return next(int(e["port"]) for e in self.log if e.get("listener") == listener)
 
     def kill(self) -> None:
         """End the process as a crash would."""
@@ -107,7 +176,6 @@ class MemberProcess:
 
     def end(self) -> int:
         """Read the log to its end and return the exit code."""
-        assert self.process.stderr is not None
-        for line in self.process.stderr:
-            self.log.append(json.loads(line))
+        with self._patience() as lines:
+            self.log += [json.loads(line) for line in lines]
         return self.process.wait(20)

@@ -53,6 +53,20 @@ def test_bad_configuration_is_exit_code_2(tmp_path: Path) -> None:
     ]
 
 
+async def test_the_environment_overrides_the_defaults(
+    member_process: Callable[[str, dict[str, str]], MemberProcess],
+) -> None:
+    variables = {
+        "GRID_LOGGING_FORMAT": "json",
+        "GRID_NETWORK_PORT_PORT": "0",
+        "GRID_NETWORK_RESTAPI_ENDPOINTGROUPS_CLUSTER_READ_ENABLED": "false",
+    }
+    process = member_process("", variables)
+    process.wait_for("ready")
+    assert (await once(process.port, "POST", f"{MAP}/k", b"v")).status == 200
+    assert (await once(process.port, "GET", "/grid/rest/cluster")).status == 403
+
+
 def test_a_taken_port_is_exit_code_3(tmp_path: Path) -> None:
     file = tmp_path / "grid.yaml"
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -101,6 +115,17 @@ async def test_graceful_stop(member_process: Start, tmp_path: Path, how: str) ->
     again = member_process(durable(tmp_path))
     again.wait_for("ready")
     assert (await once(again.port, "GET", f"{MAP}/k")).body == b"v"
+
+
+@pytest.mark.parametrize("signals", [1, 2])
+def test_a_signal_while_starting(member_process: Start, tmp_path: Path, signals: int) -> None:
+    for _ in range(3):
+        process = member_process(durable(tmp_path))
+        process.wait_for("listening")
+        for _ in range(signals):
+            process.process.send_signal(signal.SIGTERM)
+        assert process.end() == 0
+        assert process.log[-1]["message"] == "stopped"
 
 
 async def test_a_second_signal_hurries(member_process: Start) -> None:

@@ -60,7 +60,6 @@ def test_member_loads_the_rendered_configuration(spec: str) -> None:
     cluster = make_cluster(SPECS[spec]).spec
     assert config.cluster_name == cluster.cluster_name
     assert config.public_address == "demo-0.demo-members.default.svc"
-    assert config.interfaces == ("*",)
     assert set(config.maps) == {m.name for m in cluster.maps}
     assert set(config.queues) == {q.name for q in cluster.queues}
     assert all(m.persistent == cluster.persistence.enabled for m in config.maps.values())
@@ -69,6 +68,7 @@ def test_member_loads_the_rendered_configuration(spec: str) -> None:
     assert config.rest is not None
     assert config.management is not None
     assert (config.rest.port, config.management.port) == (5701, 5702)
+    assert config.rest.interfaces == config.management.interfaces == ("*",)
 
 
 def test_configuration_holds_no_credential() -> None:

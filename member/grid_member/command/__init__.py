@@ -1,0 +1,1 @@
+"""What the command `grid-member` does, a module for each of its verbs."""

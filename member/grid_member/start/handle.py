@@ -1,0 +1,231 @@
+"""One member's way from its configuration over a graceful stop to nothing left behind.
+
+    start():  ports bound ──▶ REST answers, not ready ──▶ data replayed ──▶ ready
+    stop():   not ready ──▶ polls end with 204, what was begun finishes ──▶ ports and data closed
+
+Whatever ends a start early, a taken port, a locked directory or a cancellation, runs the same stop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Final
+
+from grid_member.cluster.logs import event
+from grid_member.cluster.member import Member, Phase
+from grid_member.cluster.structures import ConfiguredStructures
+from grid_member.engine import open_engine
+from grid_member.http.listener import Listeners, bind
+from grid_member.start.address import shown_address
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from grid_member.config import Config, ListenerConfig
+
+STOP_GRACE_S: Final = 20.0
+"""How long a graceful stop waits for answers under way; below Kubernetes' 30 s."""
+HURRY_GRACE_S: Final = 0.05
+"""The same after `hurry`; aiohttp takes 0 for no limit."""
+_log: Final = logging.getLogger("grid.member")
+
+
+async def start_member(config: Config) -> MemberHandle:
+    """Start a member in the running event loop; return when it is ready.
+
+    Several members may run in one loop, each on ports and in a directory of its own. A start that
+    fails or is cancelled releases everything it took first.
+
+    Raises:
+        PortError: a port could not be taken.
+        EngineError: the data could not be opened.
+    """
+    member = MemberHandle(config)
+    await member.start()
+    return member
+
+
+class MemberHandle:
+    """A member in this event loop. `async with` stops it at the end of the block."""
+
+    def __init__(self, config: Config) -> None:
+        model = config.model
+        self._member = Member(
+            model,
+            open_engine(ConfiguredStructures(model), model.data_directory),
+            model.instance_name or f"grid-{socket.gethostname()}",
+            _plain_version(version("grid")),
+        )
+        self._listeners = Listeners(self._member)
+        self._rest_port: int | None = None
+        self._management_port: int | None = None
+        self._hurried = asyncio.Event()
+        self._starting: asyncio.Task[None] | None = None
+        self._stopping: asyncio.Task[None] | None = None
+        self._watching: asyncio.Task[None] | None = None
+
+    @property
+    def rest_port(self) -> int | None:
+        """The port of the REST listener, None when that is off."""
+        return self._rest_port
+
+    @property
+    def management_port(self) -> int | None:
+        """The port of the management listener, None when that is off."""
+        return self._management_port
+
+    @property
+    def address(self) -> str:
+        """The member's `host:port` in the cluster document."""
+        return self._member.address
+
+    @property
+    def uuid(self) -> str:
+        """The member's UUID; the same after a restart on the same directory."""
+        return self._member.engine.member_uuid
+
+    @property
+    def ready(self) -> bool:
+        """True while the member can be used."""
+        return self._member.ready
+
+    async def start(self) -> None:
+        """Listen, replay the data, be ready; `start_member` does this.
+
+        Returns early, with a member that is not ready, when a stop was requested meanwhile.
+
+        Raises:
+            PortError: a port could not be taken.
+            EngineError: the data could not be opened.
+        """
+        if self._starting is not None or self._stopping is not None:
+            raise RuntimeError("a member starts once: make a new one")
+        # A task of its own: a cancellation must find either nothing or a started member.
+        self._starting = asyncio.create_task(self._start())
+        try:
+            await asyncio.shield(self._starting)
+        except BaseException:
+            await self.stop()
+            raise
+
+    def request_stop(self) -> None:
+        """Begin to stop; `stopped` tells when that is done. Further calls change nothing."""
+        self._member.request_stop()
+        if self._stopping is None:
+            self._stopping = asyncio.create_task(self._stop())
+
+    def hurry(self) -> None:
+        """Let the stop close connections without waiting for their answers."""
+        self._hurried.set()
+
+    async def stop(self) -> None:
+        """Stop gracefully and return when ports and data are released.
+
+        May be called again, at any time and by several at once: all wait for the one stop, which a
+        cancelled caller does not interrupt.
+        """
+        self.request_stop()
+        await self.stopped()
+
+    async def stopped(self) -> None:
+        """Return when the member has stopped, whoever asked for that."""
+        await self._member.stop_wanted()
+        # Whoever was told first has made the task by the time this runs on.
+        self.request_stop()
+        if self._stopping is not None:
+            await asyncio.shield(self._stopping)
+
+    async def __aenter__(self) -> MemberHandle:
+        """Return the member as it is: `async with await start_member(config) as member`."""
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Stop."""
+        await self.stop()
+
+    async def _start(self) -> None:
+        await self._listen()
+        await self._member.join()
+        if self._member.phase is not Phase.RUNNING:
+            return
+        self._watching = asyncio.create_task(self._watch())
+        config = self._member.config
+        event(
+            _log,
+            logging.INFO,
+            "ready",
+            cluster=config.cluster_name,
+            member=self._member.name,
+            address=self.address,
+            persistence=config.data_directory is not None,
+        )
+
+    async def _listen(self) -> None:
+        config = self._member.config
+        wanted = [listener for listener in (config.rest, config.management) if listener]
+        bound: list[tuple[ListenerConfig, list[socket.socket]]] = []
+        with contextlib.ExitStack() as unserved:
+            for listener in wanted:
+                sockets = bind(listener)
+                bound.append((listener, sockets))
+                for one in sockets:
+                    unserved.enter_context(one)
+            unserved.pop_all()
+        ports = {id(listener): sockets[0].getsockname()[1] for listener, sockets in bound}
+        self._rest_port = ports.get(id(config.rest))
+        self._management_port = ports.get(id(config.management))
+        # Before the first request can ask for it.
+        first = self._rest_port or self._management_port or 0
+        self._member.address = shown_address(config, first)
+        for listener, sockets in bound:
+            await self._listeners.open(listener, sockets)
+
+    async def _watch(self) -> None:
+        await self._member.stop_wanted()
+        self.request_stop()
+
+    async def _stop(self) -> None:
+        started = await self._start_ended()
+        event(_log, logging.INFO, "stopping")
+        engine = asyncio.create_task(self._stop_engine(started))
+        hurried = asyncio.create_task(self._hurried.wait())
+        await asyncio.wait({engine, hurried}, return_when=asyncio.FIRST_COMPLETED)
+        if not hurried.done():
+            closing = asyncio.create_task(self._listeners.close(STOP_GRACE_S))
+            await asyncio.wait({closing, hurried}, return_when=asyncio.FIRST_COMPLETED)
+            # Two closings at once would wait for each other's requests.
+            closing.cancel()
+            await asyncio.gather(closing, return_exceptions=True)
+        if hurried.done():
+            # Without its connections the engine has nothing left to wait for.
+            await self._listeners.close(HURRY_GRACE_S)
+        hurried.cancel()
+        await engine
+        event(_log, logging.INFO, "stopped")
+
+    async def _start_ended(self) -> bool:
+        """Wait for the start, should it still run; tell whether the engine has to be stopped."""
+        if self._starting is None:
+            return False
+        await asyncio.wait({self._starting})
+        return not self._starting.cancelled() and self._starting.exception() is None
+
+    async def _stop_engine(self, started: bool) -> None:
+        if started:
+            await self._member.engine.stop()
+
+
+def _plain_version(full: str) -> str:
+    parts = [
+        "".join(c for c in part if c.isdigit()) or "0" for part in full.split("+")[0].split(".")
+    ]
+    return ".".join([*parts, "0", "0"][:3])

@@ -1,0 +1,118 @@
+"""Promise: an I/O error is a clear answer and loses nothing that was answered."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.unit.member.durable import MAP, QUEUE, READY, DurableMember, is_refusal
+from tests.unit.member.wire import Wire, once
+
+if TYPE_CHECKING:
+    from tests.unit.member.durable import Start
+
+UNKNOWN = "the log of shard 0 cannot be read back: mdb_txn_commit: Input/output error"
+HERE = Path(__file__).parent
+
+
+@pytest.fixture(scope="module")
+def shim(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    assert compiler, "the tests of I/O errors need a C compiler: install gcc"
+    library = tmp_path_factory.mktemp("shim") / "faultshim.so"
+    command = [compiler, "-O1", "-shared", "-fPIC", "-o", str(library), str(HERE / "faultshim.c")]
+    subprocess.run([*command, "-ldl"], check=True, capture_output=True)
+    return library
+
+
+@pytest.fixture
+def faults(shim: Path, tmp_path: Path) -> tuple[dict[str, str], Path]:
+    """The environment of a member whose disk fails, and the file that makes it fail."""
+    switch = tmp_path / "switch"
+    environment = {
+        "LD_PRELOAD": str(shim),
+        "FAULT_ROOT": str(tmp_path / "data"),
+        "FAULT_SWITCH": str(switch),
+    }
+    return environment, switch
+
+
+@pytest.mark.parametrize("what", ["w", "s", "r", "ws"])
+async def test_io_errors(
+    member_process: Start, tmp_path: Path, faults: tuple[dict[str, str], Path], what: str
+) -> None:
+    environment, switch = faults
+    async with DurableMember(member_process, tmp_path / "data", environment) as member:
+        for number in range(20):
+            assert (await member.put(f"k{number}", b"%d" % number)).status == 200
+            assert (await member.offer(b"%d" % number)).status == 200
+        switch.write_text(what)
+        for number in range(5):
+            member.entries[f"more{number}"] = None
+            assert is_refusal(await member.put(f"more{number}", b"v"))
+            assert is_refusal(await member.put("k0", b"new"))
+            assert is_refusal(await member.offer(b"v"))
+        assert is_refusal(await member.call("DELETE", f"{MAP}/k0"))
+        assert is_refusal(await member.call("DELETE", f"{QUEUE}/0"))
+        assert (await member.call("GET", READY)).status == 200
+        await member.check()
+        switch.unlink()
+        assert (await member.put("after", b"v")).status == 200
+        await member.remove("k1")
+        await member.poll()
+        await member.crash()
+        await member.poll_all()
+
+
+async def test_a_commit_of_unknown_outcome(
+    member_process: Start, tmp_path: Path, faults: tuple[dict[str, str], Path]
+) -> None:
+    """The root page is written, its writer hears of an error: the answer waits for certainty."""
+    environment, switch = faults
+    async with DurableMember(member_process, tmp_path / "data", environment) as member:
+        assert (await member.put("k", b"old")).status == 200
+        switch.write_text("R")
+        waiting = asyncio.create_task(member.put("k", b"new"))
+        await member.says(UNKNOWN)
+        assert not waiting.done()
+        assert (await once(member.process.port, "GET", f"{MAP}/k")).body == b"old"
+        switch.unlink()
+        assert (await waiting).status == 200
+        await member.crash()
+
+
+async def test_errors_that_come_and_go(
+    member_process: Start, tmp_path: Path, faults: tuple[dict[str, str], Path]
+) -> None:
+    """Whatever was answered is there after a crash in the middle of it."""
+    environment, switch = faults
+    taken = 0
+
+    async def write(key: str) -> None:
+        nonlocal taken
+        async with await Wire.connect(member.process.port) as wire:
+            while not disturbing.done():
+                value = b"%d" % taken
+                reply = await wire.call("POST", f"{MAP}/{key}", value)
+                assert reply.status == 200 or is_refusal(reply)
+                if reply.status == 200:
+                    taken += 1
+                    member.entries[key] = value
+
+    async def disturb() -> None:
+        for what in "wsr" * 10:
+            switch.write_text(what)
+            await asyncio.sleep(0.01)
+            switch.unlink()
+            await asyncio.sleep(0.01)
+
+    async with DurableMember(member_process, tmp_path / "data", environment) as member:
+        disturbing = asyncio.create_task(disturb())
+        await asyncio.gather(disturbing, *(write(f"k{number}") for number in range(8)))
+        assert taken > 20
+        await member.crash()
