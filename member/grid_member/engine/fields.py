@@ -6,10 +6,12 @@ Integers are big-endian, texts and bytes stand behind a 32-bit length. Reading c
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from grid_member.engine.api import ClusterState, Entry, EvictionPolicy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 T = TypeVar("T")
 
@@ -18,6 +20,8 @@ U32: Final = struct.Struct(">I")
 U64: Final = struct.Struct(">Q")
 _ENTRY: Final = struct.Struct(">IIIIQ")
 """Lengths of name, key, value and content type, then a time; then these four."""
+_UTF_8: Final = ("utf-8", "surrogatepass")
+"""Whatever str a caller passes as a key must come back."""
 _CODED_ENTRY: Final = struct.Struct(">BIIIIQ")
 """The same behind its code."""
 _NONE: Final = 0xFFFFFFFF
@@ -115,13 +119,24 @@ class Reader:
     def entries(self, code: int, most: int, make: Callable[[str, str, Entry, int], T]) -> list[T]:
         """Read up to `most` entries, each behind the code, and make something of each.
 
-        One loop without calls: reading entries one by one is most of the time of a start.
+        One loop with few calls: reading entries one by one is most of the time of a start.
         """
         made: list[T] = []
+        try:
+            self._add_entries(code, most, make, made)
+        except UnicodeDecodeError:
+            raise CodecError("a text is not UTF-8") from None
+        return made
+
+    def _add_entries(
+        self, code: int, most: int, make: Callable[[str, str, Entry, int], T], made: list[T]
+    ) -> None:
         data, at, unpack = self._data, self._at, _CODED_ENTRY.unpack_from
         last = len(data) - _CODED_ENTRY.size
-        names: dict[bytes, str] = {}
-        while len(made) < most and at <= last and data[at] == code:
+        # What was met before is neither decoded nor kept twice.
+        texts: dict[bytes, str] = {}
+        while most and at <= last and data[at] == code:
+            most -= 1
             _, name, key, value, content_type, number = unpack(data, at)
             at += _CODED_ENTRY.size
             name_end = at + name
@@ -130,19 +145,16 @@ class Reader:
             end = value_end if content_type == _NONE else value_end + content_type
             if end > len(data):
                 raise CodecError("the bytes end inside a field")
-            kind = None if content_type == _NONE else _known(data[value_end:end], names)
+            known = texts.get(data[at:name_end])
+            if known is None:
+                known = texts[data[at:name_end]] = data[at:name_end].decode(*_UTF_8)
+            kind = None
+            if content_type != _NONE and (kind := texts.get(data[value_end:end])) is None:
+                kind = texts[data[value_end:end]] = data[value_end:end].decode(*_UTF_8)
             entry = Entry(data[key_end:value_end], kind)
-            made.append(
-                make(
-                    _known(data[at:name_end], names),
-                    _decoded(data[name_end:key_end]),
-                    entry,
-                    number,
-                )
-            )
+            made.append(make(known, data[name_end:key_end].decode(*_UTF_8), entry, number))
             at = end
         self._at = at
-        return made
 
     def end(self) -> None:
         """Check that everything was read."""
@@ -150,18 +162,9 @@ class Reader:
             raise CodecError("bytes are left over")
 
 
-def _known(data: bytes, texts: dict[bytes, str]) -> str:
-    """Return the text; what was met before is neither decoded nor kept twice."""
-    text = texts.get(data)
-    if text is None:
-        text = texts[data] = _decoded(data)
-    return text
-
-
 def _decoded(data: bytes) -> str:
     try:
-        # surrogatepass: whatever str a caller passes as a key must come back.
-        return data.decode("utf-8", "surrogatepass")
+        return data.decode(*_UTF_8)
     except UnicodeDecodeError:
         raise CodecError("a text is not UTF-8") from None
 

@@ -29,6 +29,8 @@ MAX_WAITING_OPERATIONS: Final = 65_536
 """Operations proposed and not yet answered; more are refused as OVERLOADED."""
 MAX_WAITING_BYTES: Final = 256 * 1024 * 1024
 """Bytes of keys and values of those operations."""
+FREEZE_BYTES: Final = 4 * 1024 * 1024
+"""Live bytes of a replayed state from which on the garbage collector leaves it alone."""
 OPENING_RETRY_S: Final = 0.5
 """Seconds until an incarnation's first record that the log did not take is sent again."""
 
@@ -90,6 +92,11 @@ class Lane:
         finally:
             if collecting:
                 gc.enable()
+        if self.state.live_bytes >= FREEZE_BYTES:
+            # A full collection would look at each of them, over and over, and hold up every
+            # request for tenths of a second for a million entries. None is part of a cycle: what
+            # is removed later is freed all the same.
+            gc.freeze()
         self.state.queues.arrivals.clear()
         self.state.maps.begin_grace(self.state.timestamp_ms)
         mark = self.state.members.get(self._member)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import gc
 import json
 import shutil
 import subprocess
@@ -136,6 +137,26 @@ async def test_a_confirm_that_a_full_log_refused_is_sent_again(
     again = await started(engine_at(tmp_path))
     assert await again.size("q") == 0
     await again.engine.stop()
+
+
+async def test_the_collector_leaves_a_replayed_state_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver = await started(engine_at(tmp_path))
+    for number in range(100):
+        await driver.put("m", f"k{number}", b"v" * 500)
+    await driver.engine.stop()
+    before = gc.get_freeze_count()
+    small = await started(engine_at(tmp_path))
+    assert gc.get_freeze_count() == before
+    await small.engine.stop()
+    monkeypatch.setattr("grid_member.engine.lane.FREEZE_BYTES", 100 * 500)
+    large = await started(engine_at(tmp_path))
+    try:
+        assert gc.get_freeze_count() >= before + 100
+    finally:
+        gc.unfreeze()
+        await large.engine.stop()
 
 
 async def test_a_second_process_is_refused(tmp_path: Path) -> None:
