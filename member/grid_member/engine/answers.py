@@ -4,43 +4,48 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from grid_member.engine.api import ClusterState, Done, Refused
-from grid_member.engine.operations import ClusterStateChange
+from grid_member.engine.api import Refused
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from grid_member.engine.api import Done
     from grid_member.engine.lane import Lane
+    from grid_member.engine.operations import ClusterStateChange, TransientStateChange
 
 
 class StateChange:
-    """Sets the cluster state in every lane, the durable ones first, then answers."""
+    """Sets the cluster state in every lane, one after the other, then answers.
+
+    The first lane decides: it has the system store, and the state that counts.
+    """
 
     def __init__(
         self,
         lanes: list[Lane],
-        state: ClusterState,
+        operation: ClusterStateChange | TransientStateChange,
         changed: Callable[[], None],
         done: Done[bool],
     ) -> None:
         self._lanes = list(lanes)
-        self._state = state
+        self._operation = operation
         self._changed = changed
         self._done = done
-        self._any = False
+        self._outcome: bool | None = None
 
     def send(self) -> None:
         """Propose the change to the next lane."""
-        self._lanes.pop(0).propose_always(ClusterStateChange(self._state), self.answer)
+        self._lanes.pop(0).propose_system(self._operation, self.answer)
 
     def answer(self, outcome: bool | Refused) -> None:
         """Go on to the next lane, or answer."""
         if isinstance(outcome, Refused):
             self._done(outcome)
             return
-        self._any = self._any or outcome
+        if self._outcome is None:
+            self._outcome = outcome
         if self._lanes:
             self.send()
             return
         self._changed()
-        self._done(self._any)
+        self._done(self._outcome)

@@ -146,8 +146,10 @@ class Poll(Protocol):
 class Engine(Protocol):
     """Maps, queues and system state over a log. All methods belong to one event loop."""
 
-    async def start(self) -> None:
+    async def start(self, replayed: Callable[[], None] | None = None) -> None:
         """Open the log and replay it; serve from then on.
+
+        What `replayed` does comes before anything is done with the stored data.
 
         Raises:
             EngineError: the directory is locked, foreign, of a newer format or damaged.
@@ -155,6 +157,9 @@ class Engine(Protocol):
 
     async def stop(self) -> None:
         """Refuse what is new, end waiting polls with None, finish what was begun, close."""
+
+    def hurry(self) -> None:
+        """Wait no more for a disk that does not tell what became of a commit: for a stop."""
 
     @property
     def ready(self) -> bool:
@@ -195,8 +200,13 @@ class Engine(Protocol):
     def cluster_state(self) -> ClusterState:
         """The present cluster state, as applied."""
 
-    def change_cluster_state(self, state: ClusterState, done: Done[bool]) -> None:
-        """Set the cluster state; False when it was that already. It survives restarts."""
+    def change_cluster_state(
+        self, state: ClusterState, done: Done[bool], *, transient: bool = False
+    ) -> None:
+        """Set the cluster state; False when it was that already.
+
+        It survives restarts, unless it is transient: those begin with the one set before.
+        """
 
     @property
     def member_uuid(self) -> str:

@@ -30,7 +30,9 @@ from grid_member.engine.image import (
     MemberMark,
     MemberPart,
     Part,
+    RestartStatePart,
     SystemPart,
+    SystemValuePart,
     TrackedEntryPart,
 )
 from grid_member.engine.operations import (
@@ -39,6 +41,7 @@ from grid_member.engine.operations import (
     MapClear,
     MapExpire,
     MapExpireIdle,
+    MapForget,
     MapPut,
     MapPutBounded,
     MapRemove,
@@ -50,6 +53,10 @@ from grid_member.engine.operations import (
     QueueReturn,
     QueueTake,
     Record,
+    SystemExpire,
+    SystemPut,
+    SystemRemove,
+    TransientStateChange,
 )
 
 __all__ = ["CodecError", "decode_parts", "decode_record", "encode_part", "encode_parts",
@@ -199,7 +206,9 @@ def _put_map_expire_idle(operation: MapExpireIdle, pieces: list[bytes]) -> None:
     pieces.append(U64.pack(operation.accessed_ms))
 
 
-def _put_name(operation: MapClear | QueueTake | QueueClear, pieces: list[bytes]) -> None:
+def _put_name(
+    operation: MapClear | MapForget | QueueTake | QueueClear, pieces: list[bytes]
+) -> None:
     put_text(operation.name, pieces)
 
 
@@ -220,8 +229,25 @@ def _put_item_id(operation: QueueConfirm | QueueReturn, pieces: list[bytes]) -> 
     pieces.append(U64.pack(operation.item_id))
 
 
-def _put_cluster_state(operation: ClusterStateChange, pieces: list[bytes]) -> None:
+def _put_cluster_state(
+    operation: ClusterStateChange | TransientStateChange, pieces: list[bytes]
+) -> None:
     put_text(operation.state.value, pieces)
+
+
+def _put_system_value(value: SystemPut | SystemValuePart, pieces: list[bytes]) -> None:
+    key, content, time_ms = value
+    put_text(key, pieces)
+    put_blob(content, pieces)
+    pieces.append(U64.pack(time_ms))
+
+
+def _put_system_key(operation: SystemRemove, pieces: list[bytes]) -> None:
+    put_text(operation.key, pieces)
+
+
+def _put_nothing(operation: SystemExpire, pieces: list[bytes]) -> None:
+    """Write no field: there is none."""
 
 
 _Encoder = tuple[bytes, Callable[[Any, list[bytes]], None]]
@@ -234,12 +260,17 @@ _OPERATION_ENCODERS: Final[dict[type[Operation], _Encoder]] = {
     MapPutBounded: (b"\x05", _put_map_put_bounded),
     MapTouch: (b"\x06", _put_map_touch),
     MapExpireIdle: (b"\x07", _put_map_expire_idle),
+    MapForget: (b"\x08", _put_name),
     QueueOffer: (b"\x10", _put_offer),
     QueueTake: (b"\x11", _put_name),
     QueueConfirm: (b"\x12", _put_item_id),
     QueueReturn: (b"\x13", _put_item_id),
     QueueClear: (b"\x14", _put_name),
     ClusterStateChange: (b"\x20", _put_cluster_state),
+    TransientStateChange: (b"\x21", _put_cluster_state),
+    SystemPut: (b"\x30", _put_system_value),
+    SystemRemove: (b"\x31", _put_system_key),
+    SystemExpire: (b"\x32", _put_nothing),
 }
 _OPERATION_DECODERS: Final[dict[int, Callable[[Reader], Operation]]] = {
     _MAP_PUT: lambda r: MapPut(*r.entry()),
@@ -249,12 +280,17 @@ _OPERATION_DECODERS: Final[dict[int, Callable[[Reader], Operation]]] = {
     0x05: _read_map_put_bounded,
     0x06: _read_map_touch,
     0x07: lambda r: MapExpireIdle(r.text(), r.text(), r.u64()),
+    0x08: lambda r: MapForget(r.text()),
     0x10: lambda r: QueueOffer(r.text(), r.blob(), r.optional_text(), r.u64()),
     0x11: lambda r: QueueTake(r.text()),
     0x12: lambda r: QueueConfirm(r.text(), r.u64()),
     0x13: lambda r: QueueReturn(r.text(), r.u64()),
     0x14: lambda r: QueueClear(r.text()),
     0x20: lambda r: ClusterStateChange(r.cluster_state()),
+    0x21: lambda r: TransientStateChange(r.cluster_state()),
+    0x30: lambda r: SystemPut(r.text(), r.blob(), r.u64()),
+    0x31: lambda r: SystemRemove(r.text()),
+    0x32: lambda r: SystemExpire(),
 }
 
 
@@ -264,6 +300,10 @@ _OPERATION_DECODERS: Final[dict[int, Callable[[Reader], Operation]]] = {
 def _put_system(part: SystemPart, pieces: list[bytes]) -> None:
     pieces.append(U64.pack(part.sequence))
     pieces.append(U64.pack(part.timestamp_ms))
+    put_text(part.cluster_state.value, pieces)
+
+
+def _put_restart_state(part: RestartStatePart, pieces: list[bytes]) -> None:
     put_text(part.cluster_state.value, pieces)
 
 
@@ -298,6 +338,8 @@ _PART_ENCODERS: Final[dict[type[Part], _Encoder]] = {
     EntryPart: (b"\x03", _put_entry_part),
     ItemPart: (b"\x04", _put_item),
     TrackedEntryPart: (b"\x05", _put_tracked_entry),
+    RestartStatePart: (b"\x06", _put_restart_state),
+    SystemValuePart: (b"\x07", _put_system_value),
 }
 _PART_DECODERS: Final[dict[int, Callable[[Reader], Part]]] = {
     0x01: lambda r: SystemPart(r.u64(), r.u64(), r.cluster_state()),
@@ -305,4 +347,6 @@ _PART_DECODERS: Final[dict[int, Callable[[Reader], Part]]] = {
     _ENTRY_PART: lambda r: EntryPart(*r.entry()),
     0x04: lambda r: ItemPart(r.text(), r.u64(), r.blob(), r.optional_text(), r.blob() or None),
     0x05: lambda r: TrackedEntryPart(*r.entry(), r.u64(), r.u64(), r.policy(), r.u64()),
+    0x06: lambda r: RestartStatePart(r.cluster_state()),
+    0x07: lambda r: SystemValuePart(r.text(), r.blob(), r.u64()),
 }

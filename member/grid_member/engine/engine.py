@@ -7,55 +7,51 @@ they neither wait for a disk nor come back after a restart.
 
 from __future__ import annotations
 
-import asyncio
-import uuid
-import zlib
-from collections.abc import Callable
-from pathlib import Path
-from typing import Final, TypeAlias, TypeVar
+from asyncio import AbstractEventLoop, get_running_loop
+from typing import TYPE_CHECKING, Final, TypeVar
 
-from grid_member.engine.answers import StateChange
 from grid_member.engine.api import (
     ClusterState,
     Done,
     EngineError,
     Entry,
     Item,
-    MapSettings,
-    QueueSettings,
     Reason,
     Refused,
     Structures,
 )
 from grid_member.engine.expiry import ExpiryRounds
 from grid_member.engine.landing import Landings
-from grid_member.engine.lane import Lane
+from grid_member.engine.lanes import Lanes, LogOpener
 from grid_member.engine.lmdb_log import LmdbLog
-from grid_member.engine.log import Clock, Log, MemoryLog, wall_clock_ms
+from grid_member.engine.log import Clock, wall_clock_ms
 from grid_member.engine.operations import (
-    ClusterStateChange,
     MapClear,
     MapPut,
     MapPutBounded,
     MapRemove,
     Operation,
-    QueueClear,
     QueueConfirm,
     QueueOffer,
     QueueReturn,
 )
+from grid_member.engine.placement import Placement
 from grid_member.engine.polls import QueuePoll, QueuePolls
-from grid_member.engine.store import Store, open_store
+from grid_member.engine.system_side import NOT_STARTED, SystemSide
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from grid_member.engine.lane import Lane
 
 MAX_IDLE_QUEUES: Final = 1024
 """Queues whose polls are remembered before those that have none are forgotten."""
+UNKNOWN_GRACE_S: Final = 5.0
+"""Seconds that a stop waits for a disk to tell what became of a commit that failed."""
 T = TypeVar("T")
 
-LogOpener: TypeAlias = Callable[[Path, int, Clock], Log]
-"""Opens the log in a directory of the store: path, shard, clock."""
-
 _CLOSING: Final = Refused(Reason.CLOSING, "the member is stopping")
-_NOT_STARTED: Final = Refused(Reason.CLOSING, "the member has not started")
 
 
 def open_engine(
@@ -75,53 +71,56 @@ def open_engine(
         clock: milliseconds since the epoch, for time to live.
         open_log: opens a log inside the directory.
     """
-    return LocalEngine(structures, directory, shards=shards, clock=clock, open_log=open_log)
+    return LocalEngine(structures, Lanes(directory, shards, clock, open_log), clock)
 
 
-class LocalEngine:
+class LocalEngine(SystemSide):
     """The `Engine` of a cluster of one member."""
 
-    def __init__(
-        self,
-        structures: Structures,
-        directory: Path | None,
-        *,
-        shards: int,
-        clock: Clock,
-        open_log: LogOpener,
-    ) -> None:
+    def __init__(self, structures: Structures, lanes: Lanes, clock: Clock) -> None:
+        super().__init__(lanes, clock)
         self._structures = structures
-        self._directory = directory
-        self._shards = shards
-        self._clock = clock
-        self._open_log = open_log
-        self._store: Store | None = None
-        self._member = uuid.uuid4()
-        self._lanes: list[Lane] = []
-        self._volatile: Lane | None = None
+        self._maps = Placement(lanes, lambda lane: lane.state.maps.found)
+        self._queues = Placement(lanes, lambda lane: lane.state.queues.found)
         self._polls: dict[str, QueuePolls] = {}
         self._landings = Landings(self._queue_lane)
-        self._refusal: Refused | None = _NOT_STARTED
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._loop: AbstractEventLoop | None = None
         self._expiry: ExpiryRounds | None = None
 
     # Life
 
-    async def start(self) -> None:
+    async def start(self, replayed: Callable[[], None] | None = None) -> None:
         """Open the logs and replay them; serve from then on.
+
+        Args:
+            replayed: is called when the stored data is there and nothing was done with it yet.
+                It may read the system store and call `use_structures`; what it raises ends the
+                start.
 
         Raises:
             EngineError: the directory is locked, foreign, of a newer format or damaged.
         """
         if self._loop is not None:
             raise EngineError("an engine starts once: make a new one")
-        self._loop = asyncio.get_running_loop()
-        await self._loop.run_in_executor(None, self._open)
+        self._loop = get_running_loop()
+        try:
+            await self._loop.run_in_executor(None, self._lanes.open, self._arrived)
+        except BaseException:
+            self._loop = None  # a store that was recovered meanwhile may be opened
+            raise
+        self._replayed = True
+        try:
+            if replayed is not None:
+                replayed()
+        except BaseException:
+            self._replayed = False
+            await self._lanes.abandon()
+            raise
         for lane in self.lanes:
             lane.start(self._loop)
-        if self._volatile is not None:
-            self._volatile.propose_always(ClusterStateChange(self.cluster_state), _ignore)
-            self._forget_volatile()
+        self._begin_state()
+        self._maps.begin("map", self._structures.map_settings)
+        self._queues.begin("queue", self._structures.queue_settings)
         for lane in self.lanes:
             await lane.settle()
         self._refusal = None
@@ -139,23 +138,29 @@ class LocalEngine:
             lane.reads.send_all()
         for polls in list(self._polls.values()):
             polls.finish_waiting(None)
+        self._lose_patience(UNKNOWN_GRACE_S)
         await self._settle()
         await self._landings.drain()
         await self._settle()
-        for lane in self.lanes:
-            await lane.close()
-        if self._store is not None:
-            self._store.close()
+        await self._lanes.close()
 
-    @property
-    def ready(self) -> bool:
-        """True between the end of start() and the begin of stop()."""
-        return self._refusal is None
+    def hurry(self) -> None:
+        """Wait no more for a disk that does not tell what became of a commit: for a stop."""
+        self._lose_patience(0)
 
-    @property
-    def member_uuid(self) -> str:
-        """This member's UUID; the same after a restart on the same directory."""
-        return str(self._member)
+    def use_structures(self, structures: Structures) -> None:
+        """Find settings there from now on.
+
+        What holds data stays where that is until it is empty, whatever the new settings say.
+        """
+        former, self._structures = self._structures, structures
+        if self._refusal is NOT_STARTED:
+            return  # the start looks where everything is
+        self._maps.change(former.map_settings)
+        self._queues.change(former.queue_settings)
+        for name, polls in list(self._polls.items()):
+            if structures.queue_settings(name) is None:
+                polls.finish_waiting(_not_configured("queue"))
 
     # Maps
 
@@ -167,7 +172,8 @@ class LocalEngine:
         if settings is None:
             done(_not_configured("map"))
             return
-        lane = self._lane(name, settings)
+        lane = self._maps.lane(name, settings.persistent)
+        done = self._maps.counted(name, lane, settings.persistent, done)
         entry, ttl_ms = Entry(value, content_type), settings.time_to_live_s * 1000
         operation: MapPut | MapPutBounded
         if settings.max_idle_s or settings.eviction is not None:
@@ -188,14 +194,14 @@ class LocalEngine:
         elif self._refusal is not None:
             done(self._refusal)
         else:
-            lane = self._lane(name, settings)
+            lane = self._maps.lane(name, settings.persistent)
             found = lane.state.maps.found.get(name)
             if found is None:
                 done(None)
             elif found.plain:
                 done(found.entries.get(key))
             else:
-                done(lane.reads.read(found, name, key, settings))
+                lane.reads.read(found, name, key, settings, done)
 
     def map_remove(self, name: str, key: str, done: Done[None]) -> None:
         """Remove an entry; the same outcome when there was none."""
@@ -203,7 +209,8 @@ class LocalEngine:
         if settings is None:
             done(_not_configured("map"))
         else:
-            self._propose(self._lane(name, settings), MapRemove(name, key), done, len(key))
+            lane = self._maps.lane(name, settings.persistent)
+            self._propose(lane, MapRemove(name, key), done, len(key))
 
     def map_clear(self, name: str, done: Done[None]) -> None:
         """Remove all entries of the map atomically."""
@@ -211,7 +218,7 @@ class LocalEngine:
         if settings is None:
             done(_not_configured("map"))
         else:
-            self._propose(self._lane(name, settings), MapClear(name), done, 0)
+            self._propose(self._maps.lane(name, settings.persistent), MapClear(name), done, 0)
 
     # Queues
 
@@ -223,8 +230,10 @@ class LocalEngine:
         if settings is None:
             done(_not_configured("queue"))
             return
+        lane = self._queues.lane(name, settings.persistent)
+        done = self._queues.counted(name, lane, settings.persistent, done)
         operation = QueueOffer(name, value, content_type, settings.max_size)
-        self._propose(self._lane(name, settings), operation, done, len(value))
+        self._propose(lane, operation, done, len(value))
 
     def queue_poll(self, name: str, timeout_s: float, done: Done[Item | None]) -> QueuePoll:
         """Take the head, waiting up to timeout_s seconds for one; None when none came."""
@@ -237,10 +246,9 @@ class LocalEngine:
         polls = self._polls.get(name)
         if polls is None:
             self._forget_idle_polls()
-            lane = self._lane(name, settings)
-            polls = QueuePolls(lane, name, self._loop, self.queue_return, self._landings.taken)
+            polls = QueuePolls(name, self._loop, self.queue_return, self._landings.taken)
             self._polls[name] = polls
-        return polls.poll(timeout_s, done)
+        return polls.poll(self._queues.lane(name, settings.persistent), timeout_s, done)
 
     def queue_confirm(self, item: Item) -> None:
         """The item's whole response was handed to the kernel: it is gone for good."""
@@ -258,73 +266,10 @@ class LocalEngine:
         elif self._refusal is not None:
             done(self._refusal)
         else:
-            done(self._lane(name, settings).state.queue_size(name))
-
-    # System
-
-    @property
-    def cluster_state(self) -> ClusterState:
-        """The present cluster state, as applied."""
-        return self._lanes[0].state.cluster_state if self._lanes else ClusterState.ACTIVE
-
-    def change_cluster_state(self, state: ClusterState, done: Done[bool]) -> None:
-        """Set the cluster state; False when it was that already. It survives restarts."""
-        if self._refusal is not None:
-            done(self._refusal)
-        else:
-            StateChange(self.lanes, state, self._state_changed, done).send()
+            lane = self._queues.lane(name, settings.persistent)
+            done(lane.state.queue_size(name))
 
     # Inside
-
-    def _open(self) -> None:
-        if self._directory is None:
-            self._lanes = [
-                Lane(MemoryLog(self._clock, shard), self._member.bytes, self._clock, self._arrived)
-                for shard in range(self._shards)
-            ]
-            return
-        self._store = open_store(self._directory, self._shards)
-        self._member = self._store.member
-        try:
-            for shard, path in enumerate(self._store.shards):
-                log = self._open_log(path, shard, self._clock)
-                lane = Lane(log, self._member.bytes, self._clock, self._arrived)
-                self._lanes.append(lane)
-                lane.replay()
-        except BaseException:
-            for lane in self._lanes:
-                asyncio.run(lane.close())
-            self._lanes = []
-            self._store.close()
-            raise
-        self._volatile = Lane(
-            MemoryLog(self._clock), self._member.bytes, self._clock, self._arrived
-        )
-
-    def _forget_volatile(self) -> None:
-        """Remove what the log kept of structures that are not persistent any more."""
-        for lane in self._lanes:
-            for name in list(lane.state.maps.found):
-                of_map = self._structures.map_settings(name)
-                if of_map is not None and not of_map.persistent:
-                    lane.propose_always(MapClear(name), _ignore)
-            for name in list(lane.state.queues.found):
-                of_queue = self._structures.queue_settings(name)
-                if of_queue is not None and not of_queue.persistent:
-                    lane.propose_always(QueueClear(name), _ignore)
-
-    @property
-    def lanes(self) -> list[Lane]:
-        """A durable lane for each shard, then the one in memory, if any."""
-        return self._lanes if self._volatile is None else [*self._lanes, self._volatile]
-
-    def _lane(self, name: str, settings: MapSettings | QueueSettings) -> Lane:
-        if self._volatile is not None and not settings.persistent:
-            return self._volatile
-        lanes = self._lanes
-        if len(lanes) == 1:
-            return lanes[0]
-        return lanes[zlib.crc32(name.encode("utf-8", "surrogatepass")) % len(lanes)]
 
     def _write_refusal(self) -> Refused | None:
         if self._refusal is None and self.cluster_state is ClusterState.PASSIVE:
@@ -340,13 +285,13 @@ class LocalEngine:
 
     def _queue_lane(self, name: str) -> Lane | None:
         settings = self._structures.queue_settings(name)
-        return None if settings is None else self._lane(name, settings)
+        return None if settings is None else self._queues.lane(name, settings.persistent)
 
     def _arrived(self, lane: Lane, names: set[str]) -> None:
         for name in names:
             polls = self._polls.get(name)
             if polls is not None:
-                polls.serve()
+                polls.serve(lane)
 
     def _forget_idle_polls(self) -> None:
         if len(self._polls) < MAX_IDLE_QUEUES:
@@ -356,8 +301,14 @@ class LocalEngine:
 
     def _state_changed(self) -> None:
         if self.cluster_state is ClusterState.PASSIVE:
+            # A transient one is the begin of a shutdown, which polls end with as with any stop.
+            lasting = self._lanes.durable[0].state.restart_state is ClusterState.PASSIVE
             for polls in list(self._polls.values()):
-                polls.finish_waiting(_PASSIVE)
+                polls.finish_waiting(_PASSIVE if lasting else None)
+
+    def _lose_patience(self, within_s: float) -> None:
+        for lane in self.lanes:
+            lane.lose_patience(within_s)
 
     async def _settle(self) -> None:
         while any(lane.busy for lane in self.lanes):
@@ -370,7 +321,3 @@ _PASSIVE: Final = Refused(Reason.PASSIVE, "the cluster state is PASSIVE: writes 
 
 def _not_configured(kind: str) -> Refused:
     return Refused(Reason.NOT_CONFIGURED, f"no {kind} configuration matches the name")
-
-
-def _ignore(outcome: object) -> None:
-    """Take an outcome that changes nothing: what was refused is tried again at the next start."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from grid_member.engine.operations import SystemExpire
+
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Sequence
@@ -43,15 +45,26 @@ class ExpiryRounds:
 
     def _look(self) -> None:
         more = False
+        try:
+            more = self._look_once()
+        finally:
+            # Whatever went wrong is reported and must not be the end of all expiry.
+            period_s = _MORE_PERIOD_S if more else EXPIRY_PERIOD_S
+            self._timer = self._loop.call_later(period_s, self._look)
+
+    def _look_once(self) -> bool:
+        """Look at a batch of each lane; tell whether there is more."""
+        more = False
         for lane in self._lanes:
             lane.reads.send_urgent()
             maps = lane.state.maps
             now_ms = max(self._clock(), lane.state.timestamp_ms)
             for expiry in maps.due(now_ms, EXPIRY_BATCH):
                 lane.propose(expiry, _Expiring(lane, expiry).answer, len(expiry.key))
+            if lane.state.system.overdue(now_ms):
+                lane.propose_system(SystemExpire(), _ignore)
             more = more or maps.overdue(now_ms)
-        period_s = min(_MORE_PERIOD_S, EXPIRY_PERIOD_S) if more else EXPIRY_PERIOD_S
-        self._timer = self._loop.call_later(period_s, self._look)
+        return more
 
 
 class _Expiring:
@@ -66,3 +79,7 @@ class _Expiring:
     def answer(self, outcome: Refused | None) -> None:
         """Put it back into the index, whatever became of the removal."""
         self._lane.state.maps.postpone(self._expiry)
+
+
+def _ignore(outcome: object) -> None:
+    """Take an outcome that changes nothing: what is left is found in the next round."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from grid_member.engine.api import ClusterState, Entry, EvictionPolicy, Item
 
@@ -48,6 +48,20 @@ class SystemPart(NamedTuple):
     sequence: int
     timestamp_ms: int
     cluster_state: ClusterState
+
+
+class RestartStatePart(NamedTuple):
+    """The cluster state that a restart begins with, where the present one is transient."""
+
+    cluster_state: ClusterState
+
+
+class SystemValuePart(NamedTuple):
+    """A value of the system store; deadline_ms 0 is none."""
+
+    key: str
+    value: bytes
+    deadline_ms: int
 
 
 class MemberPart(NamedTuple):
@@ -94,7 +108,15 @@ class ItemPart(NamedTuple):
     taker: bytes | None
 
 
-Part: TypeAlias = SystemPart | MemberPart | EntryPart | TrackedEntryPart | ItemPart
+Part: TypeAlias = (
+    SystemPart
+    | RestartStatePart
+    | SystemValuePart
+    | MemberPart
+    | EntryPart
+    | TrackedEntryPart
+    | ItemPart
+)
 
 
 Level: TypeAlias = tuple[int, list[str]]
@@ -119,6 +141,9 @@ class Image:
     sequence: int
     timestamp_ms: int
     cluster_state: ClusterState
+    restart_state: ClusterState
+    system: Mapping[str, tuple[bytes, int]]
+    """Values of the system store and their deadlines."""
     members: dict[bytes, MemberMark]
     maps: dict[str, MapImage]
     queues: dict[str, tuple[list[Item], list[tuple[Item, bytes]]]]
@@ -131,6 +156,10 @@ def parts(image: Image, *, ordered: bool = False) -> Iterator[Part]:
     which they were first written, in which a later order of eviction begins.
     """
     yield SystemPart(image.sequence, image.timestamp_ms, image.cluster_state)
+    if image.restart_state is not image.cluster_state:
+        yield RestartStatePart(image.restart_state)
+    for key in _maybe_sorted(image.system, ordered=ordered):
+        yield SystemValuePart(key, *image.system[key])
     for member in _maybe_sorted(image.members, ordered=ordered):
         yield MemberPart(member, image.members[member])
     for name in _maybe_sorted(image.maps, ordered=ordered):

@@ -1,7 +1,9 @@
 """A lane: one log, the state it feeds, and the operations on their way between them.
 
-Operations proposed in one event loop tick travel as one record. Nothing is made for an
-operation but its tuple and its place in two lists.
+Operations proposed in one event loop tick travel as one record, or several when they are very
+many. Nothing is made for an operation but its tuple and its place in two lists. Those on the
+cluster itself travel behind them in one record of their own, so that they are applied together
+and neither a large value nor a crowd comes between them.
 """
 
 from __future__ import annotations
@@ -15,9 +17,12 @@ from grid_member.engine.api import Reason, Refused
 from grid_member.engine.log import GROWING, grows
 from grid_member.engine.operations import (
     MAX_OPERATIONS_PER_RECORD,
+    SYSTEM,
     Committed,
     Operation,
     Record,
+    SystemPut,
+    SystemRemove,
 )
 from grid_member.engine.reads import MapReads
 from grid_member.engine.state import State
@@ -29,14 +34,19 @@ MAX_WAITING_OPERATIONS: Final = 65_536
 """Operations proposed and not yet answered; more are refused as OVERLOADED."""
 MAX_WAITING_BYTES: Final = 256 * 1024 * 1024
 """Bytes of keys and values of those operations."""
-FREEZE_BYTES: Final = 4 * 1024 * 1024
-"""Live bytes of a replayed state from which on the garbage collector leaves it alone."""
+SYSTEM_SHARE: Final = 2
+"""How many times as much may wait before a system value is refused: data does not keep it out."""
 OPENING_RETRY_S: Final = 0.5
 """Seconds until an incarnation's first record that the log did not take is sent again."""
 
 Answer: TypeAlias = Callable[[Any], None]
 """Takes an operation's outcome or a `Refused`; its type is the operation's business."""
 
+_NOT_ALONE: Final = GROWING | {SystemRemove}
+"""Operations that are refused with a record that stores something.
+
+A change of the cluster state is not: a full log must not keep a cluster from being made passive.
+"""
 _OVERLOADED: Final = Refused(Reason.OVERLOADED, "too many operations wait for the log")
 
 
@@ -75,6 +85,7 @@ class Lane:
         self._operations: list[Operation] = []
         self._answers: list[Answer] = []
         self._size_bytes = 0
+        self._system: list[tuple[Operation, Answer, int]] = []
         self._flights: dict[int, _Flight] = {}
         self._waiting = 0
         self._waiting_bytes = 0
@@ -92,11 +103,6 @@ class Lane:
         finally:
             if collecting:
                 gc.enable()
-        if self.state.live_bytes >= FREEZE_BYTES:
-            # A full collection would look at each of them, over and over, and hold up every
-            # request for tenths of a second for a million entries. None is part of a cycle: what
-            # is removed later is freed all the same.
-            gc.freeze()
         self.state.queues.arrivals.clear()
         self.state.maps.begin_grace(self.state.timestamp_ms)
         mark = self.state.members.get(self._member)
@@ -118,7 +124,7 @@ class Lane:
     @property
     def busy(self) -> bool:
         """Whether an operation or a record waits for its outcome."""
-        return bool(self._operations or self._flights)
+        return bool(self._operations or self._system or self._flights)
 
     def propose(self, operation: Operation, answer: Answer, size_bytes: int) -> None:
         """Send the operation with this tick's record; refuse it when too many wait.
@@ -143,10 +149,42 @@ class Lane:
         self._waiting += 1
         self._waiting_bytes += size_bytes
 
+    def propose_system(self, operation: Operation, answer: Answer, size_bytes: int = 0) -> None:
+        """Send the operation with the record of this tick's operations on the cluster itself."""
+        if type(operation) is SystemPut:
+            refusal = self._log.refusal
+            if refusal is None and (
+                self._waiting >= SYSTEM_SHARE * MAX_WAITING_OPERATIONS
+                or self._waiting_bytes > SYSTEM_SHARE * MAX_WAITING_BYTES
+            ):
+                refusal = _OVERLOADED
+            if refusal is not None:
+                answer(refusal)
+                return
+        if not self._system and self._loop is not None:
+            self._loop.call_soon(self._flush)
+        self._system.append((operation, answer, size_bytes))
+        self._waiting += 1
+        self._waiting_bytes += size_bytes
+
+    def bound(self) -> int:
+        """Return a mark that is passed when all that was proposed before has its outcome."""
+        return self._counter + len(self._operations) // MAX_OPERATIONS_PER_RECORD + 2
+
+    def passed(self, bound: int) -> bool:
+        """Tell whether a mark is passed; under way later than it may be more."""
+        if self._counter < bound and (self._operations or self._system):
+            return False
+        return next(iter(self._flights), bound + 1) > bound
+
     def call_soon(self, callback: Callable[[], None]) -> None:
         """Call back in this tick or the next one."""
         if self._loop is not None:
             self._loop.call_soon(callback)
+
+    def lose_patience(self, within_s: float) -> None:
+        """Let the log wait only for so long for a disk that does not tell what it did."""
+        self._log.lose_patience(within_s)
 
     async def settle(self) -> None:
         """Wait until every operation and record has its outcome."""
@@ -202,10 +240,13 @@ class Lane:
         """Send what stores nothing; return what is left."""
         left: list[Answer] = []
         for operation, answer in zip(record.operations, flight.answers, strict=True):
-            if type(operation) in GROWING:
+            if type(operation) in _NOT_ALONE:
                 left.append(answer)
+                continue
+            self._waiting -= 1
+            if type(operation) in SYSTEM:
+                self.propose_system(operation, answer)
             else:
-                self._waiting -= 1
                 self.propose_always(operation, answer)
         return _Flight(left, flight.size_bytes)
 
@@ -213,6 +254,17 @@ class Lane:
         operations, answers = self._operations, self._answers
         flight = _Flight(answers, self._size_bytes)
         self._operations, self._answers, self._size_bytes = [], [], 0
+        system, self._system = self._system, []
+        if operations:
+            self._send_data(operations, answers, flight)
+        if system:
+            size_bytes = sum(size for _, _, size in system)
+            flight = _Flight([answer for _, answer, _ in system], size_bytes)
+            self._send(tuple(operation for operation, _, _ in system), flight)
+
+    def _send_data(
+        self, operations: list[Operation], answers: list[Answer], flight: _Flight
+    ) -> None:
         if len(operations) <= MAX_OPERATIONS_PER_RECORD:
             self._send(tuple(operations), flight)
             return

@@ -6,7 +6,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from grid_member.engine import codec, image
-from grid_member.engine.lmdb_tables import BASE, CHUNK, SEQUENCE
+from grid_member.engine.lmdb_tables import CHUNK, SEQUENCE
+from grid_member.engine.lmdb_values import pack_base
 
 if TYPE_CHECKING:
     from grid_member.engine.image import Image, Part
@@ -27,7 +28,15 @@ PURGE_BYTES: Final = 2 * 1024 * 1024
 class ImageJob:
     """An image on its way into the store."""
 
-    __slots__ = ("_chunk_bytes", "_chunks", "_parts", "live_bytes", "sequence", "size_bytes")
+    __slots__ = (
+        "_chunk_bytes",
+        "_chunks",
+        "_parts",
+        "live_bytes",
+        "parts_stored",
+        "sequence",
+        "size_bytes",
+    )
 
     def __init__(self, image_: Image, live_bytes: int, chunk_bytes: int) -> None:
         """Begin.
@@ -40,6 +49,7 @@ class ImageJob:
         self.sequence = image_.sequence
         self.live_bytes = live_bytes
         self.size_bytes = 0
+        self.parts_stored = 0
         self._parts = image.parts(image_)
         self._chunks = 0
         self._chunk_bytes = chunk_bytes
@@ -55,7 +65,7 @@ class ImageJob:
             for number, chunk in enumerate(chunks, self._chunks):
                 transaction.put(CHUNK.pack(self.sequence, number), chunk, db=tables.image)
             if not chunks:
-                base = BASE.pack(self.sequence, self._chunks)
+                base = pack_base(self.sequence, self._chunks)
                 transaction.put(b"base", base, db=tables.meta)
         self._chunks += len(chunks)
         self.size_bytes += size_bytes
@@ -68,10 +78,11 @@ class ImageJob:
             chunk.append(part)
             if isinstance(part, (image.EntryPart, image.TrackedEntryPart)):
                 size_bytes += len(part.entry.value)
-            elif isinstance(part, image.ItemPart):
+            elif isinstance(part, (image.ItemPart, image.SystemValuePart)):
                 size_bytes += len(part.value)
             if size_bytes >= self._chunk_bytes:
                 break
+        self.parts_stored += len(chunk)
         return codec.encode_parts(chunk) if chunk else None
 
 

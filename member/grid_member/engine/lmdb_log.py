@@ -17,12 +17,10 @@ import asyncio
 import contextlib
 import logging
 import threading
-from collections import deque
 from typing import TYPE_CHECKING, Final
 
 import lmdb
 
-from grid_member.engine import codec
 from grid_member.engine.api import EngineError, Reason, Refused
 from grid_member.engine.lmdb_cleaning import (
     IMAGE_CHUNK_BYTES,
@@ -30,9 +28,10 @@ from grid_member.engine.lmdb_cleaning import (
     ImageJob,
     purge,
 )
+from grid_member.engine.lmdb_inbox import Inbox, record_bytes
 from grid_member.engine.lmdb_replay import Replay
 from grid_member.engine.lmdb_space import RESERVE_BYTES, Space
-from grid_member.engine.log import grows, taken_bytes
+from grid_member.engine.log import grows
 from grid_member.engine.operations import Committed, Record
 
 if TYPE_CHECKING:
@@ -45,15 +44,11 @@ if TYPE_CHECKING:
 from grid_member.engine.lmdb_tables import (
     MAP_SIZE_BYTES,
     SEQUENCE,
-    TIMESTAMP,
     open_environment,
     open_tables,
 )
+from grid_member.engine.lmdb_values import pack_record
 
-GROUP_RECORDS: Final = 1024
-"""Records of one transaction at most."""
-GROUP_BYTES: Final = 32 * 1024 * 1024
-"""Bytes after which a transaction takes no further record."""
 CLEAN_SLACK_BYTES: Final = 16 * 1024 * 1024
 """Garbage that is left alone, so that a small log is not cleaned over and over."""
 REOPEN_INTERVAL_S: Final = 0.2
@@ -61,6 +56,8 @@ REOPEN_INTERVAL_S: Final = 0.2
 ROOM_INTERVAL_S: Final = 0.2
 """Seconds between two looks for room on a full disk, and between two tries to clean there."""
 
+_REFUSED: Final = "the log cannot take writes now"
+_UNKNOWN: Final = "the member stopped before the disk told whether this was written"
 _log = logging.getLogger(__name__)
 
 
@@ -101,9 +98,7 @@ class LmdbLog:
         self._feed: Feed | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
-        self._arrived = threading.Condition()
-        self._records: deque[Record] = deque()
-        self._closing = False
+        self._inbox = Inbox()
         self._job: ImageJob | None = None
         self._purging = True
         self._paused = False
@@ -150,9 +145,11 @@ class LmdbLog:
 
     def append(self, record: Record) -> None:
         """Take a record; the feed hears of it once it is synced."""
-        with self._arrived:
-            self._records.append(record)
-            self._arrived.notify()
+        self._inbox.append(record)
+
+    def lose_patience(self, within_s: float) -> None:
+        """Wait only for so long for a disk that does not tell what became of a commit."""
+        self._inbox.lose_patience(within_s)
 
     def wants_image(self, live_bytes: int) -> bool:
         """Tell whether more than half of the log is garbage; less is enough on a full disk."""
@@ -168,16 +165,13 @@ class LmdbLog:
     def store_image(self, image: Image) -> None:
         """Store an image, then purge what it replaces, in pieces between the commits."""
         chunk_bytes = SHORT_CHUNK_BYTES if self._is_short() else IMAGE_CHUNK_BYTES
-        with self._arrived:
-            self._job = ImageJob(image, self._space.live_bytes, chunk_bytes)
-            self._since_image_bytes = 0
-            self._arrived.notify()
+        self._since_image_bytes = 0
+        self._job = ImageJob(image, self._space.live_bytes, chunk_bytes)
+        self._inbox.wake()
 
     async def close(self) -> None:
         """Finish the records that were taken, then close LMDB."""
-        with self._arrived:
-            self._closing = True
-            self._arrived.notify()
+        self._inbox.close()
         if self._thread is not None:
             await asyncio.get_running_loop().run_in_executor(None, self._thread.join)
         self._close()
@@ -191,25 +185,17 @@ class LmdbLog:
             group = self._next_group()
             if group:
                 self._commit(group)
-            elif self._closing:
+            elif self._inbox.closing:
                 return
             self._maintain()
             self._look_for_room()
 
     def _next_group(self) -> list[Record]:
         """Wait for something to do; return the records that go into one transaction."""
-        with self._arrived:
-            while not (self._records or self._closing or self._may_clean()):
-                waits = self._paused or self._refusal is not None
-                if not self._arrived.wait(ROOM_INTERVAL_S if waits else None):
-                    self._paused = False
-                    break
-            group: list[Record] = []
-            size_bytes = 0
-            while self._records and len(group) < GROUP_RECORDS and size_bytes < GROUP_BYTES:
-                group.append(self._records.popleft())
-                size_bytes += _value_bytes(group[-1])
-            return group
+        waits = self._paused or self._refusal is not None
+        if not self._inbox.wait(self._may_clean, ROOM_INTERVAL_S if waits else None):
+            self._paused = False
+        return self._inbox.take()
 
     def _may_clean(self) -> bool:
         return (self._job is not None or self._purging) and not self._paused
@@ -232,9 +218,9 @@ class LmdbLog:
             if self._attempt(group) is not None:
                 refused += group
         if refused:
-            refusal = self._refusal or Refused(Reason.UNAVAILABLE, "the log cannot take writes now")
+            refusal = self._refusal
             self._look_for_room()  # whoever is refused may try again at once
-            self._tell(lambda feed: feed.rejected(refused, refusal))
+            self._reject(refused, refusal)
 
     def _attempt(self, group: list[Record]) -> Exception | None:
         """Commit the records and tell of it; return why not a single one was committed."""
@@ -243,15 +229,19 @@ class LmdbLog:
         timestamp_ms = max(self._timestamp_ms, self._clock())
         sequence = self._sequence
         try:
-            values = [TIMESTAMP.pack(timestamp_ms) + codec.encode_record(r) for r in group]
+            values = [
+                pack_record(place, timestamp_ms, record)
+                for place, record in enumerate(group, sequence + 1)
+            ]
             tables = self._tables = self._tables or self._open()
         except Exception as error:
             return error  # nothing was written
         try:
             _put(tables, sequence, values)
         except Exception as error:
-            if not self._is_kept(sequence + len(values), values[-1]):
-                return error
+            kept = self._is_kept(sequence + len(values), values[-1])
+            if not kept:
+                return error if kept is False else EngineError(_UNKNOWN)
         self._sequence += len(group)
         self._timestamp_ms = timestamp_ms
         size_bytes = sum(map(len, values))
@@ -267,34 +257,42 @@ class LmdbLog:
         self._tell(lambda feed: feed.committed(batch))
         return None
 
-    def _is_kept(self, sequence: int, value: bytes) -> bool:
+    def _is_kept(self, sequence: int, value: bytes) -> bool | None:
         """After a failed commit: tell whether it is there after all, under its last record.
 
         LMDB refuses everything after a failed write of its root page, until it is opened again;
         and then that page may or may not have been written. Answering before that is known would
-        lose an answered write or bring back a refused one, so new records wait meanwhile.
+        lose an answered write or bring back a refused one, so its records wait meanwhile, and
+        those that come are refused. None when it stays unknown until patience ends: the member
+        stops, and the next start finds out.
 
         A page whose write failed may be read back from memory and never reach the disk, and a
         sync says so only once. So a commit that is there counts when another one succeeds; one
         that is not there can not come back then, but is not waited for.
         """
-        while True:
+        before = self._refusal
+        kept = self._read_back(sequence, value)
+        while isinstance(kept, Exception):
+            self._refuse(f"it cannot be read back: {kept}")
+            if not self._inbox.hand_out(REOPEN_INTERVAL_S, self._reject):
+                return None
+            kept = self._read_back(sequence, value)
+        self._refusal = before
+        return kept
+
+    def _read_back(self, sequence: int, value: bytes) -> bool | Exception:
+        try:
+            tables = self._reopen()
+            kept = tables.record(sequence) == value
             try:
-                tables = self._reopen()
-                kept = tables.record(sequence) == value
-                try:
-                    tables.confirm(sequence)
-                except lmdb.Error:
-                    if kept:
-                        raise
-                    self._close()
-            except (lmdb.Error, EngineError, OSError) as error:
-                _log.error("the log of shard %d cannot be read back: %s", self._shard, error)
-                with self._arrived:
-                    if self._arrived.wait_for(lambda: self._closing, REOPEN_INTERVAL_S):
-                        return False  # the member ends: the next start finds out
-            else:
-                return kept
+                tables.confirm(sequence)
+            except lmdb.Error:
+                if kept:
+                    raise
+                self._close()
+        except (lmdb.Error, EngineError, OSError) as error:
+            return error
+        return kept
 
     def _reopen(self) -> Tables:
         self._close()
@@ -312,6 +310,10 @@ class LmdbLog:
             with contextlib.suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(news, self._feed)
 
+    def _reject(self, records: list[Record], refusal: Refused | None = None) -> None:
+        refusal = refusal or self._refusal or Refused(Reason.UNAVAILABLE, _REFUSED)
+        self._tell(lambda feed: feed.rejected(records, refusal))
+
     # Room
 
     def _refuse(self, why: object) -> None:
@@ -319,8 +321,7 @@ class LmdbLog:
         if not self._failing:
             self._failing = True
             _log.error("the log of shard %d cannot take writes: %s", self._shard, why)
-        message = f"the log cannot take writes now: {why}"
-        self._refusal = Refused(Reason.UNAVAILABLE, message)
+        self._refusal = Refused(Reason.UNAVAILABLE, f"{_REFUSED}: {why}")
 
     def _look_for_room(self) -> None:
         """Take writes again when there is room; else have the log cleaned if that makes some."""
@@ -341,7 +342,7 @@ class LmdbLog:
         """Tell whether the disk has room for what the group stores; purging makes some."""
         if self._purging or self._tables is None or not any(map(grows, group)):
             return True
-        return self._space.fits(sum(map(_value_bytes, group)), self._tables)
+        return self._space.fits(sum(map(record_bytes, group)), self._tables)
 
     def _is_short(self) -> bool:
         return self._refusal is not None or self._space.short
@@ -350,7 +351,7 @@ class LmdbLog:
 
     def _maintain(self) -> None:
         """Do one small piece of cleaning."""
-        if self._tables is None or self._closing or self._paused:
+        if self._tables is None or self._inbox.closing or self._paused:
             return
         job = self._job
         try:
@@ -394,7 +395,3 @@ def _parted(group: list[Record]) -> tuple[list[Record], list[Record]]:
     """Return the records that store something, and the others."""
     growing = [record for record in group if grows(record)]
     return growing, [record for record in group if not grows(record)]
-
-
-def _value_bytes(record: Record) -> int:
-    return sum(map(taken_bytes, record.operations))

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import lmdb
 
 from grid_member.engine import codec
-from grid_member.engine.lmdb_tables import CHUNK, SEQUENCE, TIMESTAMP
+from grid_member.engine.lmdb_tables import CHUNK, SEQUENCE
+from grid_member.engine.lmdb_values import unpack_record
 from grid_member.engine.operations import Committed
 from grid_member.engine.store_errors import damaged
 
@@ -65,8 +66,7 @@ class Replay:
                 sequence = SEQUENCE.unpack(key)[0]
                 if sequence != self.sequence + 1:
                     raise self._damaged(f"record {self.sequence + 1} is missing")
-                timestamp_ms = TIMESTAMP.unpack_from(value)[0]
-                record = codec.decode_record(value[TIMESTAMP.size :])
+                timestamp_ms, record = unpack_record(sequence, value)
                 self.sequence = sequence
                 self.timestamp_ms = max(self.timestamp_ms, timestamp_ms)
                 self.stored_bytes += len(value)

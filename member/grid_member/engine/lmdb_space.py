@@ -12,6 +12,8 @@ import contextlib
 import os
 from typing import TYPE_CHECKING, Final
 
+import lmdb
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -81,7 +83,7 @@ class Space:
         """Look how much could be stored; True when that is plenty.
 
         Raises:
-            OSError: the disk does not say.
+            OSError, lmdb.Error: the disk does not say.
         """
         disk = os.statvfs(self._path)
         disk_bytes = disk.f_bavail * disk.f_frsize + self._held_bytes
@@ -95,7 +97,7 @@ class Space:
         """Tell whether records of so many bytes fit, and an image after them."""
         taken_bytes = 2 * size_bytes + COMMIT_BYTES
         if self._room_bytes < 2 * self._needed_bytes + taken_bytes:
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError, lmdb.Error):  # else what was known holds
                 self.measure(tables)
         fits = self._room_bytes >= self._needed_bytes + taken_bytes
         self._room_bytes -= taken_bytes

@@ -12,7 +12,8 @@ import lmdb
 from lmdb.verify import VerifyError, verify
 
 from grid_member.engine.api import EngineError
-from grid_member.engine.store_errors import damaged, newer, unusable
+from grid_member.engine.lmdb_values import pack_base, unpack_base
+from grid_member.engine.store_errors import damaged, foreign, newer, unusable
 
 LOG_FORMAT: Final = 1
 """Counts changes of what is stored that an older program must not touch."""
@@ -23,10 +24,8 @@ Environments: TypeAlias = Callable[[Path, int, bool], lmdb.Environment]
 
 KIND: Final = b"grid-log"
 FORMAT: Final = struct.Struct(">8sII")  # kind, format, shard
-BASE: Final = struct.Struct(">QQ")  # sequence of the image, number of chunks
 SEQUENCE: Final = struct.Struct(">Q")
 CHUNK: Final = struct.Struct(">QI")  # sequence of the image, number of the chunk
-TIMESTAMP: Final = struct.Struct(">Q")
 NO_IMAGE: Final = (0, 0)
 META_PAGES: Final = 2
 """Root pages of an LMDB file."""
@@ -53,7 +52,7 @@ def create_log(path: Path, shard: int) -> None:
         environment.open_db(b"image")
         with environment.begin(write=True) as transaction:
             transaction.put(b"format", FORMAT.pack(KIND, LOG_FORMAT, shard), db=meta)
-            transaction.put(b"base", BASE.pack(*NO_IMAGE), db=meta)
+            transaction.put(b"base", pack_base(*NO_IMAGE), db=meta)
     finally:
         environment.close()
 
@@ -70,10 +69,13 @@ class Tables:
         self.image = environment.open_db(b"image", create=False)
 
     def base(self) -> tuple[int, int]:
-        """Return the image's sequence and its number of chunks."""
+        """Return the image's sequence and its number of chunks.
+
+        Raises:
+            CodecError: they are damaged.
+        """
         with self.environment.begin(self.meta) as transaction:
-            sequence, chunks = BASE.unpack(transaction.get(b"base", b""))
-        return sequence, chunks
+            return unpack_base(transaction.get(b"base", b""))
 
     def record(self, sequence: int) -> bytes | None:
         """Return what is stored as this record, None when there is no such record."""
@@ -160,8 +162,8 @@ def _check_format(tables: Tables, path: Path, shard: int) -> None:
     with tables.environment.begin(tables.meta) as transaction:
         kind, version, kept_shard = FORMAT.unpack(transaction.get(b"format", b""))
     if kind != KIND:
-        raise damaged(f"the log in {path}", "it is not a member's")
+        raise foreign(f"the log in {path}", "it is not a member's")
     if version != LOG_FORMAT:
         raise newer(f"the log in {path}", version, LOG_FORMAT)
     if kept_shard != shard:
-        raise damaged(f"the log in {path}", f"it belongs to shard {kept_shard}")
+        raise foreign(f"the log in {path}", f"it belongs to shard {kept_shard}")

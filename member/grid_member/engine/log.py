@@ -19,6 +19,7 @@ from grid_member.engine.operations import (
     Operation,
     QueueOffer,
     Record,
+    SystemPut,
 )
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def wall_clock_ms() -> int:
 
 
 GROWING: Final[frozenset[type[Operation]]] = frozenset(
-    {MapPut, MapPutBounded, MapTouch, QueueOffer}
+    {MapPut, MapPutBounded, MapTouch, QueueOffer, SystemPut}
 )
 """Operations that store something. A log that is full refuses them and takes the others."""
 OPERATION_BYTES: Final = 64
@@ -51,6 +52,8 @@ def taken_bytes(operation: Operation) -> int:
     """Return what the operation takes in a log, about."""
     if isinstance(operation, (MapPut, MapPutBounded)):
         return OPERATION_BYTES + len(operation.key) + len(operation.entry.value)
+    if isinstance(operation, SystemPut):
+        return OPERATION_BYTES + len(operation.key) + len(operation.value)
     if isinstance(operation, QueueOffer):
         return OPERATION_BYTES + len(operation.value)
     if isinstance(operation, MapTouch):
@@ -103,6 +106,9 @@ class Log(Protocol):
 
         The records up to it are purged once the image is safe; until then both are kept.
         """
+
+    def lose_patience(self, within_s: float) -> None:
+        """Wait only for so long for a disk that does not tell what became of a commit."""
 
     async def close(self) -> None:
         """Finish the records that were taken, then release what the log holds."""
@@ -160,6 +166,9 @@ class MemoryLog:
 
     def store_image(self, image: Image) -> None:
         """Keep nothing."""
+
+    def lose_patience(self, within_s: float) -> None:
+        """Nothing is waited for."""
 
     async def close(self) -> None:
         """Release the feed."""

@@ -15,6 +15,7 @@ from grid_member.engine.operations import (
     MapClear,
     MapExpire,
     MapExpireIdle,
+    MapForget,
     MapPut,
     MapPutBounded,
     MapRemove,
@@ -51,7 +52,7 @@ class MapData:
         self.order: EvictionOrder | None = None
         """Once anything was written with a bound. It stays until the map is empty."""
         self.size_bytes = 0
-        """Of keys and values, kept as long as there is an order."""
+        """Of keys, as UTF-8, and values."""
         self.heard: Heard | None = None
         """Reads that the log does not know of. Not replicated."""
         self.scheduled: dict[str, int] = {}
@@ -69,9 +70,8 @@ class MapData:
                 for key in keys:
                     self.order.access(key, 1)
             return
-        for key, entry in self.entries.items():
+        for key in self.entries:
             self.order.access(key, 1)
-            self.size_bytes += key_bytes(key) + len(entry.value)
 
     def exceeds(self, eviction: Eviction) -> bool:
         """Tell whether the map holds more than it may."""
@@ -79,14 +79,13 @@ class MapData:
             0 < eviction.max_bytes < self.size_bytes
         )
 
-    def forget(self, key: str, entry: Entry) -> None:
+    def forget(self, key: str) -> None:
         """Remove what is kept about an entry that is gone."""
         self.deadlines.pop(key, None)
         self.idle.pop(key, None)
         self.scheduled.pop(key, None)
         if self.order is not None:
             self.order.discard(key)
-            self.size_bytes -= key_bytes(key) + len(entry.value)
         if self.heard is not None:
             self.heard.forget(key)
 
@@ -108,14 +107,23 @@ class Maps:
         found = self.found.get(name)
         if found is None:
             return None
-        return None if self.is_over(found, key, now_ms) else found.entries.get(key)
+        over = self.expiry(found, name, key, now_ms) is not None
+        return None if over else found.entries.get(key)
 
-    def is_over(self, found: MapData, key: str, now_ms: int) -> bool:
-        """Tell whether the time of the map's entry is over, though it may be there still."""
-        if found.deadlines.get(key, now_ms + 1) <= now_ms:
-            return True
+    def expiry(
+        self, found: MapData, name: str, key: str, now_ms: int
+    ) -> MapExpire | MapExpireIdle | None:
+        """Return what removes the map's entry when its time is over, though it may be there still.
+
+        None when its time is not over.
+        """
+        lives_until_ms = found.deadlines.get(key)
+        if lives_until_ms is not None and lives_until_ms <= now_ms:
+            return MapExpire(name, key)
         idleness = found.idle.get(key)
-        return idleness is not None and self._idle_from(found, key, idleness) <= now_ms
+        if idleness is not None and self._idle_from(found, key, idleness) <= now_ms:
+            return MapExpireIdle(name, key, idleness.accessed_ms)
+        return None
 
     def begin_grace(self, until_ms: int) -> None:
         """Count what was accessed up to then as accessed as late as it may have been.
@@ -140,7 +148,7 @@ class Maps:
             if found is None or found.scheduled.get(key) != scheduled_ms:
                 continue
             del found.scheduled[key]
-            expiry = self._expiry_of(found, name, key, now_ms)
+            expiry = self.expiry(found, name, key, now_ms)
             if expiry is None:
                 self._schedule(found, name, key)
             else:
@@ -156,17 +164,6 @@ class Maps:
         found = self.found.get(expiry.name)
         if found is not None:
             self._schedule(found, expiry.name, expiry.key)
-
-    def _expiry_of(
-        self, found: MapData, name: str, key: str, now_ms: int
-    ) -> MapExpire | MapExpireIdle | None:
-        lives_until_ms = found.deadlines.get(key)
-        if lives_until_ms is not None and lives_until_ms <= now_ms:
-            return MapExpire(name, key)
-        idleness = found.idle.get(key)
-        if idleness is not None and self._idle_from(found, key, idleness) <= now_ms:
-            return MapExpireIdle(name, key, idleness.accessed_ms)
-        return None
 
     def _idle_from(self, found: MapData, key: str, idleness: Idleness) -> int:
         accessed_ms = idleness.accessed_ms
@@ -234,7 +231,9 @@ class Maps:
                 self._store(name, key, entry, deadline_ms)
             else:
                 # As _store does it for plain maps, which are most of every image.
-                self.live_bytes += len(key) + len(entry.value) + ENTRY_OVERHEAD_BYTES
+                length = len(key) + len(entry.value)
+                self.live_bytes += length + ENTRY_OVERHEAD_BYTES
+                of_name.size_bytes += length if key.isascii() else key_bytes(key) + len(entry.value)
                 of_name.entries[key] = entry
             return
         found = self._of_name(part.name)
@@ -253,12 +252,7 @@ class Maps:
             self._store(name, key, entry, now_ms + ttl_ms if ttl_ms else 0)
             return
         # As _store does it for plain maps, which are most of every load.
-        old = found.entries.get(key)
-        if old is None:
-            self.live_bytes += len(key) + len(entry.value) + ENTRY_OVERHEAD_BYTES
-        else:
-            self.live_bytes += len(entry.value) - len(old.value)
-        found.entries[key] = entry
+        self._place(found, key, entry)
 
     def put_bounded(self, operation: MapPutBounded, member: bytes, place: int, now_ms: int) -> None:
         """Create or replace an entry, then evict others while the map holds too much."""
@@ -307,7 +301,9 @@ class Maps:
         if idleness.accessed_ms + idleness.idle_ms <= now_ms:
             self._drop(found, operation.name, operation.key)
 
-    def clear(self, operation: MapClear, member: bytes, place: int, now_ms: int) -> None:
+    def clear(
+        self, operation: MapClear | MapForget, member: bytes, place: int, now_ms: int
+    ) -> None:
         """Remove all entries of a map."""
         found = self.found.pop(operation.name, None)
         if found is not None:
@@ -334,18 +330,11 @@ class Maps:
         found = self.found.get(name)
         if found is None:
             found = self.found[name] = MapData()
-        old = found.entries.get(key)
-        if old is None:
-            self.live_bytes += len(key) + len(entry.value) + ENTRY_OVERHEAD_BYTES
-        else:
-            self.live_bytes += len(entry.value) - len(old.value)
-        found.entries[key] = entry
+        self._place(found, key, entry)
         if found.plain and not deadline_ms and idleness is None:
             return
         found.plain = False
         if found.order is not None:
-            found.size_bytes += len(entry.value)
-            found.size_bytes += key_bytes(key) if old is None else -len(old.value)
             found.order.access(key, hits)
         if deadline_ms:
             found.deadlines[key] = deadline_ms
@@ -358,6 +347,18 @@ class Maps:
         if found.heard is not None:
             found.heard.written(key)
         self._schedule(found, name, key)
+
+    def _place(self, found: MapData, key: str, entry: Entry) -> None:
+        old = found.entries.get(key)
+        grown = len(entry.value)
+        if old is not None:
+            grown -= len(old.value)
+            self.live_bytes += grown
+        else:
+            self.live_bytes += len(key) + grown + ENTRY_OVERHEAD_BYTES
+            grown += len(key) if key.isascii() else key_bytes(key)
+        found.size_bytes += grown
+        found.entries[key] = entry
 
     def _evict(
         self, found: MapData, name: str, spared: str, eviction: Eviction, place: int
@@ -375,10 +376,11 @@ class Maps:
         if entry is None:
             return
         self.live_bytes -= len(key) + len(entry.value) + ENTRY_OVERHEAD_BYTES
+        found.size_bytes -= key_bytes(key) + len(entry.value)
         if not found.entries:
             del self.found[name]
         elif not found.plain:
-            found.forget(key, entry)
+            found.forget(key)
 
 
 def key_bytes(key: str) -> int:

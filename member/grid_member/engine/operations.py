@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, TypeAlias
 from grid_member.engine.api import ClusterState, Entry, Eviction, Item, Refused
 
 MAX_OPERATIONS_PER_RECORD: Final = 4096
-"""Operations; more of one tick travel in several records. Item identifiers rely on it."""
+"""Operations on data; more of one tick travel in several records. Item identifiers rely on it."""
 
 
 class MapPut(NamedTuple):
@@ -84,6 +84,12 @@ class MapClear(NamedTuple):
     name: str
 
 
+class MapForget(NamedTuple):
+    """Remove all entries of a map that is not kept any more, in every cluster state."""
+
+    name: str
+
+
 class QueueOffer(NamedTuple):
     """Append an item unless the queue holds max_size items, those in flight counted."""
 
@@ -125,6 +131,33 @@ class ClusterStateChange(NamedTuple):
     state: ClusterState
 
 
+class TransientStateChange(NamedTuple):
+    """The same, but a restart begins with the state that was set otherwise."""
+
+    state: ClusterState
+
+
+class SystemPut(NamedTuple):
+    """Set a system value that lives ttl_ms from the record's timestamp, 0 for ever.
+
+    The outcome is None, or a `Refused` when the system store would hold too much.
+    """
+
+    key: str
+    value: bytes
+    ttl_ms: int
+
+
+class SystemRemove(NamedTuple):
+    """Remove a system value; nothing happens when there is none."""
+
+    key: str
+
+
+class SystemExpire(NamedTuple):
+    """Remove the system values whose deadline is at or before the record's timestamp."""
+
+
 Operation: TypeAlias = (
     MapPut
     | MapPutBounded
@@ -133,13 +166,22 @@ Operation: TypeAlias = (
     | MapExpire
     | MapExpireIdle
     | MapClear
+    | MapForget
     | QueueOffer
     | QueueTake
     | QueueConfirm
     | QueueReturn
     | QueueClear
     | ClusterStateChange
+    | TransientStateChange
+    | SystemPut
+    | SystemRemove
+    | SystemExpire
 )
+SYSTEM: Final[frozenset[type[Operation]]] = frozenset(
+    {ClusterStateChange, TransientStateChange, SystemPut, SystemRemove, SystemExpire}
+)
+"""Operations on the cluster itself: those of one tick travel in one record of their own."""
 Outcome: TypeAlias = bool | Item | Refused | None
 
 

@@ -59,7 +59,6 @@ class QueuePolls:
 
     def __init__(
         self,
-        lane: Lane,
         name: str,
         loop: asyncio.AbstractEventLoop,
         unwanted: Callable[[Item], None],
@@ -68,13 +67,11 @@ class QueuePolls:
         """Make the polls of the queue called name.
 
         Args:
-            lane: where the queue lives.
             name: the queue.
             loop: for timers.
             unwanted: takes an item whose poll was cancelled meanwhile.
             taken: hears of each item that a poll is about to get.
         """
-        self._lane = lane
         self._name = name
         self._loop = loop
         self._unwanted = unwanted
@@ -87,15 +84,15 @@ class QueuePolls:
         """Whether nothing waits and nothing is on its way, so that this may be forgotten."""
         return not self._waiting and not self._taking
 
-    def poll(self, timeout_s: float, done: Done[Item | None]) -> QueuePoll:
-        """Take the head, or wait for one."""
+    def poll(self, lane: Lane, timeout_s: float, done: Done[Item | None]) -> QueuePoll:
+        """Take the head of the queue, which lives in the lane now, or wait for one."""
         timeout_s = min(timeout_s, MAX_TIMER_S)
         poll = QueuePoll(done, self._loop.time() + timeout_s)
         if len(self._waiting) >= MAX_WAITING_POLLS:
             poll.finish(_OVERLOADED)
             return poll
         self._wait(poll)
-        self.serve()
+        self.serve(lane)
         if timeout_s <= 0:
             if poll.waiting is not None:
                 poll.finish(None)
@@ -103,15 +100,15 @@ class QueuePolls:
             poll.timer = self._loop.call_later(timeout_s, self._time_out, poll)
         return poll
 
-    def serve(self) -> None:
-        """Send a take for each waiting poll that an item is there for."""
-        ready = self._lane.state.queue_size(self._name) - self._taking
+    def serve(self, lane: Lane) -> None:
+        """Send a take for each waiting poll that an item is there for in the lane."""
+        ready = lane.state.queue_size(self._name) - self._taking
         while ready > 0 and self._waiting:
             poll, _ = self._waiting.popitem(last=False)
             poll.waiting = None
             ready -= 1
             self._taking += 1
-            self._lane.propose(QueueTake(self._name), _Taking(self, poll).answer, 0)
+            lane.propose(QueueTake(self._name), _Taking(self, poll).answer, 0)
 
     def finish_waiting(self, outcome: Refused | None) -> None:
         """End every waiting poll with the outcome; those with a take on its way go on."""

@@ -22,11 +22,13 @@ if TYPE_CHECKING:
 class QueueData:
     """A queue's items in the order of their identifiers, and those in flight with their taker."""
 
-    __slots__ = ("in_flight", "items")
+    __slots__ = ("in_flight", "items", "size_bytes")
 
     def __init__(self) -> None:
         self.items: deque[Item] = deque()
         self.in_flight: dict[int, tuple[Item, bytes]] = {}
+        self.size_bytes = 0
+        """Of all values, those in flight too."""
 
     def put_back(self, item: Item) -> None:
         """Insert the item at its place in the order, which is near the head."""
@@ -66,6 +68,7 @@ class Queues:
             queue.items.append(item)
         else:
             queue.in_flight[part.item_id] = (item, part.taker)
+        queue.size_bytes += len(item.value)
         self.live_bytes += len(item.value) + ENTRY_OVERHEAD_BYTES
 
     def return_in_flight(self, member: bytes) -> None:
@@ -90,6 +93,7 @@ class Queues:
         if queue is None:
             queue = self.found[name] = QueueData()
         queue.items.append(Item(value, content_type, name, place))
+        queue.size_bytes += len(value)
         self.live_bytes += len(value) + ENTRY_OVERHEAD_BYTES
         self.arrivals.add(name)
         return True
@@ -109,6 +113,7 @@ class Queues:
         if item is not None:
             self.live_bytes -= len(item.value) + ENTRY_OVERHEAD_BYTES
             queue = self.found[operation.name]
+            queue.size_bytes -= len(item.value)
             if not queue.items and not queue.in_flight:
                 del self.found[operation.name]
 

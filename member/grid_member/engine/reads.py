@@ -5,7 +5,8 @@ now and then in the log, so that a restart knows of it; for an order of eviction
 the next put, so that whoever applies the put evicts the same entries.
 
 A reader never waits for any of it, nor hears of a log that does not take it: what was refused is
-sent again later.
+sent again later. Only who finds an entry idle for too long is answered when the log knows of that:
+else the entry might come back after a crash, for reads that the log did not hear of.
 """
 
 from __future__ import annotations
@@ -14,13 +15,14 @@ from typing import TYPE_CHECKING
 
 from grid_member.engine.api import Refused
 from grid_member.engine.heard import Heard
-from grid_member.engine.operations import Access, MapTouch
+from grid_member.engine.operations import Access, MapExpireIdle, MapTouch
 
 if TYPE_CHECKING:
-    from grid_member.engine.api import Entry, MapSettings
+    from grid_member.engine.api import Done, Entry, MapSettings
     from grid_member.engine.lane import Lane
     from grid_member.engine.log import Clock
     from grid_member.engine.maps import MapData
+    from grid_member.engine.operations import MapExpire
 
 
 class MapReads:
@@ -34,21 +36,26 @@ class MapReads:
         self._held = False
         """Whether the log refused the last touch: the next try comes with `send_urgent`."""
 
-    def read(self, found: MapData, name: str, key: str, settings: MapSettings) -> Entry | None:
-        """Return the entry of the map unless its time is over, and note that it was read."""
+    def read(
+        self, found: MapData, name: str, key: str, settings: MapSettings, done: Done[Entry | None]
+    ) -> None:
+        """Give the entry of the map unless its time is over, and note that it was read."""
         entry = found.entries.get(key)
         if entry is None:
-            return None
+            done(None)
+            return
         now_ms = 0
         if found.deadlines or found.idle:
             state = self._lane.state
             # The log's time may be ahead of a clock that was set back: what was absent stays so.
             now_ms = max(self._clock(), state.timestamp_ms)
-            if state.maps.is_over(found, key, now_ms):
-                return None
+            expiry = state.maps.expiry(found, name, key, now_ms)
+            if expiry is not None:
+                self._end(expiry, settings, done)
+                return
         if found.idle or settings.eviction is not None:
             self._note(found, name, key, now_ms, counts=settings.eviction is not None)
-        return entry
+        done(entry)
 
     def send(self, name: str) -> None:
         """Send what is noted of the map with this tick's record."""
@@ -81,6 +88,25 @@ class MapReads:
         if found is not None and found.heard is not None:
             found.heard.put_back(access for access in accesses if access.key in found.entries)
             self._urgent.add(name)
+
+    def _end(
+        self, expiry: MapExpire | MapExpireIdle, settings: MapSettings, done: Done[Entry | None]
+    ) -> None:
+        """Answer that the entry is gone, as soon as no restart brings it back."""
+        if not isinstance(expiry, MapExpireIdle):
+            done(None)  # the log has its deadline
+            return
+
+        def answer(outcome: Refused | None) -> None:
+            found = self._lane.state.maps.found.get(expiry.name)
+            if isinstance(outcome, Refused) or found is None:
+                # A log that takes nothing stops no reader.
+                done(None)
+            else:
+                # A touch, sent before, may have kept the entry; it is over all the same.
+                self.read(found, expiry.name, expiry.key, settings, done)
+
+        self._lane.propose(expiry, answer, len(expiry.key))
 
     def _note(self, found: MapData, name: str, key: str, now_ms: int, *, counts: bool) -> None:
         idleness = found.idle.get(key)

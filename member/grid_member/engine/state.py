@@ -16,6 +16,7 @@ from grid_member.engine.operations import (
     MapClear,
     MapExpire,
     MapExpireIdle,
+    MapForget,
     MapPut,
     MapPutBounded,
     MapRemove,
@@ -28,8 +29,13 @@ from grid_member.engine.operations import (
     QueueReturn,
     QueueTake,
     Record,
+    SystemExpire,
+    SystemPut,
+    SystemRemove,
+    TransientStateChange,
 )
 from grid_member.engine.queues import Queues
+from grid_member.engine.system import SystemValues
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -56,6 +62,9 @@ class State:
         self.sequence = 0
         self.timestamp_ms = 0
         self.cluster_state = ClusterState.ACTIVE
+        self.restart_state = ClusterState.ACTIVE
+        """What a restart begins with: the cluster state, unless that is transient."""
+        self.system = SystemValues()
         self.maps = Maps()
         self.queues = Queues()
         self.members: dict[bytes, image.MemberMark] = {}
@@ -67,12 +76,17 @@ class State:
             MapExpire: self.maps.expire,
             MapExpireIdle: self.maps.expire_idle,
             MapClear: self.maps.clear,
+            MapForget: self.maps.clear,
             QueueOffer: self.queues.offer,
             QueueTake: self.queues.take,
             QueueConfirm: self.queues.confirm,
             QueueReturn: self.queues.give_back,
             QueueClear: self.queues.clear,
             ClusterStateChange: self._change_cluster_state,
+            TransientStateChange: self._change_for_now,
+            SystemPut: self.system.put,
+            SystemRemove: self.system.remove,
+            SystemExpire: self.system.expire,
         }
         self._passive_handlers: dict[type[Operation], Handler] = {
             **self._active_handlers,
@@ -97,8 +111,8 @@ class State:
 
     @property
     def live_bytes(self) -> int:
-        """What the live entries and items take in the log, about: the cleaner's measure."""
-        return self.maps.live_bytes + self.queues.live_bytes
+        """What lives, as it is in the log, about: the cleaner's measure."""
+        return self.maps.live_bytes + self.queues.live_bytes + self.system.live_bytes
 
     def entry(self, name: str, key: str, now_ms: int) -> Entry | None:
         """Return the entry unless its time is over."""
@@ -116,6 +130,8 @@ class State:
             sequence=self.sequence,
             timestamp_ms=self.timestamp_ms,
             cluster_state=self.cluster_state,
+            restart_state=self.restart_state,
+            system=self.system.snapshot(),
             members=dict(self.members),
             maps=self.maps.snapshot(),
             queues=self.queues.snapshot(),
@@ -132,7 +148,12 @@ class State:
                 case image.SystemPart():
                     self.sequence = part.sequence
                     self.timestamp_ms = part.timestamp_ms
+                    self.restart_state = part.cluster_state
                     self._enter(part.cluster_state)
+                case image.RestartStatePart():
+                    self.restart_state = part.cluster_state
+                case image.SystemValuePart():
+                    self.system.load(part)
                 case image.MemberPart():
                     self.members[part.member] = part.mark
                 case image.ItemPart():
@@ -170,14 +191,21 @@ class State:
     def _change_cluster_state(
         self, operation: ClusterStateChange, member: bytes, place: int, now_ms: int
     ) -> bool:
-        changed = self.cluster_state is not operation.state
-        self._enter(operation.state)
-        return changed
+        self.restart_state = operation.state
+        return self._enter(operation.state)
 
-    def _enter(self, cluster_state: ClusterState) -> None:
+    def _change_for_now(
+        self, operation: TransientStateChange, member: bytes, place: int, now_ms: int
+    ) -> bool:
+        return self._enter(operation.state)
+
+    def _enter(self, cluster_state: ClusterState) -> bool:
+        """Be in the cluster state; False when it was that already."""
+        changed = self.cluster_state is not cluster_state
         self.cluster_state = cluster_state
         passive = cluster_state is ClusterState.PASSIVE
         self._handlers = self._passive_handlers if passive else self._active_handlers
+        return changed
 
 
 def _refuse(operation: Operation, member: bytes, place: int, now_ms: int) -> Refused:

@@ -10,7 +10,6 @@ The store is made in DIRECTORY/creating, synced and renamed, so that there is a 
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import shutil
 import uuid
@@ -21,15 +20,21 @@ import lmdb
 
 from grid_member.engine.api import EngineError
 from grid_member.engine.lmdb_tables import create_log
-from grid_member.engine.store_errors import damaged, newer, unusable
+from grid_member.engine.manifest import MANIFEST_FILE
+from grid_member.engine.store_errors import damaged, foreign, unusable
+from grid_member.engine.store_exchange import STORE, finish_exchange, sync_directory
+from grid_member.engine.store_identity import (
+    IDENTITY_FILE,
+    Identity,
+    read_identity,
+    write_identity,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-STORE_FORMAT: Final = 1
-"""Counts changes of the layout that an older program must not touch."""
 DIRECTORY_MODE: Final = 0o700
-_KIND: Final = "grid-member"
+CREATING: Final = "creating"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,19 +57,19 @@ def open_store(directory: Path, shards: int) -> Store:
         EngineError: the directory is locked, foreign, of a newer format or damaged.
     """
     try:
-        _make_directories(directory)
-        place = directory / "store"
-        creating = directory / "creating"
-        if place.exists():
-            _check_store(place)
-        elif creating.exists():
-            _check_unfinished(creating)
-        lock_fd = _lock(directory)
+        make_directories(directory)
+        place = directory / STORE
+        check_directory(directory)
+        lock_fd = lock_directory(directory)
         try:
+            finish_exchange(directory)
             if not place.exists():
                 _create(directory, place, shards)
-            member = _read_identity(place / "store.json", shards)
-            return Store(member, [_shard(place, shard) for shard in range(shards)], lock_fd)
+            identity = read_identity(place / IDENTITY_FILE)
+            _check_shards(place, identity, shards)
+            return Store(
+                identity.member, [shard_path(place, shard) for shard in range(shards)], lock_fd
+            )
         except BaseException:
             os.close(lock_fd)
             raise
@@ -72,35 +77,64 @@ def open_store(directory: Path, shards: int) -> Store:
         raise unusable("the directory", directory, error) from error
 
 
-def _shard(place: Path, shard: int) -> Path:
+def shard_path(place: Path, shard: int) -> Path:
+    """Return where the log of a shard is in a store."""
     return place / f"shard-{shard}"
 
 
+def check_directory(directory: Path) -> None:
+    """Refuse what cannot be a member's directory before anything is written to it.
+
+    Raises:
+        EngineError: something else is there; `DamagedStoreError`: a store that is damaged.
+    """
+    place, creating = directory / STORE, directory / CREATING
+    if (directory / MANIFEST_FILE).exists():
+        raise EngineError(
+            f"{directory} is a backup: start on another base directory and name this one in "
+            "persistence.restore-from"
+        )
+    if place.exists():
+        _check_store(place)
+    elif creating.exists():
+        check_unfinished(creating)
+
+
 def _check_store(place: Path) -> None:
-    """Refuse what cannot be a store before anything is written beside it."""
     if not place.is_dir():
         raise EngineError(f"{place} is not a directory: choose another base directory")
-    if not (place / "store.json").exists():
-        raise damaged(str(place), "it holds no store.json")
+    if not (place / IDENTITY_FILE).exists():
+        ours = any(place.glob("shard-*/data.mdb"))
+        raise (damaged if ours else foreign)(str(place), f"it holds no {IDENTITY_FILE}")
 
 
-def _check_unfinished(creating: Path) -> None:
-    """Refuse what is not left of the making of a store that was interrupted."""
-    ours = {"store.json", "data.mdb"}
+def check_unfinished(creating: Path) -> None:
+    """Refuse what is not left of the making of a store that was interrupted.
+
+    Raises:
+        EngineError: something else is there.
+    """
+    ours = {IDENTITY_FILE, "data.mdb"}
     for path in creating.rglob("*"):
         known = path.name.startswith("shard-") if path.is_dir() else path.name in ours
         if not known:
             raise EngineError(f"{path} was not written by a grid-member: choose another directory")
 
 
-def _make_directories(directory: Path) -> None:
+def make_directories(directory: Path) -> None:
+    """Make the directory and those above it that are missing, synced."""
     missing = [path for path in (directory, *directory.parents) if not path.exists()]
     for path in reversed(missing):
         path.mkdir(mode=DIRECTORY_MODE, exist_ok=True)
-        _sync(path.parent)
+        sync_directory(path.parent)
 
 
-def _lock(directory: Path) -> int:
+def lock_directory(directory: Path) -> int:
+    """Take the directory for this process; return what to close to give it back.
+
+    Raises:
+        EngineError: another process has it.
+    """
     lock_fd = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -114,53 +148,40 @@ def _lock(directory: Path) -> int:
 
 
 def _create(directory: Path, place: Path, shards: int) -> None:
-    creating = directory / "creating"
+    creating = clear_unfinished(directory)
+    make_empty(creating, Identity(uuid.uuid4(), shards))
+    creating.rename(place)
+    sync_directory(directory)
+
+
+def clear_unfinished(directory: Path) -> Path:
+    """Remove what is left of the making of a store; return where the next one is made.
+
+    Raises:
+        EngineError: something else is there.
+    """
+    creating = directory / CREATING
     if creating.exists():
-        _check_unfinished(creating)
+        check_unfinished(creating)
         shutil.rmtree(creating)
-    creating.mkdir(mode=DIRECTORY_MODE)
-    for shard in range(shards):
-        path = _shard(creating, shard)
+    return creating
+
+
+def make_empty(place: Path, identity: Identity) -> None:
+    """Make a store without data, synced but for its own name."""
+    place.mkdir(mode=DIRECTORY_MODE)
+    for shard in range(identity.shards):
+        path = shard_path(place, shard)
         path.mkdir(mode=DIRECTORY_MODE)
         create_log(path, shard)
-        _sync(path)
-    identity = {
-        "kind": _KIND,
-        "format": STORE_FORMAT,
-        "member": str(uuid.uuid4()),
-        "shards": shards,
-    }
-    with (creating / "store.json").open("x", encoding="utf-8") as file:
-        json.dump(identity, file)
-        file.flush()
-        os.fsync(file.fileno())
-    _sync(creating)
-    creating.rename(place)
-    _sync(directory)
+        sync_directory(path)
+    write_identity(place / IDENTITY_FILE, identity)
+    sync_directory(place)
 
 
-def _read_identity(path: Path, shards: int) -> uuid.UUID:
-    try:
-        identity = json.loads(path.read_bytes())
-        if identity["kind"] != _KIND:
-            raise EngineError(f"{path} was not written by a grid-member: choose another directory")
-        if identity["format"] != STORE_FORMAT:
-            raise newer(str(path), identity["format"], STORE_FORMAT)
-        member = uuid.UUID(identity["member"])
-        kept_shards = identity["shards"]
-    except (ValueError, KeyError, TypeError, AttributeError):
-        raise damaged(str(path), "it is not what a grid-member writes") from None
-    if kept_shards != shards:
+def _check_shards(place: Path, identity: Identity, shards: int) -> None:
+    if identity.shards != shards:
         raise EngineError(
-            f"{path} has {kept_shards} shards, this version expects {shards}: "
-            "use the version that wrote it"
+            f"{place / IDENTITY_FILE} has {identity.shards} shards, this version expects "
+            f"{shards}: use the version that wrote it"
         )
-    return member
-
-
-def _sync(directory: Path) -> None:
-    directory_fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(directory_fd)
-    finally:
-        os.close(directory_fd)

@@ -54,8 +54,12 @@ class BoundedMap:
             del self.held[min(others, key=self._rank)]
 
     def read(self, key: str, now_ms: int) -> bytes | None:
+        """Read; what is found idle for too long goes, what its time to live ended stays, absent."""
         held = self.held.get(key)
-        if held is None or self._is_over(held, now_ms):
+        if held is None or (held.over_ms is not None and held.over_ms <= now_ms):
+            return None
+        if held.idle_ms > 0 and held.accessed_ms + held.idle_ms <= now_ms:
+            self.remove(key)
             return None
         held.accessed_ms = now_ms
         self.touch(key, 1)
@@ -92,11 +96,6 @@ class BoundedMap:
     def _exceeds(self, eviction: Eviction) -> bool:
         size_bytes = sum(len(key.encode()) + len(held.value) for key, held in self.held.items())
         return (0 < eviction.max_entries < len(self.held)) or (0 < eviction.max_bytes < size_bytes)
-
-    def _is_over(self, held: Held, now_ms: int) -> bool:
-        if held.over_ms is not None and held.over_ms <= now_ms:
-            return True
-        return held.idle_ms > 0 and held.accessed_ms + held.idle_ms <= now_ms
 
     def _next(self) -> int:
         self._stamp += 1

@@ -95,8 +95,17 @@ class Driver:
     async def size(self, name: str) -> int | Refused:
         return await awaited(lambda done: self.engine.queue_size(name, done))
 
-    async def change_state(self, state: ClusterState) -> bool | Refused:
-        return await awaited(lambda done: self.engine.change_cluster_state(state, done))
+    async def change_state(self, state: ClusterState, *, transient: bool = False) -> bool | Refused:
+        return await awaited(
+            lambda done: self.engine.change_cluster_state(state, done, transient=transient)
+        )
+
+    async def system(
+        self, key: str, value: bytes | None, time_to_live_s: int = 0
+    ) -> Refused | None:
+        return await awaited(
+            lambda done: self.engine.system_put(key, value, done, time_to_live_s=time_to_live_s)
+        )
 
 
 async def awaited(send: Callable[[Done[T]], None]) -> T | Refused:

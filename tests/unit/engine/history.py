@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from grid_member.engine import open_engine
+from grid_member.engine.api import ClusterState
 from tests.unit.engine.drive import Driver, FixedStructures
-from tests.unit.engine.workload import KEYS, MAP, QUEUE
+from tests.unit.engine.workload import KEYS, MAP, QUEUE, SYSTEM
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -75,6 +76,7 @@ async def violations(directory: Path, journal: bytes) -> list[str]:
         driver = Driver(engine)
         found = await _map_violations(driver, expected)
         found += await _queue_violations(driver, expected)
+        found += _system_violations(driver, expected)
     finally:
         await engine.stop()
     return found
@@ -99,4 +101,18 @@ async def _queue_violations(driver: Driver, expected: Expectation) -> list[str]:
     found += [f"{item} came twice" for item in expected.gone & set(items)]
     if items != [item for item in expected.offered if item in set(items)]:
         found.append(f"wrong order: {items}")
+    return found
+
+
+def _system_violations(driver: Driver, expected: Expectation) -> list[str]:
+    """Return what is wrong with the cluster state and the values that were put with it."""
+    engine = driver.engine
+    values = [value.decode() for _, value in engine.system_items(f"{SYSTEM}/")]
+    kept = values[0] if values else None
+    state = kept.split()[0] if kept else ClusterState.ACTIVE.value
+    found = []
+    if kept not in expected.values.get(SYSTEM, {None}):
+        found.append(f"the system value is {kept}")
+    if engine.cluster_state.value != state or len(values) == 1 or len(set(values)) > 1:
+        found.append(f"state {engine.cluster_state.value} is there with {values}")
     return found

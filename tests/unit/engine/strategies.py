@@ -11,6 +11,7 @@ from grid_member.engine.operations import (
     MapClear,
     MapExpire,
     MapExpireIdle,
+    MapForget,
     MapPut,
     MapPutBounded,
     MapRemove,
@@ -22,6 +23,10 @@ from grid_member.engine.operations import (
     QueueReturn,
     QueueTake,
     Record,
+    SystemExpire,
+    SystemPut,
+    SystemRemove,
+    TransientStateChange,
 )
 
 NUMBERS = st.integers(0, 2**64 - 1)
@@ -40,12 +45,17 @@ OPERATIONS: st.SearchStrategy[Operation] = st.one_of(
     st.builds(MapExpire, TEXTS, TEXTS),
     st.builds(MapExpireIdle, TEXTS, TEXTS, NUMBERS),
     st.builds(MapClear, TEXTS),
+    st.builds(MapForget, TEXTS),
     st.builds(QueueOffer, TEXTS, st.binary(), CONTENT_TYPES, NUMBERS),
     st.builds(QueueTake, TEXTS),
     st.builds(QueueConfirm, TEXTS, NUMBERS),
     st.builds(QueueReturn, TEXTS, NUMBERS),
     st.builds(QueueClear, TEXTS),
     st.builds(ClusterStateChange, CLUSTER_STATES),
+    st.builds(TransientStateChange, CLUSTER_STATES),
+    st.builds(SystemPut, TEXTS, st.binary(), NUMBERS),
+    st.builds(SystemRemove, TEXTS),
+    st.builds(SystemExpire),
 )
 RECORDS = st.builds(Record, MEMBERS, NUMBERS, NUMBERS, st.lists(OPERATIONS).map(tuple))
 
@@ -70,6 +80,7 @@ SMALL_OPERATIONS: st.SearchStrategy[Operation] = st.one_of(
     st.builds(MapExpire, _NAMES, _KEYS),
     st.builds(MapExpireIdle, _NAMES, _KEYS, st.integers(0, 60)),
     st.builds(MapClear, _NAMES),
+    st.builds(MapForget, _NAMES),
     st.builds(QueueOffer, _NAMES, st.binary(max_size=2), st.none(), st.integers(1, 4)),
     st.builds(QueueOffer, _NAMES, st.binary(max_size=2), st.none(), st.integers(1, 4)),
     st.builds(QueueTake, _NAMES),
@@ -79,6 +90,10 @@ SMALL_OPERATIONS: st.SearchStrategy[Operation] = st.one_of(
     st.builds(QueueClear, _NAMES),
     st.builds(ClusterStateChange, st.sampled_from([ClusterState.ACTIVE, ClusterState.ACTIVE,
                                                    ClusterState.PASSIVE])),
+    st.builds(TransientStateChange, st.sampled_from([ClusterState.ACTIVE, ClusterState.PASSIVE])),
+    st.builds(SystemPut, _KEYS, st.binary(max_size=2), st.sampled_from([0, 5, 20])),
+    st.builds(SystemRemove, _KEYS),
+    st.builds(SystemExpire),
 )  # fmt: skip
 SMALL_RECORDS = st.builds(
     Record,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 from typing import TYPE_CHECKING
 
@@ -72,6 +73,25 @@ async def test_a_crash_expires_nothing_early(
     assert found.entry("m", "k", durable.clock.now_ms) is not None
     # At most a quarter of the idle time late.
     durable.clock.advance(25.001)
+    assert await driver.value("m", "k") is None
+
+
+@pytest.mark.parametrize("read_s", [0, 10, 60])
+async def test_who_found_an_entry_idle_does_not_see_it_again(
+    durable: Bench, tmp_path: Path, read_s: int
+) -> None:
+    durable.structures.maps["m"] = IDLE_100
+    driver = await durable.open()
+    await driver.put("m", "k", b"v")
+    durable.clock.advance(read_s)
+    assert await driver.value("m", "k") == b"v"
+    await settled(driver)
+    durable.clock.advance(100)
+    assert await asyncio.gather(*(driver.value("m", "k") for _ in range(3))) == [None] * 3
+    assert durable.directory is not None
+    shutil.copytree(durable.directory, tmp_path / "copy")  # at once: as after a power cut
+    durable.directory = tmp_path / "copy"
+    driver = await durable.open()
     assert await driver.value("m", "k") is None
 
 

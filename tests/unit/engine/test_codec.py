@@ -18,7 +18,9 @@ from grid_member.engine.image import (
     MemberMark,
     MemberPart,
     Part,
+    RestartStatePart,
     SystemPart,
+    SystemValuePart,
     TrackedEntryPart,
 )
 from tests.unit.engine.strategies import (
@@ -36,6 +38,8 @@ if TYPE_CHECKING:
 
 PARTS: st.SearchStrategy[Part] = st.one_of(
     st.builds(SystemPart, NUMBERS, NUMBERS, CLUSTER_STATES),
+    st.builds(RestartStatePart, CLUSTER_STATES),
+    st.builds(SystemValuePart, TEXTS, st.binary(), NUMBERS),
     st.builds(MemberPart, MEMBERS, st.builds(MemberMark, NUMBERS, NUMBERS, NUMBERS)),
     st.builds(EntryPart, TEXTS, TEXTS, ENTRIES, NUMBERS),
     st.builds(

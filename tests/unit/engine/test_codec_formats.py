@@ -12,7 +12,9 @@ from grid_member.engine.image import (
     MemberMark,
     MemberPart,
     Part,
+    RestartStatePart,
     SystemPart,
+    SystemValuePart,
     TrackedEntryPart,
 )
 from grid_member.engine.operations import (
@@ -21,6 +23,7 @@ from grid_member.engine.operations import (
     MapClear,
     MapExpire,
     MapExpireIdle,
+    MapForget,
     MapPut,
     MapPutBounded,
     MapRemove,
@@ -31,6 +34,10 @@ from grid_member.engine.operations import (
     QueueReturn,
     QueueTake,
     Record,
+    SystemExpire,
+    SystemPut,
+    SystemRemove,
+    TransientStateChange,
 )
 
 MEMBER = bytes(range(16))
@@ -104,11 +111,44 @@ TRACKED_PARTS_HEX = (
     "00000000000004d200000000000000000105000000010000000100000001ffffffff00000000000000006d6b"
     "76000000000000000000000000000000000200000000000000071e05b840"
 )
+SYSTEM_RECORD = Record(
+    MEMBER,
+    3,
+    7,
+    (
+        MapForget("m"),
+        TransientStateChange(ClusterState.FROZEN),
+        SystemPut("config/1", b"{}", 0),
+        SystemPut("idempotency/k", b"", 5000),
+        SystemRemove("license"),
+        SystemExpire(),
+    ),
+)
+SYSTEM_RECORD_HEX = (
+    "01000102030405060708090a0b0c0d0e0f000000000000000300000000000000070000000608000000016d21"
+    "0000000666726f7a656e3000000008636f6e6669672f31000000027b7d0000000000000000300000000d6964"
+    "656d706f74656e63792f6b00000000000000000000138831000000076c6963656e736532f40b4367"
+)
+SYSTEM_PARTS: list[Part] = [
+    SystemPart(8, 1234, ClusterState.PASSIVE),
+    RestartStatePart(ClusterState.NO_MIGRATION),
+    SystemValuePart("config/1", b"{}", 0),
+    SystemValuePart("idempotency/k", b"", 6234),
+]
+SYSTEM_PARTS_HEX = (
+    "010000000401000000000000000800000000000004d20000000770617373697665060000000c6e6f5f6d6967"
+    "726174696f6e0700000008636f6e6669672f31000000027b7d0000000000000000070000000d6964656d706f"
+    "74656e63792f6b00000000000000000000185aa753a188"
+)
 
 
 @pytest.mark.parametrize(
     ("record", "written"),
-    [(PLAIN_RECORD, PLAIN_RECORD_HEX), (BOUNDED_RECORD, BOUNDED_RECORD_HEX)],
+    [
+        (PLAIN_RECORD, PLAIN_RECORD_HEX),
+        (BOUNDED_RECORD, BOUNDED_RECORD_HEX),
+        (SYSTEM_RECORD, SYSTEM_RECORD_HEX),
+    ],
 )
 def test_records_of_format_1(record: Record, written: str) -> None:
     assert codec.decode_record(bytes.fromhex(written)) == record
@@ -116,7 +156,12 @@ def test_records_of_format_1(record: Record, written: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("parts", "written"), [(PLAIN_PARTS, PLAIN_PARTS_HEX), (TRACKED_PARTS, TRACKED_PARTS_HEX)]
+    ("parts", "written"),
+    [
+        (PLAIN_PARTS, PLAIN_PARTS_HEX),
+        (TRACKED_PARTS, TRACKED_PARTS_HEX),
+        (SYSTEM_PARTS, SYSTEM_PARTS_HEX),
+    ],
 )
 def test_image_parts_of_format_1(parts: list[Part], written: str) -> None:
     assert codec.decode_parts(bytes.fromhex(written)) == parts

@@ -17,9 +17,11 @@ from grid_member.engine.api import (
     Reason,
     Refused,
 )
+from grid_member.engine.maps import Maps
 from tests.unit.engine.drive import condition
 
 if TYPE_CHECKING:
+    from grid_member.engine.operations import MapExpire, MapExpireIdle
     from tests.unit.engine.conftest import Bench
 
 LIMIT = 500
@@ -345,20 +347,27 @@ async def test_everything_is_there_after_a_restart(durable: Bench, shards: int) 
     assert await driver.value("ttl", "k") is None
 
 
-async def test_what_is_no_longer_persistent_does_not_come_back(durable: Bench) -> None:
+async def test_a_round_of_expiry_that_fails_is_not_the_last(
+    durable: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("grid_member.engine.expiry.EXPIRY_PERIOD_S", 0.01)
+    failures: list[Exception] = [ValueError("planted"), ValueError("planted")]
+    due = Maps.due
+
+    def failing(self: Maps, now_ms: int, limit: int) -> list[MapExpire | MapExpireIdle]:
+        if failures:
+            raise failures.pop()
+        return due(self, now_ms, limit)
+
+    reported: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context))
+    monkeypatch.setattr(Maps, "due", failing)
+    durable.structures.maps["m"] = MapSettings(time_to_live_s=1)
     driver = await durable.open()
     await driver.put("m", "k", b"v")
-    await driver.offer("q", b"v")
-    await driver.engine.stop()
-    durable.structures.persistent = False
-    driver = await durable.open()
-    assert await driver.value("m", "k") is None
-    assert await driver.size("q") == 0
-    await driver.engine.stop()
-    durable.structures.persistent = True
-    driver = await durable.open()
-    assert await driver.value("m", "k") is None
-    assert await driver.size("q") == 0
+    durable.clock.advance(1)
+    await condition(lambda: not driver.engine.lanes[0].state.maps.found)
+    assert len(reported) == 2
 
 
 async def test_expired_entries_leave_the_memory(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import gc
 import json
 import shutil
 import subprocess
@@ -16,7 +15,7 @@ import lmdb
 import pytest
 
 from grid_member.engine import LocalEngine, image, lmdb_log, open_engine
-from grid_member.engine.api import EngineError, Item, Refused
+from grid_member.engine.api import EngineError, Item
 from grid_member.engine.lmdb_log import LmdbLog, _put
 from grid_member.engine.lmdb_tables import Tables, open_environment
 from tests.unit.engine.drive import Driver, FixedStructures, condition
@@ -116,9 +115,11 @@ async def test_a_confirm_that_a_full_log_refused_is_sent_again(
 ) -> None:
     monkeypatch.setattr("grid_member.engine.landing.LANDING_RETRY_S", 0.01)
     failing: list[bool] = []
+    refused: list[int] = []
 
     def sometimes(tables: Tables, sequence: int, values: list[bytes]) -> None:
         if failing:
+            refused.append(len(values))
             raise OSError(errno.ENOSPC, "No space left on device")
         _put(tables, sequence, values)
 
@@ -129,7 +130,9 @@ async def test_a_confirm_that_a_full_log_refused_is_sent_again(
     assert isinstance(item, Item)
     failing.append(True)
     driver.engine.queue_confirm(item)
-    assert isinstance(await driver.put("m", "k", b"v"), Refused)
+    # By itself: with a write it would be sent again for that reason. Each is tried twice.
+    await condition(lambda: len(refused) > 6)
+    assert driver.engine.lanes[0].state.queues.found
     failing.clear()
     await condition(lambda: not driver.engine.lanes[0].state.queues.found)
     assert await driver.put("m", "k", b"v") is None
@@ -137,26 +140,6 @@ async def test_a_confirm_that_a_full_log_refused_is_sent_again(
     again = await started(engine_at(tmp_path))
     assert await again.size("q") == 0
     await again.engine.stop()
-
-
-async def test_the_collector_leaves_a_replayed_state_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    driver = await started(engine_at(tmp_path))
-    for number in range(100):
-        await driver.put("m", f"k{number}", b"v" * 500)
-    await driver.engine.stop()
-    before = gc.get_freeze_count()
-    small = await started(engine_at(tmp_path))
-    assert gc.get_freeze_count() == before
-    await small.engine.stop()
-    monkeypatch.setattr("grid_member.engine.lane.FREEZE_BYTES", 100 * 500)
-    large = await started(engine_at(tmp_path))
-    try:
-        assert gc.get_freeze_count() >= before + 100
-    finally:
-        gc.unfreeze()
-        await large.engine.stop()
 
 
 async def test_a_second_process_is_refused(tmp_path: Path) -> None:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import TYPE_CHECKING
 
 import lmdb
 import pytest
 
 from grid_member.engine import lmdb_log
-from grid_member.engine.api import EngineError
+from grid_member.engine.api import ClusterState, EngineError, Reason, Refused
 from grid_member.engine.lmdb_log import LmdbLog, _put
 from grid_member.engine.lmdb_tables import MAP_SIZE_BYTES, Tables, open_environment
+from tests.unit.engine.drive import condition
 from tests.unit.engine.test_lmdb import engine_at, started
 
 if TYPE_CHECKING:
@@ -56,6 +58,8 @@ async def test_a_commit_of_unknown_outcome_is_answered_only_when_it_is_known(
     driver = await started(engine_at(tmp_path))
     monkeypatch.setattr(lmdb_log, "_put", once)
     monkeypatch.setattr(LmdbLog, "_open", stubborn)
+    # What was refused for this alone is taken again before anyone looks at the disk.
+    monkeypatch.setattr(LmdbLog, "_look_for_room", lambda log: None)
     answers = await asyncio.gather(*(driver.put("m", key, b"1") for key in "ab"))
     assert refusals == []
     assert answers == [None, None]
@@ -64,6 +68,85 @@ async def test_a_commit_of_unknown_outcome_is_answered_only_when_it_is_known(
     again = await started(engine_at(tmp_path))
     assert [await again.value("m", key) for key in "abc"] == [b"1"] * 3
     await again.engine.stop()
+
+
+class Silent:
+    """A disk that fails a commit and cannot be read back until it is `well` again."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.well = True
+        self.failed = threading.Event()
+        self.looks = 0
+        self._reopen = LmdbLog._open
+        monkeypatch.setattr(lmdb_log, "_put", self._put)
+        monkeypatch.setattr(LmdbLog, "_open", lambda log: self._open(log))
+        monkeypatch.setattr(lmdb_log, "REOPEN_INTERVAL_S", 0.01)
+
+    def _put(self, tables: Tables, sequence: int, values: list[bytes]) -> None:
+        if not self.well:
+            self.failed.set()
+            raise lmdb.DiskError("planted")
+        _put(tables, sequence, values)
+
+    def _open(self, log: LmdbLog) -> Tables:
+        self.looks += 1
+        if not self.well:
+            raise lmdb.DiskError("planted")
+        return self._reopen(log)
+
+
+async def test_only_what_was_in_a_commit_of_unknown_outcome_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    disk = Silent(monkeypatch)
+    driver = await started(engine_at(tmp_path))
+    assert await driver.put("m", "old", b"1") is None
+    disk.well = False
+    waiting = asyncio.create_task(driver.put("m", "k", b"1"))
+    await condition(disk.failed.is_set)
+    for _ in range(3):
+        later = await asyncio.gather(
+            driver.put("m", "l", b"1"),
+            driver.offer("q", b"1"),
+            driver.remove("m", "old"),
+            driver.change_state(ClusterState.PASSIVE),
+        )
+        assert all(isinstance(one, Refused) and one.reason is Reason.UNAVAILABLE for one in later)
+    looks = disk.looks
+    await condition(lambda: disk.looks > looks + 3)
+    assert not waiting.done()
+    assert await driver.value("m", "old") == b"1"
+    assert len([line for line in caplog.messages if "cannot be read back" in line]) == 1
+    disk.well = True
+    assert isinstance(await waiting, Refused)
+    assert await driver.put("m", "l", b"2") is None
+    await driver.engine.stop()
+    again = await started(engine_at(tmp_path))
+    assert [await again.value("m", key) for key in ("old", "k", "l")] == [b"1", None, b"2"]
+    await again.engine.stop()
+
+
+@pytest.mark.parametrize("grace_s", [0.05, 3600])
+async def test_a_stop_waits_for_a_silent_disk_only_so_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, grace_s: float
+) -> None:
+    monkeypatch.setattr("grid_member.engine.engine.UNKNOWN_GRACE_S", grace_s)
+    disk = Silent(monkeypatch)
+    driver = await started(engine_at(tmp_path))
+    disk.well = False
+    waiting = asyncio.create_task(driver.put("m", "k", b"1"))
+    await condition(disk.failed.is_set)
+    stopping = asyncio.create_task(driver.engine.stop())
+    async with asyncio.timeout(10):
+        if grace_s > 1:
+            looks = disk.looks
+            await condition(lambda: disk.looks > looks + 3)
+            assert not stopping.done()
+            driver.engine.hurry()
+        await stopping
+    outcome = await waiting
+    assert isinstance(outcome, Refused)
+    assert "before the disk told" in outcome.message
 
 
 async def test_a_record_is_never_written_over_another(tmp_path: Path) -> None:

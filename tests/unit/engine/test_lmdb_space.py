@@ -42,6 +42,22 @@ async def takes_writes(driver: Driver) -> None:
             await asyncio.sleep(0.01)
 
 
+async def test_a_disk_that_does_not_tell_its_room_is_asked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def silent(tables: Tables) -> tuple[int, int]:
+        raise lmdb.DiskError("planted")
+
+    driver = await started(engine_at(tmp_path))
+    with monkeypatch.context() as patch:
+        patch.setattr("grid_member.engine.lmdb_tables.Tables.free_bytes", silent)
+        async with asyncio.timeout(10):
+            assert isinstance(await driver.put("m", "k", b"v"), Refused)
+            assert await driver.remove("m", "k") is None
+    await takes_writes(driver)
+    await driver.engine.stop()
+
+
 async def test_a_full_log_refuses_what_stores_and_takes_what_removes(tmp_path: Path) -> None:
     driver = await started(engine_at(tmp_path, map_size_bytes=4 * MIB))
     await driver.offer("q", b"1")

@@ -218,6 +218,58 @@ async def test_an_expiry_that_a_read_overtook_removes_nothing(
     assert "m" in lane.state.maps.found
 
 
+async def test_who_finds_an_entry_idle_is_answered_when_the_log_knows(
+    recorded: Recorded, driver: Driver
+) -> None:
+    await driver.put("m", "k", b"v")
+    recorded.clock.advance(100)
+    outcomes: list[object] = []
+    driver.engine.map_get("m", "k", outcomes.append)
+    assert outcomes == []
+    await condition(lambda: outcomes == [None])
+    assert len(recorded.operations(MapExpireIdle)) == 1
+    assert not driver.engine.lanes[0].state.maps.found
+
+
+async def test_an_idle_entry_that_a_late_touch_keeps_is_removed_all_the_same(
+    recorded: Recorded, driver: Driver
+) -> None:
+    """The log hears of a read only when it finds the entry idle, and keeps it for that."""
+    await driver.put("m", "k", b"v")
+    recorded.log.refuses = True
+    recorded.clock.advance(30)
+    assert await driver.value("m", "k") == b"v"
+    await ticks()
+    recorded.log.refuses = False
+    recorded.clock.advance(100)
+    driver.engine.lanes[0].reads.send_urgent()
+    assert await driver.value("m", "k") is None
+    assert len(recorded.operations(MapExpireIdle)) == 2
+    assert not driver.engine.lanes[0].state.maps.found
+
+
+async def test_who_finds_an_entry_idle_gets_what_was_written_first(
+    recorded: Recorded, driver: Driver
+) -> None:
+    await driver.put("m", "k", b"v")
+    recorded.clock.advance(100)
+    outcomes = await asyncio.gather(driver.put("m", "k", b"w"), driver.value("m", "k"))
+    assert [*outcomes] == [None, b"w"]
+
+
+async def test_an_idle_entry_is_gone_though_the_log_takes_nothing(
+    recorded: Recorded, driver: Driver
+) -> None:
+    await driver.put("m", "k", b"v")
+    recorded.clock.advance(100)
+    recorded.log.refuses = True
+    assert await driver.value("m", "k") is None
+    assert await driver.value("m", "k") is None
+    recorded.log.refuses = False
+    assert await driver.value("m", "k") is None
+    assert not driver.engine.lanes[0].state.maps.found
+
+
 async def test_an_expiry_before_its_time_removes_nothing(
     recorded: Recorded, driver: Driver
 ) -> None:

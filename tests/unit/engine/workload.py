@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from grid_member.engine import open_engine
-from grid_member.engine.api import Item
+from grid_member.engine.api import ClusterState, Item
 from grid_member.engine.lmdb_log import LmdbLog
 from grid_member.engine.lmdb_tables import open_environment
 from tests.unit.engine.drive import Driver, FixedStructures
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 KEYS = 12
 QUEUE = "queue"
 MAP = "map"
+SYSTEM = "system"
+STATES = [ClusterState.ACTIVE, ClusterState.FROZEN, ClusterState.NO_MIGRATION]
 CLEAN_SLACK_BYTES = 20_000
 RESERVE_BYTES = 16_384
 
@@ -98,6 +100,22 @@ async def change_queue(driver: Driver, journal: Journal, chance: random.Random) 
         driver.engine.queue_confirm(item)
 
 
+async def change_system(driver: Driver, journal: Journal, chance: random.Random) -> None:
+    """Change the cluster state and, in the same tick, two values that tell of it."""
+    state = chance.choice(STATES)
+    value = f"{state.value} {chance.random()}"
+    number = journal.begin("put", SYSTEM, value)
+    loop = asyncio.get_running_loop()
+    changed: asyncio.Future[object] = loop.create_future()
+    kept: list[asyncio.Future[object]] = [loop.create_future() for _ in range(2)]
+    driver.engine.system_put(f"{SYSTEM}/0", value.encode(), kept[0].set_result)
+    driver.engine.change_cluster_state(state, changed.set_result)
+    driver.engine.system_put(f"{SYSTEM}/1", value.encode(), kept[1].set_result)
+    assert await asyncio.gather(*kept) == [None, None]
+    assert isinstance(await changed, bool)
+    journal.answered(number)
+
+
 async def run(directory: Path, journal: Journal, build: str, rounds: int, seed: int) -> None:
     chance = random.Random(seed)
 
@@ -120,9 +138,13 @@ async def run(directory: Path, journal: Journal, build: str, rounds: int, seed: 
         keys = chance.sample(range(KEYS), chance.randint(1, 5))
         await asyncio.gather(
             change_queue(driver, journal, chance),
+            change_system(driver, journal, chance),
             *(change_maps(driver, journal, f"key-{key}", chance) for key in keys),
         )
-    # No graceful stop: the test looks at what a dead process leaves.
+    # No graceful stop: the test looks at what a dead process leaves. Only the writers end first:
+    # what one wrote as the process died would be on the disk and not in the trace.
+    for lane in engine.lanes:
+        await lane.close()
     os._exit(0)
 
 

@@ -1,0 +1,220 @@
+"""Backups: the data of one moment as a store of its own, beside the member's, while writes go on.
+
+    BACKUP-DIR/.creating-UUID/  in the making, locked by the member that makes it
+    BACKUP-DIR/backup-N/        complete: what a store holds (see `store`), and a manifest
+
+The logs in it hold one image each and no record. A backup gets its name when all of it is synced,
+so whatever ends its making leaves the first form, which the next backup or start removes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import shutil
+import threading
+import uuid
+from typing import TYPE_CHECKING, Final
+
+import lmdb
+
+from grid_member.engine.api import EngineError
+from grid_member.engine.lmdb_bulk import new_log
+from grid_member.engine.lmdb_cleaning import IMAGE_CHUNK_BYTES, ImageJob
+from grid_member.engine.manifest import Checksum, Manifest, file_checksum, write_manifest
+from grid_member.engine.store import DIRECTORY_MODE, make_directories, shard_path
+from grid_member.engine.store_errors import unusable
+from grid_member.engine.store_exchange import numbered, sync_directory
+from grid_member.engine.store_identity import IDENTITY_FILE, Identity, write_identity
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from grid_member.engine.image import Image
+
+BACKUP: Final = "backup-"
+CREATING: Final = ".creating-"
+WRITTEN_PERCENT: Final = 80
+"""Progress when everything is written; the rest is reading it back for the checksums."""
+COMPLETE_PERCENT: Final = 100
+_KIND: Final = "the backup directory"
+_TAKEN: Final = frozenset({errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR})
+
+
+class BackupInterruptedError(EngineError):
+    """A backup was given up because somebody asked for that; nothing is left of it."""
+
+
+class Draft:
+    """A backup in the making. All but `interrupt` may block and belongs to one thread at a time."""
+
+    def __init__(self, backup_dir: Path, place: Path, lock_fd: int) -> None:
+        """Take over what `open_draft` made."""
+        self._backup_dir = backup_dir
+        self._place = place
+        self._lock_fd = lock_fd
+        self._interrupted = threading.Event()
+        self._told_percent = 0
+
+    def interrupt(self) -> None:
+        """Let `write` give up at its next step. May be called on any thread, at any time."""
+        self._interrupted.set()
+
+    def write(
+        self,
+        images: Sequence[Image],
+        member: uuid.UUID,
+        created_ms: int,
+        advanced: Callable[[int], None],
+    ) -> Path:
+        """Write the images, one a shard, and return where the complete backup is.
+
+        Args:
+            images: the data of one moment.
+            member: whose data it is.
+            created_ms: when that moment was, milliseconds since the epoch.
+            advanced: hears of the progress in percent, on this thread.
+
+        Raises:
+            EngineError: the disk is full or fails, or `BackupInterruptedError`; nothing is left.
+        """
+        try:
+            self._write(images, member, created_ms, advanced)
+            return self._publish()
+        except (OSError, lmdb.Error) as error:
+            raise unusable(_KIND, self._backup_dir, error) from error
+        finally:
+            self.discard()
+
+    def discard(self) -> None:
+        """Remove what there is, unless it is complete; once more is harmless."""
+        if self._lock_fd < 0:
+            return
+        # What cannot be removed now is removed by the next backup.
+        shutil.rmtree(self._place, ignore_errors=True)
+        os.close(self._lock_fd)
+        self._lock_fd = -1
+
+    def _write(
+        self,
+        images: Sequence[Image],
+        member: uuid.UUID,
+        created_ms: int,
+        advanced: Callable[[int], None],
+    ) -> None:
+        total = sum(map(_part_count, images))
+        written = 0
+        for shard, image in enumerate(images):
+            with new_log(shard_path(self._place, shard), shard) as tables:
+                job = ImageJob(image, 0, IMAGE_CHUNK_BYTES)
+                while job.store_next(tables):
+                    done = (written + job.parts_stored) * WRITTEN_PERCENT // total
+                    self._advance(min(done, WRITTEN_PERCENT), advanced)
+                self._advance(0, advanced)
+            written += job.parts_stored
+        write_identity(self._place / IDENTITY_FILE, Identity(member, len(images)))
+        files = self._checksums(advanced)
+        write_manifest(self._place, Manifest(str(uuid.uuid4()), created_ms, str(member), files))
+        sync_directory(self._place)
+        self._advance(COMPLETE_PERCENT - 1, advanced)
+
+    def _checksums(self, advanced: Callable[[int], None]) -> dict[str, Checksum]:
+        paths = sorted(path for path in self._place.rglob("*") if path.is_file())
+        total_bytes = sum(path.stat().st_size for path in paths)
+        read_bytes = 0
+
+        def go_on(size_bytes: int) -> None:
+            nonlocal read_bytes
+            read_bytes += size_bytes
+            left = COMPLETE_PERCENT - WRITTEN_PERCENT - 1
+            self._advance(WRITTEN_PERCENT + read_bytes * left // total_bytes, advanced)
+
+        return {str(p.relative_to(self._place)): file_checksum(p, go_on) for p in paths}
+
+    def _advance(self, percent: int, advanced: Callable[[int], None]) -> None:
+        if self._interrupted.is_set():
+            raise BackupInterruptedError("the backup was interrupted")
+        if percent > self._told_percent:
+            self._told_percent = percent
+            advanced(percent)
+
+    def _publish(self) -> Path:
+        number = 1 + max(
+            (numbered(path.name, BACKUP) for path in self._backup_dir.iterdir()), default=0
+        )
+        while True:
+            complete = self._backup_dir / f"{BACKUP}{number}"
+            try:
+                self._place.rename(complete)
+                break
+            except OSError as error:
+                # Another member that shares the directory was faster.
+                if error.errno not in _TAKEN:
+                    raise
+                number += 1
+        os.close(self._lock_fd)
+        self._lock_fd = -1
+        sync_directory(self._backup_dir)
+        return complete
+
+
+def open_draft(backup_dir: Path, base_dir: Path) -> Draft:
+    """Begin a backup in backup_dir, made if it is missing; what others left behind is removed.
+
+    Args:
+        backup_dir: where backups are.
+        base_dir: the member's directory, which backups must not be inside of.
+
+    Raises:
+        EngineError: backups cannot be made there.
+    """
+    if backup_dir.resolve().is_relative_to(base_dir.resolve()):
+        raise EngineError(
+            f"persistence.backup-dir {backup_dir} is inside of persistence.base-dir: "
+            "a forced start would wipe what is there; choose another directory"
+        )
+    try:
+        make_directories(backup_dir)
+        remove_unfinished(backup_dir)
+        place = backup_dir / f"{CREATING}{uuid.uuid4()}"
+        place.mkdir(mode=DIRECTORY_MODE)
+        return Draft(backup_dir, place, _locked(place))
+    except OSError as error:
+        raise unusable(_KIND, backup_dir, error) from error
+
+
+def remove_unfinished(backup_dir: Path) -> None:
+    """Remove backups whose making was interrupted by a crash.
+
+    Raises:
+        OSError: that is not possible.
+    """
+    if not backup_dir.is_dir():
+        return
+    for place in list(backup_dir.glob(f"{CREATING}*")):
+        with contextlib.suppress(BlockingIOError, FileNotFoundError):  # it is in the making
+            lock_fd = _locked(place)
+            try:
+                shutil.rmtree(place)
+            finally:
+                os.close(lock_fd)
+
+
+def _locked(place: Path) -> int:
+    lock_fd = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BaseException:
+        os.close(lock_fd)
+        raise
+    return lock_fd
+
+
+def _part_count(image: Image) -> int:
+    """Count the parts of an image, with the one or two that every image begins with."""
+    entries = sum(len(found.entries) for found in image.maps.values())
+    items = sum(len(waiting) + len(taken) for waiting, taken in image.queues.values())
+    return 2 + len(image.system) + len(image.members) + entries + items

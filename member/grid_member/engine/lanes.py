@@ -1,0 +1,136 @@
+"""The lanes of a member: a durable one for each shard, and one in memory.
+
+The durable ones are over logs in the store's directory. Without a directory there are only they,
+over logs in memory; with one, the lane in memory has what need not survive a restart.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import uuid
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from grid_member.engine.lane import Lane
+from grid_member.engine.log import Clock, Log, MemoryLog
+from grid_member.engine.store import Store, open_store
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from grid_member.engine.image import Image
+
+LogOpener: TypeAlias = Callable[[Path, int, Clock], Log]
+"""Opens the log in a directory of the store: path, shard, clock."""
+Arrived: TypeAlias = Callable[["Lane", set[str]], None]
+_BLOCK_BYTES: Final = 512
+"""What `st_blocks` counts."""
+
+
+class Lanes:
+    """The lanes, none before `open`."""
+
+    def __init__(
+        self,
+        directory: Path | None,
+        shards: int,
+        clock: Clock,
+        open_log: LogOpener,
+    ) -> None:
+        """Open nothing yet.
+
+        Args:
+            directory: where the store is; None keeps everything in memory.
+            shards: how many durable lanes there are.
+            clock: milliseconds since the epoch.
+            open_log: opens a log inside the store.
+        """
+        self.member = uuid.uuid4()
+        self.durable: list[Lane] = []
+        self.volatile: Lane | None = None
+        self._directory = directory
+        self._shards = shards
+        self._clock = clock
+        self._open_log = open_log
+        self._store: Store | None = None
+        self._paths: list[Path] = []
+
+    @property
+    def all(self) -> list[Lane]:
+        """The durable lanes, then the one in memory, if any."""
+        return self.durable if self.volatile is None else [*self.durable, self.volatile]
+
+    def durable_of(self, name: str) -> Lane:
+        """Return the durable lane of a structure."""
+        lanes = self.durable
+        if len(lanes) == 1:
+            return lanes[0]
+        return lanes[zlib.crc32(name.encode("utf-8", "surrogatepass")) % len(lanes)]
+
+    def open(self, arrived: Arrived) -> None:
+        """Open the store and replay the logs. Blocks; may run on another thread.
+
+        Args:
+            arrived: is told which queues of a lane got items.
+
+        Raises:
+            EngineError: the directory is locked, foreign, of a newer format or damaged.
+        """
+        if self._directory is None:
+            self.durable = [
+                self._lane(MemoryLog(self._clock, shard), arrived) for shard in range(self._shards)
+            ]
+            return
+        self._store = open_store(self._directory, self._shards)
+        self.member = self._store.member
+        self._paths = self._store.shards
+        try:
+            for shard, path in enumerate(self._paths):
+                lane = self._lane(self._open_log(path, shard, self._clock), arrived)
+                self.durable.append(lane)
+                lane.replay()
+        except BaseException:
+            asyncio.run(self.abandon())
+            raise
+        self.volatile = self._lane(MemoryLog(self._clock), arrived)
+
+    async def close(self) -> None:
+        """Close logs and store; what the lanes hold can still be read."""
+        for lane in self.all:
+            await lane.close()
+        if self._store is not None:
+            self._store.close()
+            self._store = None
+
+    async def abandon(self) -> None:
+        """Close everything after a start that failed."""
+        await self.close()
+        self.durable, self.volatile = [], None
+
+    def images(self) -> list[Image]:
+        """Return an image of each durable lane, all of the same moment."""
+        return [lane.state.snapshot() for lane in self.durable]
+
+    def disk_bytes(self) -> int | None:
+        """Return what the logs take on the disk, None without a directory."""
+        if self._directory is None:
+            return None
+        return sum(_disk_bytes(path) for path in self._paths)
+
+    def _lane(self, log: Log, arrived: Arrived) -> Lane:
+        return Lane(log, self.member.bytes, self._clock, arrived)
+
+
+def _disk_bytes(directory: Path) -> int:
+    def sizes() -> Iterator[int]:
+        with os.scandir(directory) as files:
+            for file in files:
+                yield file.stat().st_blocks * _BLOCK_BYTES
+
+    try:
+        return sum(sizes())
+    except OSError:
+        return 0  # the disk is gone, which the log tells of

@@ -1,0 +1,166 @@
+"""Reading an LMDB file page by page, whatever is wrong with it.
+
+LMDB trusts its file: a wrong number in a page can end the process. Here each page is looked at
+before it is believed, and one that cannot be is left out. What is found in the rest may lack
+entries, so whoever reads has to tell a hole by the keys, and damage by checksums of its own.
+
+The layout is that of LMDB 0.9 on 64-bit machines, in the byte order of this one.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, BinaryIO, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+MAX_DEPTH: Final = 32
+"""Levels of a tree, as LMDB limits them."""
+
+_MAGIC: Final = 0xBEEFC0DE
+_VERSION: Final = 1
+_NO_PAGE: Final = 2**64 - 1
+_META_PAGES: Final = 2
+_BRANCH, _LEAF, _OVERFLOW = 0x01, 0x02, 0x04
+_BIG, _TREE = 0x01, 0x02
+_PAGE: Final = struct.Struct("=QHHHH")  # number, padding, flags, lower, upper
+_OVERFLOW_PAGE: Final = struct.Struct("=QHHI")  # number, padding, flags, pages
+_NODE: Final = struct.Struct("=HHHH")  # low, high, flags, key length
+_META: Final = struct.Struct("=IIQQ I44x 32xQQ QQ")
+_TREE_RECORD: Final = struct.Struct("=32xQQ")  # entries, root
+_POINTER: Final = struct.Struct("=H")
+_NUMBER: Final = struct.Struct("=Q")
+_PAGE_SIZES: Final = tuple(1 << bits for bits in range(9, 17))
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """A tree in a commit that the file still has: the newest one, or the one before."""
+
+    commit: int
+    page: int
+    entries: int
+    """How many there are, so that a hole can be told."""
+
+
+class Pages:
+    """An open data file. Only `OSError` is raised."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        """Read no page yet; the file stays the caller's."""
+        self._file = file
+        self._size_bytes = os.fstat(file.fileno()).st_size
+        self._page_bytes = 0
+        self.roots = self._roots()
+        """The newest first."""
+
+    def tree(self, root: Root, name: bytes) -> Root | None:
+        """Return the tree of a named table in a commit; None when it is not found."""
+        for key, value, is_tree in self._walk(root.page):
+            if key == name and is_tree and len(value) == _TREE_RECORD.size:
+                entries, page = _TREE_RECORD.unpack(value)
+                return Root(root.commit, page, entries)
+        return None
+
+    def items(self, tree: Root) -> Iterator[tuple[bytes, bytes]]:
+        """Yield keys and values in order, as far as they can be read."""
+        for key, value, is_tree in self._walk(tree.page):
+            if not is_tree:
+                yield key, value
+
+    def _roots(self) -> list[Root]:
+        found: dict[int, Root] = {}
+        # The size of a page is in each root page, the place of the second one depends on it.
+        for place in (0, *_PAGE_SIZES):
+            data = self._read(place + _PAGE.size, _META.size)
+            if data is None:
+                continue
+            magic, version, _, _, page_bytes, entries, page, _, commit = _META.unpack(data)
+            whole = magic == _MAGIC and version == _VERSION and page_bytes in _PAGE_SIZES
+            if whole and place in (0, page_bytes) and self._page_bytes in (0, page_bytes):
+                self._page_bytes = page_bytes
+                found[place] = Root(commit, page, entries)
+        return sorted(found.values(), key=lambda root: root.commit, reverse=True)
+
+    def _walk(self, root: int) -> Iterator[tuple[bytes, bytes, bool]]:
+        seen: set[int] = set()
+        waiting = [(root, 1)]
+        while waiting:
+            number, depth = waiting.pop()
+            # A page that is met twice is in a wrong place at least once.
+            if number in seen or depth > MAX_DEPTH:
+                continue
+            seen.add(number)
+            page = self._page(number)
+            if page is None:
+                continue
+            flags = _PAGE.unpack_from(page)[2]
+            if flags == _BRANCH:
+                children = list(self._children(page))
+                waiting += [(child, depth + 1) for child in reversed(children)]
+            elif flags == _LEAF:
+                yield from self._entries(page)
+
+    def _nodes(self, page: bytes) -> Iterator[tuple[int, int, int, int]]:
+        """Yield what the nodes of a page say: offset of the key, its length, number, flags."""
+        _, _, _, lower, upper = _PAGE.unpack_from(page)
+        if not _PAGE.size <= lower <= upper <= len(page):
+            return
+        for place in range(_PAGE.size, lower - 1, _POINTER.size):
+            offset = _POINTER.unpack_from(page, place)[0]
+            if offset < upper or offset + _NODE.size > len(page):
+                continue
+            low, high, flags, key_length = _NODE.unpack_from(page, offset)
+            offset += _NODE.size
+            if offset + key_length <= len(page):
+                yield offset, key_length, low | high << 16, flags
+
+    def _children(self, page: bytes) -> Iterator[int]:
+        for _, _, number, flags in self._nodes(page):
+            yield number | flags << 32
+
+    def _entries(self, page: bytes) -> Iterator[tuple[bytes, bytes, bool]]:
+        for offset, key_length, length, flags in self._nodes(page):
+            start = offset + key_length
+            key = page[offset:start]
+            if flags & _BIG:
+                value = self._big(page[start : start + _NUMBER.size], length)
+            else:
+                value = page[start : start + length]
+            if value is not None and len(value) == length:
+                yield key, value, bool(flags & _TREE)
+
+    def _big(self, where: bytes, length: int) -> bytes | None:
+        if len(where) != _NUMBER.size:
+            return None
+        number = _NUMBER.unpack(where)[0]
+        first = self._read(number * self._page_bytes, _OVERFLOW_PAGE.size)
+        if first is None or number < _META_PAGES:
+            return None
+        pages = (_PAGE.size - 1 + length) // self._page_bytes + 1
+        if _OVERFLOW_PAGE.unpack(first) != (number, 0, _OVERFLOW, pages):
+            return None
+        return self._read(number * self._page_bytes + _PAGE.size, length)
+
+    def _page(self, number: int) -> bytes | None:
+        if not _META_PAGES <= number < _NO_PAGE:
+            return None
+        page = self._read(number * self._page_bytes, self._page_bytes)
+        if page is None or _PAGE.unpack_from(page)[0] != number:
+            return None
+        return page
+
+    def _read(self, offset: int, length: int) -> bytes | None:
+        if offset + length > self._size_bytes:
+            return None
+        data = os.pread(self._file.fileno(), length, offset)
+        return data if len(data) == length else None
+
+
+def open_file(path: Path) -> BinaryIO:
+    """Open the data file of the log in the directory path for reading."""
+    return (path / "data.mdb").open("rb")

@@ -1,0 +1,140 @@
+"""Where a structure lives: in the lane of its settings, but not away from its data.
+
+A change of the configuration, at run time or between two starts, may give a structure another
+lane. As long as its data, or an operation that brings some, is in the one before, everything goes
+on there.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
+
+from grid_member.engine.api import MapSettings, QueueSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from grid_member.engine.api import Done, Refused
+    from grid_member.engine.lane import Lane
+    from grid_member.engine.lanes import Lanes
+    from grid_member.engine.usage import Kind
+
+MAX_WARNINGS: Final = 20
+"""Structures of a kind that a start names because their data is not where their settings say."""
+T = TypeVar("T")
+_log = logging.getLogger(__name__)
+
+SettingsOf: TypeAlias = Callable[[str], MapSettings | QueueSettings | None]
+
+
+class _Strays:
+    """Operations on their way to a lane that need not be the one of the structure's settings."""
+
+    __slots__ = ("lane", "number")
+
+    def __init__(self, lane: Lane) -> None:
+        self.lane = lane
+        self.number = 0
+
+
+class Placement:
+    """The lanes of maps, or of queues."""
+
+    def __init__(self, lanes: Lanes, names: Callable[[Lane], Collection[str]]) -> None:
+        """Place everything by its settings first.
+
+        Args:
+            lanes: the lanes there are.
+            names: the structures of this kind that hold anything in a lane.
+        """
+        self._lanes = lanes
+        self._names = names
+        self._strays: dict[str, _Strays] = {}
+        self._changed = False
+        """Whether settings changed, now or since the data was stored: else nothing is elsewhere."""
+        self._former: SettingsOf | None = None
+        self._bounds: list[tuple[Lane, int]] = []
+
+    def lane(self, name: str, persistent: bool) -> Lane:
+        """Return the lane of the structure called name."""
+        lanes = self._lanes
+        volatile = lanes.volatile
+        if volatile is None:
+            return lanes.durable_of(name)
+        if not self._changed:
+            return lanes.durable_of(name) if persistent else volatile
+        durable = lanes.durable_of(name)
+        home, other = (durable, volatile) if persistent else (volatile, durable)
+        if self._strays or self._former is not None:
+            return self._unsettled(name, persistent, home, other)
+        return other if name in self._names(other) else home
+
+    def counted(self, name: str, lane: Lane, persistent: bool, done: Done[T]) -> Done[T]:
+        """Return the callback of an operation that brings data to a lane that `lane` returned."""
+        volatile = self._lanes.volatile
+        if volatile is None or not self._changed:
+            return done
+        if self._former is None and (lane is not volatile) is persistent:
+            return done
+        strays = self._strays.setdefault(name, _Strays(lane))
+        strays.number += 1
+
+        def counted(outcome: T | Refused) -> None:
+            strays.number -= 1
+            if not strays.number:
+                del self._strays[name]
+            done(outcome)
+
+        return counted
+
+    def begin(self, kind: Kind, settings_of: SettingsOf) -> None:
+        """Hear with which settings a start finds the data that there is.
+
+        What is on disk stays there, though its settings say that it is not kept any more: they may
+        be a mistake, or meant for one start.
+        """
+        if self._lanes.volatile is None:
+            return
+        stay: list[str] = []
+        for lane in self._lanes.durable:
+            for name in self._names(lane):
+                settings = settings_of(name)
+                if settings is not None and not settings.persistent:
+                    stay.append(name)
+        self._changed = bool(stay)
+        for name in stay[:MAX_WARNINGS]:
+            _log.warning(
+                "the %s %s has data on disk but data-persistence is off: "
+                "it stays on disk until it is empty", kind, name,
+            )  # fmt: skip
+        if len(stay) > MAX_WARNINGS:
+            _log.warning("the same with %d more", len(stay) - MAX_WARNINGS)
+
+    def change(self, former: SettingsOf) -> None:
+        """Hear that settings changed: what is on its way and not counted went by the former ones.
+
+        Until that has its outcome everything is counted, so that further changes need no more.
+        """
+        if self._changing():
+            return
+        self._changed = True
+        self._former = former
+        self._bounds = [(lane, lane.bound()) for lane in self._lanes.all]
+
+    def _changing(self) -> bool:
+        if self._former is not None and all(lane.passed(bound) for lane, bound in self._bounds):
+            self._former = None
+        return self._former is not None
+
+    def _unsettled(self, name: str, persistent: bool, home: Lane, other: Lane) -> Lane:
+        strays = self._strays.get(name)
+        if strays is not None:
+            return strays.lane
+        if name in self._names(other):
+            return other
+        if not self._changing() or self._former is None or name in self._names(home):
+            return home
+        settings = self._former(name)
+        return home if settings is None or settings.persistent is persistent else other

@@ -1,0 +1,306 @@
+"""What is left of a damaged store, made a store again; or the store of a member, wiped.
+
+From each log is taken the newest image that is whole and all records behind it up to the first that
+is missing or damaged. So every log comes back as it really was at one moment, if an earlier one
+than the last: nothing is invented, and nothing is applied across a hole. The logs of several shards
+may come back as of different moments.
+
+The damaged store stays beside the new one, as `store.damaged-N`.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import uuid
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import lmdb
+
+from grid_member.engine import codec
+from grid_member.engine.api import EngineError
+from grid_member.engine.lmdb_bulk import new_log, put_base, put_chunks, put_records
+from grid_member.engine.lmdb_pages import Pages, open_file
+from grid_member.engine.lmdb_tables import (
+    CHUNK,
+    FORMAT,
+    KIND,
+    LOG_FORMAT,
+    NO_IMAGE,
+    SEQUENCE,
+)
+from grid_member.engine.lmdb_values import unpack_base, unpack_record
+from grid_member.engine.restore import end_flights
+from grid_member.engine.store import (
+    DIRECTORY_MODE,
+    check_directory,
+    lock_directory,
+    make_empty,
+    shard_path,
+)
+from grid_member.engine.store_errors import DamagedStoreError, foreign, newer, unusable
+from grid_member.engine.store_exchange import (
+    BUILDING,
+    EMPTIED,
+    SALVAGED,
+    STORE,
+    exchange,
+    finish_exchange,
+    sync_directory,
+)
+from grid_member.engine.store_identity import (
+    IDENTITY_FILE,
+    Identity,
+    read_identity,
+    write_identity,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
+
+    from grid_member.engine.lmdb_pages import Root
+
+GROUP_BYTES: Final = 4 * 1024 * 1024
+"""Bytes that are written in one transaction, about."""
+
+
+@dataclass(frozen=True, slots=True)
+class Salvage:
+    """What was got out of a damaged store."""
+
+    member: uuid.UUID
+    sequences: tuple[int | None, ...]
+    """The last record of each shard; None when nothing of it can be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Left:
+    """A state of a log that its file still has all of."""
+
+    log: Root
+    image: Root
+    base: int
+    """Sequence of the image."""
+    chunks: int
+    last: int
+    """Sequence of the last record."""
+
+
+def salvage_store(directory: Path, shards: int) -> Salvage:
+    """Make a store of what is left of the damaged one in the directory.
+
+    Raises:
+        EngineError: the store is foreign, of a newer format or locked, nothing of it can be read,
+            or the disk has no room for another one. It is as it was then.
+    """
+    with _Taken(directory) as place:
+        identity = _identity_left(place)
+        count = shards if identity is None else identity.shards
+        building = directory / BUILDING
+        building.mkdir(mode=DIRECTORY_MODE)
+        sequences = tuple(
+            _salvage_log(shard_path(place, shard), shard, shard_path(building, shard))
+            for shard in range(count)
+        )
+        if all(sequence is None for sequence in sequences):
+            raise EngineError(
+                f"nothing of the store in {directory} can be read: restore a backup, or force a "
+                "start to begin empty"
+            )
+        if identity is None:
+            # Whoever has items in flight under a UUID that is not known any more stays away.
+            for shard in range(count):
+                end_flights(shard_path(building, shard), shard)
+            identity = Identity(uuid.uuid4(), count)
+        write_identity(building / IDENTITY_FILE, identity)
+        sync_directory(building)
+        exchange(directory, SALVAGED)
+        return Salvage(identity.member, sequences)
+
+
+def wipe_store(directory: Path, shards: int) -> uuid.UUID:
+    """Delete the store in the directory for an empty one; return the new member's UUID.
+
+    Raises:
+        EngineError: the store is foreign, of a newer format or locked. It is as it was then.
+    """
+    with _Taken(directory) as place:
+        former = _identity_left(place)
+        # Else a backup that is named in the configuration would be restored at the next start.
+        restored = None if former is None else former.restored
+        identity = Identity(uuid.uuid4(), shards, restored)
+        make_empty(directory / BUILDING, identity)
+        exchange(directory, EMPTIED)
+        return identity.member
+
+
+class _Taken:
+    """The directory of a member that is not running, locked; gives the place of its store."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._lock_fd = -1
+
+    def __enter__(self) -> Path:
+        try:
+            _check_ours(self._directory)
+            self._lock_fd = lock_directory(self._directory)
+            finish_exchange(self._directory)
+        except (OSError, lmdb.Error) as error:
+            self._release()
+            raise unusable("the directory", self._directory, error) from error
+        return self._directory / STORE
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        problem = None
+        if isinstance(error, (OSError, lmdb.Error)):
+            # Before what was written goes: it may have filled the disk.
+            problem = unusable("the directory", self._directory, error)
+        shutil.rmtree(self._directory / BUILDING, ignore_errors=True)
+        self._release()
+        if problem is not None:
+            raise problem from error
+
+    def _release(self) -> None:
+        if self._lock_fd >= 0:
+            os.close(self._lock_fd)
+            self._lock_fd = -1
+
+
+def _check_ours(directory: Path) -> None:
+    try:
+        check_directory(directory)
+    except DamagedStoreError:
+        return
+    if not (directory / STORE).exists():
+        raise EngineError(f"{directory} holds no store")
+
+
+def _identity_left(place: Path) -> Identity | None:
+    try:
+        return read_identity(place / IDENTITY_FILE)
+    except (DamagedStoreError, OSError):
+        return None
+
+
+def _salvage_log(path: Path, shard: int, target: Path) -> int | None:
+    """Copy what is left of a log into a new one; return its last sequence."""
+    try:
+        file = open_file(path)
+    except OSError:
+        file = None
+    with new_log(target, shard) as tables:
+        if file is None:
+            return None
+        with file:
+            pages = Pages(file)
+            left = max(_all_left(pages, path, shard), key=lambda left: left.last, default=None)
+            if left is None:
+                return None
+            for chunks in _grouped(_whole_chunks(pages, left.image, left.base)):
+                put_chunks(tables, left.base, chunks)
+            put_base(tables, left.base, left.chunks)
+            for records in _grouped(_whole_records(pages, left.log, left.base)):
+                put_records(tables, records)
+    return left.last
+
+
+def _all_left(pages: Pages, path: Path, shard: int) -> Iterator[_Left]:
+    for root in pages.roots:
+        tables = [pages.tree(root, name) for name in (b"meta", b"log", b"image")]
+        meta, log, image = tables
+        if log is None or image is None:
+            continue
+        found = {} if meta is None else dict(pages.items(meta))
+        _check_format(found, path, shard)
+        try:
+            sequence, chunks = unpack_base(found.get(b"base", b""))
+        except codec.CodecError:
+            sequence, chunks = _only_image(pages, log, image)
+        else:
+            if (sequence, chunks) == NO_IMAGE and not log.entries:
+                yield _Left(log, image, sequence, chunks, 0)  # nothing was ever written
+        if chunks and chunks == _chunk_count(pages, image, sequence):
+            yield _left(pages, log, image, sequence, chunks)
+        # Before an image replaced anything, the records tell everything.
+        from_the_first = _left(pages, log, image, *NO_IMAGE)
+        if from_the_first.last:
+            yield from_the_first
+
+
+def _only_image(pages: Pages, log: Root, image: Root) -> tuple[int, int]:
+    """Return sequence and chunks of the image that must count, when that is not known.
+
+    Records are only removed when there is an image for them. When all chunks that there are belong
+    to one, it is that.
+    """
+    keys = [CHUNK.unpack(key) for key, _ in pages.items(image) if len(key) == CHUNK.size]
+    sequences = {sequence for sequence, _ in keys}
+    first, _ = next(pages.items(log), (SEQUENCE.pack(1), b""))
+    if len(sequences) == 1 and len(keys) == image.entries and first > SEQUENCE.pack(1):
+        return sequences.pop(), len(keys)
+    return NO_IMAGE
+
+
+def _left(pages: Pages, log: Root, image: Root, base: int, chunks: int) -> _Left:
+    last = max((sequence for sequence, _ in _whole_records(pages, log, base)), default=base)
+    return _Left(log, image, base, chunks, last)
+
+
+def _check_format(found: dict[bytes, bytes], path: Path, shard: int) -> None:
+    content = found.get(b"format", b"")
+    if len(content) != FORMAT.size:
+        return
+    kind, version, kept_shard = FORMAT.unpack(content)
+    if kind != KIND or kept_shard != shard:
+        raise foreign(f"the log in {path}", "it is another one's")
+    if version > LOG_FORMAT:
+        raise newer(f"the log in {path}", version, LOG_FORMAT)
+
+
+def _whole_chunks(pages: Pages, image: Root, base: int) -> Iterator[tuple[int, bytes]]:
+    for key, data in pages.items(image):
+        if len(key) != CHUNK.size:
+            continue
+        sequence, number = CHUNK.unpack(key)
+        if sequence == base and _is_whole(codec.decode_parts, data):
+            yield number, data
+
+
+def _chunk_count(pages: Pages, image: Root, base: int) -> int:
+    return len({number for number, _ in _whole_chunks(pages, image, base)})
+
+
+def _whole_records(pages: Pages, log: Root, base: int) -> Iterator[tuple[int, bytes]]:
+    wanted = base + 1
+    for key, value in pages.items(log):
+        if len(key) != SEQUENCE.size or (sequence := SEQUENCE.unpack(key)[0]) < wanted:
+            continue
+        if sequence > wanted or not _is_whole(partial(unpack_record, sequence), value):
+            return
+        yield sequence, value
+        wanted += 1
+
+
+def _is_whole(decode: Callable[[bytes], object], data: bytes) -> bool:
+    try:
+        decode(data)
+    except codec.CodecError:
+        return False
+    return True
+
+
+def _grouped(items: Iterable[tuple[int, bytes]]) -> Iterator[list[tuple[int, bytes]]]:
+    group: list[tuple[int, bytes]] = []
+    size_bytes = 0
+    for item in items:
+        group.append(item)
+        size_bytes += len(item[1])
+        if size_bytes >= GROUP_BYTES:
+            yield group
+            group, size_bytes = [], 0
+    if group:
+        yield group

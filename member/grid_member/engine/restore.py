@@ -1,0 +1,240 @@
+"""Restoring: a backup becomes the store of a directory that holds none.
+
+The restored member is another one than that of the backup: it gets a UUID of its own. The original
+may still run, or come back. Under one UUID both would count the same incarnations and records, and
+a log that met records of both would take the second ones for retries of the first; whoever looks
+at the cluster could not tell them apart either. So what the former member had in flight is returned
+here, as its own next start would have done, by one more record of each log.
+
+The store is made in `creating`, synced and renamed, as every new store is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import uuid
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import lmdb
+
+from grid_member.engine.api import EngineError
+from grid_member.engine.image import ItemPart, MemberPart, SystemPart
+from grid_member.engine.lmdb_bulk import changed_log, put_records
+from grid_member.engine.lmdb_replay import Replay
+from grid_member.engine.lmdb_values import pack_record
+from grid_member.engine.manifest import (
+    HASH_BYTES,
+    Checksum,
+    Manifest,
+    broken,
+    file_checksum,
+    read_manifest,
+)
+from grid_member.engine.operations import Committed, Record
+from grid_member.engine.store import (
+    CREATING,
+    DIRECTORY_MODE,
+    check_unfinished,
+    clear_unfinished,
+    lock_directory,
+    make_directories,
+    shard_path,
+)
+from grid_member.engine.store_errors import unusable
+from grid_member.engine.store_exchange import EMPTIED, SALVAGED, STORE, sync_directory
+from grid_member.engine.store_identity import (
+    IDENTITY_FILE,
+    Identity,
+    Restored,
+    read_identity,
+    write_identity,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from typing import BinaryIO
+
+    from grid_member.engine.lmdb_tables import Tables
+
+_HARMLESS: Final = frozenset({"lock", "lost+found", CREATING})
+"""What a directory may hold that is otherwise empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class Restoration:
+    """What was restored."""
+
+    member: uuid.UUID
+    """The UUID that the restored member has."""
+    former_member: str
+    created_ms: int
+    """When the backup was made, milliseconds since the epoch."""
+
+
+def restore_once(backup: Path, directory: Path) -> Restoration | None:
+    """Restore the backup unless the directory's store began as this one already; None then.
+
+    Raises:
+        EngineError: the backup cannot be restored, or the directory holds another store.
+    """
+    try:
+        if any((directory / name).exists() for name in (STORE, SALVAGED, EMPTIED)):
+            _check_restored(backup, directory)
+            return None
+    except OSError as error:
+        raise unusable("the directory", directory, error) from error
+    return restore_backup(backup, directory)
+
+
+def restore_backup(backup: Path, directory: Path) -> Restoration:
+    """Make the store of an empty directory from a backup, every byte of which is checked.
+
+    Raises:
+        EngineError: the backup is damaged, incomplete, of a newer format or none; the directory
+            is not empty, locked or cannot be used. It holds what it held before then.
+    """
+    try:
+        manifest = read_manifest(backup)
+        identity = _identity(backup, manifest)
+    except OSError as error:
+        raise unusable("the backup", backup, error) from error
+    try:
+        make_directories(directory)
+        _check_empty(directory)
+        lock_fd = lock_directory(directory)
+        try:
+            _check_empty(directory)
+            return _restored(backup, manifest, identity, directory)
+        finally:
+            os.close(lock_fd)
+    except (OSError, lmdb.Error) as error:
+        raise unusable("the directory", directory, error) from error
+
+
+def _restored(backup: Path, manifest: Manifest, identity: Identity, directory: Path) -> Restoration:
+    creating = clear_unfinished(directory)
+    try:
+        creating.mkdir(mode=DIRECTORY_MODE)
+        for name, checksum in manifest.files.items():
+            _copy(backup, name, checksum, creating)
+        for shard in range(identity.shards):
+            if not shard_path(creating, shard).is_dir():
+                raise broken(backup, f"it has no shard {shard}")
+            end_flights(shard_path(creating, shard), shard)
+        member = uuid.uuid4()
+        restored = Restored(manifest.backup_id, str(backup.resolve()))
+        (creating / IDENTITY_FILE).unlink()
+        write_identity(creating / IDENTITY_FILE, Identity(member, identity.shards, restored))
+        sync_directory(creating)
+    except lmdb.Error as error:
+        # What was written has not gone yet: it can be told whether that has filled the disk.
+        problem = unusable("the directory", directory, error)
+        clear_unfinished(directory)
+        raise problem from error
+    except BaseException:
+        clear_unfinished(directory)
+        raise
+    creating.rename(directory / STORE)
+    sync_directory(directory)
+    return Restoration(member, manifest.member, manifest.created_ms)
+
+
+def _identity(backup: Path, manifest: Manifest) -> Identity:
+    try:
+        found = file_checksum(backup / IDENTITY_FILE)
+    except FileNotFoundError:
+        found = None
+    if found is None or found != manifest.files.get(IDENTITY_FILE):
+        raise broken(backup, f"{IDENTITY_FILE} is not as it was written")
+    return read_identity(backup / IDENTITY_FILE)
+
+
+def _check_restored(backup: Path, directory: Path) -> None:
+    identity = read_identity(directory / STORE / IDENTITY_FILE)
+    restored = identity.restored
+    if restored is not None and restored.place == str(backup.resolve()):
+        # Where it was before there may be no backup any more, or a newer one of that name.
+        if not backup.exists() or read_manifest(backup).backup_id == restored.backup_id:
+            return
+    elif restored is not None and read_manifest(backup).backup_id == restored.backup_id:
+        return
+    raise EngineError(
+        f"{directory} holds a store that did not begin as the backup {backup}: take "
+        "persistence.restore-from out of the configuration to keep the store, or choose an "
+        "empty base directory to restore the backup"
+    )
+
+
+def _check_empty(directory: Path) -> None:
+    left = sorted(path.name for path in directory.iterdir() if path.name not in _HARMLESS)
+    if left:
+        raise EngineError(
+            f"{directory} is not empty, it holds {left[0]}: choose an empty directory"
+        )
+    if (directory / CREATING).exists():
+        check_unfinished(directory / CREATING)
+
+
+def _copy(backup: Path, name: str, expected: Checksum, creating: Path) -> None:
+    """Copy a file of the backup, checking what is copied."""
+    digest, size_bytes = hashlib.sha256(), 0
+    target = creating / name
+    if ".." in target.parts or not target.is_relative_to(creating):
+        raise broken(backup, "its manifest names a file outside of it")
+    target.parent.mkdir(mode=DIRECTORY_MODE, exist_ok=True)
+    try:
+        source = (backup / name).open("rb")
+    except FileNotFoundError:
+        raise broken(backup, f"{name} is missing") from None
+    with source, _new_file(target) as copy:
+        while piece := source.read(HASH_BYTES):
+            digest.update(piece)
+            size_bytes += len(piece)
+            copy.write(piece)
+        copy.flush()
+        os.fsync(copy.fileno())
+    if Checksum(size_bytes, digest.hexdigest()) != expected:
+        raise broken(backup, f"{name} is not as it was written")
+    sync_directory(target.parent)
+
+
+def _new_file(path: Path) -> BinaryIO:
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
+
+
+def end_flights(path: Path, shard: int) -> None:
+    """Read all of the log in a directory; append what returns the items that are in flight.
+
+    Raises:
+        EngineError: the log is damaged.
+    """
+    with changed_log(path, shard) as tables:
+        put_records(tables, _endings(tables, path))
+
+
+def _endings(tables: Tables, path: Path) -> list[tuple[int, bytes]]:
+    takers: set[bytes] = set()
+    incarnations: dict[bytes, int] = {}
+    replay = Replay(tables, path)
+    for step in replay.steps():
+        if isinstance(step, Committed):
+            record = step.record
+            # Whoever sent a record may have taken something.
+            takers.add(record.member)
+            known = incarnations.get(record.member, 0)
+            incarnations[record.member] = max(known, record.incarnation)
+            continue
+        for part in step:
+            if isinstance(part, SystemPart):
+                replay.timestamp_ms = max(replay.timestamp_ms, part.timestamp_ms)
+            elif isinstance(part, MemberPart):
+                incarnations[part.member] = part.mark.incarnation
+            elif isinstance(part, ItemPart) and part.taker is not None:
+                takers.add(part.taker)
+    endings = [Record(m, incarnations.get(m, 0) + 1, 1, ()) for m in sorted(takers)]
+    return [
+        (place, pack_record(place, replay.timestamp_ms, ending))
+        for place, ending in enumerate(endings, replay.sequence + 1)
+    ]

@@ -1,0 +1,77 @@
+"""Putting another store in the place of a member's store, as a whole or not at all.
+
+    salvaged/ ready ──▶ store/ becomes store.damaged-N/ ──▶ salvaged/ becomes store/
+    emptied/  ready ──▶ store/ becomes wiping/ ──▶ emptied/ becomes store/ ──▶ wiping/ is removed
+
+The name of the new one is what counts: from its rename on the exchange is finished, now or when the
+store is opened next, wherever it was interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+STORE: Final = "store"
+SALVAGED: Final = "salvaged"
+EMPTIED: Final = "emptied"
+DAMAGED: Final = "store.damaged-"
+BUILDING: Final = ".exchanging"
+"""Where a new store is made; it does not count."""
+_WIPING: Final = "wiping"
+
+
+def exchange(directory: Path, name: str) -> None:
+    """Make what was built and synced the store; name is `SALVAGED` or `EMPTIED`."""
+    (directory / BUILDING).rename(directory / name)
+    sync_directory(directory)
+    finish_exchange(directory)
+
+
+def finish_exchange(directory: Path) -> None:
+    """Do the rest of an exchange that was decided, if there is any. Needs the directory's lock."""
+    place = directory / STORE
+    for name in (SALVAGED, EMPTIED):
+        ready = directory / name
+        if not ready.is_dir():
+            continue
+        if place.exists():
+            place.rename(_aside(directory) if name == SALVAGED else _wiping(directory))
+            sync_directory(directory)
+        ready.rename(place)
+        sync_directory(directory)
+    for left in (_WIPING, BUILDING):
+        if (directory / left).is_dir():
+            shutil.rmtree(directory / left)
+
+
+def sync_directory(directory: Path) -> None:
+    """Make the names in a directory as safe as the disk makes them."""
+    directory_fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(directory_fd)
+    finally:
+        os.close(directory_fd)
+
+
+def _aside(directory: Path) -> Path:
+    taken = [numbered(path.name, DAMAGED) for path in directory.iterdir()]
+    return directory / f"{DAMAGED}{max(taken, default=0) + 1}"
+
+
+def _wiping(directory: Path) -> Path:
+    wiping = directory / _WIPING
+    if wiping.is_dir():
+        shutil.rmtree(wiping)
+    return wiping
+
+
+def numbered(name: str, prefix: str) -> int:
+    """Return the number behind the prefix, 0 when the name is anything else."""
+    digits = name.removeprefix(prefix)
+    plain = name.startswith(prefix) and digits.isascii() and digits.isdecimal()
+    return int(digits) if plain else 0

@@ -1,0 +1,78 @@
+"""Who a store belongs to: `store.json`, the first file of every store and backup."""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from grid_member.engine.api import EngineError
+from grid_member.engine.store_errors import damaged, newer
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+STORE_FORMAT: Final = 1
+"""Counts changes of the layout that an older program must not touch."""
+IDENTITY_FILE: Final = "store.json"
+_KIND: Final = "grid-member"
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """Which backup a store began as."""
+
+    backup_id: str
+    place: str
+    """Where the backup was then."""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """The member whose data it is, and how many logs that is spread over."""
+
+    member: uuid.UUID
+    shards: int
+    restored: Restored | None = None
+
+
+def write_identity(path: Path, identity: Identity) -> None:
+    """Write the identity into a new file, synced."""
+    content: dict[str, object] = {
+        "kind": _KIND,
+        "format": STORE_FORMAT,
+        "member": str(identity.member),
+        "shards": identity.shards,
+    }
+    if identity.restored is not None:
+        restored = identity.restored
+        content["restored"] = {"backup": restored.backup_id, "place": restored.place}
+    with path.open("x", encoding="utf-8") as file:
+        json.dump(content, file)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def read_identity(path: Path) -> Identity:
+    """Return what `write_identity` wrote.
+
+    Raises:
+        EngineError: the file is foreign or of a newer format; `DamagedStoreError`: it is damaged.
+        OSError: the file cannot be read.
+    """
+    try:
+        content = json.loads(path.read_bytes())
+        if content["kind"] != _KIND:
+            raise EngineError(f"{path} was not written by a grid-member: choose another directory")
+        if content["format"] != STORE_FORMAT:
+            raise newer(str(path), content["format"], STORE_FORMAT)
+        restored = content.get("restored")
+        return Identity(
+            uuid.UUID(content["member"]),
+            int(content["shards"]),
+            restored and Restored(str(restored["backup"]), str(restored["place"])),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise damaged(str(path), "it is not what a grid-member writes") from None

@@ -1,0 +1,150 @@
+"""The side of the engine that is not about this map or that queue: cluster state, system store."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from grid_member.engine.answers import StateChange
+from grid_member.engine.api import ClusterState, EngineError, Reason, Refused
+from grid_member.engine.operations import (
+    ClusterStateChange,
+    SystemPut,
+    SystemRemove,
+    TransientStateChange,
+)
+from grid_member.engine.usage import held_structures, structure_usage
+
+if TYPE_CHECKING:
+    from grid_member.engine.api import Done
+    from grid_member.engine.image import Image
+    from grid_member.engine.lane import Lane
+    from grid_member.engine.lanes import Lanes
+    from grid_member.engine.log import Clock
+    from grid_member.engine.system import SystemValues
+    from grid_member.engine.usage import Kind, StructureUsage
+
+NOT_STARTED: Final = Refused(Reason.CLOSING, "the member has not started")
+
+
+class SystemSide:
+    """What every lane and the first lane's system store tell, and how they are changed."""
+
+    def __init__(self, lanes: Lanes, clock: Clock) -> None:
+        self._lanes = lanes
+        self._clock = clock
+        self._refusal: Refused | None = NOT_STARTED
+        self._replayed = False
+
+    @property
+    def lanes(self) -> list[Lane]:
+        """A durable lane for each shard, then the one in memory, if any."""
+        return self._lanes.all
+
+    @property
+    def ready(self) -> bool:
+        """True between the end of start() and the begin of stop()."""
+        return self._refusal is None
+
+    @property
+    def member_uuid(self) -> str:
+        """This member's UUID; the same after a restart on the same directory."""
+        return str(self._lanes.member)
+
+    # The cluster state
+
+    @property
+    def cluster_state(self) -> ClusterState:
+        """The present cluster state, as applied; ACTIVE before there is one."""
+        if not self._replayed:
+            return ClusterState.ACTIVE
+        return self._lanes.durable[0].state.cluster_state
+
+    def change_cluster_state(
+        self, state: ClusterState, done: Done[bool], *, transient: bool = False
+    ) -> None:
+        """Set the cluster state; False when it was that already.
+
+        It survives restarts, unless it is transient: those begin with the one set before.
+        """
+        if self._refusal is not None:
+            done(self._refusal)
+        else:
+            operation = TransientStateChange(state) if transient else ClusterStateChange(state)
+            StateChange(self.lanes, operation, self._state_changed, done).send()
+
+    # The system store
+
+    def system_get(self, key: str) -> bytes | None:
+        """Return a value of the system store, None when there is none or its time is over."""
+        return self._system.get(key, self._now_ms) if self._replayed else None
+
+    def system_items(self, prefix: str) -> list[tuple[str, bytes]]:
+        """Return the keys that begin with prefix and their values, ordered by key."""
+        return self._system.items(prefix, self._now_ms) if self._replayed else []
+
+    def system_put(
+        self, key: str, value: bytes | None, done: Done[None], *, time_to_live_s: int = 0
+    ) -> None:
+        """Set a value; None removes it, 0 seconds are for ever."""
+        refused = self._refusal
+        if refused is None and value is not None:
+            refused = self._system.refusal(key, value, self._now_ms)
+        if refused is not None:
+            done(refused)
+        elif value is None:
+            self._lanes.durable[0].propose_system(SystemRemove(key), done, len(key))
+        else:
+            operation = SystemPut(key, value, time_to_live_s * 1000)
+            self._lanes.durable[0].propose_system(operation, done, len(key) + len(value))
+
+    # What it holds
+
+    def held_structures(self) -> list[tuple[Kind, str]]:
+        """Return kind and name of every structure that holds anything."""
+        return list(held_structures(self.lanes))
+
+    def structure_usage(self) -> list[StructureUsage]:
+        """Return what every structure holds that holds anything."""
+        return list(structure_usage(self.lanes))
+
+    def store_bytes(self) -> int | None:
+        """Return what the data takes on disk, None when it is in memory only."""
+        return self._lanes.disk_bytes()
+
+    def snapshot(self) -> list[Image]:
+        """Return an image of each shard, all of this moment: every write answered so far is in.
+
+        What is written later does not touch them. Structures that are not persistent are left out
+        when the engine has a directory.
+
+        Raises:
+            EngineError: the engine has not started.
+        """
+        if not self._replayed:
+            raise EngineError("the engine has not started: there is no data yet")
+        return self._lanes.images()
+
+    # Inside
+
+    @property
+    def _system(self) -> SystemValues:
+        return self._lanes.durable[0].state.system
+
+    @property
+    def _now_ms(self) -> int:
+        # What was over stays so when the clock is set back.
+        return max(self._clock(), self._lanes.durable[0].state.timestamp_ms)
+
+    def _begin_state(self) -> None:
+        """Begin with the cluster state that outlives a restart, the same in all lanes."""
+        state = self._lanes.durable[0].state.restart_state
+        for lane in self.lanes:
+            if lane.state.cluster_state is not state:
+                lane.propose_system(ClusterStateChange(state), ignore)
+
+    def _state_changed(self) -> None:
+        """Hear that the cluster state is another one in all lanes."""
+
+
+def ignore(outcome: object) -> None:
+    """Take an outcome that changes nothing: what was refused is tried again at the next start."""

@@ -1,0 +1,44 @@
+"""What the structures of a member hold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from grid_member.engine.lane import Lane
+
+Kind: TypeAlias = Literal["map", "queue"]
+
+
+@dataclass(frozen=True, slots=True)
+class StructureUsage:
+    """What one structure holds."""
+
+    kind: Kind
+    name: str
+    entries: int
+    """A queue's items in flight count as well."""
+    size_bytes: int
+    """Of keys, as UTF-8, and values."""
+
+
+def held_structures(lanes: Iterable[Lane]) -> Iterator[tuple[Kind, str]]:
+    """Yield kind and name of every structure that holds anything."""
+    for lane in lanes:
+        for name in lane.state.maps.found:
+            yield "map", name
+        for name in lane.state.queues.found:
+            yield "queue", name
+
+
+def structure_usage(lanes: Iterable[Lane]) -> Iterator[StructureUsage]:
+    """Yield what every structure holds that holds anything."""
+    for lane in lanes:
+        for name, of_map in lane.state.maps.found.items():
+            yield StructureUsage("map", name, len(of_map.entries), of_map.size_bytes)
+        for name, queue in lane.state.queues.found.items():
+            entries = len(queue.items) + len(queue.in_flight)
+            yield StructureUsage("queue", name, entries, queue.size_bytes)

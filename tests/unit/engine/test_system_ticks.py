@@ -1,0 +1,216 @@
+"""What is proposed in one tick for the cluster itself is applied together, or not at all."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import lmdb
+import pytest
+
+from grid_member.engine import lane as lane_module
+from grid_member.engine import lmdb_log
+from grid_member.engine.api import ClusterState, Reason, Refused
+from grid_member.engine.lmdb_log import _put
+from grid_member.engine.operations import (
+    MAX_OPERATIONS_PER_RECORD,
+    ClusterStateChange,
+    Committed,
+    Record,
+    SystemPut,
+    SystemRemove,
+)
+from tests.unit.engine.drive import Driver, condition
+from tests.unit.engine.recording import Recorded, RecordingLog
+from tests.unit.engine.test_lmdb import engine_at, started
+from tests.unit.engine.test_lmdb_space import VALUE, filled
+from tests.unit.engine.volume import MIB
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from grid_member.engine.lmdb_tables import Tables
+    from grid_member.engine.log import Feed
+    from tests.unit.engine.conftest import Bench
+
+
+def watched(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> list[Record]:
+    """Return a list that gets every record that is applied in the first lane from now on."""
+    state = driver.engine.lanes[0].state
+    records: list[Record] = []
+    apply = state.apply
+
+    def noted(sequence: int, timestamp_ms: int, record: Record) -> object:
+        records.append(record)
+        return apply(sequence, timestamp_ms, record)
+
+    monkeypatch.setattr(state, "apply", noted)
+    return records
+
+
+@pytest.mark.parametrize("crowd", [0, 10, 2 * MAX_OPERATIONS_PER_RECORD + 7])
+async def test_one_tick_is_one_record(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, crowd: int
+) -> None:
+    driver = await bench.open()
+    await driver.system("old", b"1")
+    records = watched(driver, monkeypatch)
+    puts = [driver.put("m", f"a{n}", b"v") for n in range(crowd)]
+    more = [driver.put("m", f"b{n}", b"v") for n in range(crowd)]
+    outcomes = await asyncio.gather(
+        *puts,
+        driver.change_state(ClusterState.FROZEN),
+        driver.system("config/1", b"{}"),
+        *more,
+        driver.system("idempotency/k", b"200", 60),
+        driver.system("old", None),
+    )
+    assert not [outcome for outcome in outcomes if isinstance(outcome, Refused)]
+    system = [record for record in records if SystemRemove("old") in record.operations]
+    assert [operation for record in system for operation in record.operations] == [
+        ClusterStateChange(ClusterState.FROZEN),
+        SystemPut("config/1", b"{}", 0),
+        SystemPut("idempotency/k", b"200", 60_000),
+        SystemRemove("old"),
+    ]
+    assert len(system) == 1
+    assert max(len(record.operations) for record in records) <= MAX_OPERATIONS_PER_RECORD
+
+
+async def test_a_crowd_of_system_operations_stays_together(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver = await bench.open()
+    records = watched(driver, monkeypatch)
+    number = MAX_OPERATIONS_PER_RECORD + 100
+    outcomes = await asyncio.gather(*(driver.system(f"k{n:05}", b"v") for n in range(number)))
+    assert set(outcomes) == {None}
+    assert [len(record.operations) for record in records if record.operations] == [number]
+    assert len(driver.engine.system_items("k")) == number
+
+
+async def test_data_that_waits_does_not_keep_a_system_value_out(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lane_module, "MAX_WAITING_OPERATIONS", 50)
+    driver = await bench.open()
+    # Each shard, and the lane of what is not persistent, has its own limit.
+    puts = [driver.put("m", str(n), b"v") for n in range(60)]
+    outcomes = await asyncio.gather(
+        *puts, *(driver.system(str(n), b"v") for n in range(50)), return_exceptions=True
+    )
+    assert len([outcome for outcome in outcomes[:60] if isinstance(outcome, Refused)]) == 10
+    assert set(outcomes[60:]) == {None}
+    outcomes = await asyncio.gather(*(driver.system(str(n), b"v") for n in range(101)))
+    assert outcomes[:100] == [None] * 100
+    assert isinstance(outcomes[100], Refused)
+    assert outcomes[100].reason is Reason.OVERLOADED
+
+
+async def test_the_durable_lane_decides(durable: Bench) -> None:
+    """The volatile lane follows; a value of the same tick is there as soon as the state is."""
+    driver = await durable.open()
+    engine = driver.engine
+    heard: list[object] = []
+    engine.change_cluster_state(ClusterState.PASSIVE, heard.append)
+    engine.system_put("k", b"v", heard.append)
+    await condition(lambda: engine.cluster_state is ClusterState.PASSIVE)
+    assert engine.system_get("k") == b"v"
+    await condition(lambda: len(heard) == 2)
+    assert [lane.state.cluster_state for lane in engine.lanes] == [ClusterState.PASSIVE] * 2
+    # Whatever the volatile lane was in.
+    engine.lanes[1].state._enter(ClusterState.ACTIVE)
+    assert await driver.change_state(ClusterState.PASSIVE) is False
+    assert engine.lanes[1].state.cluster_state is ClusterState.PASSIVE
+
+
+class ShortLog(RecordingLog):
+    """Refuses records with system values, which is known only when they come."""
+
+    def append(self, record: Record) -> None:
+        self.refuses = any(isinstance(operation, SystemPut) for operation in record.operations)
+        super().append(record)
+
+
+async def test_a_state_change_goes_on_without_what_the_log_refuses(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("tests.unit.engine.recording.RecordingLog", ShortLog)
+    recorded = Recorded(monkeypatch)
+    driver = await recorded.open()
+    changed, put, removed = await asyncio.gather(
+        driver.change_state(ClusterState.PASSIVE),
+        driver.system("idempotency/k", b"200"),
+        driver.system("other", None),
+    )
+    assert changed is True
+    assert isinstance(put, Refused)
+    # A removal is applied together with the put that it came with.
+    assert isinstance(removed, Refused)
+    assert driver.engine.cluster_state is ClusterState.PASSIVE
+    assert await driver.system("other", None) is None
+    await driver.engine.stop()
+
+
+class Feeding:
+    """Stands between a log and its feed, and keeps what it tells."""
+
+    def __init__(self, feed: Feed) -> None:
+        self._feed = feed
+        self.rejections: list[Sequence[Record]] = []
+
+    def committed(self, batch: Sequence[Committed]) -> None:
+        self._feed.committed(batch)
+
+    def rejected(self, records: Sequence[Record], refused: Refused) -> None:
+        self.rejections.append(records)
+        self._feed.rejected(records, refused)
+
+
+async def test_a_log_known_to_be_full_refuses_a_value_before_it_joins_a_record(
+    tmp_path: Path,
+) -> None:
+    driver = await started(engine_at(tmp_path, map_size_bytes=4 * MIB))
+    await driver.system("before", b"1")
+    await filled(driver)
+    lane = driver.engine.lanes[0]
+    log = lane._log
+    assert isinstance(log, lmdb_log.LmdbLog)
+    feeding = Feeding(lane)
+    log._feed = feeding
+    at_once: list[object] = []
+    state = asyncio.ensure_future(driver.change_state(ClusterState.PASSIVE))
+    await asyncio.sleep(0)
+    driver.engine.system_put("idempotency/k", b"200", at_once.append)
+    assert [type(outcome) for outcome in at_once] == [Refused]
+    assert await state is True
+    assert await driver.system("before", None) is None
+    assert feeding.rejections == []
+    assert driver.engine.cluster_state is ClusterState.PASSIVE
+    await driver.engine.stop()
+    again = await started(engine_at(tmp_path, map_size_bytes=4 * MIB))
+    assert again.engine.cluster_state is ClusterState.PASSIVE
+    assert again.engine.system_items("") == []
+    await again.engine.stop()
+
+
+async def test_a_large_value_of_data_takes_no_system_operation_down(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def small(tables: Tables, sequence: int, values: list[bytes]) -> None:
+        if any(len(value) > len(VALUE) for value in values):
+            raise lmdb.DiskError("No space left on device")
+        _put(tables, sequence, values)
+
+    driver = await started(engine_at(tmp_path))
+    monkeypatch.setattr(lmdb_log, "_put", small)
+    put, changed, removed = await asyncio.gather(
+        driver.put("m", "k", VALUE),
+        driver.change_state(ClusterState.PASSIVE),
+        driver.system("k", None),
+    )
+    assert isinstance(put, Refused)
+    assert changed is True
+    assert removed is None
+    await driver.engine.stop()
