@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from grid_member.config.build_network import listening
+from grid_member.config.build_security import Realms, security_config
 from grid_member.config.model import (
     EvictionConfig,
     Limits,
     LoggingConfig,
     MapConfig,
     MemberConfig,
+    PersistenceConfig,
     QueueConfig,
 )
 from grid_member.config.names import WILDCARD, ambiguous
@@ -22,28 +24,32 @@ if TYPE_CHECKING:
     from grid_member.config.shape import Path
     from grid_member.config.values import Values
 
+MIN_CP_MEMBERS: Final = 3
 _NO_EVICTION: Final = "NONE"
 _HEAP_SIZE: Final = "USED_HEAP_SIZE"
 
 
 def member_config(found: Values, directory: FilePath) -> MemberConfig:
     """Return the model; a relative base-dir is taken from directory. Notes problems in found."""
-    if found.flag(("security", "enabled")):
-        message = "is not supported yet: calls are checked by cluster name only"
-        found.complain(("security", "enabled"), message)
     persistence = found.flag(("persistence", "enabled"))
-    listeners = listening(found)
+    realms = Realms(found)
+    listeners = listening(found, realms, directory)
     structures = _Structures(found, persistence)
     base = found.text(("persistence", "base-dir")) or ""
-    config = MemberConfig(
+    return MemberConfig(
         cluster_name=found.text(("cluster-name",)) or "",
         instance_name=found.text(("instance-name",)),
         public_address=listeners.public_address,
         rest=listeners.rest,
         management=listeners.management,
+        metrics=listeners.metrics,
+        security=security_config(found, realms),
         maps=structures.maps(),
         queues=structures.queues(),
         data_directory=directory / base if persistence else None,
+        persistence=_persistence(found, directory, directory / base),
+        join_members=listeners.join_members,
+        cp_member_count=_cp_member_count(found),
         limits=Limits(
             found.number(("limits", "name-bytes")),
             found.number(("limits", "key-bytes")),
@@ -54,10 +60,27 @@ def member_config(found: Values, directory: FilePath) -> MemberConfig:
             found.text(("logging", "format")) or "", found.text(("logging", "level")) or ""
         ),
     )
-    if "&" in config.cluster_name:
-        # The name is the first part of every management body, and `&` ends a part.
-        found.complain(("cluster-name",), "must not contain &")
-    return config
+
+
+def _persistence(found: Values, directory: FilePath, base: FilePath) -> PersistenceConfig:
+    backups = found.text(("persistence", "backup-dir"))
+    restored = found.text(("persistence", "restore-from"))
+    if backups is not None and (directory / backups).resolve().is_relative_to(base.resolve()):
+        found.complain(("persistence", "backup-dir"), "must not be inside of base-dir")
+    return PersistenceConfig(
+        backup_directory=None if backups is None else directory / backups,
+        restore_from=None if restored is None else directory / restored,
+        recovery_policy=found.text(("persistence", "cluster-data-recovery-policy")) or "",
+        validation_timeout_s=found.number(("persistence", "validation-timeout-seconds")),
+    )
+
+
+def _cp_member_count(found: Values) -> int:
+    path = ("cp-subsystem", "cp-member-count")
+    count = found.number(path)
+    if 0 < count < MIN_CP_MEMBERS:
+        found.complain(path, f"must be 0 or at least {MIN_CP_MEMBERS}")
+    return count
 
 
 class _Structures:

@@ -6,16 +6,20 @@ import ipaddress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from grid_member.config.addresses import ADDRESS_FORMS, MAX_ADDRESSES, is_address
+from grid_member.config.build_security import tls_config
 from grid_member.config.model import (
     ALL_GROUPS,
     DEFAULT_GROUPS,
     EndpointGroup,
     ListenerConfig,
-    User,
 )
 from grid_member.config.shape import Path, path_text
 
 if TYPE_CHECKING:
+    from pathlib import Path as FilePath
+
+    from grid_member.config.build_security import Realms
     from grid_member.config.values import Values
 
 _ANY_ADDRESS: Final = "*"
@@ -25,33 +29,50 @@ _MANAGEMENT: Final[Path] = ("network", "management")
 _ADVANCED: Final[Path] = ("advanced-network",)
 _REST_ENDPOINT: Final[Path] = (*_ADVANCED, "rest-server-socket-endpoint-config")
 _MANAGEMENT_ENDPOINT: Final[Path] = (*_ADVANCED, "management-server-socket-endpoint-config")
-_REALMS: Final[Path] = ("security", "realms")
+_METRICS: Final[Path] = ("metrics",)
+_SSL: Final = {
+    _REST: (*_NETWORK, "ssl"),
+    _MANAGEMENT: (*_MANAGEMENT, "ssl"),
+    _REST_ENDPOINT: (*_REST_ENDPOINT, "ssl"),
+    _MANAGEMENT_ENDPOINT: (*_MANAGEMENT_ENDPOINT, "ssl"),
+}
+"""Where a listener's TLS is configured."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listening:
-    """The listeners that are on, and the address that the member shows."""
+    """The listeners that are on, the address that the member shows, and the TCP/IP join."""
 
     rest: ListenerConfig | None = None
     management: ListenerConfig | None = None
     public_address: str | None = None
+    join_members: tuple[str, ...] | None = None
+    metrics: ListenerConfig | None = None
 
 
-def listening(found: Values) -> Listening:
-    """Return what the member listens on. Notes problems in found."""
-    network = _Network(found)
+def listening(found: Values, realms: Realms, directory: FilePath) -> Listening:
+    """Return what the member listens on and whom it joins. Notes problems in found.
+
+    Args:
+        found: the document.
+        realms: where the management listener's users are.
+        directory: what relative files are relative to.
+    """
+    network = _Network(found, realms, directory)
     if not found.flag((*_ADVANCED, "enabled")):
         network.advanced(on=False)
-        return network.plain()
+        return network.with_metrics(network.plain())
     if found.written(_NETWORK):
         message = "contradicts advanced-network, which is enabled: leave one of the two out"
         found.complain(_NETWORK, message)
-    return network.advanced(on=True)
+    return network.with_metrics(network.advanced(on=True))
 
 
 class _Network:
-    def __init__(self, found: Values) -> None:
+    def __init__(self, found: Values, realms: Realms, directory: FilePath) -> None:
         self._found = found
+        self._realms = realms
+        self._directory = directory
 
     def plain(self) -> Listening:
         """Read `network`; what is off is checked and left out."""
@@ -64,7 +85,8 @@ class _Network:
             self._guarded(management, _MANAGEMENT)
             if found.flag((*_MANAGEMENT, "enabled"))
             else None,
-            found.text((*_NETWORK, "public-address")),
+            self._public_address(_NETWORK),
+            self._join_members((*_NETWORK, "join", "tcp-ip")),
         )
         self._check_ports(listeners, (*_MANAGEMENT, "port"), "network.port")
         return listeners
@@ -78,6 +100,8 @@ class _Network:
             )
             for endpoint in (_REST_ENDPOINT, _MANAGEMENT_ENDPOINT)
         )
+        join_members = self._join_members((*_ADVANCED, "join", "tcp-ip"))
+        public_address = self._public_address(_REST_ENDPOINT)
         if not on:
             return Listening()
         listeners = Listening(
@@ -85,12 +109,34 @@ class _Network:
             self._guarded(management, _MANAGEMENT_ENDPOINT)
             if found.written(_MANAGEMENT_ENDPOINT)
             else None,
-            found.text((*_REST_ENDPOINT, "public-address")),
+            public_address,
+            join_members,
         )
         self._check_ports(
             listeners, (*_MANAGEMENT_ENDPOINT, "port"), path_text((*_REST_ENDPOINT, "port"))
         )
         return listeners
+
+    def with_metrics(self, listeners: Listening) -> Listening:
+        """Add the listener of `metrics`; off, it is checked and left out."""
+        found = self._found
+        port: Path = (*_METRICS, "port")
+        metrics = ListenerConfig(
+            port=found.number((*port, "port")),
+            auto_increment=found.flag((*port, "auto-increment")),
+            port_count=found.number((*port, "port-count")),
+            groups=frozenset(),
+            setting=path_text(_METRICS),
+            interfaces=self._interfaces((*_METRICS, "interfaces")),
+            port_setting=path_text(port),
+            metrics=True,
+        )
+        if not found.flag((*_METRICS, "enabled")):
+            return listeners
+        for other in filter(None, (listeners.rest, listeners.management)):
+            if other.port == metrics.port != 0:
+                found.complain(port, f"must differ from the port of {other.port_setting}")
+        return replace(listeners, metrics=metrics)
 
     def _listener(self, port: Path, section: Path, interfaces: tuple[str, ...]) -> ListenerConfig:
         found = self._found
@@ -103,6 +149,7 @@ class _Network:
             setting=path_text(section),
             interfaces=interfaces,
             port_setting=path_text(port),
+            tls=tls_config(found, _SSL[section], self._directory),
         )
 
     def _guarded(self, listener: ListenerConfig, section: Path) -> ListenerConfig:
@@ -111,7 +158,8 @@ class _Network:
         if realm is None:
             self._found.complain(section, "needs a realm: the name of one of security.realms")
             return replace(listener, users=())
-        return replace(listener, users=self._realm_users(realm, (*section, "realm")), realm=realm)
+        users = self._realms.named(realm, (*section, "realm")).callers
+        return replace(listener, users=users, realm=realm)
 
     def _check_ports(self, listeners: Listening, path: Path, other: str) -> None:
         rest, management = listeners.rest, listeners.management
@@ -134,6 +182,26 @@ class _Network:
             self._found.complain(section, "is enabled and lists no interface")
         return tuple(address for _, address in listed)
 
+    def _public_address(self, section: Path) -> str | None:
+        path: Path = (*section, "public-address")
+        address = self._found.text(path)
+        if address is not None and not is_address(address):
+            self._found.complain(path, f"must be an address: {ADDRESS_FORMS}")
+        return address
+
+    def _join_members(self, section: Path) -> tuple[str, ...] | None:
+        base: Path = (*section, "member-list")
+        paths = [(*base, index) for index in self._found.children(base)]
+        addresses = {
+            path: str(self._found.values[path]) for path in paths if self._found.said(path)
+        }
+        for path, address in addresses.items():
+            if not is_address(address):
+                self._found.complain(path, f"must be an address: {ADDRESS_FORMS}")
+        if len(paths) > MAX_ADDRESSES:
+            self._found.complain(base, f"must have at most {MAX_ADDRESSES} addresses")
+        return tuple(addresses.values()) if self._found.flag((*section, "enabled")) else None
+
     def _groups(self, section: Path, default: frozenset[EndpointGroup]) -> frozenset[EndpointGroup]:
         path: Path = (*section, "endpoint-groups")
         switched: dict[EndpointGroup, str] = {}
@@ -152,28 +220,6 @@ class _Network:
             if group is not None:
                 switched.setdefault(group, name)
         return frozenset(groups)
-
-    def _realm_users(self, realm: str, path: Path) -> tuple[User, ...]:
-        for index in list(self._found.children(_REALMS)):
-            if self._found.said((*_REALMS, index, "name")) == realm:
-                return self._users((*_REALMS, index, "authentication", "simple", "users"))
-        self._found.complain(path, "no realm of this name in security.realms")
-        return ()
-
-    def _users(self, base: Path) -> tuple[User, ...]:
-        users = []
-        for index in list(self._found.children(base)):
-            name = self._found.said((*base, index, "username"))
-            password = self._found.said((*base, index, "password"))
-            if name is None or password is None:
-                self._found.complain((*base, index), "needs a username and a password")
-            elif ":" in str(name):
-                self._found.complain((*base, index, "username"), "must not contain a colon")
-            else:
-                users.append(User(str(name), str(password)))
-        if not users:
-            self._found.complain(base, "the realm has no user who could authenticate")
-        return tuple(users)
 
 
 def _group(name: str, exact: bool) -> EndpointGroup | None:

@@ -6,9 +6,13 @@ import enum
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from grid_member.config.model_security import SecurityConfig
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+
+    from grid_member.config.model_security import TlsConfig
 
 
 class EndpointGroup(enum.Enum):
@@ -52,6 +56,17 @@ class ListenerConfig:
     """IP addresses to listen on; `*` is every one."""
     port_setting: str = "network.port"
     """The element that holds the port; an error about a taken port names it."""
+    tls: TlsConfig | None = None
+    """None speaks plain HTTP."""
+    metrics: bool = False
+    """It answers `GET /metrics` and nothing else."""
+
+    @property
+    def kind(self) -> str:
+        """How log lines and metrics name the listener."""
+        if self.metrics:
+            return "metrics"
+        return "rest" if self.users is None else "management"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +123,16 @@ class LoggingConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class PersistenceConfig:
+    """What is done with the stored data beside storing it."""
+
+    backup_directory: Path | None = None
+    restore_from: Path | None = None
+    recovery_policy: str = "FULL_RECOVERY_ONLY"
+    validation_timeout_s: int = 120
+
+
+@dataclass(frozen=True, slots=True)
 class MemberConfig:
     """Everything a member is told."""
 
@@ -116,8 +141,15 @@ class MemberConfig:
     public_address: str | None = None
     rest: ListenerConfig | None = None
     management: ListenerConfig | None = None
+    metrics: ListenerConfig | None = None
+    security: SecurityConfig = field(default_factory=SecurityConfig)
     maps: Mapping[str, MapConfig] = field(default_factory=dict)
     queues: Mapping[str, QueueConfig] = field(default_factory=dict)
     data_directory: Path | None = None
+    persistence: PersistenceConfig = field(default_factory=PersistenceConfig)
+    join_members: tuple[str, ...] | None = None
+    """The members of the TCP/IP join; None when that is off."""
+    cp_member_count: int = 0
+    """0: there is no CP subsystem."""
     limits: Limits = field(default_factory=Limits)
     logging: LoggingConfig = field(default_factory=LoggingConfig)

@@ -25,12 +25,14 @@ class Config:
         ConfigError: with everything that is wrong.
     """
 
-    __slots__ = ("_model",)
+    __slots__ = ("_environment", "_file", "_model")
 
     def __init__(
         self, tree: Mapping[str, object], *, environment: Mapping[str, str] | None = None
     ) -> None:
         self._model = config_from(tree, environment)
+        self._file: Path | None = None
+        self._environment = _given(environment)
 
     @classmethod
     def from_file(cls, path: Path | str, *, environment: Mapping[str, str] | None = None) -> Config:
@@ -39,7 +41,10 @@ class Config:
         Raises:
             ConfigError: the file cannot be read or is not a usable configuration.
         """
-        return cls._of(load_config(Path(path), environment))
+        config = cls._of(load_config(Path(path), environment), environment)
+        # A member reads it again when it is asked to, wherever its process is by then.
+        config._file = Path(path).absolute()
+        return config
 
     @classmethod
     def from_text(
@@ -50,7 +55,7 @@ class Config:
         Raises:
             ConfigError: with everything that is wrong.
         """
-        return cls._of(parse_config(text, name, os.environ if environment is None else environment))
+        return cls._of(parse_config(text, name, _given(environment)), environment)
 
     @classmethod
     def default(cls, *, environment: Mapping[str, str] | None = None) -> Config:
@@ -59,15 +64,31 @@ class Config:
         Raises:
             ConfigError: an override in the environment does not fit.
         """
-        return cls._of(default_config(environment))
+        return cls._of(default_config(environment), environment)
 
     @property
     def model(self) -> MemberConfig:
         """The typed settings."""
         return self._model
 
+    @property
+    def file(self) -> Path | None:
+        """The file that it was read from, None when it was not."""
+        return self._file
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """What variables and overrides are taken from."""
+        return self._environment
+
     @classmethod
-    def _of(cls, model: MemberConfig) -> Config:
+    def _of(cls, model: MemberConfig, environment: Mapping[str, str] | None) -> Config:
         config = cls.__new__(cls)
         config._model = model
+        config._file = None
+        config._environment = _given(environment)
         return config
+
+
+def _given(environment: Mapping[str, str] | None) -> Mapping[str, str]:
+    return os.environ if environment is None else environment

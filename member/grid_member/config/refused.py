@@ -24,9 +24,13 @@ def _refused(prefix: str, *names: str, why: str = NOT_YET) -> tuple[RefusedSetti
 
 
 _ALONE: Final = f"{NOT_YET}: a member runs alone"
-_PLAIN: Final = f"{NOT_YET}: listeners speak plain HTTP"
-_SECURITY: Final = f"{NOT_YET}, as security.enabled is not"
+_ONE_LIST: Final = "is not supported: write the items of member-list"
+_PLAIN: Final = f"{NOT_YET}: use ssl"
+_FILES: Final = "is not supported: use certificate-file and key-file"
+_REST_ONLY: Final = f"{NOT_YET}: there are no clients but those of REST"
 _ONE_FORM: Final = f"{NOT_YET}: realms have authentication.simple.users"
+_ONE_IDENTITY: Final = f"{NOT_YET}: an identity is a username-password"
+_ON_REQUEST: Final = "is not supported: metrics are told to whoever asks their port, when asked"
 _NO_NAME: Final = "is not supported: there is one endpoint of a kind, leave the name out"
 _NO_ENDPOINT: Final = (
     "is not supported: the endpoints are rest-server-socket-endpoint-config and "
@@ -38,10 +42,14 @@ _ENDPOINTS: Final = (
 )
 
 
+def _ssl(prefix: str) -> tuple[RefusedSetting, ...]:
+    return _refused(prefix, "factory-class-name", "properties", why=_FILES)
+
+
 def _endpoint(prefix: str) -> tuple[RefusedSetting, ...]:
     return (
         RefusedSetting(f"{prefix}name", _NO_NAME),
-        RefusedSetting(f"{prefix}ssl", _PLAIN),
+        *_ssl(f"{prefix}ssl."),
         RefusedSetting(f"{prefix}symmetric-encryption", _PLAIN),
         *_refused(
             prefix,
@@ -51,8 +59,25 @@ def _endpoint(prefix: str) -> tuple[RefusedSetting, ...]:
     )
 
 
+def _join(prefix: str) -> tuple[RefusedSetting, ...]:
+    return (
+        RefusedSetting(f"{prefix}failure-detector", _ALONE),
+        *_refused(
+            f"{prefix}join.",
+            *("auto-detection", "multicast", "aws", "gcp", "azure", "kubernetes", "eureka"),
+            "discovery-strategies",
+            why=_ALONE,
+        ),
+        *_refused(
+            f"{prefix}join.tcp-ip.",
+            *("required-member", "connection-timeout-seconds", "interface", "interfaces"),
+            why=_ALONE,
+        ),
+        *_refused(f"{prefix}join.tcp-ip.", "member", "members", why=_ONE_LIST),
+    )
+
+
 REFUSED: Final[tuple[RefusedSetting, ...]] = (
-    RefusedSetting("cp-subsystem", f"{NOT_YET}: cp-subsystem calls answer 409"),
     RefusedSetting("wan-replication", f"{NOT_YET}: WAN calls answer 409"),
     RefusedSetting("hot-restart-persistence", f"{NOT_YET} under this name, use persistence"),
     *_refused("", "partition-group", "split-brain-protection", why=_ALONE),
@@ -63,21 +88,30 @@ REFUSED: Final[tuple[RefusedSetting, ...]] = (
         *("ringbuffer", "executor-service", "durable-executor-service"),
         *("scheduled-executor-service", "cardinality-estimator", "flake-id-generator"),
         *("pn-counter", "replicatedmap", "listeners", "serialization", "native-memory"),
-        *("member-attributes", "management-center", "metrics", "instance-tracking"),
+        *("member-attributes", "management-center", "instance-tracking"),
         *("user-code-deployment", "auditlog", "jet", "sql", "device", "local-device"),
         *("license-key", "lite-member", "dynamic-configuration", "integrity-checker"),
         *("tpc", "user-code-namespaces", "crdt-replication", "memcache-protocol"),
         *("diagnostics", "vector-collection", "data-connection", "rest"),
     ),
-    *_refused("network.", "join", "failure-detector", why=_ALONE),
-    *_refused("network.", "ssl", "management.ssl", "symmetric-encryption", why=_PLAIN),
+    *_refused(
+        "cp-subsystem.",
+        *("group-size", "session-time-to-live-seconds", "session-heartbeat-interval-seconds"),
+        *("missing-cp-member-auto-removal-seconds", "fail-on-indeterminate-operation-state"),
+        *("persistence-enabled", "base-dir", "data-load-timeout-seconds", "cp-member-priority"),
+        *("auto-step-down-when-leader", "map-limit", "raft-algorithm", "semaphores", "locks"),
+        "maps",
+    ),
+    *(refused for prefix in ("network.", "advanced-network.") for refused in _join(prefix)),
+    *_refused("network.", "symmetric-encryption", why=_PLAIN),
+    *_ssl("network.ssl."),
+    *_ssl("network.management.ssl."),
     *_refused(
         "network.",
         *("reuse-address", "outbound-ports", "socket-interceptor"),
         *("member-address-provider", "memcache-protocol", "tpc-socket"),
         "management.port.outbound-ports",
     ),
-    *_refused("advanced-network.", "join", "failure-detector", why=_ALONE),
     *_refused(
         "advanced-network.",
         *("member-server-socket-endpoint-config", "client-server-socket-endpoint-config"),
@@ -89,19 +123,28 @@ REFUSED: Final[tuple[RefusedSetting, ...]] = (
     *(refused for prefix in _ENDPOINTS for refused in _endpoint(prefix)),
     *_refused(
         "security.",
-        *("member-authentication", "client-authentication", "client-permissions", "rest"),
-        "client-block-unmapped-actions",
+        *("client-authentication", "client-permissions", "client-block-unmapped-actions"),
         "client-permission-policy",
         "member-credentials-factory",
         "security-interceptors",
-        why=_SECURITY,
+        why=_REST_ONLY,
     ),
     *_refused(
         "security.realms.[].",
-        *("identity", "access-control-service", "authentication.jaas", "authentication.tls"),
+        *("access-control-service", "authentication.jaas", "authentication.tls"),
         *("authentication.ldap", "authentication.kerberos"),
         *("authentication.simple.role-separator", "authentication.simple.users.[].roles"),
         why=_ONE_FORM,
+    ),
+    *_refused(
+        "security.realms.[].identity.",
+        *("token", "kerberos", "credentials-factory"),
+        why=_ONE_IDENTITY,
+    ),
+    *_refused(
+        "metrics.",
+        *("management-center", "jmx", "collection-frequency-seconds"),
+        why=_ON_REQUEST,
     ),
     RefusedSetting("map.*.eviction.comparator-class-name"),
     *_refused(
@@ -121,8 +164,7 @@ REFUSED: Final[tuple[RefusedSetting, ...]] = (
     ),
     *_refused(
         "persistence.",
-        *("backup-dir", "parallelism", "validation-timeout-seconds", "auto-remove-stale-data"),
-        *("data-load-timeout-seconds", "cluster-data-recovery-policy"),
+        *("parallelism", "auto-remove-stale-data", "data-load-timeout-seconds"),
         *("rebalance-delay-seconds", "encryption-at-rest"),
     ),
 )

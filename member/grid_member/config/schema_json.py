@@ -90,4 +90,8 @@ def _type(setting: Setting) -> dict[str, Json]:
         choices = "|".join(in_any_case(choice) for choice in setting.choices)
         any_case: Json = {"type": "string", "pattern": rf"^\s*({choices})\s*$"}
         return {"anyOf": [{"enum": list(setting.choices)}, any_case, variable]}
+    text_type: Json = {"$ref": "#/$defs/text"}
+    if setting.forbidden:
+        without: Json = {"pattern": f"^[^{setting.forbidden}]*$"}
+        return {"allOf": [text_type, {"anyOf": [without, variable]}]}
     return {"$ref": "#/$defs/text"}

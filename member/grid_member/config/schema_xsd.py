@@ -164,6 +164,9 @@ def _leaf(
         _restriction(_simple(union), "xs:token", enumeration=setting.choices)
         any_case = "|".join(in_any_case(choice) for choice in setting.choices)
         _restriction(_simple(union), "xs:token", pattern=any_case)
+    elif setting.forbidden:
+        union = SubElement(_simple(element), "xs:union", memberTypes="c:variable")
+        _restriction(_simple(union), "c:text", pattern=f"[^{setting.forbidden}]*")
     else:
         element.set("type", "c:text")
 

@@ -48,6 +48,8 @@ class Setting:
     high: int = MAX_COUNT
     choices: tuple[str, ...] = ()
     refused_values: tuple[RefusedValue, ...] = ()
+    forbidden: str = ""
+    """A character that a text must not contain."""
 
 
 def _flag(path: str, default: bool | None, about: str) -> Setting:
@@ -58,8 +60,8 @@ def _number(path: str, default: int, about: str, low: int = 0, high: int = MAX_C
     return Setting(path, Kind.INTEGER, default, about, low, high)
 
 
-def _text(path: str, default: str | None, about: str) -> Setting:
-    return Setting(path, Kind.STRING, default, about)
+def _text(path: str, default: str | None, about: str, forbidden: str = "") -> Setting:
+    return Setting(path, Kind.STRING, default, about, forbidden=forbidden)
 
 
 def _choice(
@@ -80,6 +82,21 @@ def _interfaces(section: str) -> tuple[Setting, ...]:
     return (
         _flag(f"{section}.enabled", False, "Off: every address is listened on."),
         _text(f"{section}.interfaces.[]", None, "IP address to listen on; `*` is any."),
+    )
+
+
+def _join(section: str) -> tuple[Setting, ...]:
+    return (
+        _flag(
+            f"{section}.tcp-ip.enabled",
+            False,
+            "Keep a list of members to join. Nobody is asked yet: a member runs alone.",
+        ),
+        _text(
+            f"{section}.tcp-ip.member-list.[]",
+            None,
+            "Address of a member: host, host:port, [IPv6] or [IPv6]:port.",
+        ),
     )
 
 
@@ -118,6 +135,38 @@ def _kept(structure: str) -> tuple[Setting, ...]:
     )
 
 
+def _ssl(section: str) -> tuple[Setting, ...]:
+    return (
+        _flag(f"{section}.enabled", False, "On: this port speaks TLS and nothing else."),
+        _text(
+            f"{section}.certificate-file",
+            None,
+            "Required with it: PEM, the certificate and after it the intermediate ones. A changed "
+            "file is taken within 10 seconds; open connections stay.",
+        ),
+        _text(f"{section}.key-file", None, "Required with it: PEM, the certificate's private key."),
+        _text(f"{section}.key-password", None, "Of an encrypted key; never shown or logged."),
+        _choice(
+            f"{section}.minimum-version",
+            "TLSv1.2",
+            "Older versions are refused.",
+            *("TLSv1.2", "TLSv1.3"),
+        ),
+        _choice(
+            f"{section}.client-certificates",
+            "none",
+            "Whether clients show certificates: `optional` checks those that are sent; with "
+            "`required` nobody connects without one, probes neither.",
+            *("none", "optional", "required"),
+        ),
+        _text(
+            f"{section}.client-ca-file",
+            None,
+            "Required with client-certificates: PEM, the authorities that they are from.",
+        ),
+    )
+
+
 _REST_GROUPS: Final = "Default: CLUSTER_READ and HEALTH_CHECK on, the others off."
 _NETWORK_GROUP_NAMES: Final = "Group names in any case, underscores optional."
 _ADVANCED_GROUP_NAMES: Final = "Group names exactly as listed."
@@ -142,7 +191,7 @@ _REFUSED_FORMATS: Final = (
 )
 
 SETTINGS: Final[tuple[Setting, ...]] = (
-    _text("cluster-name", "dev", "First part of every management body; no `&`."),
+    _text("cluster-name", "dev", "First part of every management body; no `&`.", forbidden="&"),
     _text(
         "instance-name",
         None,
@@ -155,6 +204,8 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         "Host, or host and port, shown in the cluster document. Default: the address listened on.",
     ),
     *_interfaces("network.interfaces"),
+    *_join("network.join"),
+    *_ssl("network.ssl"),
     _flag("network.rest-api.enabled", False, "Off: no REST port is opened."),
     _flag(
         "network.rest-api.endpoint-groups.*.enabled",
@@ -170,12 +221,14 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     *_port("network.management.port", 5702, False, "Management port"),
     _flag("network.management.endpoint-groups.*.enabled", True, _NETWORK_GROUP_NAMES),
     _text("network.management.realm", None, _REALM),
+    *_ssl("network.management.ssl"),
     _flag(
         "advanced-network.enabled",
         False,
         "On: the listeners are configured here, and `network` must not be there. Off: the rest of "
         "this section is checked and has no effect.",
     ),
+    *_join("advanced-network.join"),
     *_port(f"{_REST_ENDPOINT}.port", 5701, True, "REST port"),
     _text(
         f"{_REST_ENDPOINT}.public-address",
@@ -188,11 +241,29 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         None,
         f"{_REST_GROUPS} {_ADVANCED_GROUP_NAMES}",
     ),
+    *_ssl(f"{_REST_ENDPOINT}.ssl"),
     *_port(f"{_MANAGEMENT_ENDPOINT}.port", 5702, False, "Management port"),
     *_interfaces(f"{_MANAGEMENT_ENDPOINT}.interfaces"),
     _flag(f"{_MANAGEMENT_ENDPOINT}.endpoint-groups.*.enabled", True, _ADVANCED_GROUP_NAMES),
     _text(f"{_MANAGEMENT_ENDPOINT}.realm", None, _REALM),
-    _flag("security.enabled", False, "`true` is not supported yet."),
+    *_ssl(f"{_MANAGEMENT_ENDPOINT}.ssl"),
+    _flag(
+        "security.enabled",
+        False,
+        "Off: management, WAN and CP calls begin with the cluster's name. On: with a user and "
+        "password of the member realm, or they carry HTTP Basic authentication.",
+    ),
+    _text(
+        "security.member-authentication.realm",
+        None,
+        "Required with it: the member realm, the name of a realm in `security.realms`.",
+    ),
+    _text(
+        "security.rest.protected.[]",
+        None,
+        "Endpoint group, or path with all below it, that asks for HTTP Basic authentication by a "
+        "user of the member realm. `/grid/health/ready` and `/grid/health/node-state` never do.",
+    ),
     _text("security.realms.[].name", None, "What `realm` elements refer to."),
     _text(
         "security.realms.[].authentication.simple.users.[].username",
@@ -203,6 +274,16 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         "security.realms.[].authentication.simple.users.[].password",
         None,
         "Of the same user; never shown or logged.",
+    ),
+    _text(
+        "security.realms.[].identity.username-password.username",
+        None,
+        "Who this member says it is to the others; in a realm without users also who may call.",
+    ),
+    _text(
+        "security.realms.[].identity.username-password.password",
+        None,
+        "Of the same identity; never shown or logged.",
     ),
     _number(
         "map.*.time-to-live-seconds",
@@ -254,10 +335,46 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         "persistence",
         "Relative to the working directory; one member a directory.",
     ),
+    _text(
+        "persistence.backup-dir",
+        None,
+        "Where backups are made, outside of `base-dir`. Without it there are none.",
+    ),
+    _text(
+        "persistence.restore-from",
+        None,
+        "A backup that becomes the data of a `base-dir` that holds none yet.",
+    ),
+    _choice(
+        "persistence.cluster-data-recovery-policy",
+        "FULL_RECOVERY_ONLY",
+        "Whether `partialStart` may go on with what can be read of damaged data.",
+        *("FULL_RECOVERY_ONLY", "PARTIAL_RECOVERY_MOST_RECENT"),
+        "PARTIAL_RECOVERY_MOST_COMPLETE",
+    ),
+    _number(
+        "persistence.validation-timeout-seconds",
+        120,
+        "How long a member with damaged data waits for `forceStart` or `partialStart`.",
+    ),
+    _number(
+        "cp-subsystem.cp-member-count",
+        0,
+        "0: CP calls answer 409. From 3 on (1 and 2 are errors) they show what there is, also on "
+        "fewer members.",
+    ),
     _number("limits.name-bytes", 255, "Longer names: 414.", 1, 4096),
     _number("limits.key-bytes", 8 << 10, "Longer keys: 414.", 1, 64 << 10),
     _number("limits.value-bytes", 8 << 20, "Larger bodies: 413.", 1, 1 << 30),
     _number("limits.header-bytes", 64 << 10, "Larger header blocks: 431.", 1 << 10, 1 << 20),
+    _flag(
+        "metrics.enabled",
+        False,
+        "A listener for `GET /metrics` alone, answered in the text format of Prometheus: plain "
+        "HTTP, no credentials.",
+    ),
+    *_port("metrics.port", 5703, False, "Metrics port"),
+    *_interfaces("metrics.interfaces"),
     _choice("logging.format", "text", "JSON is one object a line.", "text", "json"),
     _choice(
         "logging.level",

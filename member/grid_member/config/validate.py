@@ -20,6 +20,7 @@ MAX_TEXT_CHARACTERS: Final = 4096
 UNWRITABLE: Final = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that XML cannot carry (XML 1.0 section 2.2); no other syntax may have them either."""
 VARIABLE: Final = re.compile(r"\$\{([^}:]*)(?::([^}]*))?\}")
+_VARIABLE_START: Final = "${"
 INTEGER: Final = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
 
 
@@ -97,6 +98,9 @@ class _Walk:
             self.found.values[path] = value
 
     def _resolved(self, text: str, path: Path) -> str | None:
+        if _VARIABLE_START in VARIABLE.sub(_INSIDE, text):
+            self.found.complain(path, _LEFT_OVER_MESSAGE)
+            return None
         environment = self.environment
         if environment is None:
             return None if VARIABLE.search(text) else text
@@ -118,6 +122,12 @@ class _Walk:
 
 
 _UNWRITABLE_MESSAGE: Final = "must not hold control characters"
+_INSIDE: Final = r" \1 \2 "
+"""A variable's name and default, apart from each other and from what is around them."""
+_LEFT_OVER_MESSAGE: Final = (
+    "holds ${ that is no whole ${NAME} or ${NAME:default}, or is inside of one: "
+    "put a text with ${ into a variable"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +150,8 @@ def _converted(text: str, setting: Setting) -> Value | _Wrong:
     if setting.choices:
         return _chosen(text, setting)
     wrong = _wrong_text(text)
+    if not wrong and setting.forbidden and setting.forbidden in text:
+        wrong = f"must not contain {setting.forbidden}"
     return _Wrong(wrong) if wrong else text
 
 

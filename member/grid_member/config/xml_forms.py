@@ -45,13 +45,17 @@ COLLECTIONS: Final = (
     Collection("map", "map"),
     Collection("queue", "queue"),
     Collection("network.interfaces.interfaces", "interface"),
+    Collection("network.join.tcp-ip.member-list", "member"),
+    Collection("advanced-network.join.tcp-ip.member-list", "member"),
     Collection("network.rest-api.endpoint-groups", "endpoint-group"),
     Collection("network.management.endpoint-groups", "endpoint-group"),
     Collection(f"{_REST}.interfaces.interfaces", "interface"),
     Collection(f"{_REST}.endpoint-groups", "endpoint-group", wrapped=True),
     Collection(f"{_MANAGEMENT}.interfaces.interfaces", "interface"),
     Collection(f"{_MANAGEMENT}.endpoint-groups", "endpoint-group", wrapped=True),
+    Collection("metrics.interfaces.interfaces", "interface"),
     Collection("security.realms", "realm", wrapped=True),
+    Collection("security.rest.protected", "endpoint", wrapped=True),
     Collection(_USERS, "user"),
     Collection(f"{_USERS}.[].roles", "role"),
 )
@@ -61,6 +65,7 @@ TEXTS: Final = {
     "network.management.port": "port",
     f"{_REST}.port": "port",
     f"{_MANAGEMENT}.port": "port",
+    "metrics.port": "port",
 }
 """Sections whose element may have text, and the setting that it is."""
 
@@ -74,6 +79,9 @@ _ATTRIBUTES: Final = frozenset(
         "security.realms.[].name",
         f"{_USERS}.[].username",
         f"{_USERS}.[].password",
+        "security.realms.[].identity.username-password.username",
+        "security.realms.[].identity.username-password.password",
+        "security.member-authentication.realm",
     )
 )
 

@@ -19,19 +19,21 @@ TRAPS: Final = (
     *("{", "}", "[", "]", ",", "|", ">", "@", "`", "'", '"', "'a'", '"a"', "\\n", "\\", "---"),
     *(" a", "a ", "  ", "\t", "\n", "\r", "\r\n", "a\nb", "a \n b", "\na", "a\n", "\x7f", "\x85"),
     *("<a>", "</grid>", "]]>", "<![CDATA[a]]>", "&amp;", "&", "<!-- a -->", "<?a?>", "a\u00a0"),
-    *("é", "\u2028", "\ufeff", "\U0001f600", "$", "${", "$${WORD}", "${WORD", "x" * 200),
+    *("é", "\u2028", "\ufeff", "\U0001f600", "$", "$${WORD}", "x" * 200),
 )
-VARIABLES: Final = ("${WORD}", "${SECRET}", "a${WORD}b", "${MISSING:d}", "${MISSING:}x", "${A:${B}")
+VARIABLES: Final = ("${WORD}", "${SECRET}", "a${WORD}b", "${MISSING:d}", "${MISSING:}x", "${A:$B}")
 _CHARACTERS: Final = st.characters(
     exclude_categories=("Cs", "Cc"), exclude_characters="\ufffe\uffff", include_characters="\t\n\r"
 )
 TEXTS: Final = (
     st.sampled_from(TRAPS)
     | st.sampled_from(VARIABLES)
-    | st.text(_CHARACTERS, min_size=1, max_size=12)
+    | st.text(_CHARACTERS, min_size=1, max_size=12).filter(lambda text: "${" not in text)
 )
 REALMS: Final = st.sampled_from(["ops", "r 1", "<r>", "null"])
 ADDRESSES: Final = st.sampled_from(["127.0.0.1", "::1", "*", "${ADDRESS:10.0.0.1}"])
+MEMBERS: Final = st.sampled_from(["a", "b.c:5701", "10.0.0.1", "[::1]:5701", "${MISSING:d}"])
+PROTECTED: Final = st.sampled_from(["DATA", "clusterread", "/grid/rest/maps", "/nowhere"])
 NAMES: Final = st.sampled_from(["default", "a", "a*", "*b", "x.y", "1", *TRAPS]) | st.text(
     _CHARACTERS, min_size=1, max_size=6
 )
@@ -81,6 +83,8 @@ def _section(draw: st.DrawFn, shape: Shape) -> Tree:
 
 
 def _leaf(setting: Setting) -> st.SearchStrategy[Any]:
+    if setting.path.endswith(".public-address"):
+        return MEMBERS
     if setting.kind is Kind.BOOLEAN:
         return st.booleans() | st.sampled_from(["true", "False", " TRUE ", "${ON}"])
     if setting.kind is Kind.INTEGER:
@@ -97,6 +101,10 @@ def _leaf(setting: Setting) -> st.SearchStrategy[Any]:
         )
     if setting.path.endswith(".interfaces.[]"):
         return ADDRESSES
+    if setting.path.endswith(".protected.[]"):
+        return PROTECTED
+    if setting.path.endswith(".member-list.[]"):
+        return MEMBERS
     return REALMS if setting.path.endswith(("realm", "realms.[].name")) else TEXTS
 
 
@@ -105,6 +113,10 @@ def _settled(tree: Tree) -> Tree:
     settled = {name: below for name, below in tree.items() if name != "cluster-name"}
     if "cluster-name" in tree:
         settled["cluster-name"] = tree["cluster-name"].replace("&", "+").replace("SECRET", "WORD")
+    if "cp-member-count" in (settled.get("cp-subsystem") or {}):
+        settled["cp-subsystem"] = {"cp-member-count": 3}
+    if (settled.get("persistence") or {}).get("backup-dir"):
+        settled["persistence"] = {**settled["persistence"], "base-dir": "a", "backup-dir": "b"}
     _settle_network(settled)
     for kind in ("map", "queue"):
         if settled.get(kind):
@@ -116,19 +128,32 @@ def _settle_network(tree: Tree) -> None:
     advanced = tree.get("advanced-network") or {}
     if _on(advanced.get("enabled")):
         tree.pop("network", None)
-    listening = [tree.get("network") or {}, *(v for v in advanced.values() if isinstance(v, dict))]
+    endpoints = (v for v in advanced.values() if isinstance(v, dict))
+    listening = [tree.get("network") or {}, *endpoints, tree.get("metrics") or {}]
     for section in listening:
         _settle_interfaces(section)
         for listener in (section, section.get("management"), section.get("rest-api")):
             _settle_groups(listener or {})
+            _settle_tls((listener or {}).get("ssl"))
     realm = {"name": "ops", "authentication": {"simple": {"users": [_USER]}}}
     tree["security"] = {"realms": [realm]}
     for listener in (listening[0].get("management"), advanced.get(_MANAGEMENT)):
         if listener is not None:
             listener["realm"] = "ops"
             listener["port"] = {"port": 0}
+    if tree.get("metrics"):
+        tree["metrics"]["port"] = {"port": 0}
     if advanced.get(_MANAGEMENT, 0) is None:
         advanced[_MANAGEMENT] = {"realm": "ops"}
+
+
+def _settle_tls(ssl: Tree | None) -> None:
+    if not ssl:
+        return
+    ssl |= {"certificate-file": "tls.crt", "key-file": "${WORD}/tls.key"}
+    ssl.pop("client-ca-file", None)
+    if "client-certificates" in ssl:
+        ssl |= {"client-certificates": "required", "client-ca-file": "ca.crt"}
 
 
 _USER: Final = {"username": "${WORD}", "password": "${SECRET}"}

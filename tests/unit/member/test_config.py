@@ -31,8 +31,7 @@ def test_an_empty_document_has_the_defaults() -> None:
     assert (config.limits.name_bytes, config.limits.key_bytes) == (255, 8192)
 
 
-def test_a_full_document() -> None:
-    text = """
+FULL = """
 grid:
   cluster-name: ${NAME:prod}
   instance-name: one
@@ -59,7 +58,10 @@ grid:
   limits: {value-bytes: 1024}
   logging: {format: JSON, level: Debug}
 """
-    config = parse_config(text, "f", {"PORT": "7000", "SECRET": "a:b${c"})
+
+
+def test_a_full_document() -> None:
+    config = parse_config(FULL, "f", {"PORT": "7000", "SECRET": "a:b${c"})
     assert config.rest is not None
     assert config.management is not None
     assert (config.rest.port, config.rest.auto_increment) == (7000, False)

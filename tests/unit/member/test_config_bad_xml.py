@@ -143,7 +143,18 @@ INSIDE = [
     ),
     (
         "<network><join><multicast enabled='true'/></join></network>",
-        ["10: network.join: is not supported yet: a member runs alone"],
+        ["16: network.join.multicast: is not supported yet: a member runs alone"],
+    ),
+    (
+        "<network><join><tcp-ip><members>a,b</members></tcp-ip></join></network>",
+        ["24: network.join.tcp-ip.members: is not supported: write the items of member-list"],
+    ),
+    (
+        "<network><join><tcp-ip><member>a:0</member><member>b</member></tcp-ip></join></network>",
+        [
+            "24: network.join.tcp-ip.member-list[0]: must be an address: "
+            "host, host:port, [IPv6] or [IPv6]:port"
+        ],
     ),
     (
         "<executor-service name='a'/><executor-service name='b'/>",

@@ -15,6 +15,11 @@ def problems(text: str, **environment: str) -> list[str]:
     return [str(problem) for problem in caught.value.problems]
 
 
+LEFT_OVER = (
+    "holds ${ that is no whole ${NAME} or ${NAME:default}, or is inside of one: "
+    "put a text with ${ into a variable"
+)
+ADDRESS = "must be an address: host, host:port, [IPv6] or [IPv6]:port"
 CONTROL = "f:1:14: map.'a\\x00': the name must not hold control characters"
 ANCHORS = "anchors and aliases are not allowed, quote a text that begins with & or *"
 BAD = [
@@ -114,6 +119,18 @@ BAD = [
         "grid: {cluster-name: '${}'}",
         ["f:1:8: cluster-name: ${} must name an environment variable"],
     ),
+    *(
+        (f"grid: {{cluster-name: '{text}'}}", [f"f:1:8: cluster-name: {LEFT_OVER}"])
+        for text in ("${A:${B}}", "${${A}}", "/x/${A", "${", "${A${B}", "${A:b}${B", "a$${b")
+    ),
+    (
+        "grid: {network: {public-address: 'a:b:c:notaport  x'}}",
+        [f"f:1:18: network.public-address: {ADDRESS}"],
+    ),
+    (
+        "grid: {advanced-network: {rest-server-socket-endpoint-config: {public-address: a b}}}",
+        [f"f:1:64: advanced-network.rest-server-socket-endpoint-config.public-address: {ADDRESS}"],
+    ),
     ('grid: {cluster-name: "a\\0"}', ["f:1:8: cluster-name: must not hold control characters"]),
     ('grid: {map: {"a\\0": {}}}', [CONTROL]),
     ("grid: {map: {'': {}}}", ["f:1:14: map.: the name must not be empty"]),
@@ -132,14 +149,28 @@ BAD = [
         ],
     ),
     (
+        "grid: {cp-subsystem: {cp-member-count: 2, group-size: 3}}",
+        [
+            "f:1:23: cp-subsystem.cp-member-count: must be 0 or at least 3",
+            "f:1:43: cp-subsystem.group-size: is not supported yet",
+        ],
+    ),
+    (
+        "grid: {advanced-network: {join: {tcp-ip: {member-list: [a, 'b c']}}}}",
+        [
+            "f:1:60: advanced-network.join.tcp-ip.member-list[1]: must be an address: "
+            "host, host:port, [IPv6] or [IPv6]:port"
+        ],
+    ),
+    (
         "grid: {logging: {level: loud}}",
         ["f:1:18: logging.level: must be one of debug, info, warning, error"],
     ),
     (
-        "grid:\n  x: 1\n  network: {join: {}}\n  map: {a: {time-to-live-seconds: -1}}",
+        "grid:\n  x: 1\n  network: {join: {aws: {}}}\n  map: {a: {time-to-live-seconds: -1}}",
         [
             "f:2:3: x: unknown element; known are " + "KNOWN",
-            "f:3:13: network.join: is not supported yet: a member runs alone",
+            "f:3:20: network.join.aws: is not supported yet: a member runs alone",
             "f:4:13: map.a.time-to-live-seconds: must be from 0 to 2147483647",
         ],
     ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from typing import TYPE_CHECKING
 
 import pytest
@@ -67,7 +68,9 @@ def test_a_right_configuration_survives_every_conversion(tree: Tree) -> None:
 
 @pytest.mark.parametrize("trap", [*TRAPS, "a" * 4096])
 def test_no_text_is_lost_as_value_or_as_name(trap: str) -> None:
-    user = {"username": trap.replace(":", ";"), "password": trap}
+    # Control characters are refused in credentials.
+    secret = "".join(c for c in trap if unicodedata.category(c) != "Cc") or "x"
+    user = {"username": secret.replace(":", ";"), "password": secret}
     tree = {
         "instance-name": trap,
         "network": {"management": {"enabled": True, "realm": trap}},
@@ -81,6 +84,13 @@ def test_no_text_is_lost_as_value_or_as_name(trap: str) -> None:
     for text in (write_yaml(root), write_xml(root)):
         assert parse_config(text, "f", environment) == expected
     assert list(expected.maps) == [trap]
+
+
+@pytest.mark.parametrize("name", ["${", "${WORD", "${WORD}", "${A:${B}}"])
+def test_a_name_holds_no_variable(name: str) -> None:
+    root = read_python({"map": {name: {}}}).root
+    for text in (write_yaml(root), write_xml(root)):
+        assert list(parse_config(text, "f", {}).maps) == [name]
 
 
 def shapes(shape: Shape) -> list[Shape]:

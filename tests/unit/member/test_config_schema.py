@@ -95,13 +95,16 @@ WRONG: list[Tree] = [
     {"cluster-name": ""},
     {"cluster-name": "a" * 4097},
     {"cluster-name": {"a": "b"}},
+    {"cluster-name": "a&b"},
     {"network": {"port": {"port": 65536}}},
     {"network": {"port": {"port": -1}}},
     {"network": {"port": {"port": "x"}}},
     {"network": {"port": {"port-count": 0}}},
     {"network": {"rest-api": {"enabled": "yes"}}},
     {"network": {"rest-api": {"endpoint-groups": {"DATE": {"enabled": True}}}}},
-    {"network": {"join": {}}},
+    {"network": {"join": {"multicast": {}}}},
+    {"network": {"join": {"tcp-ip": {"members": "a"}}}},
+    {"cp-subsystem": {"cp-member-count": "x"}},
     {"advanced-network": {"rest-server-socket-endpoint-config": {"name": "x"}}},
     {
         "advanced-network": {
@@ -114,7 +117,7 @@ WRONG: list[Tree] = [
     {"map": {"a": {"eviction": {"eviction-policy": "BEST"}}}},
     {"map": {"a": {"eviction": {"max-size-policy": "PER_PARTITION"}}}},
     {"queue": {"a": {"empty-queue-ttl": -2}}},
-    {"security": {"realms": [{"identity": {}}]}},
+    {"security": {"realms": [{"identity": {"token": "x"}}]}},
     {"logging": {"level": "loud"}},
     {"limits": 5},
 ]

@@ -76,7 +76,7 @@ CONTRADICTIONS: list[tuple[Tree, list[str]]] = [
     (
         {"security": {"enabled": True}},
         [
-            "security.enabled: is not supported yet: calls are checked by cluster name only",
+            "security: needs member-authentication.realm when enabled",
         ],
     ),
     (
@@ -343,3 +343,41 @@ def test_every_idle_time_can_be_used(seconds: int) -> None:
 
 def test_what_is_accepted_without_effect() -> None:
     assert load({"queue": {"a": {"empty-queue-ttl": 7}}}) == load({"queue": {"a": {}}})
+
+
+JOIN = {"tcp-ip": {"enabled": True, "member-list": ["a", "[::1]:5701"]}}
+
+
+def test_the_join_list_of_the_network_that_is_on() -> None:
+    assert load({}).join_members is None
+    assert load({"network": {"join": {"tcp-ip": {"member-list": ["a"]}}}}).join_members is None
+    assert load({"network": {"join": JOIN}}).join_members == ("a", "[::1]:5701")
+    advanced = {"join": JOIN, REST: {}}
+    assert load({"advanced-network": advanced}).join_members is None
+    on = load({"advanced-network": {"enabled": True, **advanced}})
+    assert on.join_members == ("a", "[::1]:5701")
+
+
+@pytest.mark.parametrize(
+    "join",
+    [
+        "<member>a</member><member>[::1]:5701</member>",
+        "<member-list><member>a</member><member>[::1]:5701</member></member-list>",
+    ],
+)
+def test_the_join_list_in_xml(join: str) -> None:
+    text = f'<join><tcp-ip enabled="true">{join}</tcp-ip></join>'
+    text = f'<grid xmlns="urn:grid:config:1"><network>{text}</network></grid>'
+    assert parse_config(text, "f", {}).join_members == ("a", "[::1]:5701")
+
+
+def test_a_join_list_has_an_end() -> None:
+    listed = [f"h{n}" for n in range(257)]
+    load({"network": {"join": {"tcp-ip": {"member-list": listed[:-1]}}}})
+    with pytest.raises(ConfigError, match="must have at most 256 addresses"):
+        load({"network": {"join": {"tcp-ip": {"member-list": listed}}}})
+
+
+@pytest.mark.parametrize("count", [0, 3, 2**31 - 1])
+def test_the_size_of_the_cp_subsystem(count: int) -> None:
+    assert load({"cp-subsystem": {"cp-member-count": count}}).cp_member_count == count

@@ -1,0 +1,214 @@
+"""Security and TLS from what a document says, with the checks that span several elements."""
+
+from __future__ import annotations
+
+import unicodedata
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from grid_member.config.model import EndpointGroup, User
+from grid_member.config.model_security import (
+    PROBES,
+    ClientCertificates,
+    Protected,
+    RealmConfig,
+    SecurityConfig,
+    TlsConfig,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path as FilePath
+
+    from grid_member.config.shape import Path
+    from grid_member.config.values import Values
+
+_SECURITY: Final[Path] = ("security",)
+_REALMS: Final[Path] = ("security", "realms")
+_MEMBER_REALM: Final[Path] = ("security", "member-authentication", "realm")
+_PROTECTED: Final[Path] = ("security", "rest", "protected")
+ENDPOINT_PATHS: Final = (
+    "/grid/health",
+    *(f"/grid/rest/{name}" for name in ("maps", "queues", "cluster", "instance", "openapi.json")),
+    *(f"/grid/rest/{name}" for name in ("management/cluster", "license", "log-level", "config")),
+    *(f"/grid/rest/{name}" for name in ("wan", "cp-subsystem")),
+)
+"""Every path of the interface is one of these or below one: others in a list protect nothing."""
+_MARKS: Final = frozenset("%?#*{}")
+"""Characters that are meant as something else than themselves."""
+
+
+def security_config(found: Values, realms: Realms) -> SecurityConfig:
+    """Return who may call what. Notes problems in found."""
+    enabled = found.flag((*_SECURITY, "enabled"))
+    name = found.text(_MEMBER_REALM)
+    realm = realms.named(name, _MEMBER_REALM) if name is not None else None
+    if enabled and name is None:
+        found.complain(_SECURITY, "needs member-authentication.realm when enabled")
+    protected = _protected(found)
+    if found.written((*_PROTECTED, 0)) and not enabled:
+        message = "protects nothing as long as security.enabled is off: enable it or leave this out"
+        found.complain(_PROTECTED, message)
+    return SecurityConfig(enabled, realm, protected)
+
+
+class Realms:
+    """All of `security.realms`, whether anything refers to them or not."""
+
+    def __init__(self, found: Values) -> None:
+        """Read and check them. Notes problems in found."""
+        self._found = found
+        self._by_name: dict[str, _Read] = {}
+        for index in list(found.children(_REALMS)):
+            self._add((*_REALMS, index))
+
+    def named(self, name: str, path: Path) -> RealmConfig:
+        """Return the realm that the element at path refers to; it has users or an identity."""
+        read = self._by_name.get(name)
+        if read is None:
+            self._found.complain(path, "no realm of this name in security.realms")
+            return RealmConfig(name)
+        if not read.realm.callers and not read.told:
+            read.told = True
+            users = (*read.path, "authentication", "simple", "users")
+            self._found.complain(users, "the realm has no user who could authenticate")
+        return read.realm
+
+    def _add(self, path: Path) -> None:
+        name = self._found.said((*path, "name"))
+        if name is None:
+            self._found.complain(path, "needs a name")
+        elif str(name) in self._by_name:
+            self._found.complain((*path, "name"), "is the name of another realm as well")
+        else:
+            users, told = self._users((*path, "authentication", "simple", "users"))
+            self._by_name[str(name)] = _Read(
+                RealmConfig(str(name), users, self._identity(path)), path, told
+            )
+
+    def _identity(self, path: Path) -> User | None:
+        identity = (*path, "identity")
+        if not self._found.written(identity):
+            return None
+        return self._user((*identity, "username-password"))
+
+    def _users(self, path: Path) -> tuple[tuple[User, ...], bool]:
+        """Return the users, and whether one of them was complained about."""
+        users: dict[str, User] = {}
+        told = False
+        for index in list(self._found.children(path)):
+            user = self._user((*path, index))
+            key = unicodedata.normalize("NFC", user.name) if user else ""
+            if user is None:
+                told = True
+            elif key in users:
+                self._found.complain((*path, index, "username"), "is there twice in this realm")
+            else:
+                users[key] = user
+        return tuple(users.values()), told
+
+    def _user(self, path: Path) -> User | None:
+        name = self._found.said((*path, "username"))
+        password = self._found.said((*path, "password"))
+        if name is None or password is None:
+            self._found.complain(path, "needs a username and a password")
+            return None
+        before = len(self._found.problems)
+        if ":" in str(name):
+            # It ends the name in HTTP Basic authentication.
+            self._found.complain((*path, "username"), "must not contain a colon")
+        for leaf, text in (("username", str(name)), ("password", str(password))):
+            if any(unicodedata.category(c) == "Cc" for c in text):
+                message = "must not hold control characters, nor end in a line break"
+                self._found.complain((*path, leaf), message)
+        return User(str(name), str(password)) if len(self._found.problems) == before else None
+
+
+@dataclass(slots=True)
+class _Read:
+    realm: RealmConfig
+    path: Path
+    told: bool = field(default=False)
+    """Whether the lack of users was complained about."""
+
+
+def tls_config(found: Values, section: Path, directory: FilePath) -> TlsConfig | None:
+    """Return the `ssl` element of a listener, None when it is off. Notes problems in found.
+
+    Args:
+        found: the document.
+        section: the path of `ssl`.
+        directory: what relative files are relative to.
+    """
+    mode = ClientCertificates(found.text((*section, "client-certificates")))
+    authorities = found.text((*section, "client-ca-file"))
+    if mode is not ClientCertificates.NONE and authorities is None:
+        path = (*section, "client-certificates")
+        found.complain(path, f"{mode.value} needs a client-ca-file to check them with")
+    if mode is ClientCertificates.NONE and authorities is not None:
+        path = (*section, "client-ca-file")
+        found.complain(path, "has no effect without client-certificates: optional or required")
+    if not found.flag((*section, "enabled")):
+        return None
+    files = [found.text((*section, name)) for name in ("certificate-file", "key-file")]
+    for name, file in zip(("certificate-file", "key-file"), files, strict=True):
+        if file is None:
+            found.complain(section, f"needs a {name} when enabled")
+    return TlsConfig(
+        setting=".".join(map(str, section)),
+        certificate=directory / (files[0] or ""),
+        key=directory / (files[1] or ""),
+        key_password=found.text((*section, "key-password")),
+        minimum_version=found.text((*section, "minimum-version")) or "",
+        client_certificates=mode,
+        client_ca=None if authorities is None else directory / authorities,
+    )
+
+
+def _protected(found: Values) -> Protected:
+    groups: set[EndpointGroup] = set()
+    paths: dict[tuple[str, ...], None] = {}
+    for index in list(found.children(_PROTECTED)):
+        item = found.said((*_PROTECTED, index))
+        if item is None:
+            continue
+        group = _group(str(item))
+        if group is not None:
+            groups.add(group)
+            continue
+        wrong = _wrong_path(str(item))
+        if wrong is not None:
+            found.complain((*_PROTECTED, index), wrong)
+        else:
+            paths[_parts(str(item))] = None
+    return Protected(frozenset(groups), tuple(paths))
+
+
+def _group(name: str) -> EndpointGroup | None:
+    plain = name.replace("_", "").upper()
+    return next((g for g in EndpointGroup if g.value.replace("_", "") == plain), None)
+
+
+def _wrong_path(text: str) -> str | None:
+    if not text.startswith("/"):
+        known = ", ".join(group.value for group in EndpointGroup)
+        return f"must be an endpoint group ({known}) or a path that begins with /grid/"
+    if _MARKS & set(text):
+        return "is a path as it is, decoded and without %, ?, #, * and braces"
+    parts = _parts(text)
+    if any(parts[: len(probe)] == probe for probe in PROBES):
+        probe = "/".join(("", *parts[:3]))
+        return f"{probe} can never be protected: probes carry no credentials"
+    known_parts = [_parts(path) for path in ENDPOINT_PATHS]
+    if not any(_meet(parts, path) for path in known_parts):
+        return f"no endpoint is there; they are below {', '.join(ENDPOINT_PATHS)}"
+    return None
+
+
+def _parts(path: str) -> tuple[str, ...]:
+    return tuple(path.removesuffix("/").split("/")[1:])
+
+
+def _meet(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
+    """Tell whether one of the two is at or below the other."""
+    size = min(len(one), len(other))
+    return size > 0 and one[:size] == other[:size]

@@ -1,0 +1,1 @@
+"""Who may call: realms, credentials, the slow-down after failures, the audit log, and TLS."""

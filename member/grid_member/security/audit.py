@@ -1,0 +1,108 @@
+"""The audit log: who did what from where, and how it ended.
+
+Its lines go to the logger `grid.audit`, which has a level of its own: turning the member's log down
+does not turn it off. They never hold a password, a license or a key, and no name but those of
+configured users: what was sent as a name may be a password in the wrong place.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from grid_member.cluster.logs import event
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from grid_member.cluster.logs import Field
+
+LOGGER: Final = "grid.audit"
+DETAILS: Final = frozenset(
+    {
+        "state",
+        "version",
+        "log_level",
+        "replication",
+        "publisher",
+        "map",
+        "group",
+        "member",
+        "operation",
+    }
+)
+"""What a line may tell of an operation's parameters: none of these can hold a secret."""
+MAX_DETAIL_CHARACTERS: Final = 256
+_METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE"})
+_UNKNOWN_PATH: Final = "unknown path"
+_MIN_FAILED_STATUS: Final = 400
+_log: Final = logging.getLogger(LOGGER)
+
+
+def keep_auditing() -> None:
+    """Give the audit log its own level, whatever level the rest of the log has."""
+    _log.setLevel(logging.INFO)
+
+
+def endpoint(method: str, path: str | None) -> str:
+    """Return how a line names an endpoint: a known method and the path's pattern in the table."""
+    return f"{method if method in _METHODS else 'other'} {path or _UNKNOWN_PATH}"
+
+
+class Audit:
+    """The lines about one listener."""
+
+    def __init__(self, listener: str) -> None:
+        self._listener = listener
+
+    def denied(
+        self,
+        reason: str,
+        *,
+        remote: str | None,
+        endpoint: str,
+        user: str | None = None,
+        wait_s: int | None = None,
+    ) -> None:
+        """Tell that credentials were missing or wrong; wait_s is what the address now waits."""
+        fields = {"reason": reason, "wait_s": wait_s}
+        self._write(logging.WARNING, "authentication failed", remote, user, endpoint, fields)
+
+    def called(
+        self,
+        *,
+        remote: str | None,
+        endpoint: str,
+        user: str | None,
+        status: int,
+        details: Mapping[str, str] | None = None,
+    ) -> None:
+        """Tell what an authenticated call came to; the user is None as long as security is off.
+
+        Raises:
+            ValueError: a detail that is not one of DETAILS.
+        """
+        if not DETAILS.issuperset(details or {}):
+            raise ValueError("a detail that no audit line may hold")
+        outcome = "refused" if status >= _MIN_FAILED_STATUS else "done"
+        fields: dict[str, Field] = {"outcome": outcome, "status": status}
+        fields |= {k: v[:MAX_DETAIL_CHARACTERS] for k, v in (details or {}).items()}
+        self._write(logging.INFO, "management call", remote, user, endpoint, fields)
+
+    def _write(
+        self,
+        level: int,
+        message: str,
+        remote: str | None,
+        user: str | None,
+        endpoint: str,
+        fields: Mapping[str, Field],
+    ) -> None:
+        line: dict[str, Field] = {
+            "listener": self._listener,
+            "remote": remote,
+            "user": user,
+            "endpoint": endpoint,
+            **fields,
+        }
+        event(_log, level, message, **{k: v for k, v in line.items() if v is not None})

@@ -1,0 +1,248 @@
+"""Whether a request may be answered: HTTP Basic, and the first two parameters of a body.
+
+    header()      before the body is read   on the management listener and where protected: Basic
+    parameters()  after it was split        security off: the cluster's name; on: user and password
+
+Probes never come to a wrong answer here: header() asks nothing of them and they have no body. Each
+request tests one pair of credentials at most, and no test waits between looking at the slow-down
+and counting its outcome, so that requests sent at once cannot slip through together.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import enum
+import hmac
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from grid_member.config.model_security import Protected, RealmConfig, SecurityConfig
+from grid_member.security.audit import Audit
+from grid_member.security.realms import Realm
+from grid_member.security.throttle import Throttle
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from grid_member.config.model import EndpointGroup
+
+_SCHEME: Final = "basic"
+_UNQUOTABLE: Final = '"\\'
+
+
+class Outcome(enum.Enum):
+    """What became of the credentials of a request."""
+
+    NOT_ASKED = "not asked"
+    ACCEPTED = "accepted"
+    MISSING = "no credentials"
+    WRONG = "wrong credentials"
+    SLOWED = "too many failures"
+    """Not looked at: the address has to wait."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The outcome, and who it was if that is known."""
+
+    outcome: Outcome
+    user: str | None = None
+    retry_after_s: int = 0
+    """With SLOWED: the value of the Retry-After header."""
+
+    @property
+    def allows(self) -> bool:
+        """True when the request may go on."""
+        return self.outcome in (Outcome.ACCEPTED, Outcome.NOT_ASKED)
+
+
+NOT_ASKED: Final = Verdict(Outcome.NOT_ASKED)
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """Where a request comes from, where it goes, and its `Authorization` headers."""
+
+    remote: str | None
+    endpoint: str
+    """As `audit.endpoint` names it."""
+    authorization: tuple[str, ...] = field(default=(), repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What one listener asks for."""
+
+    listener: str
+    """How audit lines name it."""
+    cluster_name: str
+    member_realm: RealmConfig | None = None
+    """None as long as security is off."""
+    guard: RealmConfig | None = None
+    """Of a listener that asks everybody for Basic authentication: its own realm."""
+    protected: Protected = field(default_factory=Protected)
+
+
+def rest_policy(cluster_name: str, security: SecurityConfig) -> Policy:
+    """Return what the REST listener asks for."""
+    realm = security.member_realm if security.enabled else None
+    return Policy("rest", cluster_name, realm, protected=security.protected)
+
+
+def management_policy(cluster_name: str, security: SecurityConfig, guard: RealmConfig) -> Policy:
+    """Return what the management listener asks for, with security off as well."""
+    realm = security.member_realm if security.enabled else None
+    return Policy("management", cluster_name, realm, guard=guard)
+
+
+class Gate:
+    """Lets the requests of one listener in, or not."""
+
+    def __init__(self, policy: Policy, clock: Callable[[], float]) -> None:
+        self._policy = policy
+        self._members = Realm(policy.member_realm) if policy.member_realm else None
+        self._guard = Realm(policy.guard) if policy.guard else self._members
+        self._throttle = Throttle(clock)
+        self._audit = Audit(policy.listener)
+        self.slowed = 0
+        """How many attempts were turned away unread."""
+
+    @property
+    def challenge(self) -> str:
+        """The value of the WWW-Authenticate header that goes with a 401."""
+        name = self._guard.name if self._guard else ""
+        shown = "".join(c for c in name if " " <= c <= "~" and c not in _UNQUOTABLE)
+        return f'Basic realm="{shown}", charset="UTF-8"'
+
+    def header(
+        self,
+        attempt: Attempt,
+        *,
+        groups: Collection[EndpointGroup],
+        parts: tuple[str, ...],
+        probe: bool,
+    ) -> Verdict:
+        """Check the Basic header where one must be; a verdict that does not allow is a 401.
+
+        Elsewhere it is not looked at, so that these endpoints do not help to guess a password.
+        """
+        if probe or not self._asks(groups, parts):
+            return NOT_ASKED
+        return self._basic(attempt, self._guard)
+
+    def parameters(
+        self, attempt: Attempt, earlier: Verdict, parameters: tuple[str, ...]
+    ) -> Verdict:
+        """Check the first two parameters of a body; a verdict that does not allow is a 403.
+
+        Args:
+            attempt: as for `header`.
+            earlier: what `header` said about this request; it let it through.
+            parameters: at least two.
+        """
+        first, second = parameters[:2]
+        by_header = earlier.outcome is Outcome.ACCEPTED
+        if self._members is None:
+            if by_header and not first:
+                return earlier
+            return self._cluster_name(attempt, earlier, first)
+        if first or second:
+            return self._tested(attempt, self._members, (first, second))
+        return earlier if by_header else self._basic(attempt, self._members)
+
+    def called(
+        self,
+        attempt: Attempt,
+        verdict: Verdict,
+        status: int,
+        details: dict[str, str] | None = None,
+    ) -> None:
+        """Write the audit line of a call that had credentials; see `Audit.called`."""
+        self._audit.called(
+            remote=attempt.remote,
+            endpoint=attempt.endpoint,
+            user=verdict.user,
+            status=status,
+            details=details,
+        )
+
+    def _asks(self, groups: Collection[EndpointGroup], parts: tuple[str, ...]) -> bool:
+        if self._policy.guard is not None:
+            return True
+        return self._members is not None and self._policy.protected.covers(groups, parts)
+
+    def _cluster_name(self, attempt: Attempt, earlier: Verdict, name: str) -> Verdict:
+        # The name is no secret: a wrong one is a mistake and slows nobody down.
+        given = name.encode("utf-8", "surrogatepass")
+        if hmac.compare_digest(given, self._policy.cluster_name.encode()):
+            return Verdict(Outcome.ACCEPTED, earlier.user)
+        self._audit.denied(
+            "wrong cluster name",
+            remote=attempt.remote,
+            endpoint=attempt.endpoint,
+            user=earlier.user,
+        )
+        return Verdict(Outcome.WRONG, earlier.user)
+
+    def _basic(self, attempt: Attempt, realm: Realm | None) -> Verdict:
+        given = [header for header in attempt.authorization if _scheme(header) == _SCHEME]
+        if not given or realm is None:
+            return self._denied(attempt, Verdict(Outcome.MISSING))
+        # Two of them would leave open which one an intermediary has looked at.
+        pair = basic_credentials(given[0]) if len(attempt.authorization) == 1 else None
+        if pair is None:
+            # No guess: it cannot be right.
+            return self._denied(attempt, Verdict(Outcome.WRONG))
+        return self._tested(attempt, realm, pair)
+
+    def _tested(self, attempt: Attempt, realm: Realm, pair: tuple[str, str]) -> Verdict:
+        wait_s = self._throttle.wait_s(attempt.remote)
+        if wait_s > 0:
+            return self._slowed(attempt, math.ceil(wait_s))
+        verified = realm.verify(*pair)
+        if verified.accepted:
+            self._throttle.succeeded(attempt.remote)
+            return Verdict(Outcome.ACCEPTED, verified.user)
+        self._throttle.failed(attempt.remote)
+        return self._denied(attempt, Verdict(Outcome.WRONG, verified.user))
+
+    def _slowed(self, attempt: Attempt, wait_s: int) -> Verdict:
+        verdict = Verdict(Outcome.SLOWED, retry_after_s=wait_s)
+        self.slowed += 1
+        count = self._throttle.refused(attempt.remote)
+        # The first, second, fourth, eighth: whoever is turned away cannot fill the log.
+        if count & (count - 1) == 0:
+            self._denied(attempt, verdict)
+        return verdict
+
+    def _denied(self, attempt: Attempt, verdict: Verdict) -> Verdict:
+        wait_s = verdict.retry_after_s or math.ceil(self._throttle.wait_s(attempt.remote))
+        self._audit.denied(
+            verdict.outcome.value,
+            remote=attempt.remote,
+            endpoint=attempt.endpoint,
+            user=verdict.user,
+            wait_s=wait_s or None,
+        )
+        return verdict
+
+
+def basic_credentials(header: str) -> tuple[str, str] | None:
+    """Return the name and password of a Basic header (RFC 7617), None when it holds none.
+
+    The name ends at the first colon; the password may hold more. Both are UTF-8.
+    """
+    if _scheme(header) != _SCHEME:
+        return None
+    try:
+        text = base64.b64decode(header.partition(" ")[2].strip(), validate=True).decode("utf-8")
+    except (binascii.Error, ValueError):
+        return None
+    name, colon, password = text.partition(":")
+    return (name, password) if colon else None
+
+
+def _scheme(header: str) -> str:
+    return header.partition(" ")[0].lower()

@@ -1,0 +1,125 @@
+"""The slow-down after repeated wrong credentials, for each remote address on its own.
+
+    failures 1 … 9 ──▶ no wait          failure 10, 11, 12 … ──▶ wait 1, 2, 4 … 60 s
+    success, or 15 quiet minutes ──▶ nothing is remembered
+
+While an address waits, its credentials are not looked at: the answer is the usual refusal, at once,
+with Retry-After. Delaying answers instead would slow nobody down who opens a second connection or
+takes silence for a no, and would hold a task for each of them. Attempts during a wait neither count
+nor prolong it, so an attacker cannot keep others behind the same address out for longer than the
+longest wait at a time.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections import OrderedDict
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MAX_ADDRESSES: Final = 4096
+FREE_FAILURES: Final = 9
+"""So many a person or a script with an old password has before it is slowed down."""
+FIRST_WAIT_S: Final = 1.0
+MAX_WAIT_S: Final = 60.0
+FORGET_AFTER_S: Final = 900.0
+IPV6_PREFIX_BITS: Final = 64
+"""What one machine is given: it may take any address in there."""
+UNKNOWN: Final = "unknown"
+_MAX_EXPONENT: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What is remembered of one address."""
+
+    failures: int
+    failed_at_s: float
+    refused: int = 0
+    """How many attempts were turned away since the last failure."""
+
+    @property
+    def free_at_s(self) -> float:
+        """When the next attempt is looked at."""
+        return self.failed_at_s + wait_after(self.failures)
+
+    def forgotten(self, now_s: float) -> bool:
+        """Tell whether it is too old to count."""
+        return now_s - self.failed_at_s >= FORGET_AFTER_S
+
+
+def wait_after(failures: int) -> float:
+    """Return the seconds to wait after so many failures in a row."""
+    if failures <= FREE_FAILURES:
+        return 0.0
+    exponent = min(failures - FREE_FAILURES - 1, _MAX_EXPONENT)
+    return min(FIRST_WAIT_S * 2.0**exponent, MAX_WAIT_S)
+
+
+def after_failure(record: Record | None, now_s: float) -> Record:
+    """Return what is remembered after one more failure."""
+    if record is None or record.forgotten(now_s):
+        return Record(1, now_s)
+    return Record(record.failures + 1, now_s)
+
+
+def network_of(address: str | None) -> str:
+    """Return what stands for an address: itself for IPv4, its /64 for IPv6."""
+    try:
+        parsed = ipaddress.ip_address((address or "").partition("%")[0])
+    except ValueError:
+        return UNKNOWN
+    if isinstance(parsed, ipaddress.IPv4Address):
+        return str(parsed)
+    # A socket for both protocols shows IPv4 clients this way.
+    if parsed.ipv4_mapped is not None:
+        return str(parsed.ipv4_mapped)
+    return str(ipaddress.ip_network((parsed, IPV6_PREFIX_BITS), strict=False))
+
+
+class Throttle:
+    """The records of one listener, the least recently failed address forgotten first."""
+
+    def __init__(self, clock: Callable[[], float], max_addresses: int = MAX_ADDRESSES) -> None:
+        self._clock = clock
+        self._max_addresses = max_addresses
+        self._records: OrderedDict[str, Record] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def wait_s(self, address: str | None) -> float:
+        """Return how long the address has to wait; 0 when its credentials may be looked at."""
+        record = self._records.get(network_of(address))
+        return max(0.0, record.free_at_s - self._clock()) if record else 0.0
+
+    def refused(self, address: str | None) -> int:
+        """Count an attempt that was turned away; return how many there were in this wait."""
+        key = network_of(address)
+        record = self._records.get(key)
+        if record is None:
+            return 0
+        self._records[key] = replace(record, refused=record.refused + 1)
+        return record.refused + 1
+
+    def failed(self, address: str | None) -> Record:
+        """Count wrong credentials; return what is remembered now."""
+        key, now_s = network_of(address), self._clock()
+        record = self._records[key] = after_failure(self._records.get(key), now_s)
+        self._records.move_to_end(key)
+        self._forget(now_s)
+        return record
+
+    def succeeded(self, address: str | None) -> None:
+        """Forget what an address did wrong."""
+        self._records.pop(network_of(address), None)
+
+    def _forget(self, now_s: float) -> None:
+        while self._records:
+            oldest = next(iter(self._records.values()))
+            if len(self._records) <= self._max_addresses and not oldest.forgotten(now_s):
+                return
+            self._records.popitem(last=False)

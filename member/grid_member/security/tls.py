@@ -1,0 +1,206 @@
+"""TLS from files: the context that new connections get, made anew when the files change.
+
+    TlsError        the files cannot be used; the message names the setting and the file
+
+A context is made completely or not at all, and replaced as one: a file that is half written, or a
+key that does not belong to the certificate beside it yet, leaves the old one in place. Connections
+that are open keep what they began with.
+"""
+
+from __future__ import annotations
+
+import logging
+import ssl
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from grid_member.cluster.logs import event
+from grid_member.config.model_security import ClientCertificates
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable
+    from pathlib import Path
+
+    from grid_member.config.model_security import TlsConfig
+
+RELOAD_PERIOD_S: Final = 10.0
+MAX_FILE_BYTES: Final = 1 << 20
+ALPN: Final = ("http/1.1",)
+MINIMUM_VERSIONS: Final = {
+    "TLSv1.2": ssl.TLSVersion.TLSv1_2,
+    "TLSv1.3": ssl.TLSVersion.TLSv1_3,
+}
+_VERIFIED: Final = {
+    ClientCertificates.NONE: ssl.CERT_NONE,
+    ClientCertificates.OPTIONAL: ssl.CERT_OPTIONAL,
+    ClientCertificates.REQUIRED: ssl.CERT_REQUIRED,
+}
+_log: Final = logging.getLogger("grid.tls")
+_Signature: TypeAlias = tuple[tuple[int, ...], ...]
+
+
+class TlsError(Exception):
+    """The files cannot be used; the message says which, and what to do."""
+
+
+class ServerTls:
+    """The files of one listener and the context made from them."""
+
+    def __init__(self, config: TlsConfig) -> None:
+        """Read the files.
+
+        Raises:
+            TlsError: they cannot be used.
+        """
+        self._config = config
+        self._signature = _signature(config)
+        self._context = server_context(config)
+        self._told = ""
+
+    @property
+    def context(self) -> ssl.SSLContext:
+        """What a new connection is to use."""
+        return self._context
+
+    def refresh(self) -> bool:
+        """Take the files' new contents if there are any; tell whether it did.
+
+        Blocks for as long as the files take to read. What goes wrong is logged, once for each way
+        of going wrong, and tried again with the next call.
+        """
+        before = _signature(self._config)
+        if before == self._signature:
+            self._told = ""
+            return False
+        try:
+            context = server_context(self._config)
+        except TlsError as error:
+            self._tell(str(error))
+            return False
+        if _signature(self._config) != before:
+            # Written to meanwhile: what was read may be half of the old and half of the new.
+            return False
+        self._context, self._signature, self._told = context, before, ""
+        event(_log, logging.INFO, "certificate reloaded", setting=self._config.setting)
+        return True
+
+    def _tell(self, message: str) -> None:
+        if message != self._told:
+            self._told = message
+            event(_log, logging.WARNING, "certificate not reloaded, the old one stays", why=message)
+
+
+async def keep_fresh(
+    listeners: Iterable[ServerTls],
+    *,
+    wait: Callable[[float], Awaitable[object]],
+    in_thread: Callable[[Callable[[], bool]], Awaitable[bool]],
+    period_s: float = RELOAD_PERIOD_S,
+) -> None:
+    """Look at the files again and again, until cancelled.
+
+    Args:
+        listeners: whose files.
+        wait: `asyncio.sleep`.
+        in_thread: `asyncio.to_thread`, as files may be slow and keys slow to decrypt.
+        period_s: how long a change may go unnoticed. There is no watching of directories: a poll
+            finds what Kubernetes does as well, which swaps a link to a directory of files.
+    """
+    while True:
+        await wait(period_s)
+        for one in tuple(listeners):
+            await in_thread(one.refresh)
+
+
+def server_context(config: TlsConfig) -> ssl.SSLContext:
+    """Return a context from the files as they are now.
+
+    Raises:
+        TlsError: a file is missing, unreadable or not what it should be.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = MINIMUM_VERSIONS[config.minimum_version]
+    context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
+    context.set_alpn_protocols(list(ALPN))
+    _load_pair(context, config)
+    context.verify_mode = _VERIFIED[config.client_certificates]
+    if config.client_ca is not None:
+        _load_authorities(context, config, config.client_ca)
+    return context
+
+
+def _load_pair(context: ssl.SSLContext, config: TlsConfig) -> None:
+    _check_readable(config.certificate, f"{config.setting}.certificate-file")
+    _check_readable(config.key, f"{config.setting}.key-file")
+    asked: list[bool] = []
+
+    def password() -> str:
+        # Without this, OpenSSL would ask for it on the terminal.
+        asked.append(True)
+        return config.key_password or ""
+
+    try:
+        context.load_cert_chain(config.certificate, config.key, password)
+    except (ssl.SSLError, ValueError, OSError) as error:
+        raise TlsError(_pair_problem(config, error, asked=bool(asked))) from None
+
+
+def _pair_problem(config: TlsConfig, error: Exception, *, asked: bool) -> str:
+    key = f"{config.setting}.key-file: {config.key}"
+    if getattr(error, "reason", None) == "KEY_VALUES_MISMATCH":
+        return f"{key} is not the key of the certificate in {config.certificate}"
+    if asked:
+        if config.key_password is None:
+            return f"{key} is encrypted: set {config.setting}.key-password"
+        return f"{key} cannot be decrypted: {config.setting}.key-password is wrong"
+    if not _has_certificate(config.certificate):
+        setting = f"{config.setting}.certificate-file"
+        return f"{setting}: {config.certificate} is not a certificate in PEM format"
+    reason = getattr(error, "reason", None)
+    if reason in ("EE_KEY_TOO_SMALL", "CA_MD_TOO_WEAK", "CA_KEY_TOO_SMALL"):
+        word = str(reason).replace("_", " ").lower()
+        return f"{config.setting}.certificate-file: {config.certificate} is too weak: {word}"
+    return f"{key} is not a private key in PEM format"
+
+
+def _load_authorities(context: ssl.SSLContext, config: TlsConfig, file: Path) -> None:
+    setting = f"{config.setting}.client-ca-file"
+    _check_readable(file, setting)
+    try:
+        context.load_verify_locations(file)
+    except (ssl.SSLError, OSError):
+        raise TlsError(f"{setting}: {file} holds no certificates in PEM format") from None
+
+
+def _check_readable(file: Path, setting: str) -> None:
+    try:
+        with file.open("rb") as opened:
+            size = len(opened.read(MAX_FILE_BYTES + 1))
+    except OSError as error:
+        raise TlsError(f"{setting}: {file}: {error.strerror}") from None
+    if not size:
+        raise TlsError(f"{setting}: {file} is empty")
+    if size > MAX_FILE_BYTES:
+        raise TlsError(f"{setting}: {file} is longer than {MAX_FILE_BYTES >> 20} MiB")
+
+
+def _has_certificate(file: Path) -> bool:
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(file)
+    except (ssl.SSLError, OSError):
+        return False
+    return True
+
+
+def _signature(config: TlsConfig) -> _Signature:
+    """Return what changes whenever one of the files, or a link on the way to it, does."""
+    files = (config.certificate, config.key, config.client_ca)
+    return tuple(_file_signature(file) for file in files if file is not None)
+
+
+def _file_signature(file: Path) -> tuple[int, ...]:
+    try:
+        found = file.stat()
+    except OSError:
+        return ()
+    # The change time cannot be set: it tells also of contents with their old time and size.
+    return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)

@@ -1,0 +1,84 @@
+"""Certificates for tests, made when they are needed: none is kept in the tree."""
+
+from __future__ import annotations
+
+import ssl
+import subprocess
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+VALID_DAYS = "2"
+
+
+@dataclass(frozen=True)
+class Pair:
+    certificate: Path
+    key: Path
+
+
+def openssl(*words: object) -> None:
+    done = subprocess.run(["openssl", *map(str, words)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def write_key(path: Path) -> None:
+    openssl("ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", path)
+
+
+class Authority:
+    """A certificate authority in a directory of its own."""
+
+    def __init__(self, directory: Path, name: str = "test-authority") -> None:
+        self.directory = directory / name
+        self.directory.mkdir()
+        self.file = self.directory / "ca.crt"
+        self._key = self.directory / "ca.key"
+        write_key(self._key)
+        openssl(
+            *("req", "-x509", "-new", "-sha256", "-days", VALID_DAYS, "-key", self._key),
+            *("-subj", f"/CN={name}", "-out", self.file),
+            *("-addext", "basicConstraints=critical,CA:TRUE"),
+            *("-addext", "keyUsage=critical,keyCertSign,cRLSign"),
+        )
+
+    def issue(self, name: str, key_password: str | None = None) -> Pair:
+        """Return a certificate for 127.0.0.1 whose common name is name."""
+        stem = self.directory / name
+        pair = Pair(stem.with_suffix(".crt"), stem.with_suffix(".key"))
+        write_key(pair.key)
+        extensions = stem.with_suffix(".ext")
+        extensions.write_text(
+            "keyUsage=critical,digitalSignature\n"
+            "extendedKeyUsage=serverAuth,clientAuth\n"
+            "subjectAltName=DNS:localhost,IP:127.0.0.1\n"
+        )
+        request = stem.with_suffix(".csr")
+        openssl("req", "-new", "-key", pair.key, "-subj", f"/CN={name}", "-out", request)
+        openssl(
+            *("x509", "-req", "-sha256", "-days", VALID_DAYS, "-in", request, "-CAcreateserial"),
+            *("-CA", self.file, "-CAkey", self._key, "-extfile", extensions),
+            *("-out", pair.certificate),
+        )
+        if key_password is not None:
+            plain = pair.key.rename(stem.with_suffix(".plain"))
+            openssl(
+                *("pkcs8", "-topk8", "-in", plain, "-out", pair.key),
+                *("-passout", f"pass:{key_password}"),
+            )
+        return pair
+
+    def client(self, pair: Pair | None = None) -> ssl.SSLContext:
+        """Return what a client trusts this authority with, and shows pair with."""
+        context = ssl.create_default_context(cafile=str(self.file))
+        if pair is not None:
+            context.load_cert_chain(pair.certificate, pair.key)
+        return context
+
+
+def common_name(certificate: object) -> str:
+    """Return the common name of what `getpeercert` returns."""
+    assert isinstance(certificate, dict)
+    return str(dict(part[0] for part in certificate["subject"])["commonName"])
