@@ -22,9 +22,11 @@ grid_missing=
 command -v make >/dev/null 2>&1 || grid_missing="make"
 grid_find_python || grid_missing="$grid_missing python3 python3-venv"
 
-# The power-loss tests compile a small shim that records what was fsynced.
-if [ -n "${GRID_NEEDS_CC:-}" ] && ! command -v cc >/dev/null 2>&1; then
-    grid_missing="$grid_missing gcc libc6-dev"
+# The disk tests compile small shims that record or break what is written; the TLS tests make
+# certificates.
+if [ -n "${GRID_NEEDS_TEST_TOOLS:-}" ]; then
+    command -v cc >/dev/null 2>&1 || grid_missing="$grid_missing gcc libc6-dev"
+    command -v openssl >/dev/null 2>&1 || grid_missing="$grid_missing openssl"
 fi
 
 if [ -n "$grid_missing" ]; then

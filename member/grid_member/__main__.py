@@ -12,6 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from grid_member.command import EXIT_CONFIG
 from grid_member.command.documents import check, convert, schema
 from grid_member.config import ConfigError
 from grid_member.config.programmatic import Config
@@ -19,7 +20,6 @@ from grid_member.config.programmatic import Config
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-EXIT_CONFIG: Final = 2
 _RUN: Final = "run"
 
 
@@ -34,6 +34,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             check(chosen.file, chosen.ignore_missing_variables, os.environ)
         elif chosen.verb == "convert":
             convert(chosen.file, chosen.to, chosen.output, chosen.overwrite)
+        elif chosen.verb == "restore":
+            # As running a member, this needs the store.
+            from grid_member.command.restore import restore
+
+            return restore(chosen.backup, chosen.into)
         elif chosen.verb == "schema":
             schema(chosen.format)
         else:
@@ -60,8 +65,13 @@ def _parser() -> argparse.ArgumentParser:
         "--config", type=Path, metavar="FILE", help="configuration file (YAML or XML)"
     )
     parser.add_argument("--version", action="version", version=f"grid-member {version('grid')}")
-    config = parser.add_subparsers(metavar="config").add_parser(
-        "config", help="check and convert configuration files"
+    commands = parser.add_subparsers(metavar="{config,restore}")
+    config = commands.add_parser("config", help="check and convert configuration files")
+    of_restore = commands.add_parser("restore", help="make a backup the data of a new member")
+    of_restore.set_defaults(verb="restore")
+    of_restore.add_argument("backup", type=Path, metavar="BACKUP", help="a directory backup-N")
+    of_restore.add_argument(
+        "--into", type=Path, metavar="DIR", required=True, help="its persistence.base-dir"
     )
     verbs = config.add_subparsers(dest="verb", required=True)
     _add_check(verbs.add_parser("check", help="tell whether a member can run with a file"))

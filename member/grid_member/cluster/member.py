@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Final, TypedDict
 from grid_member.engine.api import ClusterState
 
 if TYPE_CHECKING:
+    from grid_member.cluster.management import Management
+    from grid_member.cluster.measurements import Measurements
     from grid_member.config.model import MemberConfig
     from grid_member.engine.api import Engine
 
@@ -61,6 +63,9 @@ class HealthDocument(TypedDict):
 class Member:
     """The identity and the lifecycle of this member, which is alone in its cluster."""
 
+    management: Management
+    """Made with the member in its hands, so given to it right after it was made."""
+
     def __init__(self, config: MemberConfig, engine: Engine, name: str, version: str) -> None:
         self.config = config
         self.engine = engine
@@ -68,17 +73,29 @@ class Member:
         self.version = version
         self.address = ""
         self.phase = Phase.STARTING
+        self.measurements: Measurements | None = None
+        """None where nobody can ask for metrics."""
         self._stop_wanted = asyncio.Event()
 
     async def join(self) -> None:
         """Replay the data and become the one member of the cluster.
 
         Raises:
-            EngineError: the engine cannot start.
+            EngineError: the engine cannot start, or runs a cluster that this member cannot.
+            ConfigError: what was added to the configuration does not go with the member's own.
         """
-        await self.engine.start()
+        if not await self.management.persistence.recovery.start(self.stop_wanted):
+            return
+        self.management.begin()
         if self.phase is Phase.STARTING:
             self.phase = Phase.RUNNING
+
+    def request_cluster_stop(self) -> None:
+        """Make the cluster passive for the rest of its life, then stop its members."""
+        # Whatever comes of that, the members are to stop.
+        self.engine.change_cluster_state(
+            ClusterState.PASSIVE, lambda _: self.request_stop(), transient=True
+        )
 
     def request_stop(self) -> None:
         """Become not ready at once and let whoever waits in `stop_wanted` do the rest."""
@@ -120,7 +137,12 @@ class Member:
         """`major.minor` of the cluster, `0.0` before the join."""
         if self.phase is Phase.STARTING:
             return UNJOINED_VERSION
-        return ".".join(self.version.split(".")[:2])
+        return str(self.management.versions.current)
+
+    @property
+    def problem(self) -> str:
+        """Why the member cannot be used now."""
+        return self.management.persistence.recovery.problem or "the member is not ready"
 
     @property
     def safe(self) -> bool:

@@ -63,9 +63,13 @@ def convert(file: Path, to: Syntax | None, output: Path | None, overwrite: bool)
         return
     if output.exists() and not overwrite:
         raise ConfigError([Problem(Place(str(output), 0, 0), "", "is there: say --overwrite")])
+    # A link stays, and what it leads to is replaced.
+    target = Path(os.path.realpath(output))
+    if target.exists() and not target.is_file():
+        raise ConfigError([Problem(Place(str(output), 0, 0), "", "is no file")])
     try:
         # A configuration may hold passwords: whoever could not read it still cannot.
-        _replace(output, result, file.stat().st_mode & _PERMISSIONS)
+        _replace(target, result, file.stat().st_mode & _PERMISSIONS)
     except OSError as error:
         raise ConfigError([Problem(Place(str(output), 0, 0), "", str(error.strerror))]) from None
 

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-import hmac
+import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from aiohttp import HttpVersion11, web
 from aiohttp.web_protocol import RequestPayloadError
 
+from grid_member.http.answers import Answer, error
 from grid_member.http.connection import ConnectionProtocol
 from grid_member.http.paths import MalformedError, decode
+from grid_member.http.uploads import Uploads
 
 if TYPE_CHECKING:
+    from aiohttp.streams import StreamReader
+
     from grid_member.cluster.member import Member
     from grid_member.http.routes import Route
 
+BODY_PATIENCE_S: Final = 60.0
+"""How long a body may stand still while it is read."""
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
@@ -23,8 +29,12 @@ class FramingError(Exception):
     """Where the request or its body ends is unclear: 400, and the connection closes."""
 
 
-class BodyTooLargeError(Exception):
-    """More bytes than the limit: 413."""
+class BodyRefusedError(Exception):
+    """A body that is not read to its end, with the answer: 408, 413 or 503, and it closes."""
+
+    def __init__(self, answer: Answer) -> None:
+        super().__init__(answer.status)
+        self.answer = answer
 
 
 class ExpectationError(Exception):
@@ -75,29 +85,51 @@ async def read_body(request: web.BaseRequest, limit_bytes: int) -> bytes:
     """Return the exact bytes of the body; invites them when the client waits for that.
 
     Raises:
-        BodyTooLargeError: as soon as that is known.
+        BodyRefusedError: it has too many bytes, or all together have, or none come any more.
         ExpectationError: the client expects what we do not know.
         FramingError: the body is malformed or ends too early.
     """
     if (request.content_length or 0) > limit_bytes:
-        raise BodyTooLargeError
+        raise _refused(413, "the body is too large")
     expectation = request.headers.get("Expect")
     if expectation is not None and request.version >= HttpVersion11:
         if expectation.strip().lower() != "100-continue":
             raise ExpectationError
         if request.transport is not None and request.can_read_body:
             request.transport.write(_CONTINUE)
+    protocol = request.protocol
+    uploads = protocol.uploads if isinstance(protocol, ConnectionProtocol) else Uploads()
     pieces: list[bytes] = []
     size = 0
     try:
-        while piece := await request.content.readany():
+        while piece := await _more(request.content):
+            if size + len(piece) > limit_bytes:
+                raise _refused(413, "the body is too large")
+            if not uploads.take(len(piece)):
+                raise _refused(503, "too many bytes of bodies are being read", retry=True)
             size += len(piece)
-            if size > limit_bytes:
-                raise BodyTooLargeError
             pieces.append(piece)
-    except RequestPayloadError:
+        return b"".join(pieces)
+    except RequestPayloadError as problem:
+        # The stream keeps it, and what its traceback keeps would keep the stream: a circle.
+        problem.__traceback__ = None
         raise FramingError("malformed or incomplete body") from None
-    return b"".join(pieces)
+    finally:
+        uploads.give_back(size)
+
+
+async def _more(content: StreamReader) -> bytes:
+    if content.is_eof():
+        return await content.readany()
+    try:
+        async with asyncio.timeout(BODY_PATIENCE_S):
+            return await content.readany()
+    except TimeoutError:
+        raise _refused(408, "the body takes too long") from None
+
+
+def _refused(status: int, reason: str, *, retry: bool = False) -> BodyRefusedError:
+    return BodyRefusedError(error(status, reason, close=True, retry=retry))
 
 
 def split_parameters(body: bytes, count: int) -> tuple[str, ...]:
@@ -111,13 +143,3 @@ def split_parameters(body: bytes, count: int) -> tuple[str, ...]:
     except UnicodeDecodeError:
         raise MalformedError("the body is not valid UTF-8") from None
     return tuple(decode(part) for part in text.split("&", count - 1))
-
-
-def credentials_fit(parameters: tuple[str, ...], cluster_name: str, authenticated: bool) -> bool:
-    """Tell whether the first parameter is the cluster's name; it may be empty when authenticated.
-
-    The second one, the password, is not compared as long as security is off.
-    """
-    if authenticated and not parameters[0] and not parameters[1]:
-        return True
-    return hmac.compare_digest(parameters[0].encode(), cluster_name.encode())

@@ -11,7 +11,7 @@ from aiohttp import web
 from aiohttp.http import RawRequestMessage
 from aiohttp.http_exceptions import LineTooLong
 from aiohttp.streams import EMPTY_PAYLOAD
-from aiohttp.web_protocol import RequestPayloadError
+from aiohttp.web_protocol import RequestPayloadError, _ErrInfo
 
 from grid_member.cluster.logs import event, failure
 from grid_member.http.answers import Answer, WireResponse, error
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from aiohttp.streams import StreamReader
 
     from grid_member.config.model import Limits
+    from grid_member.http.uploads import Uploads
 
 KEEP_ALIVE_S: Final = 3600.0
 LINGER_S: Final = 2.0
@@ -31,6 +32,8 @@ IDLE_LINGER_S: Final = 0.2
 """The same for a connection that has nothing in work: pools may notice its end much later."""
 CUT_GRACE_S: Final = 0.05
 """How long a connection has to end when it is cut; aiohttp takes 0 for no limit."""
+HEAD_PATIENCE_S: Final = 30.0
+"""How long a head may take from its first byte to its last."""
 MAX_HEADERS_LINES: Final = 1000
 _TOO_MANY_HEADERS: Final = "Too many headers received"
 
@@ -38,11 +41,22 @@ _log: Final = logging.getLogger("grid.http")
 _silent: Final = logging.getLogger("grid.aiohttp")
 
 
+class LateError(Exception):
+    """A head that did not come to its end in time: 408."""
+
+
 class ConnectionProtocol(web.RequestHandler):
     """One connection. Nothing that aiohttp would write or log by itself gets out."""
 
-    def __init__(self, server: web.Server, loop: asyncio.AbstractEventLoop, limits: Limits) -> None:
+    def __init__(
+        self,
+        server: web.Server,
+        loop: asyncio.AbstractEventLoop,
+        limits: Limits,
+        uploads: Uploads,
+    ) -> None:
         self._line_limit = limits.header_bytes
+        self.uploads = uploads
         super().__init__(
             server,
             loop=loop,
@@ -58,6 +72,7 @@ class ConnectionProtocol(web.RequestHandler):
         )
         self._flushes = 0
         self._pieces = Pieces()
+        self._head_deadline: asyncio.TimerHandle | None = None
         self._held = b""
         """What came while the parser could not take it."""
         self._body: StreamReader = EMPTY_PAYLOAD
@@ -87,6 +102,30 @@ class ConnectionProtocol(web.RequestHandler):
             end = self._pieces.end(data, start)
             self._parse(data[start:end])
             start = end
+        if not self._broken:
+            self._watch_head()
+
+    def _watch_head(self) -> None:
+        # The end of a body, trailers too, is waited for by those who read it.
+        if self._head_deadline is None and self._pieces.in_head and self._body.is_eof():
+            self._head_deadline = self._loop.call_later(HEAD_PATIENCE_S, self._give_up_head)
+
+    def _forget_head(self) -> None:
+        if self._head_deadline is not None:
+            self._head_deadline.cancel()
+            self._head_deadline = None
+
+    def _give_up_head(self) -> None:
+        self._head_deadline = None
+        if self._broken:
+            return
+        # In its place among the answers: a poll before it may still be waiting.
+        self._broken = True
+        self._request_count += 1
+        late = LateError("the head did not come to its end in time")
+        self._messages.append((_ErrInfo(status=408, exc=late, message=str(late)), EMPTY_PAYLOAD))
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
 
     @property
     def _full(self) -> bool:
@@ -106,14 +145,20 @@ class ConnectionProtocol(web.RequestHandler):
         super().data_received(piece)
         if self._request_count == seen:
             return
+        self._forget_head()
         message, body = self._messages[-1]
         if not isinstance(message, RawRequestMessage):
             # Nothing that follows has a known beginning.
             self._broken = True
             self._fail_body()
+            if message.exc is not None:
+                # It would keep itself, this connection and the piece in memory.
+                message.exc.__traceback__ = None
         elif body is not EMPTY_PAYLOAD:
             self._body = body
-            if not message.chunked:
+            if message.chunked:
+                self._pieces.begin_chunks()
+            else:
                 self._pieces.begin_body(int(message.headers.get("Content-Length", "0")))
 
     def _fail_body(self) -> None:
@@ -132,8 +177,11 @@ class ConnectionProtocol(web.RequestHandler):
 
     def connection_lost(self, exc: BaseException | None) -> None:
         """Cancel what is in work."""
+        self._forget_head()
         self._tell_left()
         super().connection_lost(exc)
+        # It knows its connection, too; with nothing in a circle, both are freed at once.
+        self._body = EMPTY_PAYLOAD
         if not self._gone.done():
             self._gone.set_result(None)
 
@@ -263,7 +311,14 @@ class ConnectionProtocol(web.RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,
     ) -> web.StreamResponse:
-        """Answer a request that could not be parsed, or whose handling failed, and close."""
+        """Answer a request that could not be parsed, or whose handling failed, and close.
+
+        Raises:
+            ConnectionError: the client left before there was an answer; nobody is there to read it.
+        """
+        if isinstance(exc, ConnectionError):
+            event(_log, logging.DEBUG, "client left", remote=request.remote)
+            raise exc
         answer = self._refusal(status, exc)
         if status >= 500 and exc is not None:
             failure(_log, "request failed", exc)
@@ -283,6 +338,8 @@ class ConnectionProtocol(web.RequestHandler):
             if self._line_limit + 1 in exc.args or str(self._line_limit + 1) in exc.args:
                 return error(431, "a header line is too long", close=True)
             return error(414, "the request line is too long", close=True)
+        if isinstance(exc, LateError):
+            return error(408, "the head takes too long", close=True)
         if _TOO_MANY_HEADERS in str(exc):
             return error(431, "too many headers", close=True)
         reason = "malformed request" if status < 500 else "unexpected error"
@@ -296,10 +353,11 @@ class ConnectionFactory(web.Server):
         self,
         handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]],
         limits: Limits,
-        **options: Any,
+        uploads: Uploads,
     ) -> None:
-        super().__init__(handler, handler_cancellation=True, **options)
+        super().__init__(handler, handler_cancellation=True)
         self._limits = limits
+        self._uploads = uploads
         self._closed = False
 
     async def finish(self, grace_s: float) -> None:
@@ -326,4 +384,4 @@ class ConnectionFactory(web.Server):
 
     def __call__(self) -> ConnectionProtocol:
         """Return the protocol for a new connection."""
-        return ConnectionProtocol(self, asyncio.get_running_loop(), self._limits)
+        return ConnectionProtocol(self, asyncio.get_running_loop(), self._limits, self._uploads)

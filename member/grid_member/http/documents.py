@@ -29,7 +29,7 @@ async def health(call: Call) -> Answer:
 
 async def health_ready(call: Call) -> Answer:
     """200 when the member can be used."""
-    return EMPTY if call.member.ready else error(503, "the member is not ready")
+    return EMPTY if call.member.ready else error(503, call.member.problem)
 
 
 async def health_node_state(call: Call) -> Answer:

@@ -14,13 +14,18 @@ from grid_member.cluster.logs import event
 from grid_member.http.answers import WireResponse
 from grid_member.http.calls import ConnectionCounts
 from grid_member.http.connection import ConnectionFactory, ConnectionProtocol
+from grid_member.http.measured import ListenerFigures, Measured
 from grid_member.http.service import Service
+from grid_member.http.uploads import Uploads
+from grid_member.security.tls import ServerTls, keep_fresh
+from grid_member.security.tls_connection import TlsListener
 
 if TYPE_CHECKING:
     from aiohttp import web
 
     from grid_member.cluster.member import Member
     from grid_member.config.model import ListenerConfig
+    from grid_member.http.measured import Answering
 
 BACKLOG_CONNECTIONS: Final = 2048
 MAX_PORT: Final = 65535
@@ -48,6 +53,14 @@ def bind(listener: ListenerConfig) -> list[socket.socket]:
             if problem.errno != errno.EADDRINUSE:
                 raise _cannot_listen(listener, port, problem) from None
     raise _taken(listener, ports)
+
+
+def in_binding_order(listeners: list[ListenerConfig]) -> list[ListenerConfig]:
+    """Return the listeners of a member, those with the fewest ports to choose from first.
+
+    Who has a choice then leaves the others theirs; any port at all is chosen last.
+    """
+    return sorted(listeners, key=lambda each: (each.port == 0, len(_candidates(each))))
 
 
 def _candidates(listener: ListenerConfig) -> range | list[int]:
@@ -120,55 +133,103 @@ def _bound(interface: str, port: int) -> socket.socket:
 @dataclass(slots=True)
 class _Open:
     config: ListenerConfig
+    service: Service | None
+    """None shows metrics."""
     factory: ConnectionFactory
+    tls: TlsListener | None
     servers: list[asyncio.Server]
 
 
 class Listeners:
-    """The REST port and the management port of one member."""
+    """The ports of one member."""
 
     def __init__(self, member: Member) -> None:
         self._member = member
+        self._uploads = Uploads()
         self._open: list[_Open] = []
+        self._tls: dict[str, ServerTls] = {}
+        self._refreshing: asyncio.Task[None] | None = None
 
     def counts(self) -> ConnectionCounts:
         """Return how many connections are open now."""
-        sizes = [(o.config.users is None, len(o.factory.connections)) for o in self._open]
-        clients = sum(size for public, size in sizes if public)
+        sizes = [(o.config.kind, len(o.factory.connections)) for o in self._open]
+        clients = sum(size for kind, size in sizes if kind == "rest")
         return ConnectionCounts(clients, sum(size for _, size in sizes))
+
+    def figures(self) -> list[ListenerFigures]:
+        """Return what each listener has to tell."""
+        return [
+            ListenerFigures(
+                kind=o.config.kind,
+                connections=len(o.factory.connections),
+                slowed_logins=o.service.slowed_logins if o.service else 0,
+            )
+            for o in self._open
+        ]
+
+    def _answering(self, service: Service | None) -> Answering:
+        measurements = self._member.measurements
+        if service is None:
+            from grid_member.http.metrics import MetricsService  # loaded only where it is used
+
+            return MetricsService(self._member, self.figures)
+        return service if measurements is None else Measured(service, measurements)
+
+    def prepare(self, config: ListenerConfig) -> None:
+        """Read the files of a listener that speaks TLS; `open` does it otherwise.
+
+        Raises:
+            TlsError: they cannot be used.
+        """
+        if config.tls is not None and config.tls.setting not in self._tls:
+            self._tls[config.tls.setting] = ServerTls(config.tls)
 
     async def open(self, config: ListenerConfig, sockets: list[socket.socket]) -> int:
         """Serve on bound sockets; return their port."""
-        service = Service(self._member, config, self.counts)
+        self.prepare(config)
+        service = None if config.metrics else Service(self._member, config, self.counts)
+        answering = self._answering(service)
 
         async def handle(request: web.BaseRequest) -> web.StreamResponse:
-            answer = await service.answer(request)
+            answer = await answering.answer(request)
             protocol = request.protocol
             if not isinstance(protocol, ConnectionProtocol):
                 raise ConnectionResetError("not one of our connections")
             return WireResponse(answer, protocol)
 
-        factory = ConnectionFactory(handle, self._member.config.limits)
+        factory = ConnectionFactory(handle, self._member.config.limits, self._uploads)
         loop = asyncio.get_running_loop()
+        tls = TlsListener(factory, self._tls[config.tls.setting]) if config.tls else None
         servers = [
-            await loop.create_server(factory, sock=sock, backlog=BACKLOG_CONNECTIONS)
+            await loop.create_server(tls or factory, sock=sock, backlog=BACKLOG_CONNECTIONS)
             for sock in sockets
         ]
-        self._open.append(_Open(config, factory, servers))
+        self._open.append(_Open(config, service, factory, tls, servers))
+        self._refresh()
         port = int(sockets[0].getsockname()[1])
-        kind = "rest" if config.users is None else "management"
         event(
             _log,
             logging.INFO,
             "listening",
-            listener=kind,
+            listener=config.kind,
             port=port,
+            tls=tls is not None,
             groups=",".join(sorted(group.value for group in config.groups)),
         )
         return port
 
+    def _refresh(self) -> None:
+        if self._tls and self._refreshing is None:
+            polling = keep_fresh(
+                self._tls.values(), wait=asyncio.sleep, in_thread=asyncio.to_thread
+            )
+            self._refreshing = asyncio.create_task(polling)
+
     async def close(self, grace_s: float) -> None:
         """Take no new connection, let answers that are under way finish, close the rest."""
+        if self._refreshing is not None:
+            self._refreshing.cancel()
+            await asyncio.gather(self._refreshing, return_exceptions=True)
         loop = asyncio.get_running_loop()
         servers = [server for opened in self._open for server in opened.servers]
         for server in servers:
@@ -178,4 +239,7 @@ class Listeners:
         await asyncio.sleep(0)
         for server in servers:
             server.close()
+        for opened in self._open:
+            if opened.tls is not None:
+                opened.tls.close()
         await asyncio.gather(*(opened.factory.finish(grace_s) for opened in self._open))

@@ -71,6 +71,12 @@ def _management(
     return _rest(POST, where, group, does=does, parameters=parameters)
 
 
+def _cp(methods: tuple[str, ...], path: str, does: str, *groups: EndpointGroup) -> Route:
+    count = None if methods is GET else 2
+    where = f"cp-subsystem/{path}"
+    return _rest(methods, where, *(groups or (CP, WRITE)), does=does, parameters=count)
+
+
 ROUTES: Final[tuple[Route, ...]] = (
     # Data
     _rest(POST, "maps/{name}/{key...}", DATA, does="map_put"),
@@ -94,35 +100,35 @@ ROUTES: Final[tuple[Route, ...]] = (
     # Information
     _rest(GET, "cluster", READ, does="cluster"),
     _rest(GET, "instance", READ, does="instance"),
-    _rest(GET, "openapi.json", READ),
+    _rest(GET, "openapi.json", READ, does="openapi"),
     # Cluster management
     _management("state", READ, does="cluster_state"),
     _rest(GET, "management/cluster/version", READ, does="cluster_version"),
     _management("memberShutdown", WRITE, does="member_shutdown"),
-    _management("nodes", READ),
-    _management("changeState", WRITE, 3),
-    _management("clusterShutdown", WRITE),
-    _management("version", WRITE, 3),
-    _management("forceStart", PERSISTENCE),
-    _management("partialStart", PERSISTENCE),
-    _management("backup", PERSISTENCE),
-    _management("backupInterrupt", PERSISTENCE),
-    _management("hotBackup", PERSISTENCE),
-    _management("hotBackupInterrupt", PERSISTENCE),
-    _rest(GET, "management/cluster/operations", READ),
-    _rest(GET, "management/cluster/usage", READ),
+    _management("nodes", READ, does="nodes"),
+    _management("changeState", WRITE, 3, does="change_state"),
+    _management("clusterShutdown", WRITE, does="cluster_shutdown"),
+    _management("version", WRITE, 3, does="change_version"),
+    _management("forceStart", PERSISTENCE, does="force_start"),
+    _management("partialStart", PERSISTENCE, does="partial_start"),
+    _management("backup", PERSISTENCE, does="backup"),
+    _management("backupInterrupt", PERSISTENCE, does="backup_interrupt"),
+    _management("hotBackup", PERSISTENCE, does="hot_backup"),
+    _management("hotBackupInterrupt", PERSISTENCE, does="hot_backup_interrupt"),
+    _rest(GET, "management/cluster/operations", READ, does="operations"),
+    _rest(GET, "management/cluster/usage", READ, does="usage"),
     # License, log level, configuration
-    _rest(GET, "license", READ),
-    _rest(POST, "license", WRITE, parameters=3),
-    _rest(GET, "log-level", READ),
-    _rest(POST, "log-level", WRITE, parameters=3),
-    _rest(DELETE, "log-level", WRITE, parameters=2),
-    _rest(POST, "log-level/reset", WRITE, parameters=2),
-    _rest(POST, "config/reload", WRITE, parameters=2),
-    _rest(POST, "config/upload", WRITE, parameters=3),
-    _rest(POST, "config/update", WRITE, parameters=3),
-    _rest(GET, "config/tcp-ip/member-list", READ),
-    _rest(POST, "config/tcp-ip/member-list", WRITE, parameters=3),
+    _rest(GET, "license", READ, does="license_get"),
+    _rest(POST, "license", WRITE, does="license_set", parameters=3),
+    _rest(GET, "log-level", READ, does="log_level_get"),
+    _rest(POST, "log-level", WRITE, does="log_level_set", parameters=3),
+    _rest(DELETE, "log-level", WRITE, does="log_level_reset", parameters=2),
+    _rest(POST, "log-level/reset", WRITE, does="log_level_reset", parameters=2),
+    _rest(POST, "config/reload", WRITE, does="config_reload", parameters=2),
+    _rest(POST, "config/upload", WRITE, does="config_upload", parameters=3),
+    _rest(POST, "config/update", WRITE, does="config_upload", parameters=3),
+    _rest(GET, "config/tcp-ip/member-list", READ, does="member_list_get"),
+    _rest(POST, "config/tcp-ip/member-list", WRITE, does="member_list_set", parameters=3),
     # WAN
     _rest(POST, "wan/clearWanQueues", WAN, parameters=4),
     _rest(POST, "wan/pausePublisher", WAN, parameters=4),
@@ -134,29 +140,24 @@ ROUTES: Final[tuple[Route, ...]] = (
     _rest(POST, "wan/addWanConfig", WAN, parameters=3),
     _rest(GET, "wan/sync/progress/{uuid}", WAN),
     # CP
-    _rest(GET, "cp-subsystem/groups", CP, WRITE),
-    _rest(GET, "cp-subsystem/groups/{name}", CP, WRITE),
-    _rest(POST, "cp-subsystem/groups/{name}/remove", CP, WRITE, parameters=2),
-    _rest(GET, "cp-subsystem/groups/{name}/sessions", CP, WRITE),
-    _rest(POST, "cp-subsystem/groups/{name}/sessions/{id}/remove", CP, WRITE, parameters=2),
-    _rest(GET, "cp-subsystem/members", CP, WRITE),
-    _rest(POST, "cp-subsystem/members", CP, WRITE, parameters=2),
-    _rest(GET, "cp-subsystem/members/local", CP, WRITE),
-    _rest(POST, "cp-subsystem/members/{uuid}/remove", CP, WRITE, parameters=2),
-    _rest(POST, "cp-subsystem/reset", CP, parameters=2),
-    _rest(POST, "cp-subsystem/restart", WRITE, parameters=2),
+    _cp(GET, "groups", "cp_groups"),
+    _cp(GET, "groups/{name}", "cp_group"),
+    _cp(POST, "groups/{name}/remove", "cp_group_remove"),
+    _cp(GET, "groups/{name}/sessions", "cp_sessions"),
+    _cp(POST, "groups/{name}/sessions/{id}/remove", "cp_session_remove"),
+    _cp(GET, "members", "cp_members"),
+    _cp(POST, "members", "cp_promote"),
+    _cp(GET, "members/local", "cp_member_local"),
+    _cp(POST, "members/{uuid}/remove", "cp_member_remove"),
+    _cp(POST, "reset", "cp_reset", CP),
+    _cp(POST, "restart", "cp_reset", WRITE),
 )
-
-
-_UNCONFIGURED: Final = {"wan": "wan-replication", "cp-subsystem": "cp-subsystem"}
-"""The element of the configuration behind the first part of a path below `/grid/rest/`."""
 
 
 def unavailable(row: Route) -> str:
     """Return why a row without an operation cannot do its work."""
-    element = _UNCONFIGURED.get(row.path.split("/")[3])
-    if element is not None:
-        return f"{element} is not configured"
+    if row.groups == {WAN}:
+        return "wan-replication is not configured"
     return f"{row.path} is not available in this version"
 
 

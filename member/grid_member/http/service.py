@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
-import hmac
 import logging
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -14,19 +12,32 @@ from aiohttp import HttpVersion10, HttpVersion11
 
 from grid_member.cluster.logs import event, failure
 from grid_member.cluster.member import Phase
+from grid_member.config.model_security import RealmConfig
 from grid_member.http import data, documents
 from grid_member.http.answers import Answer, error, failed
 from grid_member.http.calls import (
-    BodyTooLargeError,
+    BodyRefusedError,
     Call,
     ExpectationError,
     FramingError,
-    credentials_fit,
     read_body,
     split_parameters,
 )
+from grid_member.http.idempotent import once
+from grid_member.http.management_operations import MANAGEMENT_OPERATIONS
+from grid_member.http.measured import PATH
+from grid_member.http.openapi import openapi
 from grid_member.http.paths import MalformedError, split_target
 from grid_member.http.routes import CATCH_ALL_GROUPS, DATA, RoutingTable, unavailable
+from grid_member.security.audit import endpoint
+from grid_member.security.credentials import (
+    Attempt,
+    Gate,
+    Policy,
+    Verdict,
+    management_policy,
+    rest_policy,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -34,9 +45,9 @@ if TYPE_CHECKING:
     from aiohttp import web
 
     from grid_member.cluster.member import Member
-    from grid_member.config.model import EndpointGroup, ListenerConfig, User
+    from grid_member.config.model import EndpointGroup, ListenerConfig, MemberConfig
     from grid_member.http.calls import ConnectionCounts
-    from grid_member.http.routes import Match, Route
+    from grid_member.http.routes import Route
 
 _log: Final = logging.getLogger("grid.http")
 _BODY_METHODS: Final = frozenset({"POST", "PUT"})
@@ -53,6 +64,8 @@ OPERATIONS: Final[dict[str, Callable[[Call], Awaitable[Answer]]]] = {
         *(documents.health_migration_queue_size, documents.health_cluster_size),
         *(documents.health_unknown, documents.cluster, documents.instance),
         *(documents.cluster_state, documents.cluster_version, documents.member_shutdown),
+        openapi,
+        *MANAGEMENT_OPERATIONS,
     )
 }
 
@@ -67,6 +80,13 @@ class Service:
         self._listener = listener
         self._connections = connections
         self._table = RoutingTable()
+        self._gate = Gate(_policy(member.config, listener), time.monotonic)
+        self._measured = member.measurements is not None
+
+    @property
+    def slowed_logins(self) -> int:
+        """How many attempts were turned away, too many having failed from their address."""
+        return self._gate.slowed
 
     async def answer(self, request: web.BaseRequest) -> Answer:
         """Return the answer; what goes wrong is an answer, too."""
@@ -76,8 +96,8 @@ class Service:
             answer = error(400, str(problem))
         except FramingError as problem:
             answer = error(400, str(problem), close=True)
-        except BodyTooLargeError:
-            answer = error(413, "the body is too large", close=True)
+        except BodyRefusedError as problem:
+            answer = problem.answer
         except ExpectationError:
             answer = error(417, "unknown expectation", close=True)
         except (asyncio.CancelledError, ConnectionError):
@@ -95,6 +115,16 @@ class Service:
                 reason=reason,
                 remote=request.remote,
             )
+        if _log.isEnabledFor(logging.DEBUG):
+            # Without the path: it may hold a key.
+            event(
+                _log,
+                logging.DEBUG,
+                "request answered",
+                method=request.method,
+                status=answer.status,
+                remote=request.remote,
+            )
         if self._member.phase is Phase.STOPPING or _lost_track(request):
             answer = replace(answer, close=True)
         return answer
@@ -106,22 +136,31 @@ class Service:
         target = split_target(request.raw_path)
         match = self._table.match(target.parts)
         row = match.row(request.method) if match else None
-        refused = self._unauthorized(request, row)
-        if refused is not None:
-            return refused
+        rows = (row,) if row else match.rows if match else ()
+        if self._measured and rows:
+            request[PATH] = rows[0].path
+        attempt = _attempt(request, rows[0] if rows else None)
+        entered = self._gate.header(
+            attempt,
+            groups=frozenset().union(*(r.groups for r in rows)) if rows else CATCH_ALL_GROUPS,
+            parts=target.parts,
+            probe=bool(rows) and all(r.probe for r in rows),
+        )
+        if not entered.allows:
+            return self._challenged(entered)
         if match is None:
             return self._unknown(target.parts)
-        rows = (row,) if row else match.rows
         if not any(r.groups & self._listener.groups for r in rows):
             return self._disabled(rows[0].groups)
         if row is None:
             return Answer(405, headers=(("Allow", match.allow),))
-        return await self._called(request, row, match, target.trailing_slash)
+        call = Call(
+            request, row, match.names, self._member, self._connections(), target.trailing_slash
+        )
+        return await self._called(call, attempt, entered)
 
-    async def _called(
-        self, request: web.BaseRequest, row: Route, match: Match, trailing_slash: bool
-    ) -> Answer:
-        call = Call(request, row, match.names, self._member, self._connections(), trailing_slash)
+    async def _called(self, call: Call, attempt: Attempt, entered: Verdict) -> Answer:
+        request, row = call.request, call.route
         problem = data.problem(call) if DATA in row.groups else None
         if problem is not None:
             return problem
@@ -129,22 +168,21 @@ class Service:
         if request.method in _BODY_METHODS or request.body_exists:
             body = await read_body(request, self._member.config.limits.value_bytes)
             call = replace(call, body=body)
-        if row.parameters is not None:
-            call = replace(call, parameters=split_parameters(call.body, row.parameters))
-            problem = self._credentials_problem(call, row.parameters)
-            if problem is not None:
-                return problem
-        if row.operation is None:
-            return failed(409, unavailable(row))
-        if row.parameters is not None:
-            event(
-                _log,
-                logging.INFO,
-                "management call",
-                operation=row.operation,
-                remote=request.remote,
-            )
-        return await OPERATIONS[row.operation](call)
+        if row.parameters is None:
+            return await _performed(call)
+        call = replace(call, parameters=split_parameters(call.body, row.parameters))
+        if len(call.parameters) < row.parameters:
+            return error(400, f"this endpoint expects {row.parameters} parameters")
+        verdict = self._gate.parameters(attempt, entered, call.parameters)
+        if not verdict.allows:
+            return replace(failed(403, "unauthenticated"), headers=_retry_after(verdict))
+        status = 500
+        try:
+            answer = await _performed(call)
+            status = answer.status
+            return answer
+        finally:
+            self._gate.called(attempt, verdict, status)
 
     def _unknown(self, parts: tuple[str, ...]) -> Answer:
         if parts[0] != "grid":
@@ -159,33 +197,34 @@ class Service:
         event(_log, logging.INFO, "endpoint group is disabled", group=name, setting=setting)
         return failed(403, f"endpoint group {name} is disabled")
 
-    def _credentials_problem(self, call: Call, count: int) -> Answer | None:
-        if len(call.parameters) < count:
-            return error(400, f"this endpoint expects {count} parameters")
-        authenticated = self._listener.users is not None
-        if credentials_fit(call.parameters, self._member.config.cluster_name, authenticated):
-            return None
-        event(
-            _log,
-            logging.WARNING,
-            "authentication failed",
-            remote=call.request.remote,
-            endpoint=call.route.path,
-        )
-        return failed(403, "unauthenticated")
+    def _challenged(self, verdict: Verdict) -> Answer:
+        headers = (("WWW-Authenticate", self._gate.challenge), *_retry_after(verdict))
+        return Answer(401, headers=headers)
 
-    def _unauthorized(self, request: web.BaseRequest, row: Route | None) -> Answer | None:
-        users = self._listener.users
-        if users is None or (row is not None and row.probe):
-            return None
-        header = request.headers.get("Authorization")
-        if _basic_accepted(header, users):
-            return None
-        reason = "no credentials" if header is None else "wrong credentials"
-        event(_log, logging.WARNING, "authentication failed", remote=request.remote, reason=reason)
-        realm = "".join(c for c in self._listener.realm if " " <= c <= "~" and c not in '"\\')
-        challenge = f'Basic realm="{realm}", charset="UTF-8"'
-        return Answer(401, headers=(("WWW-Authenticate", challenge),))
+
+async def _performed(call: Call) -> Answer:
+    row = call.route
+    if row.operation is None:
+        return failed(409, unavailable(row))
+    operation = OPERATIONS[row.operation]
+    return await (operation(call) if row.parameters is None else once(call, operation))
+
+
+def _policy(config: MemberConfig, listener: ListenerConfig) -> Policy:
+    if listener.users is None:
+        return rest_policy(config.cluster_name, config.security)
+    guard = RealmConfig(listener.realm, listener.users)
+    return management_policy(config.cluster_name, config.security, guard)
+
+
+def _attempt(request: web.BaseRequest, row: Route | None) -> Attempt:
+    shown = endpoint(request.method, row.path if row else None)
+    return Attempt(request.remote, shown, tuple(request.headers.getall("Authorization", ())))
+
+
+def _retry_after(verdict: Verdict) -> tuple[tuple[str, str], ...]:
+    seconds = verdict.retry_after_s
+    return (("Retry-After", str(seconds)),) if seconds else ()
 
 
 def _check_framing(request: web.BaseRequest) -> None:
@@ -217,23 +256,3 @@ def _header_bytes(request: web.BaseRequest) -> int:
     for name, value in request.raw_headers:
         size += len(name) + len(value) + _LINE_OVERHEAD_BYTES
     return size
-
-
-def _basic_accepted(header: str | None, users: tuple[User, ...]) -> bool:
-    given = _basic_credentials(header)
-    accepted = False
-    # Every user is compared, so that the time does not tell which name exists.
-    for user in users:
-        expected = f"{user.name}:{user.password}".encode()
-        accepted |= hmac.compare_digest(given or b"", expected)
-    return accepted
-
-
-def _basic_credentials(header: str | None) -> bytes | None:
-    scheme, _, encoded = (header or "").partition(" ")
-    if scheme.lower() != "basic":
-        return None
-    try:
-        return base64.b64decode(encoded.strip(), validate=True)
-    except (binascii.Error, ValueError):
-        return None

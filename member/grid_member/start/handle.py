@@ -16,15 +16,12 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Final
 
 from grid_member.cluster.logs import event
-from grid_member.cluster.member import Member, Phase
-from grid_member.cluster.structures import ConfiguredStructures
-from grid_member.engine import open_engine
-from grid_member.http.listener import Listeners, bind
+from grid_member.cluster.member import Phase
+from grid_member.http.listener import Listeners, bind, in_binding_order
 from grid_member.start.address import shown_address
+from grid_member.start.parts import make_member
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from grid_member.config import Config, ListenerConfig
 
 STOP_GRACE_S: Final = 20.0
@@ -43,6 +40,7 @@ async def start_member(config: Config) -> MemberHandle:
     Raises:
         PortError: a port could not be taken.
         EngineError: the data could not be opened.
+        ConfigError: what was added while the member ran before does not go with the configuration.
     """
     member = MemberHandle(config)
     await member.start()
@@ -53,16 +51,15 @@ class MemberHandle:
     """A member in this event loop. `async with` stops it at the end of the block."""
 
     def __init__(self, config: Config) -> None:
-        model = config.model
-        self._member = Member(
-            model,
-            open_engine(ConfiguredStructures(model), model.data_directory),
-            model.instance_name or f"grid-{socket.gethostname()}",
+        self._member = make_member(
+            config,
+            config.model.instance_name or f"grid-{socket.gethostname()}",
             _plain_version(version("grid")),
         )
         self._listeners = Listeners(self._member)
         self._rest_port: int | None = None
         self._management_port: int | None = None
+        self._metrics_port: int | None = None
         self._hurried = asyncio.Event()
         self._starting: asyncio.Task[None] | None = None
         self._stopping: asyncio.Task[None] | None = None
@@ -77,6 +74,11 @@ class MemberHandle:
     def management_port(self) -> int | None:
         """The port of the management listener, None when that is off."""
         return self._management_port
+
+    @property
+    def metrics_port(self) -> int | None:
+        """The port of the metrics listener, None when that is off."""
+        return self._metrics_port
 
     @property
     def address(self) -> str:
@@ -100,7 +102,9 @@ class MemberHandle:
 
         Raises:
             PortError: a port could not be taken.
+            TlsError: the files of a TLS listener cannot be used.
             EngineError: the data could not be opened.
+            ConfigError: what was added before does not go with the configuration.
         """
         if self._starting is not None or self._stopping is not None:
             raise RuntimeError("a member starts once: make a new one")
@@ -119,8 +123,9 @@ class MemberHandle:
             self._stopping = asyncio.create_task(self._stop())
 
     def hurry(self) -> None:
-        """Let the stop close connections without waiting for their answers."""
+        """Let the stop close connections without waiting for their answers, nor for the disk."""
         self._hurried.set()
+        self._member.engine.hurry()
 
     async def stop(self) -> None:
         """Stop gracefully and return when ports and data are released.
@@ -143,12 +148,7 @@ class MemberHandle:
         """Return the member as it is: `async with await start_member(config) as member`."""
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         """Stop."""
         await self.stop()
 
@@ -171,10 +171,14 @@ class MemberHandle:
 
     async def _listen(self) -> None:
         config = self._member.config
-        wanted = [listener for listener in (config.rest, config.management) if listener]
+        wanted = [
+            listener for listener in (config.rest, config.management, config.metrics) if listener
+        ]
+        for listener in wanted:
+            self._listeners.prepare(listener)
         bound: list[tuple[ListenerConfig, list[socket.socket]]] = []
         with contextlib.ExitStack() as unserved:
-            for listener in wanted:
+            for listener in in_binding_order(wanted):
                 sockets = bind(listener)
                 bound.append((listener, sockets))
                 for one in sockets:
@@ -183,6 +187,7 @@ class MemberHandle:
         ports = {id(listener): sockets[0].getsockname()[1] for listener, sockets in bound}
         self._rest_port = ports.get(id(config.rest))
         self._management_port = ports.get(id(config.management))
+        self._metrics_port = ports.get(id(config.metrics))
         # Before the first request can ask for it.
         first = self._rest_port or self._management_port or 0
         self._member.address = shown_address(config, first)
@@ -211,6 +216,7 @@ class MemberHandle:
         hurried.cancel()
         await engine
         event(_log, logging.INFO, "stopped")
+        self._member.management.log_levels.reset()
 
     async def _start_ended(self) -> bool:
         """Wait for the start, should it still run; tell whether the engine has to be stopped."""
@@ -221,6 +227,7 @@ class MemberHandle:
 
     async def _stop_engine(self, started: bool) -> None:
         if started:
+            await self._member.management.persistence.backups.interrupt()
             await self._member.engine.stop()
 
 

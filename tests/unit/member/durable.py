@@ -21,8 +21,9 @@ QUEUE = "/grid/rest/queues/default"
 READY = "/grid/health/ready"
 
 
-def durable(base_dir: Path) -> str:
-    return configuration(extra=f"  persistence: {{enabled: true, base-dir: {base_dir}}}\n")
+def durable(base_dir: Path, timeout_s: int = 120) -> str:
+    settings = f"enabled: true, base-dir: {base_dir}, validation-timeout-seconds: {timeout_s}"
+    return configuration(extra=f"  persistence: {{{settings}}}\n")
 
 
 class DurableMember:

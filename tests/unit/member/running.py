@@ -11,12 +11,10 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
-from grid_member.cluster.member import Member
-from grid_member.cluster.structures import ConfiguredStructures
-from grid_member.config import parse_config
+from grid_member.config import Config
 from grid_member.config.convert import convert
-from grid_member.engine import open_engine
 from grid_member.http.listener import Listeners, bind
+from grid_member.start.parts import make_member
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -90,9 +88,10 @@ class RunningMember:
 
     def __init__(self, text: str, options: dict[str, str]) -> None:
         text = text or configuration(**options)  # type: ignore[arg-type]
-        self.config = parse_config(text, file_name(text), {})
-        self.engine = open_engine(ConfiguredStructures(self.config))
-        self.member = Member(self.config, self.engine, "tester", "1.2.3")
+        self.member = make_member(
+            Config.from_text(text, name=file_name(text), environment={}), "tester", "1.2.3"
+        )
+        self.config, self.engine = self.member.config, self.member.engine
         self.listeners = Listeners(self.member)
         self.port = 0
         self.management_port = 0

@@ -157,6 +157,43 @@ def test_convert_lets_nobody_new_read(tmp_path: Path) -> None:
     assert output.stat().st_mode & 0o777 == 0o640
 
 
+def test_a_variable_inside_a_variable_is_an_error_without_their_values(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = written(tmp_path, "grid: {cluster-name: '${CLUSTER}', instance-name: '${A:${B}}'}")
+    for command in (["check", str(file), "--ignore-missing-variables"], ["convert", str(file)]):
+        assert main(["config", *command]) == 2
+        shown = capsys.readouterr()
+        assert shown.out == ""
+        assert f"{file}:1:36: instance-name: holds ${{ that is no whole" in shown.err
+
+
+def test_convert_writes_where_a_link_leads(tmp_path: Path) -> None:
+    file = written(tmp_path, "grid: {}")
+    target, link = tmp_path / "elsewhere" / "target.xml", tmp_path / "link.xml"
+    target.parent.mkdir()
+    target.write_text("old")
+    link.symlink_to("elsewhere/target.xml")
+    command = ["config", "convert", str(file), "--output", str(link)]
+    assert main(command) == 2
+    assert target.read_text() == "old"
+    assert main([*command, "--overwrite"]) == 0
+    assert link.is_symlink()
+    assert target.read_text().startswith("<?xml")
+    assert list(target.parent.iterdir()) == [target]
+
+
+def test_convert_replaces_nothing_but_files(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, pipe = written(tmp_path, "grid: {}"), tmp_path / "pipe"
+    os.mkfifo(pipe)
+    command = ["config", "convert", str(file), "--output", str(pipe), "--overwrite"]
+    assert main(command) == 2
+    assert capsys.readouterr() == ("", f"{pipe}: is no file\n")
+    assert pipe.is_fifo()
+
+
 def test_an_output_that_cannot_be_written(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -168,7 +205,7 @@ def test_an_output_that_cannot_be_written(
     output.mkdir()
     command = ["config", "convert", str(file), "--output", str(output), "--overwrite"]
     assert main(command) == 2
-    assert capsys.readouterr() == ("", f"{output}: Is a directory\n")
+    assert capsys.readouterr() == ("", f"{output}: is no file\n")
     assert sorted(tmp_path.iterdir()) == [output, file]
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 import struct
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
+from grid_member.http import connection
 from grid_member.http.pieces import Pieces
 from tests.unit.member.wire import Wire, once, request
 
@@ -70,32 +70,25 @@ async def test_split_anywhere_it_is_answered_alike(member: RunningMember) -> Non
                 assert await wire.ended()
 
 
-@given(
-    st.lists(st.sampled_from([b"\r", b"\n", b"\r\n", END, b"x", b"GET"]), max_size=40).map(
-        b"".join
-    ),
-    st.lists(st.integers(1, 9), max_size=40),
-    st.integers(0, 12),
-)
-def test_pieces_end_where_heads_and_bodies_do(data: bytes, sizes: list[int], body: int) -> None:
-    pieces, cut, at = Pieces(), list[bytes](), 0
-    pieces.begin_body(body)
-    for size in [*sizes, len(data)]:
-        read = data[at : at + size]
-        at += size
-        start = 0
-        while start < len(read):
-            end = pieces.end(read, start)
-            assert start < end <= len(read)
-            cut.append(read[start:end])
-            start = end
-    whole = b"".join(cut)
-    assert whole == data
-    ends = {sum(map(len, cut[: n + 1])) for n in range(len(cut))}
-    assert body in ends or body in (0, *range(len(data), 13))
-    rest = data[body:]
-    first = rest.find(END)
-    assert first < 0 or body + first + len(END) in ends
+async def test_what_a_chunk_holds_is_not_cut(
+    member: RunningMember, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    value = (b"x" + END) * (1 << 17)
+    starts: list[int] = []
+
+    class Counted(Pieces):
+        def end(self, data: bytes, start: int) -> int:
+            starts.append(start)
+            return super().end(data, start)
+
+    monkeypatch.setattr(connection, "Pieces", Counted)
+    async with await Wire.connect(member.port) as wire:
+        wire.send(head("POST", f"{MAP}/k") + b"Transfer-Encoding: chunked\r\n\r\n")
+        wire.send(b"%x\r\n%b\r\n0\r\n\r\n" % (len(value), value))
+        assert (await wire.reply()).status == 200
+    # A few for every read, and a read is not much smaller than what was sent at once.
+    assert len(starts) < 1000
+    assert (await once(member.port, "GET", f"{MAP}/k")).body == value
 
 
 async def test_what_was_right_is_done_however_much_was_behind_it(member: RunningMember) -> None:
@@ -120,9 +113,9 @@ async def test_a_flood_behind_a_poll_is_held_back(member: RunningMember, upgrade
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(wire.writer.drain(), 0.3)
         (factory,) = (o.factory for o in member.listeners._open if o.config.users is None)
-        (connection,) = factory.connections
-        assert len(connection._held) < 1 << 20  # type: ignore[attr-defined]
-        assert len(connection._messages) <= 64
+        (open_one,) = factory.connections
+        assert len(open_one._held) < 1 << 20  # type: ignore[attr-defined]
+        assert len(open_one._messages) <= 64
         assert (await once(member.port, "POST", QUEUE, b"item")).status == 200
         assert (await wire.reply()).body == b"item"
         for _ in range(count):
@@ -182,7 +175,9 @@ async def test_a_body_cut_short_is_refused(member: RunningMember, lines: bytes) 
     assert (await once(member.port, "GET", f"{MAP}/k")).status == 204
 
 
-async def test_a_poll_whose_client_sends_no_more_takes_nothing(member: RunningMember) -> None:
+async def test_a_poll_whose_client_sends_no_more_takes_nothing(
+    member: RunningMember, caplog: pytest.LogCaptureFixture
+) -> None:
     await once(member.port, "POST", QUEUE, b"item")
     for before in (b"", READY * 3):
         async with await Wire.connect(member.port) as wire:
@@ -191,7 +186,8 @@ async def test_a_poll_whose_client_sends_no_more_takes_nothing(member: RunningMe
             for _ in range(before.count(END)):
                 assert (await wire.reply()).status == 200
             rest = await asyncio.wait_for(wire.reader.read(), 20)
-            assert b"item" not in rest
+            assert rest == b"", "whoever sends no more has left: there is nothing to answer"
+    assert [record for record in caplog.records if record.levelno > logging.INFO] == []
     assert (await once(member.port, "GET", f"{QUEUE}/size")).body == b"1"
 
 

@@ -5,13 +5,18 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
 
+import pytest
+
+from grid_member.http import data
 from tests.unit.member.wire import Wire, once, request
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from grid_member.engine.api import Done, Engine, Item, Poll, Refused
     from tests.unit.member.running import RunningMember
 
 QUEUE = "/grid/rest/queues/default"
@@ -95,6 +100,47 @@ async def test_a_slow_client_gets_its_item_once(member: RunningMember) -> None:
         assert (await wire.reply()).body == large
     assert (await once(member.port, "GET", f"{QUEUE}/size")).body == b"0"
     assert (await once(member.port, "DELETE", f"{QUEUE}/0")).status == 204
+
+
+@dataclass
+class Leaving:
+    """An engine whose client leaves the moment its poll is answered, or right before that."""
+
+    engine: Engine
+    unseen: bool
+    task: asyncio.Task[object] | None = None
+
+    def queue_poll(self, name: str, timeout_s: float, done: Done[Item | None]) -> Poll:
+        def answered(result: Item | Refused | None) -> None:
+            assert self.task is not None
+            if self.unseen:
+                done(result)
+                self.task.cancel()
+                return
+            self.task.cancel()
+            done(result)
+
+        return self.engine.queue_poll(name, timeout_s, answered)
+
+    def queue_return(self, item: Item) -> None:
+        self.engine.queue_return(item)
+
+
+@pytest.mark.parametrize("unseen", [True, False])
+@pytest.mark.parametrize("item", [b"item", None])
+async def test_an_item_that_came_as_the_client_left_goes_back(
+    member: RunningMember, unseen: bool, item: bytes | None
+) -> None:
+    leaving = Leaving(member.engine, unseen)
+    polled = data._polled(cast("Engine", leaving), "default", 60 if item else 0.001)
+    leaving.task = asyncio.create_task(polled)
+    await asyncio.sleep(0)
+    if item is not None:
+        assert (await once(member.port, "POST", QUEUE, item)).status == 200
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(leaving.task, 20)
+    assert (await once(member.port, "GET", f"{QUEUE}/size")).body == (b"1" if item else b"0")
+    assert (await once(member.port, "DELETE", f"{QUEUE}/0")).body == (item or b"")
 
 
 async def test_stop_ends_polls_with_204_and_refuses_what_is_new(member: RunningMember) -> None:

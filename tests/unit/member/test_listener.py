@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import itertools
 import os
 import socket
 from typing import TYPE_CHECKING
 
 import pytest
 
-from grid_member.config import ListenerConfig, parse_config
-from grid_member.http.listener import MAX_PORT, PortError, bind
+from grid_member.config import Config, ListenerConfig, parse_config
+from grid_member.http.listener import MAX_PORT, PortError, bind, in_binding_order
+from grid_member.start import start_member
+from tests.unit.member.handles import tree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -68,13 +71,14 @@ def bound(port: int, host: str = "127.0.0.1") -> socket.socket:
 
 @pytest.fixture
 def taken() -> Iterator[list[int]]:
-    """Take a row of ports; their numbers, all in a row, with a free one behind them."""
+    """Take a row of ports; their numbers, all in a row, with two free ones behind them."""
     for _ in range(100):
         with contextlib.ExitStack() as stack, contextlib.suppress(OSError):
             first = stack.enter_context(bound(0)).getsockname()[1]
             for port in range(first + 1, first + 4):
                 stack.enter_context(bound(port))
-            bound(first + 4).close()
+            for port in (first + 4, first + 5):
+                bound(port).close()
             yield list(range(first, first + 4))
             return
     raise AssertionError("no row of free ports")
@@ -121,6 +125,27 @@ def test_the_management_port(form: str, taken: list[int]) -> None:
     )
     listener = management(form, f"port: {{port: {taken[0]}, auto-increment: true, port-count: 5}}")
     assert port_of(listener) == taken[-1] + 1
+
+
+@pytest.mark.parametrize("increment", [False, True])
+async def test_no_listener_takes_the_only_port_of_the_other(
+    taken: list[int], increment: bool
+) -> None:
+    made = tree(taken[-1], taken[-1] + 1)
+    made["network"]["port"]["auto-increment"] = True
+    made["network"]["management"]["port"]["auto-increment"] = increment
+    async with await start_member(Config(made, environment={})) as member:
+        ports = (member.rest_port, member.management_port)
+    free = (taken[-1] + 1, taken[-1] + 2)
+    assert ports == (free if increment else free[::-1])
+
+
+def test_any_port_is_taken_after_all_others() -> None:
+    any_port = ListenerConfig(0)
+    increasing = ListenerConfig(5701, auto_increment=True, port_count=100)
+    only = ListenerConfig(5702, auto_increment=True)
+    order = [only, increasing, any_port]
+    assert all(in_binding_order(list(given)) == order for given in itertools.permutations(order))
 
 
 @pytest.mark.parametrize(

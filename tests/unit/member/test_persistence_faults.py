@@ -10,13 +10,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from grid_member.engine.engine import UNKNOWN_GRACE_S
 from tests.unit.member.durable import MAP, QUEUE, READY, DurableMember, is_refusal
-from tests.unit.member.wire import Wire, once
+from tests.unit.member.wire import Reply, Wire, once
 
 if TYPE_CHECKING:
     from tests.unit.member.durable import Start
 
-UNKNOWN = "the log of shard 0 cannot be read back: mdb_txn_commit: Input/output error"
+UNKNOWN = (
+    "the log of shard 0 cannot take writes: it cannot be read back: "
+    "mdb_txn_commit: Input/output error"
+)
 HERE = Path(__file__).parent
 
 
@@ -79,11 +83,47 @@ async def test_a_commit_of_unknown_outcome(
         switch.write_text("R")
         waiting = asyncio.create_task(member.put("k", b"new"))
         await member.says(UNKNOWN)
+        port = member.process.port
+        for method, path in (("POST", f"{MAP}/l"), ("DELETE", f"{MAP}/k"), ("POST", QUEUE)):
+            assert is_refusal(await once(port, method, path, b"v"))
         assert not waiting.done()
-        assert (await once(member.process.port, "GET", f"{MAP}/k")).body == b"old"
+        assert (await once(port, "GET", f"{MAP}/k")).body == b"old"
         switch.unlink()
         assert (await waiting).status == 200
+        assert (await member.offer(b"v")).status == 200
+        member.entries["l"] = None
         await member.crash()
+
+
+@pytest.mark.parametrize("signals", [1, 2])
+async def test_a_stop_ends_before_the_outcome_of_a_commit_is_known(
+    member_process: Start, tmp_path: Path, faults: tuple[dict[str, str], Path], signals: int
+) -> None:
+    environment, switch = faults
+    async with DurableMember(member_process, tmp_path / "data", environment) as member:
+        assert (await member.put("k", b"old")).status == 200
+        switch.write_text("R")
+        waiting = asyncio.create_task(once(member.process.port, "POST", f"{MAP}/k", b"new"))
+        await member.says(UNKNOWN)
+        process = member.process.process
+        process.terminate()
+        if signals == 2:
+            await member.says("stopping")
+            process.terminate()
+        # A second one waits no more: less than what the first one gives the disk.
+        async with asyncio.timeout(UNKNOWN_GRACE_S * (2 if signals == 1 else 0.8)):
+            assert await asyncio.to_thread(member.process.end) == 0
+        # Said once, however often it was tried.
+        assert [line["message"] for line in member.process.log].count(UNKNOWN) == 1
+        outcome = (await asyncio.gather(waiting, return_exceptions=True))[0]
+        if signals == 1:
+            assert isinstance(outcome, Reply)
+            assert is_refusal(outcome)
+        switch.unlink()
+        member.process = member_process(member.text, environment)
+        await member.says("ready")
+        value = (await once(member.process.port, "GET", f"{MAP}/k")).body
+        assert value in (b"old", b"new")
 
 
 async def test_errors_that_come_and_go(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
 import subprocess
 import sys
@@ -19,6 +20,8 @@ from grid_member import (
     PortError,
     start_member,
 )
+from grid_member.command import member as command
+from tests.unit.engine.drive import condition
 from tests.unit.member.handles import config, is_free, is_ready, port_of
 from tests.unit.member.wire import once
 
@@ -159,6 +162,27 @@ async def test_member_shutdown_over_rest_stops_the_member() -> None:
     assert reply.body == b'{"status":"success"}'
     await asyncio.wait_for(member.stopped(), 20)
     assert is_free(port_of(member))
+
+
+async def test_only_the_command_takes_the_data_from_the_garbage_collector(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    before = gc.get_freeze_count()
+    async with await start_member(config(directory=tmp_path)) as member:
+        for number in range(100):
+            await once(port_of(member), "POST", f"/grid/rest/maps/default/{number}", b"v" * 100)
+    async with await start_member(config(directory=tmp_path)):
+        assert gc.get_freeze_count() == before
+
+    members: list[MemberHandle] = []
+    monkeypatch.setattr(command, "_watch_signals", members.append)
+    running = asyncio.create_task(command._run(config(directory=tmp_path)))
+    try:
+        await condition(lambda: gc.get_freeze_count() > before)
+    finally:
+        gc.unfreeze()
+        await members[0].stop()
+        await running
 
 
 def test_all_problems_of_a_tree_are_told() -> None:

@@ -18,13 +18,14 @@ GROUPS = {
     Role.STRICT: ("DATA", "CP"),
     Role.WRITER: ("CLUSTER_WRITE", "PERSISTENCE", "WAN"),
 }
-GROUPS[Role.OWN] = GROUPS[Role.OPEN]
+GROUPS[Role.OWN] = GROUPS[Role.CHANGED] = GROUPS[Role.OPEN]
 OFF = {Role.STRICT: ("CLUSTER_READ", "HEALTH_CHECK"), Role.WRITER: ("CLUSTER_READ", "HEALTH_CHECK")}
 
 YAML = """
 grid:
   cluster-name: dev
   instance-name: tester
+{cp}
 {network}
   security:
     realms:
@@ -52,6 +53,7 @@ YAML_NETWORK = """
   network:
     port: {{port: 0}}
     interfaces: {{enabled: true, interfaces: [127.0.0.1]}}
+{join}
     rest-api:
       enabled: true
       endpoint-groups: {{{groups}}}
@@ -61,6 +63,7 @@ YAML_NETWORK = """
 YAML_ADVANCED = """
   advanced-network:
     enabled: true
+{join}
     rest-server-socket-endpoint-config:
       port: {{port: 0}}
       interfaces: {{enabled: true, interfaces: [127.0.0.1]}}
@@ -75,6 +78,7 @@ XML = """<?xml version="1.0" encoding="UTF-8"?>
 <grid xmlns="urn:grid:config:1">
   <cluster-name>dev</cluster-name>
   <instance-name>tester</instance-name>
+  {cp}
 {network}
   <security>
     <realms>
@@ -103,6 +107,7 @@ XML = """<?xml version="1.0" encoding="UTF-8"?>
 XML_NETWORK = """
   <network>
     <port>0</port>
+    {join}
     <interfaces enabled="true"><interface>127.0.0.1</interface></interfaces>
     <rest-api enabled="true">{groups}</rest-api>
     <management enabled="true">
@@ -114,6 +119,7 @@ XML_NETWORK = """
 
 XML_ADVANCED = """
   <advanced-network enabled="true">
+    {join}
     <rest-server-socket-endpoint-config>
       <port>0</port>
       <interfaces enabled="true"><interface>127.0.0.1</interface></interfaces>
@@ -127,6 +133,13 @@ XML_ADVANCED = """
   </advanced-network>
 """
 
+
+YAML_JOIN = "    join: {tcp-ip: {enabled: true, member-list: ['a:5701', b]}}"
+XML_JOIN = '<join><tcp-ip enabled="true"><member>a:5701</member><member>b</member></tcp-ip></join>'
+YAML_CP = "  cp-subsystem: {cp-member-count: 3}"
+XML_CP = "<cp-subsystem><cp-member-count>3</cp-member-count></cp-subsystem>"
+WHOLE = (Role.OPEN, Role.CHANGED, Role.OWN)
+"""The members with CP and TCP/IP join."""
 
 REST = {
     ("yaml", "network"): (r"(?<=rest-api:\n)      enabled: true\n", ""),
@@ -153,12 +166,16 @@ def _with_rest(role: Role, syntax: str, network: str) -> str:
         groups = ", ".join(f"{name}: {{enabled: {on}}}" for name, on in switches)
         defaults = "    default: {}" if default else ""
         return YAML.format(
-            network=part.format(groups=groups), default_map=defaults, default_queue=defaults
+            network=part.format(groups=groups, join=YAML_JOIN if role in WHOLE else ""),
+            cp=YAML_CP if role in WHOLE else "",
+            default_map=defaults,
+            default_queue=defaults,
         )
     part = XML_NETWORK if network == "network" else XML_ADVANCED
     groups = "".join(f'<endpoint-group name="{name}" enabled="{on}"/>' for name, on in switches)
     return XML.format(
-        network=part.format(groups=groups),
+        network=part.format(groups=groups, join=XML_JOIN if role in WHOLE else ""),
+        cp=XML_CP if role in WHOLE else "",
         default_map='  <map name="default"/>' if default else "",
         default_queue='  <queue name="default"/>' if default else "",
     )

@@ -27,6 +27,8 @@ class Role(enum.Enum):
     """The management port of OPEN."""
     DISABLED = "disabled"
     """REST is not enabled; only the management port is there."""
+    CHANGED = "changed"
+    """As OPEN; each topic of the rows has the member as it was when it started."""
     OWN = "own"
     """A member of its own, which the row may stop."""
 

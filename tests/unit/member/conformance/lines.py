@@ -49,7 +49,6 @@ ELSEWHERE = {
     "interface §Settings 6": CONFIGURATION,
     "interface §Map 4": NOTHING,
     "interface §WAN sync start 1": WAN,
-    "interface §States 1": "comes with the change of the cluster state, which answers 409",
     "interface §States 2": WAN,
     "interface §States 4": WAN,
     "interface §Authentication 3": SECURITY,
@@ -61,7 +60,6 @@ ELSEWHERE = {
     "interface §Versioning 1": NOTHING,
     "interface §Versioning 4": NOTHING,
     "answers §1 1": "test_conformance.test_disabled_there_is_no_port",
-    "answers §2 7": "test_http_table.test_passive_refuses_writes",
     "answers §5 1": CONFIGURATION,
 }
 """Lines that no row can show, and where else they are."""

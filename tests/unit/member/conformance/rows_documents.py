@@ -316,6 +316,27 @@ MANAGED: tuple[Row, ...] = (
         role=Role.MANAGED,
     ),
     row(
+        "answers §5 2; answers §4 3",
+        *(
+            call("POST", f"{CLUSTER}/changeState", *asked)
+            for asked in ((CHALLENGE, b"dev&&frozen"), (CHALLENGE, b"op&s3cret&frozen"))
+        ),
+        call("POST", f"{CLUSTER}/changeState", BAD, b"frozen", Authorization=BASIC),
+        call("POST", f"{CLUSTER}/changeState", BAD, b"&frozen", Authorization=BASIC),
+        call("POST", f"{CLUSTER}/changeState", UNAUTHENTICATED, b"x&&frozen", Authorization=BASIC),
+        call("POST", STATE, ACTIVE, b"&", Authorization=BASIC),
+        call(
+            "POST",
+            f"{CLUSTER}/changeState",
+            document('{"status":"fail","state":"active"}'),
+            b"&&active",
+            Authorization=BASIC,
+        ),
+        call("GET", f"{CLUSTER}/operations", document("[]"), None, Authorization=BASIC),
+        call("GET", "/grid/rest/cp-subsystem/groups", CHALLENGE),
+        role=Role.MANAGED,
+    ),
+    row(
         "interface §Authentication 1; interface §Authentication 2; interface §Authentication 7",
         call("GET", "/grid/rest/instance", INSTANCE, None, Authorization="Basic b3A6eA=="),
         call("POST", "/grid/rest/maps/{map}/k", OK, b"v", Cookie="a=b"),

@@ -6,9 +6,14 @@ from typing import TYPE_CHECKING
 
 from tests.unit.member.conformance import (
     paths,
+    rows_bad_input,
+    rows_cluster,
+    rows_configured,
+    rows_cp,
     rows_documents,
     rows_maps,
     rows_names,
+    rows_openapi,
     rows_queues,
     rows_transport,
 )
@@ -22,5 +27,10 @@ TABLE: tuple[Row, ...] = (
     *rows_names.ROWS,
     *rows_queues.ROWS,
     *rows_documents.ROWS,
+    *rows_cluster.ROWS,
+    *rows_configured.ROWS,
+    *rows_cp.ROWS,
+    *rows_openapi.ROWS,
+    *rows_bad_input.ROWS,
     *paths.ROWS,
 )

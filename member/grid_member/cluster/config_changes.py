@@ -1,0 +1,313 @@
+"""Additions to the configuration while the cluster runs: new maps and queues, nothing else.
+
+What is added is kept in the system store, values resolved, one document a change, and is added
+again at every start, behind the member's own file: that wins where both have a block.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypedDict
+
+from grid_member.cluster.system_store import Put
+from grid_member.config.build import member_config
+from grid_member.config.load import config_from, raise_problems, read_document, read_text
+from grid_member.config.model import MapConfig
+from grid_member.config.names import ambiguous, find
+from grid_member.config.overrides import apply_overrides
+from grid_member.config.tree import NOWHERE, ConfigError, Node, Place, Problem, Scalar, Section
+from grid_member.config.validate import collect
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from grid_member.config.model import MemberConfig, QueueConfig, StructureConfig
+    from grid_member.config.settings import Value
+    from grid_member.config.values import Values
+    from grid_member.engine.system import SystemStore
+
+MAX_ADDED_BLOCKS: Final = 1000
+"""Of all changes together."""
+SECTIONS: Final = ("map", "queue")
+"""The elements whose blocks can be added."""
+_PREFIX: Final = "config/"
+_PERSISTENCE: Final = "persistence"
+
+
+class ChangeConflictError(Exception):
+    """The present state does not allow the change; the message says why."""
+
+
+class BlockDocument(TypedDict):
+    """One configuration block."""
+
+    sectionName: str
+    configName: str
+
+
+class ConfigResult(TypedDict):
+    """What a change did, block by block in the order of the document."""
+
+    addedConfigs: list[BlockDocument]
+    ignoredConfigs: list[BlockDocument]
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A configured map or queue and the values that were written for it."""
+
+    section: str
+    name: str
+    config: MapConfig | QueueConfig
+    values: Mapping[str, object]
+
+    @property
+    def document(self) -> BlockDocument:
+        """How the block is named in results."""
+        return {"sectionName": self.section, "configName": self.name}
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a document adds to the configuration and what of it exists already."""
+
+    added: tuple[Block, ...]
+    ignored: tuple[Block, ...]
+
+    @property
+    def result(self) -> ConfigResult:
+        """The lists of the answer."""
+        return {
+            "addedConfigs": [block.document for block in self.added],
+            "ignoredConfigs": [block.document for block in self.ignored],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigSource:
+    """A member's configuration file, and the environment that its variables come from."""
+
+    file: Path
+    environment: Mapping[str, str]
+
+    def read_blocks(self, persistence: bool) -> list[Block]:
+        """Return the maps and queues that the file has by now.
+
+        Raises:
+            ConfigError: with everything that is wrong.
+        """
+        return read_blocks(read_text(self.file), str(self.file), self.environment, persistence)
+
+
+class ConfigChanges:
+    """Plans changes against the present configuration, and makes them take effect."""
+
+    def __init__(
+        self,
+        store: SystemStore,
+        present: Callable[[], MemberConfig],
+        extend: Callable[[MemberConfig], None],
+        held: Callable[[], Iterable[tuple[str, str]]],
+        source: ConfigSource | None,
+    ) -> None:
+        """Take the ways to the configuration that the member runs with.
+
+        Args:
+            store: keeps what was added.
+            present: returns the configuration as it is now.
+            extend: makes the same one with more maps and queues take effect.
+            held: returns section and name of the maps and queues that hold anything.
+            source: what the member was started with, None without a file.
+        """
+        self._store = store
+        self._present = present
+        self._extend = extend
+        self._held = held
+        self.source = source
+
+    @property
+    def persistence(self) -> bool:
+        """Whether the member keeps data on disk; blocks are checked against that."""
+        return self._present().data_directory is not None
+
+    def plan(self, blocks: list[Block]) -> Change:
+        """Return what the blocks of a document would add.
+
+        Raises:
+            ConfigError: together with what there is they would be ambiguous.
+            ChangeConflictError: there would be too many, or a block would move data.
+        """
+        present = self._present()
+        change = _change(present, blocks)
+        before = sum(len(names) for _, tree in self._stored() for names in tree.values())
+        if change.added and before + len(change.added) > MAX_ADDED_BLOCKS:
+            raise ChangeConflictError(
+                f"more than {MAX_ADDED_BLOCKS} blocks would have been added at run time: "
+                "write some into the members' files and restart them"
+            )
+        _check_names(present, change)
+        if self.persistence and change.added:
+            self._check_data(present, _extended(present, change))
+        return change
+
+    def _check_data(self, present: MemberConfig, extended: MemberConfig) -> None:
+        # What is on disk stays there and what is not cannot get there: under another setting the
+        # structure would seem empty.
+        for section, name in self._held():
+            before = find(_structures(present, section), name)
+            after = find(_structures(extended, section), name)
+            if before and after and before.persistent is not after.persistent:
+                shown = name if name.isprintable() else ascii(name)
+                raise ChangeConflictError(
+                    f"{section} {shown} holds data, and a new block that matches its name has "
+                    "another data-persistence.enabled: give it the same"
+                )
+
+    def keep(self, change: Change) -> Put | None:
+        """Return what keeps the change, None when it adds nothing."""
+        if not change.added:
+            return None
+        stored = self._stored()
+        number = int(stored[-1][0].removeprefix(_PREFIX)) + 1 if stored else 1
+        content: dict[str, dict[str, Mapping[str, object]]] = {}
+        for block in change.added:
+            content.setdefault(block.section, {})[block.name] = block.values
+        value = json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()
+        return Put(f"{_PREFIX}{number:08d}", value)
+
+    def apply_stored(self) -> None:
+        """Make everything that is stored and not there yet take effect.
+
+        Raises:
+            ConfigError: it does not go together with the member's file, which has changed.
+        """
+        for key, tree in self._stored():
+            try:
+                blocks = _stored_blocks(tree, self.persistence)
+                change = _change(self._present(), blocks)
+                _check_names(self._present(), change)
+            except ConfigError as error:
+                raise ConfigError([_placed(problem, key) for problem in error.problems]) from None
+            if change.added:
+                self._extend(_extended(self._present(), change))
+
+    def _stored(self) -> list[tuple[str, dict[str, dict[str, object]]]]:
+        return [(key, json.loads(value)) for key, value in self._store.system_items(_PREFIX)]
+
+
+def read_blocks(
+    text: str, file: str, environment: Mapping[str, str], persistence: bool
+) -> list[Block]:
+    """Return the maps and queues of a YAML or XML text; all of the text is checked.
+
+    Whether blocks may ask for persistence depends on the member, whatever the text says of it.
+
+    Raises:
+        ConfigError: with everything that is wrong.
+    """
+    document = read_document(text, file)
+    problems, root = list(document.problems), document.root
+    try:
+        root = apply_overrides(root, environment)
+    except ConfigError as error:
+        problems += error.problems
+    problems += collect(root, environment).problems
+    found = collect(_with_persistence(root, persistence), environment)
+    config = member_config(found, Path())
+    # One mistake is told once: what the syntax could not read is missing for the table as well.
+    told = {(problem.place, problem.path) for problem in problems}
+    raise_problems(problems + [p for p in found.problems if (p.place, p.path) not in told])
+    return _blocks(config, found)
+
+
+def _stored_blocks(tree: Mapping[str, Mapping[str, object]], persistence: bool) -> list[Block]:
+    config = config_from({**tree, _PERSISTENCE: {"enabled": persistence}}, {})
+    maps = [Block("map", name, block, {}) for name, block in config.maps.items()]
+    queues = [Block("queue", name, block, {}) for name, block in config.queues.items()]
+    return [*maps, *queues]
+
+
+def _with_persistence(root: Node, persistence: bool) -> Node:
+    if not isinstance(root, Section):
+        return root
+    written = root.children.get(_PERSISTENCE)
+    enabled = Scalar(NOWHERE, "true" if persistence else "false")
+    children: dict[str, Node] = {}
+    names: dict[str, Place] = {}
+    if isinstance(written, Section):
+        children, names = dict(written.children), dict(written.names)
+    elif isinstance(written, Scalar) and written.text is not None:
+        return root
+    children["enabled"], names["enabled"] = enabled, NOWHERE
+    section = Section(written.place if written else NOWHERE, children, names)
+    where = root.names.get(_PERSISTENCE, NOWHERE)
+    return Section(
+        root.place,
+        {**root.children, _PERSISTENCE: section},
+        {**root.names, _PERSISTENCE: where},
+    )
+
+
+def _blocks(config: MemberConfig, found: Values) -> list[Block]:
+    blocks: list[Block] = []
+    for section, configured in (("map", config.maps), ("queue", config.queues)):
+        written = {str(name) for name in found.children((section,))}
+        for name, block in configured.items():
+            if name in written:
+                blocks.append(Block(section, name, block, _values(found, (section, name))))
+    return blocks
+
+
+def _values(found: Values, below: tuple[str, str]) -> dict[str, object]:
+    values: dict[str, object] = {}
+    for path, value in found.values.items():
+        if path[:2] == below:
+            _set(values, [str(part) for part in path[2:]], value)
+    return values
+
+
+def _set(values: dict[str, object], path: list[str], value: Value) -> None:
+    for part in path[:-1]:
+        deeper = values.setdefault(part, {})
+        if not isinstance(deeper, dict):
+            raise TypeError("an element has both a value and elements below")
+        values = deeper
+    values[path[-1]] = value
+
+
+def _change(present: MemberConfig, blocks: list[Block]) -> Change:
+    exists = {section: _structures(present, section) for section in SECTIONS}
+    return Change(
+        tuple(block for block in blocks if block.name not in exists[block.section]),
+        tuple(block for block in blocks if block.name in exists[block.section]),
+    )
+
+
+def _check_names(present: MemberConfig, change: Change) -> None:
+    problems: list[Problem] = []
+    for section in SECTIONS:
+        new = [block.name for block in change.added if block.section == section]
+        for one, other in ambiguous([*_structures(present, section), *new]):
+            message = f"matches names that {one} matches as well"
+            problems.append(Problem(None, f"{section}.{other}", message))
+    raise_problems(problems)
+
+
+def _structures(config: MemberConfig, section: str) -> Mapping[str, StructureConfig]:
+    return config.maps if section == "map" else config.queues
+
+
+def _extended(present: MemberConfig, change: Change) -> MemberConfig:
+    maps, queues = dict(present.maps), dict(present.queues)
+    for block in change.added:
+        if isinstance(block.config, MapConfig):
+            maps[block.name] = block.config
+        else:
+            queues[block.name] = block.config
+    return replace(present, maps=maps, queues=queues)
+
+
+def _placed(problem: Problem, key: str) -> Problem:
+    return Problem(Place(key, 0, 0), problem.path, problem.message)

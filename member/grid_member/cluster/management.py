@@ -1,0 +1,124 @@
+"""What a member's management calls work with, in one place."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from typing import TYPE_CHECKING, Final, Protocol
+
+from grid_member.cluster.addresses import bracketed
+from grid_member.cluster.config_changes import ConfigChanges
+from grid_member.cluster.cp import CpMemberDocument, CpSubsystem
+from grid_member.cluster.idempotency import Outcomes
+from grid_member.cluster.join_list import JoinList
+from grid_member.cluster.log_levels import LogLevels
+from grid_member.cluster.logs import event
+from grid_member.cluster.operations import Operations
+from grid_member.cluster.usage import UsageSource
+from grid_member.cluster.versions import Versions
+from grid_member.engine.api import EngineError, Refused
+from grid_member.engine.log import Clock, wall_clock_ms
+from grid_member.engine.system import SystemStore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from grid_member.cluster.config_changes import ConfigSource
+    from grid_member.cluster.member import Member
+    from grid_member.cluster.persistence import Persistence
+    from grid_member.config.model import MemberConfig
+
+_log: Final = logging.getLogger("grid.member")
+
+
+class ManagedEngine(SystemStore, UsageSource, Protocol):
+    """The engine as the management calls see it."""
+
+
+class Management:
+    """The management side of one member. All of it belongs to one event loop."""
+
+    persistence: Persistence
+    """Made with the operations in its hands, so given to it right after it was made."""
+
+    def __init__(
+        self,
+        member: Member,
+        engine: ManagedEngine,
+        extend: Callable[[MemberConfig], None],
+        *,
+        source: ConfigSource | None = None,
+        join_members: tuple[str, ...] | None = None,
+        cp: bool = False,
+        clock_ms: Clock = wall_clock_ms,
+        log_levels: LogLevels | None = None,
+    ) -> None:
+        """Take what the calls need.
+
+        Args:
+            member: whose calls these are.
+            engine: keeps what they change and tells what it holds.
+            extend: makes a configuration with more maps and queues take effect.
+            source: what the member was started with, None without a file.
+            join_members: the configured TCP/IP members, None when that join is off.
+            cp: whether there is a CP subsystem.
+            clock_ms: milliseconds since the epoch.
+            log_levels: changes the log level; that of the loggers `grid` by default.
+        """
+        self.store: SystemStore = engine
+        self.usage: UsageSource = engine
+        self.outcomes = Outcomes(engine)
+        self.versions = Versions(engine, member.version)
+        self.join_list = JoinList(engine, join_members)
+        self.log_levels = log_levels or LogLevels()
+        self.operations = Operations(engine, lambda: member.engine.member_uuid, clock_ms)
+        self.config_changes = ConfigChanges(
+            engine, lambda: member.config, extend, engine.held_structures, source
+        )
+        self.config_lock = asyncio.Lock()
+        """Held from the plan of a change to its effect: the next plan counts on it."""
+        self.cp = CpSubsystem(lambda: _cp_member(member)) if cp else None
+        self._changing = False
+
+    def restore(self) -> None:
+        """Go by what the cluster agreed on, as soon as it is known and before data goes by it.
+
+        Raises:
+            EngineError: the cluster has a version that this member cannot run.
+            ConfigError: what was added to the configuration does not go with the member's own.
+        """
+        problem = self.versions.join_problem()
+        if problem is not None:
+            raise EngineError(problem)
+        self.config_changes.apply_stored()
+
+    def begin(self) -> None:
+        """Keep what a join changes; what cannot be kept now is tried again at the next one."""
+        at_join = self.versions.at_join()
+        for put in (*((at_join,) if at_join else ()), *self.operations.interrupted()):
+            put.begin(self.store)(_noted)
+
+    @property
+    def changing(self) -> bool:
+        """Whether a change of the cluster's state or version is under way."""
+        return self._changing
+
+    @contextlib.contextmanager
+    def change(self) -> Iterator[None]:
+        """Keep other changes of the cluster's state and version out."""
+        self._changing = True
+        try:
+            yield
+        finally:
+            self._changing = False
+
+
+def _noted(outcome: object) -> None:
+    if isinstance(outcome, Refused):
+        event(_log, logging.WARNING, "join not recorded", reason=outcome.reason.value)
+
+
+def _cp_member(member: Member) -> CpMemberDocument:
+    own = member.members()[0]
+    return {"uuid": own["uuid"], "address": bracketed(own["address"])}

@@ -1,0 +1,153 @@
+"""The long operations of the cluster: backups, restores, imports, migrations, recoveries, syncs.
+
+Each goes from STARTED, perhaps over IN_PROGRESS, to FINISHED or FAILED, and stays there.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+import uuid
+from typing import TYPE_CHECKING, Final, TypedDict, cast
+
+from grid_member.cluster.system_store import Put
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from grid_member.engine.log import Clock
+    from grid_member.engine.system import SystemStore
+
+MAX_OPERATIONS: Final = 100
+"""Of them all; beyond it the oldest that have ended are forgotten."""
+COMPLETE_PERCENT: Final = 100
+_PREFIX: Final = "operation/"
+
+
+class Stage(enum.Enum):
+    """How far an operation is."""
+
+    STARTED = "STARTED"
+    IN_PROGRESS = "IN_PROGRESS"
+    FINISHED = "FINISHED"
+    FAILED = "FAILED"
+
+
+_ENDED: Final = frozenset({Stage.FINISHED.value, Stage.FAILED.value})
+
+
+class OperationDocument(TypedDict):
+    """One element of the operations document."""
+
+    id: str
+    kind: str
+    stage: str
+    progress: int
+    """Percent; 100 when FINISHED."""
+    error: str | None
+    started: int
+    """Milliseconds since the epoch."""
+    finished: int | None
+
+
+class _Record(TypedDict):
+    member: str
+    operation: OperationDocument
+
+
+class Operations:
+    """The operations of all members as stored, and the newest of what this one does."""
+
+    def __init__(
+        self,
+        store: SystemStore,
+        member_uuid: Callable[[], str],
+        clock_ms: Clock,
+        new_id: Callable[[], str] = lambda: str(uuid.uuid4()),
+    ) -> None:
+        self._store = store
+        self._member_uuid = member_uuid
+        self._clock_ms = clock_ms
+        self._new_id = new_id
+        self._own: dict[str, OperationDocument] = {}
+
+    def documents(self) -> list[OperationDocument]:
+        """Return all operations, the oldest first."""
+        found = {operation["id"]: operation for _, operation in self._stored()}
+        for key, operation in list(self._own.items()):
+            if operation["stage"] in _ENDED and found.get(key) == operation:
+                # The store says the same by now, and will forget it in its time.
+                del self._own[key]
+        found.update(self._own)
+        return sorted(found.values(), key=lambda o: (o["started"], o["id"]))
+
+    def begin(self, kind: str) -> tuple[str, tuple[Put, ...]]:
+        """Return a new operation's id, and what stores it and forgets the oldest for it."""
+        operation: OperationDocument = {
+            "id": self._new_id(),
+            "kind": kind,
+            "stage": Stage.STARTED.value,
+            "progress": 0,
+            "error": None,
+            "started": self._clock_ms(),
+            "finished": None,
+        }
+        known = self.documents()
+        ended = [o["id"] for o in known if o["stage"] in _ENDED]
+        surplus = ended[: max(0, len(known) + 1 - MAX_OPERATIONS)]
+        for key in surplus:
+            self._own.pop(key, None)
+        put = self._changed(operation)
+        return operation["id"], (put, *(Put(_PREFIX + key, None) for key in surplus))
+
+    def forget(self, operation_id: str) -> None:
+        """Take back an operation whose beginning could not be stored."""
+        self._own.pop(operation_id, None)
+
+    def advance(self, operation_id: str, percent: int) -> Put:
+        """Return what stores the progress of an operation that this member began."""
+        progress = min(max(percent, 0), COMPLETE_PERCENT)
+        found = self._own[operation_id]
+        return self._changed({**found, "stage": Stage.IN_PROGRESS.value, "progress": progress})
+
+    def finish(self, operation_id: str) -> Put:
+        """Return what stores that an operation of this member did all its work."""
+        return self._end(self._own[operation_id], Stage.FINISHED, None)
+
+    def fail(self, operation_id: str, error: str) -> Put:
+        """Return what stores that an operation of this member gave up, and why."""
+        return self._end(self._own[operation_id], Stage.FAILED, error)
+
+    def interrupted(self) -> list[Put]:
+        """Return what stores that the operations of this member's last life have failed.
+
+        To be asked for when the store is there and before the first operation begins.
+        """
+        own = self._member_uuid()
+        return [
+            self._end(operation, Stage.FAILED, "the member stopped before the end")
+            for member, operation in self._stored()
+            if member == own and operation["stage"] not in _ENDED
+        ]
+
+    def _end(self, operation: OperationDocument, stage: Stage, error: str | None) -> Put:
+        progress = COMPLETE_PERCENT if stage is Stage.FINISHED else operation["progress"]
+        return self._changed(
+            {
+                **operation,
+                "stage": stage.value,
+                "progress": progress,
+                "error": error,
+                "finished": self._clock_ms(),
+            }
+        )
+
+    def _changed(self, operation: OperationDocument) -> Put:
+        self._own[operation["id"]] = operation
+        record: _Record = {"member": self._member_uuid(), "operation": operation}
+        content = json.dumps(record, separators=(",", ":")).encode()
+        return Put(_PREFIX + operation["id"], content)
+
+    def _stored(self) -> list[tuple[str, OperationDocument]]:
+        records = [cast("_Record", json.loads(v)) for _, v in self._store.system_items(_PREFIX)]
+        return [(record["member"], record["operation"]) for record in records]

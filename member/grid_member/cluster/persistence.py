@@ -1,0 +1,109 @@
+"""What is done with the stored data of a member: at its start, and on request while it runs."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from grid_member.cluster.backups import Backups
+from grid_member.cluster.logs import event
+from grid_member.cluster.store_recovery import StoreDirectory, StoreRecovery
+from grid_member.engine.backup import remove_unfinished
+from grid_member.engine.restore import restore_once
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from pathlib import Path
+
+    from grid_member.cluster.backups import BackupSource
+    from grid_member.cluster.operations import Operations
+    from grid_member.engine.log import Clock
+    from grid_member.engine.system import SystemStore
+
+SHARDS: Final = 1
+"""Logs of a store, as `open_engine` makes them."""
+_log: Final = logging.getLogger("grid.persistence")
+
+
+@dataclass(frozen=True, slots=True)
+class PersistenceSettings:
+    """What is configured below `persistence`."""
+
+    directory: Path | None
+    """`base-dir`; None when persistence is off."""
+    backup_dir: Path | None = None
+    restore_from: Path | None = None
+    recovery_policy: str = "FULL_RECOVERY_ONLY"
+    validation_timeout_s: float = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Persistence:
+    """The persistence actions of one member."""
+
+    backups: Backups
+    recovery: StoreRecovery
+
+
+def make_persistence(
+    settings: PersistenceSettings,
+    source: BackupSource,
+    store: SystemStore,
+    operations: Operations,
+    clock_ms: Clock,
+    start_engine: Callable[[], Awaitable[None]],
+) -> Persistence:
+    """Return the persistence actions of a member that has not begun to start.
+
+    Args:
+        settings: what is configured.
+        source: holds the data.
+        store: where backups are noted.
+        operations: the long operations of the cluster.
+        clock_ms: milliseconds since the epoch.
+        start_engine: opens the store; may be called again when it failed.
+    """
+    directory = settings.directory
+
+    async def open_store() -> None:
+        if directory is not None:
+            await asyncio.to_thread(_prepare, directory, settings)
+        await start_engine()
+
+    backups = Backups(
+        source,
+        store,
+        operations,
+        clock_ms,
+        directory=directory,
+        backup_dir=settings.backup_dir,
+    )
+    recovery = StoreRecovery(
+        open_store,
+        None if directory is None else StoreDirectory(directory, SHARDS),
+        policy=settings.recovery_policy,
+        timeout_s=settings.validation_timeout_s,
+    )
+    return Persistence(backups, recovery)
+
+
+def _prepare(directory: Path, settings: PersistenceSettings) -> None:
+    """Remove what a crash left of a backup; restore the one that is configured. Blocks."""
+    if settings.backup_dir is not None:
+        try:
+            remove_unfinished(settings.backup_dir)
+        except OSError as error:
+            reason = error.strerror
+            event(_log, logging.WARNING, "unfinished backup not removed", reason=reason)
+    if settings.restore_from is None:
+        return
+    place = str(settings.restore_from)
+    done = restore_once(settings.restore_from, directory)
+    if done is None:
+        event(_log, logging.INFO, "restored before: persistence.restore-from has no effect",
+              backup=place)  # fmt: skip
+    else:
+        event(_log, logging.INFO, "restored", backup=place, created=done.created_ms,
+              former_member=done.former_member)  # fmt: skip

@@ -1,0 +1,206 @@
+"""Starting a member on a store that may be damaged: what `recovery` says, done."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Protocol
+
+from grid_member.cluster.logs import event as log_event
+from grid_member.cluster.recovery import (
+    PARTIAL_POLICIES,
+    Do,
+    Effect,
+    Event,
+    ForceAsked,
+    Opened,
+    OpenFailed,
+    PartialAsked,
+    RecoveryDone,
+    RecoveryFailed,
+    Reply,
+    Stage,
+    State,
+    StopAsked,
+    TimeOver,
+    step,
+)
+from grid_member.engine.api import EngineError
+from grid_member.engine.recovery import salvage_store, wipe_store
+from grid_member.engine.store_errors import DamagedStoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from pathlib import Path
+
+OFF: Final = "persistence is off: set persistence.enabled"
+_WAITING: Final = frozenset({Stage.WAITING, Stage.SALVAGING, Stage.WIPING})
+_log: Final = logging.getLogger("grid.persistence")
+
+
+class RecoverableStore(Protocol):
+    """A store that is not open. Both methods block and raise `EngineError`."""
+
+    def salvage(self) -> None:
+        """Make a store of what is left."""
+
+    def wipe(self) -> None:
+        """Delete what is stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreDirectory:
+    """The store in a member's base directory."""
+
+    directory: Path
+    shards: int
+
+    def salvage(self) -> None:
+        """Make a store of what is left; the damaged one is kept beside it."""
+        found = salvage_store(self.directory, self.shards)
+        for shard, sequence in enumerate(found.sequences):
+            log_event(_log, logging.WARNING, "log salvaged", shard=shard, sequence=sequence)
+
+    def wipe(self) -> None:
+        """Delete what is stored."""
+        wipe_store(self.directory, self.shards)
+        log_event(_log, logging.WARNING, "store wiped", directory=str(self.directory))
+
+
+class StoreRecovery:
+    """Starts an engine, whatever is asked of its store meanwhile. For one event loop."""
+
+    def __init__(
+        self,
+        open_store: Callable[[], Awaitable[None]],
+        store: RecoverableStore | None,
+        *,
+        policy: str,
+        timeout_s: float,
+    ) -> None:
+        """Begin nothing yet.
+
+        Args:
+            open_store: opens the store and replays it; may be called again when it failed.
+            store: what to recover; None when nothing is stored.
+            policy: the configured recovery policy.
+            timeout_s: how long a damaged store waits for somebody to say what to do.
+        """
+        self._open_store = open_store
+        self._store = store
+        self._timeout_s = timeout_s
+        self._state = State(policy in PARTIAL_POLICIES)
+        self._error: BaseException | None = None
+        self._calls: dict[int, asyncio.Future[str | None]] = {}
+        self._last_call = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._clock: asyncio.TimerHandle | None = None
+        self._finished = asyncio.Event()
+
+    @property
+    def problem(self) -> str | None:
+        """Why the member waits, for whoever asks whether it is ready; None when it does not."""
+        return self._state.problem if self._state.stage in _WAITING else None
+
+    async def start(self, stop_wanted: Callable[[], Awaitable[None]]) -> bool:
+        """Open the store; return True then, False when a stop was wanted before.
+
+        Raises:
+            EngineError: the store cannot be opened, and nobody said in time what to do about it.
+            ConfigError: what it holds does not go with the configuration.
+        """
+        watch = asyncio.ensure_future(self._watch(stop_wanted))
+        self._perform(Do.OPEN)
+        try:
+            await self._finished.wait()
+        finally:
+            watch.cancel()
+            if self._clock is not None:
+                self._clock.cancel()
+        if self._state.stage is Stage.RUNNING:
+            return True
+        if self._state.stopping or self._error is None:
+            return False
+        raise self._error
+
+    async def force_start(self) -> str | None:
+        """Delete the data of a store that is damaged; return why that is not done, or None."""
+        return await self._ask(ForceAsked)
+
+    async def partial_start(self) -> str | None:
+        """Go on with what is left of a damaged store; return why that is not done, or None."""
+        return await self._ask(PartialAsked)
+
+    async def _ask(self, asked: Callable[[int], ForceAsked | PartialAsked]) -> str | None:
+        if self._store is None:
+            return OFF
+        self._last_call += 1
+        answer: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
+        self._calls[self._last_call] = answer
+        self._post(asked(self._last_call))
+        return await answer
+
+    def _post(self, event: Event) -> None:
+        former = self._state.stage
+        self._state, effects = step(self._state, event)
+        if self._state.stage is Stage.WAITING and former is not Stage.WAITING:
+            log_event(
+                _log,
+                logging.WARNING,
+                "the store is damaged: the member waits for forceStart or partialStart",
+                reason=self._state.problem,
+            )
+        for effect in effects:
+            self._perform(effect)
+        if self._state.stage is Stage.RUNNING:
+            self._finished.set()
+
+    def _perform(self, effect: Effect) -> None:
+        match effect:
+            case Reply(call, problem):
+                answer = self._calls.pop(call)
+                if not answer.done():  # whoever asked may have left
+                    answer.set_result(problem)
+            case Do.OPEN:
+                self._begin(self._open())
+            case Do.SALVAGE | Do.WIPE:
+                self._begin(self._recover(effect))
+            case Do.START_CLOCK:
+                loop = asyncio.get_running_loop()
+                self._clock = loop.call_later(self._timeout_s, self._post, TimeOver())
+            case Do.GIVE_UP | Do.LEAVE:
+                self._finished.set()
+
+    def _begin(self, work: Awaitable[None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _watch(self, stop_wanted: Callable[[], Awaitable[None]]) -> None:
+        await stop_wanted()
+        self._post(StopAsked())
+
+    async def _open(self) -> None:
+        try:
+            await self._open_store()
+        except Exception as error:
+            self._error = error
+            damaged = isinstance(error, DamagedStoreError) and self._store is not None
+            self._post(OpenFailed(str(error), damaged))
+        else:
+            self._post(Opened())
+
+    async def _recover(self, how: Do) -> None:
+        store = self._store
+        if store is None:
+            return
+        try:
+            await asyncio.to_thread(store.salvage if how is Do.SALVAGE else store.wipe)
+        except EngineError as error:
+            self._post(RecoveryFailed(str(error)))
+        except Exception as error:
+            log_event(_log, logging.ERROR, "recovery failed", error=type(error).__name__)
+            self._post(RecoveryFailed("unexpected error: see the log"))
+        else:
+            self._post(RecoveryDone())

@@ -1,0 +1,61 @@
+"""The system store as the management calls see it: small values that every member agrees on.
+
+What is proposed in one tick of the event loop travels in one record and is applied together. So an
+effect and the outcome that is remembered of it are either both there or neither.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from grid_member.engine.api import Refused
+
+if TYPE_CHECKING:
+    from grid_member.engine.system import SystemStore
+
+Begin: TypeAlias = Callable[[Callable[[object], None]], object]
+"""Proposes one operation; what it is given is called with the outcome, a `Refused` among them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """One change of the system store, to be proposed."""
+
+    key: str
+    value: bytes | None
+    time_to_live_s: int = 0
+
+    def begin(self, store: SystemStore) -> Begin:
+        """Return what proposes it."""
+        return lambda done: store.system_put(
+            self.key, self.value, done, time_to_live_s=self.time_to_live_s
+        )
+
+
+async def carry_out(*begins: Begin) -> list[Refused | None]:
+    """Propose all in this tick; return when all are done, with what refused each, None for done.
+
+    What follows a proposal that is refused at once is not proposed and not in the result.
+    """
+    loop = asyncio.get_running_loop()
+    outcomes: list[asyncio.Future[object]] = []
+    for begin in begins:
+        outcome: asyncio.Future[object] = loop.create_future()
+        outcomes.append(outcome)
+        begin(_into(outcome))
+        if outcome.done() and isinstance(outcome.result(), Refused):
+            break
+    results = await asyncio.gather(*outcomes)
+    return [result if isinstance(result, Refused) else None for result in results]
+
+
+def _into(outcome: asyncio.Future[object]) -> Callable[[object], None]:
+    def done(result: object) -> None:
+        # Whoever waited may have been cancelled; the operation went on without it.
+        if not outcome.done():
+            outcome.set_result(result)
+
+    return done

@@ -1,0 +1,126 @@
+"""How much the structures hold and what the store takes, against their limits."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from typing import TYPE_CHECKING, Final, Protocol, TypedDict
+
+from grid_member.config.names import WILDCARD, find
+from grid_member.engine.usage import Kind, StructureUsage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from grid_member.config.model import MemberConfig
+
+_NO_LIMIT: Final = 2**31 - 1
+
+
+class UsageSource(Protocol):
+    """The engine, asked for what it holds."""
+
+    def structure_usage(self) -> Iterable[StructureUsage]:
+        """Return every structure that holds anything."""
+
+    def held_structures(self) -> Iterable[tuple[Kind, str]]:
+        """Return kind and name of the same structures, without counting."""
+
+    def store_bytes(self) -> int | None:
+        """Return what the data takes on disk, None when it is in memory only."""
+
+
+class LimitsDocument(TypedDict):
+    """Null is no limit."""
+
+    entries: int | None
+    bytes: int | None
+
+
+class StructureDocument(TypedDict):
+    """One map or queue."""
+
+    kind: Kind
+    name: str
+    entries: int
+    bytes: int
+    limits: LimitsDocument
+
+
+class MemberUsageDocument(TypedDict):
+    """The store of one member; null where it keeps everything in memory."""
+
+    uuid: str
+    address: str
+    storeBytes: int | None
+    freeBytes: int | None
+
+
+class UsageDocument(TypedDict):
+    """Maps first, then queues, each by name; members in join order."""
+
+    structures: list[StructureDocument]
+    members: list[MemberUsageDocument]
+
+
+async def usage_document(
+    source: UsageSource, config: MemberConfig, uuid: str, address: str
+) -> UsageDocument:
+    """Return what this member, alone in its cluster, holds."""
+    held = {(found.kind, found.name): found for found in source.structure_usage()}
+    for empty in _configured(config):
+        held.setdefault((empty.kind, empty.name), empty)
+    return {
+        "structures": [_structure(held[key], config) for key in sorted(held)],
+        "members": [
+            {
+                "uuid": uuid,
+                "address": address,
+                "storeBytes": source.store_bytes(),
+                "freeBytes": await _free_bytes(config.data_directory),
+            }
+        ],
+    }
+
+
+def _configured(config: MemberConfig) -> Iterator[StructureUsage]:
+    # What a wildcard stands for is known only once there is such a structure.
+    for name in config.maps:
+        if WILDCARD not in name:
+            yield StructureUsage("map", name, 0, 0)
+    for name in config.queues:
+        if WILDCARD not in name:
+            yield StructureUsage("queue", name, 0, 0)
+
+
+def _structure(held: StructureUsage, config: MemberConfig) -> StructureDocument:
+    return {
+        "kind": held.kind,
+        "name": held.name,
+        "entries": held.entries,
+        "bytes": held.size_bytes,
+        "limits": _limits(held, config),
+    }
+
+
+def _limits(held: StructureUsage, config: MemberConfig) -> LimitsDocument:
+    if held.kind == "queue":
+        queue = find(config.queues, held.name)
+        limited = queue is not None and queue.max_size_items < _NO_LIMIT
+        return {"entries": queue.max_size_items if queue and limited else None, "bytes": None}
+    found = find(config.maps, held.name)
+    eviction = found.eviction if found else None
+    if eviction is None:
+        return {"entries": None, "bytes": None}
+    return {"entries": eviction.max_entries or None, "bytes": eviction.max_bytes or None}
+
+
+async def _free_bytes(directory: Path | None) -> int | None:
+    if directory is None:
+        return None
+    # A network volume may take its time.
+    try:
+        return (await asyncio.to_thread(shutil.disk_usage, directory)).free
+    except OSError:
+        return None

@@ -1,0 +1,86 @@
+"""The operations that add to the configuration: upload of a text, reload of the member's file."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Final
+
+from grid_member.cluster.config_changes import Block, ChangeConflictError, read_blocks
+from grid_member.cluster.logs import event
+from grid_member.config.tree import ConfigError
+from grid_member.http.answers import Answer, document, error, failed
+from grid_member.http.idempotent import CARRIED_OUT, management_of, settle
+from grid_member.http.managed import not_joined
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from grid_member.http.calls import Call
+
+MAX_LOGGED_PROBLEMS: Final = 20
+_UPLOADED: Final = "configuration"
+"""What problems call an uploaded text."""
+_log: Final = logging.getLogger("grid.config")
+
+
+async def config_upload(call: Call) -> Answer:
+    """Add what a YAML or XML text has beyond the present configuration.
+
+    Variables in it have their defaults: what the environment holds may differ between members.
+    """
+    problem = not_joined(call)
+    if problem is not None:
+        return problem
+    text = call.parameters[2]
+    persistence = management_of(call).config_changes.persistence
+    return await _changed(
+        call,
+        lambda: read_blocks(text, _UPLOADED, {}, persistence),
+        "Configuration Update successfully finished.",
+    )
+
+
+async def config_reload(call: Call) -> Answer:
+    """Add what the member's file has beyond the present configuration by now."""
+    problem = not_joined(call)
+    if problem is not None:
+        return problem
+    changes = management_of(call).config_changes
+    source = changes.source
+    if source is None:
+        return failed(409, "the member was started without a configuration file")
+    persistence = changes.persistence
+    return await _changed(
+        call,
+        lambda: source.read_blocks(persistence),
+        "Configuration Reload successfully finished.",
+    )
+
+
+async def _changed(call: Call, read: Callable[[], list[Block]], message: str) -> Answer:
+    changes = management_of(call).config_changes
+    try:
+        # Reading a large text takes its time, which the data calls do not wait for.
+        blocks = await asyncio.to_thread(read)
+        async with management_of(call).config_lock:
+            change = changes.plan(blocks)
+            content = {"status": "success", "message": message, "result": change.result}
+            put = changes.keep(change)
+            puts = () if put is None else (put,)
+            answer = await settle(call, document(content), *puts)
+            changes.apply_stored()
+    except ConfigError as wrong:
+        return _refused(wrong)
+    except ChangeConflictError as wrong:
+        return failed(409, str(wrong))
+    if answer.status == CARRIED_OUT:
+        event(_log, logging.INFO, "configuration changed", added=len(change.added))
+    return answer
+
+
+def _refused(wrong: ConfigError) -> Answer:
+    for problem in wrong.problems[:MAX_LOGGED_PROBLEMS]:
+        event(_log, logging.WARNING, "configuration refused", problem=str(problem))
+    more = len(wrong.problems) - 1
+    return error(400, str(wrong.problems[0]) + (f" (and {more} more, see the log)" if more else ""))

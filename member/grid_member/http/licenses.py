@@ -1,0 +1,35 @@
+"""The operations on the license."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from grid_member.cluster.licenses import license_problem, new_license, stored_license
+from grid_member.http.answers import Answer, document, error
+from grid_member.http.idempotent import management_of, settle
+from grid_member.http.managed import not_joined, starting
+
+if TYPE_CHECKING:
+    from grid_member.http.calls import Call
+
+
+async def license_get(call: Call) -> Answer:
+    """Return what is told of the license."""
+    problem = starting(call)
+    if problem is not None:
+        return problem
+    info = stored_license(management_of(call).store)
+    return error(404, "no license is set") if info is None else document({"licenseInfo": info})
+
+
+async def license_set(call: Call) -> Answer:
+    """Keep a license key for the whole cluster."""
+    key = call.parameters[2]
+    wrong = license_problem(key)
+    if wrong is not None:
+        return error(400, wrong)
+    problem = not_joined(call)
+    if problem is not None:
+        return problem
+    info, put = new_license(key)
+    return await settle(call, document({"status": "success", "licenseInfo": info}), put)

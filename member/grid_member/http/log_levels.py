@@ -1,0 +1,30 @@
+"""The operations on the log level of this member; they work whatever state it is in."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from grid_member.cluster.log_levels import LEVELS
+from grid_member.http.answers import Answer, document, error, success
+from grid_member.http.idempotent import management_of
+
+if TYPE_CHECKING:
+    from grid_member.http.calls import Call
+
+
+async def log_level_get(call: Call) -> Answer:
+    """Return the level that was set, null when the configured one holds."""
+    return document({"logLevel": management_of(call).log_levels.level})
+
+
+async def log_level_set(call: Call) -> Answer:
+    """Set the level."""
+    if not management_of(call).log_levels.change(call.parameters[2]):
+        return error(400, f"the third parameter must be one of {', '.join(LEVELS)}")
+    return success(message="log level is changed")
+
+
+async def log_level_reset(call: Call) -> Answer:
+    """Restore the configured level."""
+    management_of(call).log_levels.reset()
+    return success(message="log level is reset")

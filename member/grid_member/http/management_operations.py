@@ -1,0 +1,35 @@
+"""The management operations as the routing table names them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from grid_member.http import (
+    config_changes,
+    cp,
+    join_list,
+    licenses,
+    log_levels,
+    management,
+    persistence,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from grid_member.http.answers import Answer
+    from grid_member.http.calls import Call
+
+MANAGEMENT_OPERATIONS: Final[tuple[Callable[[Call], Awaitable[Answer]], ...]] = (
+    *(management.change_state, management.change_version, management.cluster_shutdown),
+    *(management.nodes, management.operations, management.usage),
+    *(licenses.license_get, licenses.license_set),
+    *(log_levels.log_level_get, log_levels.log_level_set, log_levels.log_level_reset),
+    *(config_changes.config_reload, config_changes.config_upload),
+    *(join_list.member_list_get, join_list.member_list_set),
+    *(persistence.force_start, persistence.partial_start),
+    *(persistence.backup, persistence.backup_interrupt),
+    *(persistence.hot_backup, persistence.hot_backup_interrupt),
+    *(cp.cp_groups, cp.cp_group, cp.cp_group_remove, cp.cp_sessions, cp.cp_session_remove),
+    *(cp.cp_members, cp.cp_promote, cp.cp_member_local, cp.cp_member_remove, cp.cp_reset),
+)

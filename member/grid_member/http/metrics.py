@@ -1,0 +1,202 @@
+"""The listener that shows how a member does, in the text format of Prometheus.
+
+This module alone knows the client library of Prometheus; it is imported where metrics are enabled.
+What is shown is read when asked for. No label holds a key, a user or a value; the names of maps and
+queues are labels up to a bound.
+"""
+
+from __future__ import annotations
+
+import logging
+from itertools import accumulate
+from typing import TYPE_CHECKING, Final
+
+from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector
+from prometheus_client.exposition import generate_latest
+from prometheus_client.metrics_core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+from prometheus_client.registry import Collector
+from prometheus_client.utils import floatToGoString
+
+from grid_member.cluster.logs import failure
+from grid_member.cluster.member import Phase
+from grid_member.http.answers import Answer, error
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from aiohttp import web
+
+    from grid_member.cluster.measurements import Durations, Measurements
+    from grid_member.cluster.member import Member
+    from grid_member.engine.usage import StructureUsage
+    from grid_member.http.measured import ListenerFigures
+
+METRICS_PATH: Final = "/metrics"
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+MAX_NAMED_STRUCTURES: Final = 200
+"""Of each kind. What a member holds beyond that is summed in a series without a name."""
+KINDS: Final = ("map", "queue")
+_METHODS: Final = ("GET", "HEAD")
+_log: Final = logging.getLogger("grid.http")
+
+
+class MetricsService:
+    """Answers `GET /metrics`."""
+
+    def __init__(self, member: Member, listeners: Callable[[], Iterable[ListenerFigures]]) -> None:
+        self._member = member
+        self._registry = CollectorRegistry()
+        self._registry.register(MemberCollector(member, listeners))
+        ProcessCollector(registry=self._registry)
+        PlatformCollector(registry=self._registry)
+
+    async def answer(self, request: web.BaseRequest) -> Answer:
+        """Return the metrics; 404 for every other path."""
+        close = request.body_exists or self._member.phase is Phase.STOPPING
+        if request.raw_path.partition("?")[0] != METRICS_PATH:
+            return error(404, "no such path", close=close)
+        if request.method not in _METHODS:
+            return Answer(405, headers=(("Allow", ", ".join(_METHODS)),), close=True)
+        try:
+            text = generate_latest(self._registry)
+        except Exception as problem:
+            failure(_log, "metrics failed", problem)
+            return error(500, "unexpected error", close=close)
+        return Answer(200, text, CONTENT_TYPE, close=close)
+
+
+class MemberCollector(Collector):
+    """Turns what a member holds and has counted into metrics, each time it is asked."""
+
+    def __init__(self, member: Member, listeners: Callable[[], Iterable[ListenerFigures]]) -> None:
+        self._member = member
+        self._listeners = listeners
+        self._names = {kind: Names(MAX_NAMED_STRUCTURES) for kind in KINDS}
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield everything."""
+        member = self._member
+        yield GaugeMetricFamily("grid_ready", "1 when the member can be used.", int(member.ready))
+        yield from self._of_listeners()
+        if member.measurements is not None:
+            yield from _of_requests(member.measurements)
+            if member.config.data_directory is not None:
+                yield _of_commits(member.measurements)
+        if member.phase is not Phase.STARTING:
+            yield from self._of_structures()
+            yield from self._of_store()
+            yield self._of_operations()
+
+    def _of_listeners(self) -> Iterator[Metric]:
+        connections = GaugeMetricFamily(
+            "grid_connections", "Connections that are open.", labels=["listener"]
+        )
+        slowed = CounterMetricFamily(
+            "grid_throttled_logins",
+            "Attempts turned away unread, too many having failed from their address.",
+            labels=["listener"],
+        )
+        for listener in self._listeners():
+            connections.add_metric([listener.kind], listener.connections)
+            slowed.add_metric([listener.kind], listener.slowed_logins)
+        yield connections
+        yield slowed
+
+    def _of_structures(self) -> Iterator[Metric]:
+        labels = ["kind", "name"]
+        count = GaugeMetricFamily(
+            "grid_structures", "Maps and queues that hold anything.", labels=labels[:1]
+        )
+        entries = GaugeMetricFamily(
+            "grid_structure_entries", "Entries of maps, items of queues.", labels=labels
+        )
+        size = GaugeMetricFamily("grid_structure_bytes", "Bytes of keys and values.", labels=labels)
+        held = list(self._member.management.usage.structure_usage())
+        for kind in KINDS:
+            of_kind = [found for found in held if found.kind == kind]
+            count.add_metric([kind], len(of_kind))
+            for name, entry_count, size_bytes in self._names[kind].summed(of_kind):
+                entries.add_metric([kind, name], entry_count)
+                size.add_metric([kind, name], size_bytes)
+        yield from (count, entries, size)
+
+    def _of_store(self) -> Iterator[Metric]:
+        store_bytes = self._member.management.usage.store_bytes()
+        if store_bytes is not None:
+            yield GaugeMetricFamily(
+                "grid_store_bytes", "Bytes that the data takes on disk.", store_bytes
+            )
+
+    def _of_operations(self) -> Metric:
+        family = GaugeMetricFamily(
+            "grid_operations",
+            "Long operations that are remembered, of the whole cluster.",
+            labels=["kind", "stage"],
+        )
+        counts: dict[tuple[str, str], int] = {}
+        for operation in self._member.management.operations.documents():
+            key = operation["kind"], operation["stage"]
+            counts[key] = counts.get(key, 0) + 1
+        for key, number in sorted(counts.items()):
+            family.add_metric(key, number)
+        return family
+
+
+class Names:
+    """The names that are shown one by one: who has such a place keeps it as long as it holds."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._shown: set[str] = set()
+
+    def summed(self, held: list[StructureUsage]) -> Iterator[tuple[str, int, int]]:
+        """Yield name, entries and bytes; at last, without a name, the sums of the others."""
+        names = {found.name for found in held}
+        self._shown &= names
+        free = self._limit - len(self._shown)
+        self._shown |= set(sorted(names - self._shown)[:free])
+        rest_entries = rest_bytes = 0
+        for found in sorted(held, key=lambda each: each.name):
+            if found.name in self._shown:
+                yield found.name, found.entries, found.size_bytes
+            else:
+                rest_entries += found.entries
+                rest_bytes += found.size_bytes
+        yield "", rest_entries, rest_bytes
+
+
+def _of_requests(measurements: Measurements) -> Iterator[Metric]:
+    requests = CounterMetricFamily(
+        "grid_requests", "Requests that were answered.", labels=["method", "path", "status"]
+    )
+    for (method, path, status), count in sorted(measurements.requests.items()):
+        requests.add_metric([method, path, str(status)], count)
+    yield requests
+    durations = HistogramMetricFamily(
+        "grid_request_duration_seconds",
+        "From the request's head to its answer, a poll's waiting included.",
+        labels=["method", "path"],
+    )
+    for key, found in sorted(measurements.durations.items()):
+        durations.add_metric(key, _buckets(found), found.sum_s)
+    yield durations
+
+
+def _of_commits(measurements: Measurements) -> Metric:
+    found = measurements.commits()
+    return HistogramMetricFamily(
+        "grid_store_commit_duration_seconds",
+        "Commits of the store, each with its sync to the disk.",
+        buckets=_buckets(found),
+        sum_value=found.sum_s,
+    )
+
+
+def _buckets(durations: Durations) -> list[tuple[str, float]]:
+    bounds = [*map(floatToGoString, durations.bounds_s), "+Inf"]
+    return list(zip(bounds, map(float, accumulate(durations.counts)), strict=True))

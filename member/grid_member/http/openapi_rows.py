@@ -1,0 +1,285 @@
+"""What the description says of each row of the routing table beside its path and parameters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Literal
+
+from grid_member.cluster.cp import (
+    CpGroupDocument,
+    CpGroupId,
+    CpMemberDocument,
+    CpSessionDocument,
+)
+from grid_member.cluster.member import HealthDocument
+from grid_member.cluster.operations import OperationDocument
+from grid_member.cluster.usage import UsageDocument
+from grid_member.http import openapi_documents as documents
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """One answer. Without a kind the body is empty; `value` is whatever was stored."""
+
+    description: str
+    kind: object = None
+    """The type of the JSON document, "value", or "number" for a decimal number as text."""
+    headers: tuple[str, ...] = ()
+
+
+VALUE: Final = "value"
+NUMBER: Final = "number"
+DONE: Final = Shown("Done.")
+NOT_CONFIGURED: Final = Shown(
+    "No configuration matches the name; or, under a group that is on, no such path.",
+    headers=("X-Grid-Error",),
+)
+UNKNOWN: Final = Shown("What is named does not exist.", headers=("X-Grid-Error",))
+CONFLICT: Final = Shown("The present state does not allow it.", documents.Failure)
+SUCCESS: Final = Shown("Done, or what was asked for goes on.", documents.Success)
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """A row with one method. The answers come on top of those that every request may get."""
+
+    summary: str
+    answers: Mapping[int, Shown] = field(default_factory=dict)
+    parameters: tuple[tuple[str, str], ...] = ()
+    """Name and example of the body parameters behind the credentials."""
+    takes_value: bool = False
+    """Whether the body is a value, kept as it is."""
+    deprecated: bool = False
+
+
+def _json(kind: object, description: str = "Done.") -> Shown:
+    return Shown(description, kind)
+
+
+def _reads(summary: str, kind: object, **more: Shown) -> Described:
+    return Described(summary, {200: _json(kind), **_statuses(more)})
+
+
+def _managed(
+    summary: str,
+    kind: object = documents.Success,
+    *parameters: tuple[str, str],
+    deprecated: bool = False,
+    **more: Shown,
+) -> Described:
+    answers = {200: _json(kind), 409: CONFLICT, **_statuses(more)}
+    return Described(summary, answers, parameters, deprecated=deprecated)
+
+
+def _statuses(more: Mapping[str, Shown]) -> dict[int, Shown]:
+    return {int(name.removeprefix("s")): shown for name, shown in more.items()}
+
+
+_NO_NAME: Final = Described("A path that ends before the name: always 400")
+_MAPS: Final[dict[tuple[str, str], Described]] = {
+    ("POST", "/grid/rest/maps/{name}/{key...}"): Described(
+        "Create or replace an entry; the Content-Type is kept with it",
+        {200: DONE, 404: NOT_CONFIGURED},
+        takes_value=True,
+    ),
+    ("GET", "/grid/rest/maps/{name}/{key...}"): Described(
+        "Read an entry",
+        {
+            200: Shown("The value, with the Content-Type it was written with.", VALUE),
+            204: Shown("There is no such entry."),
+            404: NOT_CONFIGURED,
+        },
+    ),
+    ("DELETE", "/grid/rest/maps/{name}/{key...}"): Described(
+        "Remove an entry; the same answer when there was none", {200: DONE, 404: NOT_CONFIGURED}
+    ),
+    ("DELETE", "/grid/rest/maps/{name}"): Described(
+        "Remove all entries of a map", {200: DONE, 404: NOT_CONFIGURED}
+    ),
+    **{(method, "/grid/rest/maps"): _NO_NAME for method in ("GET", "POST", "DELETE")},
+}
+_QUEUES: Final[dict[tuple[str, str], Described]] = {
+    ("GET", "/grid/rest/queues/{name}/size"): Described(
+        "Count the items of a queue",
+        {200: Shown("The number of items.", NUMBER), 404: NOT_CONFIGURED},
+    ),
+    ("DELETE", "/grid/rest/queues/{name}/{seconds}"): Described(
+        "Take the head of a queue, waiting so many seconds for one",
+        {
+            200: Shown("The item, gone from the queue when this is handed over.", VALUE),
+            204: Shown("No item came."),
+            404: NOT_CONFIGURED,
+        },
+    ),
+    ("POST", "/grid/rest/queues/{name}"): Described(
+        "Append an item; 503 without Retry-After when the queue is full",
+        {200: DONE, 404: NOT_CONFIGURED},
+        takes_value=True,
+    ),
+    **{(method, "/grid/rest/queues"): _NO_NAME for method in ("GET", "POST", "DELETE")},
+}
+
+_NODE_STATES: Final = Literal["STARTING", "ACTIVE", "PASSIVE"]
+_CLUSTER_STATES: Final = Literal["ACTIVE", "NO_MIGRATION", "FROZEN", "PASSIVE", "IN_TRANSITION"]
+_HEALTH: Final[dict[tuple[str, str], Described]] = {
+    ("GET", "/grid/health/ready"): Described(
+        "Whether the member can be used: 200 or 503; there is no HEAD here", {200: DONE}
+    ),
+    ("GET", "/grid/health/node-state"): _reads("The state of the member", _NODE_STATES),
+    ("GET", "/grid/health/cluster-state"): _reads("The state of the cluster", _CLUSTER_STATES),
+    ("GET", "/grid/health/cluster-safe"): Described(
+        "Whether no data would be lost or moved: 200 or 503", {200: DONE}
+    ),
+    ("GET", "/grid/health/migration-queue-size"): _reads("How many replicas move", int),
+    ("GET", "/grid/health/cluster-size"): _reads("How many members there are", int),
+    ("GET", "/grid/health"): _reads(
+        "All health checks; HEAD shows them as Grid-* headers", HealthDocument
+    ),
+    ("GET", "/grid/health/{check...}"): Described("A check that does not exist: always 400"),
+}
+_INFORMATION: Final[dict[tuple[str, str], Described]] = {
+    ("GET", "/grid/rest/cluster"): _reads("The members", documents.ClusterDocument),
+    ("GET", "/grid/rest/instance"): _reads("The member's name", documents.InstanceDocument),
+    ("GET", "/grid/rest/openapi.json"): _reads("This description", object),
+}
+
+_CLUSTER: Final = "/grid/rest/management/cluster"
+_VERSION: Final = documents.VersionDocument
+_STATE: Final = documents.StateDocument
+_START: Final = documents.Success | documents.Failure
+_MANAGEMENT: Final[dict[tuple[str, str], Described]] = {
+    ("POST", f"{_CLUSTER}/state"): _managed("The cluster state", _STATE),
+    ("GET", f"{_CLUSTER}/version"): _reads("The cluster version", _VERSION),
+    ("POST", f"{_CLUSTER}/memberShutdown"): _managed("Answer, then stop the member"),
+    ("POST", f"{_CLUSTER}/nodes"): _managed("The members as text", documents.NodesDocument),
+    ("POST", f"{_CLUSTER}/changeState"): _managed(
+        "Change the cluster state", _STATE, ("state", "frozen")
+    ),
+    ("POST", f"{_CLUSTER}/clusterShutdown"): _managed("Answer, then stop the cluster"),
+    ("POST", f"{_CLUSTER}/version"): _managed(
+        "Change the cluster version", _VERSION, ("version", "1.2")
+    ),
+    ("POST", f"{_CLUSTER}/forceStart"): _managed(
+        "Delete the data of a store that cannot be read, and start", _START
+    ),
+    ("POST", f"{_CLUSTER}/partialStart"): _managed(
+        "Start with what can be read of a damaged store", _START
+    ),
+    ("POST", f"{_CLUSTER}/backup"): _managed("Begin a backup of the store"),
+    ("POST", f"{_CLUSTER}/backupInterrupt"): _managed("Stop a backup; also when there is none"),
+    ("POST", f"{_CLUSTER}/hotBackup"): _managed(
+        "Begin a backup of the store, by its old name", deprecated=True
+    ),
+    ("POST", f"{_CLUSTER}/hotBackupInterrupt"): _managed(
+        "Stop a backup, by the call's old name", deprecated=True
+    ),
+    ("GET", f"{_CLUSTER}/operations"): _reads(
+        "The long operations, the oldest first", list[OperationDocument]
+    ),
+    ("GET", f"{_CLUSTER}/usage"): _reads("What maps, queues and stores hold", UsageDocument),
+}
+
+_TEXT: Final = ("configuration", "grid: {map: {added: {}}}")
+_CONFIG: Final = documents.ConfigDocument
+_CONFIGURATION: Final[dict[tuple[str, str], Described]] = {
+    ("GET", "/grid/rest/license"): _reads(
+        "What is told of the license", documents.LicenseDocument, s404=UNKNOWN
+    ),
+    ("POST", "/grid/rest/license"): _managed(
+        "Keep a license key", documents.LicenseSetDocument, ("license", "KEY")
+    ),
+    ("GET", "/grid/rest/log-level"): _reads("The log level", documents.LogLevelDocument),
+    ("POST", "/grid/rest/log-level"): _managed(
+        "Change the log level of this member", documents.SuccessMessage, ("level", "INFO")
+    ),
+    ("DELETE", "/grid/rest/log-level"): _managed(
+        "Restore the configured log level", documents.SuccessMessage
+    ),
+    ("POST", "/grid/rest/log-level/reset"): _managed(
+        "Restore the configured log level", documents.SuccessMessage
+    ),
+    ("POST", "/grid/rest/config/reload"): _managed("Add what is new in the member's file", _CONFIG),
+    ("POST", "/grid/rest/config/upload"): _managed("Add what is new in a text", _CONFIG, _TEXT),
+    ("POST", "/grid/rest/config/update"): _managed(
+        "Add what is new in a text, by another name", _CONFIG, _TEXT
+    ),
+    ("GET", "/grid/rest/config/tcp-ip/member-list"): _reads(
+        "The members of the TCP/IP join", documents.MemberListDocument, s409=CONFLICT
+    ),
+    ("POST", "/grid/rest/config/tcp-ip/member-list"): _managed(
+        "Replace the members of the TCP/IP join",
+        documents.MemberListSetDocument,
+        ("addresses", "10.0.0.1:5701"),
+    ),
+}
+
+_PUBLISHER: Final = (("replication", "r"), ("publisher", "p"))
+_MAP: Final = ("map", "default")
+_MISSING: Final = _json(documents.Failure, "What is named does not exist.")
+
+
+def _wan(summary: str, *parameters: tuple[str, str], kind: object = documents.Success) -> Described:
+    return _managed(summary, kind, *parameters, s404=_MISSING)
+
+
+_WAN: Final[dict[tuple[str, str], Described]] = {
+    ("POST", "/grid/rest/wan/clearWanQueues"): _wan("Clear the member's WAN queues", *_PUBLISHER),
+    ("POST", "/grid/rest/wan/pausePublisher"): _wan("Pause a publisher here", *_PUBLISHER),
+    ("POST", "/grid/rest/wan/resumePublisher"): _wan("Resume a publisher here", *_PUBLISHER),
+    ("POST", "/grid/rest/wan/stopPublisher"): _wan("Stop a publisher here", *_PUBLISHER),
+    ("POST", "/grid/rest/wan/sync/map"): _wan(
+        "Synchronise a map", *_PUBLISHER, _MAP, kind=documents.WanSyncDocument
+    ),
+    ("POST", "/grid/rest/wan/sync/allmaps"): _wan(
+        "Synchronise all maps", *_PUBLISHER, kind=documents.WanSyncDocument
+    ),
+    ("POST", "/grid/rest/wan/consistencyCheck/map"): _wan(
+        "Check whether a map is the same", *_PUBLISHER, _MAP, kind=documents.WanSyncDocument
+    ),
+    ("POST", "/grid/rest/wan/addWanConfig"): _wan("Add a WAN replication", ("wanConfig", "{}")),
+    ("GET", "/grid/rest/wan/sync/progress/{uuid}"): _reads(
+        "How far a synchronisation is", documents.WanProgressDocument, s404=_MISSING, s409=CONFLICT
+    ),
+}
+
+_CP_ROOT: Final = "/grid/rest/cp-subsystem"
+
+
+def _cp_read(summary: str, kind: object) -> Described:
+    return _reads(summary, kind, s404=UNKNOWN, s409=CONFLICT)
+
+
+def _cp_change(summary: str) -> Described:
+    return Described(summary, {200: DONE, 404: UNKNOWN, 409: CONFLICT})
+
+
+_CP: Final[dict[tuple[str, str], Described]] = {
+    ("GET", f"{_CP_ROOT}/groups"): _cp_read("The groups", list[CpGroupId]),
+    ("GET", f"{_CP_ROOT}/groups/{{name}}"): _cp_read("A group", CpGroupDocument),
+    ("POST", f"{_CP_ROOT}/groups/{{name}}/remove"): _cp_change("Remove a group"),
+    ("GET", f"{_CP_ROOT}/groups/{{name}}/sessions"): _cp_read(
+        "The sessions of a group", list[CpSessionDocument]
+    ),
+    ("POST", f"{_CP_ROOT}/groups/{{name}}/sessions/{{id}}/remove"): _cp_change("End a session"),
+    ("GET", f"{_CP_ROOT}/members"): _cp_read("The members", list[CpMemberDocument]),
+    ("POST", f"{_CP_ROOT}/members"): _cp_change("Make this member one of the subsystem"),
+    ("GET", f"{_CP_ROOT}/members/local"): _cp_read("This member", CpMemberDocument),
+    ("POST", f"{_CP_ROOT}/members/{{uuid}}/remove"): _cp_change("Remove a member"),
+    ("POST", f"{_CP_ROOT}/reset"): _cp_change("Wipe the subsystem"),
+    ("POST", f"{_CP_ROOT}/restart"): _cp_change("Wipe the subsystem"),
+}
+
+DESCRIBED: Final[Mapping[tuple[str, str], Described]] = {
+    **_MAPS,
+    **_QUEUES,
+    **_HEALTH,
+    **_INFORMATION,
+    **_MANAGEMENT,
+    **_CONFIGURATION,
+    **_WAN,
+    **_CP,
+}
+"""By method and path of the routing table. PUT does what POST does, HEAD what GET does."""

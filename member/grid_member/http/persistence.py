@@ -1,0 +1,87 @@
+"""The persistence operations: starts from a damaged store, backups and their interruption."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from grid_member.engine.api import EngineError
+from grid_member.http.answers import Answer, failed, success
+from grid_member.http.idempotent import CARRIED_OUT, management_of, settle
+from grid_member.http.managed import not_joined
+
+if TYPE_CHECKING:
+    from grid_member.http.calls import Call
+
+DEPRECATED: Final = ("Deprecation", "true")
+
+
+async def force_start(call: Call) -> Answer:
+    """Delete the data of a damaged store and start empty."""
+    return _outcome(await management_of(call).persistence.recovery.force_start())
+
+
+async def partial_start(call: Call) -> Answer:
+    """Start with what can be read of a damaged store."""
+    return _outcome(await management_of(call).persistence.recovery.partial_start())
+
+
+async def backup(call: Call) -> Answer:
+    """Begin a backup of this moment; it is written while the member goes on."""
+    return await _backup(call, success())
+
+
+async def backup_interrupt(call: Call) -> Answer:
+    """Stop the backup that is being made, if any, and remove what there is of it."""
+    await management_of(call).persistence.backups.interrupt()
+    return success()
+
+
+async def hot_backup(call: Call) -> Answer:
+    """Begin a backup, by its old name."""
+    return _deprecated(await _backup(call, _deprecated(success())))
+
+
+async def hot_backup_interrupt(call: Call) -> Answer:
+    """Stop the backup that is being made, by the call's old name."""
+    return _deprecated(await backup_interrupt(call))
+
+
+async def _backup(call: Call, answer: Answer) -> Answer:
+    problem = not_joined(call)
+    if problem is not None:
+        return problem
+    refused = management_of(call).persistence.backups.refusal()
+    if refused is not None:
+        return failed(409, refused)
+    # A client that leaves does not stop it between its beginning and its work.
+    return await asyncio.shield(asyncio.create_task(_begun(call, answer)))
+
+
+async def _begun(call: Call, answer: Answer) -> Answer:
+    backups = management_of(call).persistence.backups
+    try:
+        begun = await backups.begin()
+    except EngineError as error:
+        return failed(409, str(error))
+    try:
+        answer = await settle(call, answer, *begun.puts)
+    except BaseException:
+        backups.abandon(begun)
+        raise
+    if answer.status == CARRIED_OUT:
+        backups.run(begun)
+    else:
+        backups.abandon(begun)
+    return answer
+
+
+def _outcome(problem: str | None) -> Answer:
+    return success() if problem is None else failed(200, problem)
+
+
+def _deprecated(answer: Answer) -> Answer:
+    if DEPRECATED in answer.headers:
+        return answer
+    return replace(answer, headers=(*answer.headers, DEPRECATED))

@@ -1,0 +1,62 @@
+"""The parts of a member, made and put together."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from grid_member.cluster.config_changes import ConfigSource
+from grid_member.cluster.management import Management
+from grid_member.cluster.measurements import Measurements
+from grid_member.cluster.member import Member
+from grid_member.cluster.persistence import PersistenceSettings, make_persistence
+from grid_member.cluster.structures import ConfiguredStructures
+from grid_member.engine import open_engine
+from grid_member.engine.lmdb_log import LmdbLog
+from grid_member.engine.lmdb_timing import timed
+from grid_member.engine.log import wall_clock_ms
+
+if TYPE_CHECKING:
+    from grid_member.config import Config, MemberConfig
+    from grid_member.engine.lanes import LogOpener
+
+
+def make_member(config: Config, name: str, version: str) -> Member:
+    """Return a member that has not begun to start; version is `major.minor.patch`."""
+    model = config.model
+    measurements = Measurements() if model.metrics else None
+    open_log: LogOpener = LmdbLog
+    if measurements is not None:
+        open_log = partial(LmdbLog, environments=timed(measurements.committed))
+    engine = open_engine(ConfiguredStructures(model), model.data_directory, open_log=open_log)
+    member = Member(model, engine, name, version)
+    member.measurements = measurements
+
+    def extend(extended: MemberConfig) -> None:
+        member.config = extended
+        engine.use_structures(ConfiguredStructures(extended))
+
+    member.management = Management(
+        member,
+        engine,
+        extend,
+        source=None if config.file is None else ConfigSource(config.file, config.environment),
+        join_members=model.join_members,
+        cp=model.cp_member_count > 0,
+    )
+    persistence = model.persistence
+    member.management.persistence = make_persistence(
+        PersistenceSettings(
+            model.data_directory,
+            persistence.backup_directory,
+            persistence.restore_from,
+            persistence.recovery_policy,
+            persistence.validation_timeout_s,
+        ),
+        engine,
+        engine,
+        member.management.operations,
+        wall_clock_ms,
+        lambda: engine.start(member.management.restore),
+    )
+    return member

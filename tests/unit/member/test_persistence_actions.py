@@ -1,0 +1,203 @@
+"""Promise: a real member is backed up under load, restored, and recovered, whatever kills it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.unit.engine.backed_up import flipped_everywhere
+from tests.unit.member.durable import MAP, QUEUE, READY
+from tests.unit.member.running import configuration
+from tests.unit.member.wire import Wire, once
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.unit.member.durable import Start
+    from tests.unit.member.running import MemberProcess
+    from tests.unit.member.wire import Reply
+
+CLUSTER = "/grid/rest/management/cluster"
+ENDED = ("FINISHED", "FAILED")
+WAITS = "the store is damaged: the member waits for forceStart or partialStart"
+
+
+def persistent(place: Path, **more: object) -> str:
+    settings = {
+        "enabled": True,
+        "base-dir": str(place / "data"),
+        "backup-dir": str(place / "backups"),
+        **more,
+    }
+    return configuration(extra=f"  persistence: {json.dumps(settings)}\n")
+
+
+async def ask(member: MemberProcess, action: str) -> Reply:
+    return await once(member.port, "POST", f"{CLUSTER}/{action}", b"dev&")
+
+
+async def operations(member: MemberProcess) -> list[dict[str, object]]:
+    reply = await once(member.port, "GET", f"{CLUSTER}/operations")
+    found: list[dict[str, object]] = json.loads(reply.body)
+    return found
+
+
+async def ended(member: MemberProcess) -> dict[str, object]:
+    async with asyncio.timeout(20):
+        while (last := (await operations(member))[-1])["stage"] not in ENDED:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    return last
+
+
+async def loaded(member: MemberProcess, entries: int = 400) -> None:
+    async with await Wire.connect(member.port) as wire:
+        for number in range(entries):
+            reply = await wire.call("POST", f"{MAP}/k{number}", b"%d" % number * 3000)
+            assert reply.status == 200
+        for number in range(20):
+            assert (await wire.call("POST", QUEUE, b"item %d" % number)).status == 200
+
+
+async def test_a_backup_under_load_is_restored(member_process: Start, tmp_path: Path) -> None:
+    member = member_process(persistent(tmp_path))
+    member.wait_for("ready")
+    await loaded(member)
+    over = asyncio.Event()
+
+    async def write() -> None:
+        number = 0
+        async with await Wire.connect(member.port) as wire:
+            while not over.is_set():
+                number += 1
+                for key in ("first", "second"):
+                    assert (await wire.call("POST", f"{MAP}/{key}", b"%d" % number)).status == 200
+
+    writing = asyncio.create_task(write())
+    assert (await ask(member, "backup")).body == b'{"status":"success"}'
+    done = await ended(member)
+    assert (done["kind"], done["stage"], done["progress"]) == ("backup", "FINISHED", 100)
+    hot = await ask(member, "hotBackup")
+    assert hot.header("Deprecation") == "true"
+    await ended(member)
+    over.set()
+    await writing
+    uuid = json.loads((await once(member.port, "GET", "/grid/rest/cluster")).body)
+    member.kill()
+
+    backups = tmp_path / "backups"
+    assert sorted(os.listdir(backups)) == ["backup-1", "backup-2"]
+    command = [sys.executable, "-m", "grid_member", "restore", str(backups / "backup-1")]
+    target = tmp_path / "by-command" / "data"
+    for code in (0, 3):  # the second time it is not empty
+        finished = await asyncio.to_thread(
+            subprocess.run, [*command, "--into", str(target)], check=False
+        )
+        assert finished.returncode == code
+    by_setting = persistent(tmp_path / "by-setting", **{"restore-from": str(backups / "backup-1")})
+    for text, messages in (
+        (persistent(tmp_path / "by-command"), ["ready"]),
+        (by_setting, ["restored", "ready"]),
+        (by_setting, ["restored before: persistence.restore-from has no effect", "ready"]),
+    ):
+        other = member_process(text)
+        for message in messages:
+            other.wait_for(message)
+        cluster = json.loads((await once(other.port, "GET", "/grid/rest/cluster")).body)
+        assert cluster["members"][0]["uuid"] != uuid["members"][0]["uuid"]
+        assert await operations(other) == []
+        async with await Wire.connect(other.port) as wire:
+            for number in range(400):
+                reply = await wire.call("GET", f"{MAP}/k{number}")
+                assert reply.body == b"%d" % number * 3000
+            first, second = [
+                int((await wire.call("GET", f"{MAP}/{key}")).body or 0)
+                for key in ("first", "second")
+            ]
+            assert first - second in (0, 1)
+            assert (await wire.call("GET", f"{QUEUE}/size")).body == b"20"
+        other.kill()
+    another = persistent(tmp_path / "by-setting", **{"restore-from": str(backups / "backup-2")})
+    refused = member_process(another)
+    assert refused.end() == 3
+    assert "did not begin as the backup" in refused.log[-1]["message"]
+
+
+@pytest.mark.parametrize("seed", range(6))
+async def test_a_kill_in_the_middle_of_a_backup(
+    member_process: Start, tmp_path: Path, seed: int
+) -> None:
+    member = member_process(persistent(tmp_path))
+    member.wait_for("ready")
+    await loaded(member)
+    assert (await ask(member, "backup")).status == 200
+    await asyncio.sleep(random.Random(seed).random() * 0.05)
+    member.kill()
+    left = os.listdir(tmp_path / "backups")
+    assert len(left) == 1
+    again = member_process(persistent(tmp_path))
+    again.wait_for("ready")
+    complete = [name for name in left if name == "backup-1"]
+    assert os.listdir(tmp_path / "backups") == complete
+    (operation,) = await operations(again)
+    assert operation["stage"] in (("FINISHED", "FAILED") if complete else ("FAILED",))
+    assert (await ask(again, "backup")).status == 200
+    assert (await ended(again))["stage"] == "FINISHED"
+
+
+async def damaged(member_process: Start, tmp_path: Path) -> None:
+    member = member_process(persistent(tmp_path))
+    member.wait_for("ready")
+    await loaded(member, 30)
+    member.kill()
+    log = tmp_path / "data/store/shard-0/data.mdb"
+    log.write_bytes(flipped_everywhere(log.read_bytes(), b"item 12"))
+
+
+@pytest.mark.parametrize("action", ["partialStart", "forceStart/"])
+async def test_a_damaged_store_waits(member_process: Start, tmp_path: Path, action: str) -> None:
+    await damaged(member_process, tmp_path)
+    policy = {"cluster-data-recovery-policy": "PARTIAL_RECOVERY_MOST_RECENT"}
+    member = member_process(persistent(tmp_path, **policy))
+    member.wait_for(WAITS)
+    ready = await once(member.port, "GET", READY)
+    assert (ready.status, ready.body) == (503, b"")
+    assert "checksum mismatch" in (ready.header("X-Grid-Error") or "")
+    assert (await once(member.port, "GET", "/grid/health/node-state")).body == b'"STARTING"'
+    assert (await once(member.port, "GET", f"{MAP}/k1")).status == 503
+    assert (await ask(member, "backup")).status == 409
+    assert (await ask(member, action)).body == b'{"status":"success"}'
+    member.wait_for("ready")
+    forced = action == "forceStart/"
+    assert (await once(member.port, "GET", f"{QUEUE}/size")).body == (b"0" if forced else b"12")
+    assert (await once(member.port, "GET", f"{MAP}/k1")).status == (204 if forced else 200)
+    assert (tmp_path / "data" / "store.damaged-1").exists() is not forced
+    again = json.loads((await ask(member, action)).body)
+    assert (again["status"], "healthy" in again["message"]) == ("fail", True)
+
+
+async def test_nobody_says_what_to_do(member_process: Start, tmp_path: Path) -> None:
+    await damaged(member_process, tmp_path)
+    before = (tmp_path / "data/store/shard-0/data.mdb").read_bytes()
+    member = member_process(persistent(tmp_path, **{"validation-timeout-seconds": 1}))
+    member.wait_for(WAITS)
+    refused = json.loads((await ask(member, "partialStart")).body)
+    assert "persistence.cluster-data-recovery-policy" in refused["message"]
+    assert member.end() == 3
+    assert (tmp_path / "data/store/shard-0/data.mdb").read_bytes() == before
+
+
+async def test_a_stop_while_it_waits(member_process: Start, tmp_path: Path) -> None:
+    await damaged(member_process, tmp_path)
+    member = member_process(persistent(tmp_path))
+    member.wait_for(WAITS)
+    member.process.terminate()
+    assert member.end() == 0
+    shutil.rmtree(tmp_path / "data")

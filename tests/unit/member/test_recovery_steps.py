@@ -1,0 +1,314 @@
+"""Promise: a damaged store waits to be told, and nothing happens to one that nobody said so of."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pytest
+
+from grid_member.cluster.recovery import (
+    Do,
+    Effect,
+    Event,
+    ForceAsked,
+    Opened,
+    OpenFailed,
+    PartialAsked,
+    RecoveryDone,
+    RecoveryFailed,
+    Reply,
+    Stage,
+    State,
+    StopAsked,
+    TimeOver,
+    step,
+)
+from grid_member.cluster.store_recovery import StoreDirectory, StoreRecovery
+from grid_member.engine import landing, open_engine
+from grid_member.engine.api import EngineError
+from grid_member.engine.store_errors import DamagedStoreError
+from tests.unit.engine.backed_up import STRUCTURES, fill, flipped_everywhere
+from tests.unit.engine.drive import Driver, condition
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from pathlib import Path
+
+DAMAGED = OpenFailed("damaged", True)
+CASES: dict[str, tuple[bool, list[Event], Stage, list[Effect]]] = {
+    "opened": (False, [Opened()], Stage.RUNNING, []),
+    "foreign": (True, [OpenFailed("foreign", False)], Stage.ENDED, [Do.GIVE_UP]),
+    "damaged": (True, [DAMAGED], Stage.WAITING, [Do.START_CLOCK]),
+    "late": (True, [DAMAGED, TimeOver()], Stage.ENDED, [Do.START_CLOCK, Do.GIVE_UP]),
+    "stopped": (True, [DAMAGED, StopAsked()], Stage.ENDED, [Do.START_CLOCK, Do.LEAVE]),
+    "stopped while opening": (True, [StopAsked(), DAMAGED], Stage.ENDED, [Do.LEAVE]),
+    "stopped, but opened": (True, [StopAsked(), Opened()], Stage.RUNNING, []),
+    "forced": (
+        False,
+        [DAMAGED, ForceAsked(1), RecoveryDone(), Opened()],
+        Stage.RUNNING,
+        [Do.START_CLOCK, Do.WIPE, Reply(1, None), Do.OPEN],
+    ),
+    "partial": (
+        True,
+        [DAMAGED, PartialAsked(1), RecoveryDone(), Opened()],
+        Stage.RUNNING,
+        [Do.START_CLOCK, Do.SALVAGE, Reply(1, None), Do.OPEN],
+    ),
+    "nothing left": (
+        True,
+        [DAMAGED, PartialAsked(1), RecoveryFailed("nothing"), ForceAsked(2), RecoveryDone()],
+        Stage.OPENING,
+        [Do.START_CLOCK, Do.SALVAGE, Reply(1, "nothing"), Do.WIPE, Reply(2, None), Do.OPEN],
+    ),
+    "time is over in the middle": (
+        True,
+        [DAMAGED, PartialAsked(1), TimeOver(), RecoveryDone(), Opened()],
+        Stage.RUNNING,
+        [Do.START_CLOCK, Do.SALVAGE, Reply(1, None), Do.OPEN],
+    ),
+    "time is over in the middle, in vain": (
+        True,
+        [DAMAGED, PartialAsked(1), TimeOver(), RecoveryFailed("no")],
+        Stage.ENDED,
+        [Do.START_CLOCK, Do.SALVAGE, Reply(1, "no"), Do.GIVE_UP],
+    ),
+    "stop in the middle": (
+        True,
+        [DAMAGED, ForceAsked(1), StopAsked(), RecoveryDone()],
+        Stage.ENDED,
+        [Do.START_CLOCK, Do.WIPE, Reply(1, None), Do.LEAVE],
+    ),
+    "damaged again": (
+        True,
+        [DAMAGED, PartialAsked(1), RecoveryDone(), DAMAGED],
+        Stage.WAITING,
+        [Do.START_CLOCK, Do.SALVAGE, Reply(1, None), Do.OPEN],
+    ),
+}
+
+
+def run(allowed: bool, events: list[Event]) -> tuple[State, list[Effect]]:
+    state, effects = State(allowed), list[Effect]()
+    for event in events:
+        state, more = step(state, event)
+        effects += more
+    return state, effects
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_start(case: str) -> None:
+    allowed, events, stage, effects = CASES[case]
+    state, found = run(allowed, events)
+    assert (state.stage, found) == (stage, effects)
+
+
+REFUSALS: dict[str, tuple[list[Event], str]] = {
+    "loading": ([], "is being loaded"),
+    "running": ([Opened()], "healthy and in use"),
+    "salvaging": ([DAMAGED, PartialAsked(1)], "another recovery is under way"),
+    "wiping": ([DAMAGED, ForceAsked(1)], "another recovery is under way"),
+    "ended": ([DAMAGED, TimeOver()], "is stopping"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSALS)
+@pytest.mark.parametrize("asked", [ForceAsked(7), PartialAsked(7)])
+def test_the_wrong_moment(case: str, asked: Event) -> None:
+    events, problem = REFUSALS[case]
+    before, _ = run(True, events)
+    after, effects = step(before, asked)
+    assert after == before
+    (reply,) = effects
+    assert isinstance(reply, Reply)
+    assert reply.call == 7
+    assert problem in (reply.problem or "")
+
+
+def test_a_policy_of_full_recovery_only() -> None:
+    state, _ = run(False, [DAMAGED])
+    after, effects = step(state, PartialAsked(7))
+    assert after == state
+    (reply,) = effects
+    assert isinstance(reply, Reply)
+    assert "persistence.cluster-data-recovery-policy" in (reply.problem or "")
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_any_order_of_events(seed: int) -> None:
+    """Each call has one answer; what is done to the store was asked for, once a call."""
+    chance = random.Random(seed)
+    state, replied = State(chance.random() < 0.5), list[int]()
+    for call in range(60):
+        makers: list[Callable[[], Event]] = [TimeOver, StopAsked] * (chance.random() < 0.1)
+        makers += [partial(ForceAsked, call), partial(PartialAsked, call)]
+        if state.stage is Stage.OPENING:
+            makers += [Opened] * (chance.random() < 0.2) + [lambda: DAMAGED]
+        elif state.stage in (Stage.SALVAGING, Stage.WIPING):
+            makers += [RecoveryDone, lambda: RecoveryFailed("no")]
+        before, event = state, chance.choice(makers)()
+        state, effects = step(state, event)
+        replied += [effect.call for effect in effects if isinstance(effect, Reply)]
+        done = [effect for effect in effects if isinstance(effect, Do)]
+        if Do.WIPE in done:
+            assert before.stage is Stage.WAITING
+            assert isinstance(event, ForceAsked)
+        if Do.SALVAGE in done:
+            assert before.stage is Stage.WAITING
+            assert isinstance(event, PartialAsked)
+            assert state.partial
+        if Do.GIVE_UP in done or Do.LEAVE in done:
+            assert state.stage is Stage.ENDED
+            assert before.stage is not Stage.ENDED
+        if before.stage in (Stage.ENDED, Stage.RUNNING):
+            assert not done
+    assert len(replied) == len(set(replied))
+    if state.stage not in (Stage.SALVAGING, Stage.WIPING):
+        assert state.asked is None
+
+
+@dataclass
+class FakeStore:
+    """A store that does what a test says, on the thread that recovers it."""
+
+    problems: list[str | None] = field(default_factory=list)
+    done: list[str] = field(default_factory=list)
+
+    def salvage(self) -> None:
+        self._work("salvage")
+
+    def wipe(self) -> None:
+        self._work("wipe")
+
+    def _work(self, what: str) -> None:
+        self.done.append(what)
+        problem = self.problems.pop(0) if self.problems else None
+        if problem is not None:
+            raise EngineError(problem)
+
+
+@dataclass
+class Start:
+    """A start whose openings fail as a test says."""
+
+    errors: list[Exception]
+    store: FakeStore | None = field(default_factory=FakeStore)
+    policy: str = "PARTIAL_RECOVERY_MOST_RECENT"
+    timeout_s: float = 60
+    stop: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __post_init__(self) -> None:
+        self.recovery = StoreRecovery(
+            self.open, self.store, policy=self.policy, timeout_s=self.timeout_s
+        )
+
+    async def open(self) -> None:
+        if self.errors:
+            raise self.errors.pop(0)
+
+    async def wanted(self) -> None:
+        await self.stop.wait()
+
+    def begin(self) -> asyncio.Task[bool]:
+        return asyncio.create_task(self.recovery.start(self.wanted))
+
+    async def waiting(self) -> asyncio.Task[bool]:
+        task = self.begin()
+        await condition(lambda: self.recovery.problem is not None)
+        return task
+
+
+async def test_a_store_that_opens() -> None:
+    start = Start([])
+    assert await start.begin() is True
+    assert start.recovery.problem is None
+    assert "healthy" in str(await start.recovery.force_start())
+    assert start.store is not None
+    assert start.store.done == []
+
+
+async def test_a_damaged_store_is_recovered() -> None:
+    start = Start([DamagedStoreError("torn"), DamagedStoreError("torn again")])
+    store = FakeStore(problems=["the disk is full"])
+    start = Start(start.errors, store)
+    task = await start.waiting()
+    assert start.recovery.problem == "torn"
+    assert await start.recovery.partial_start() == "the disk is full"
+    assert await start.recovery.partial_start() is None
+    await condition(lambda: start.recovery.problem == "torn again")
+    assert await start.recovery.force_start() is None
+    assert await task is True
+    assert store.done == ["salvage", "salvage", "wipe"]
+    assert start.recovery.problem is None
+
+
+async def test_nobody_says_what_to_do() -> None:
+    start = Start([DamagedStoreError("torn")], timeout_s=0.01)
+    with pytest.raises(DamagedStoreError, match="torn"):
+        await start.begin()
+    assert "stopping" in str(await start.recovery.force_start())
+
+
+async def test_a_stop_while_it_waits() -> None:
+    start = Start([DamagedStoreError("torn")])
+    task = await start.waiting()
+    start.stop.set()
+    assert await task is False
+
+
+@pytest.mark.parametrize("error", [EngineError("foreign"), ValueError("a bug")])
+async def test_what_no_recovery_helps_with_ends_the_start_at_once(error: Exception) -> None:
+    with pytest.raises(type(error), match=str(error)):
+        await Start([error]).begin()
+
+
+async def test_persistence_off() -> None:
+    start = Start([], store=None)
+    assert await start.begin() is True
+    for ask in (start.recovery.force_start, start.recovery.partial_start):
+        assert await ask() == "persistence is off: set persistence.enabled"
+
+
+@pytest.mark.parametrize("forced", [False, True])
+async def test_a_real_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forced: bool) -> None:
+    monkeypatch.setattr(landing, "DRAIN_TIMEOUT_S", 0.01)
+    engine = open_engine(STRUCTURES, tmp_path)
+    await engine.start()
+    await fill(Driver(engine), rounds=20)
+    await engine.stop()
+    log = tmp_path / "store/shard-0/data.mdb"
+    log.write_bytes(flipped_everywhere(log.read_bytes(), b"item 12"))
+
+    engines = [open_engine(STRUCTURES, tmp_path) for _ in range(2)]
+    used: list[Driver] = []
+
+    async def open_next() -> None:
+        engine = engines.pop(0)
+        await engine.start()
+        used.append(Driver(engine))
+
+    async def never() -> None:
+        await asyncio.Event().wait()
+
+    recovery = StoreRecovery(
+        open_next,
+        StoreDirectory(tmp_path, 1),
+        policy="PARTIAL_RECOVERY_MOST_COMPLETE",
+        timeout_s=60,
+    )
+    starting = asyncio.create_task(recovery.start(never))
+    await condition(lambda: recovery.problem is not None)
+    assert "checksum mismatch" in str(recovery.problem)
+    ask: Callable[[], Awaitable[str | None]] = (
+        recovery.force_start if forced else recovery.partial_start
+    )
+    assert await ask() is None
+    assert await starting is True
+    (driver,) = used
+    assert await driver.size("q") == (0 if forced else 12)
+    assert (tmp_path / "store.damaged-1").exists() is not forced
+    await driver.engine.stop()
