@@ -56,7 +56,10 @@ def test_variables_lead_to_the_settings_named() -> None:
         assert (variable, setting) in told
 
 
-CURLS = re.findall(r"^\|.*`(curl [^`]*)` \| ([^|]*) \|$|^(curl .*)$", MEMBER, re.MULTILINE)
+CURL = re.compile(r"^\|.*`(curl [^`]*)` \| ([^|]*) \|$|^(curl .*)$", re.MULTILINE)
+SECURITY = MEMBER.partition("\n## Security\n")[2].partition("\n## ")[0]
+CURLS = CURL.findall(MEMBER.replace(SECURITY, ""))
+SECURE_CURLS = CURL.findall(SECURITY)
 FILE = """
 grid:
   network:
@@ -66,14 +69,17 @@ grid:
     rest-api: {{enabled: true, endpoint-groups: {{{groups}}}}}
     management: {{enabled: true, port: {{port: 0}}, realm: operators}}
   security:
+{security}
     realms:
       - name: operators
         authentication: {{simple: {{users: [{{username: operator, password: PASSWORD}}]}}}}
   cp-subsystem: {{cp-member-count: 3}}
+  persistence: {{enabled: true, base-dir: {place}/data, backup-dir: {place}/backups}}
   metrics: {{enabled: true, port: {{port: 0}}}}
   map: {{default: {{}}}}
   queue: {{default: {{}}}}
 """
+SECURE = "    enabled: true\n    member-authentication: {realm: operators}"
 
 
 def curl(line: str) -> tuple[argparse.Namespace, str, bytes | None]:
@@ -119,13 +125,13 @@ async def members(tmp_path: Path) -> AsyncIterator[list[MemberHandle]]:
         await member.stop()
 
 
-async def running(members: list[MemberHandle], directory: Path) -> MemberHandle:
+async def running(members: list[MemberHandle], directory: Path, security: str = "") -> MemberHandle:
     """Return the last member, or a new one when that has been told to stop."""
     if not members or not members[-1].ready:
         file = directory / "grid.yaml"
-        file.write_text(
-            FILE.format(groups=", ".join(f"{g}: {{enabled: true}}" for g in ALL_GROUPS))
-        )
+        place = directory / f"member-{len(members)}"
+        groups = ", ".join(f"{g}: {{enabled: true}}" for g in ALL_GROUPS)
+        file.write_text(FILE.format(groups=groups, place=place, security=security))
         members.append(await start_member(Config.from_file(file, environment={})))
     return members[-1]
 
@@ -144,6 +150,17 @@ async def test_every_curl_line_is_answered_as_the_manual_says(
         assert str(reply.status) == codes[0], f"{line}: {reply}"
         shown = re.findall(r"`([{\[\"][^`…]*)`", answers)
         assert not shown or reply.body.decode() in shown, line
+
+
+async def test_the_curl_lines_of_security_are_answered_where_it_is_on(
+    members: list[MemberHandle], tmp_path: Path
+) -> None:
+    assert len(SECURE_CURLS) == 2
+    for _, _, line in SECURE_CURLS:
+        member = await running(members, tmp_path, SECURE)
+        assert (await sent(line, member)).status == 200, line
+        refused = await sent(line.replace("PASSWORD", "other"), member)
+        assert (refused.status, refused.json["message"]) == (403, "unauthenticated"), line
 
 
 def test_the_manual_has_a_curl_line_for_every_path_that_works() -> None:

@@ -6,7 +6,10 @@ import asyncio
 import contextlib
 import json
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import ssl
 
 
 @dataclass(frozen=True)
@@ -34,8 +37,17 @@ class Wire:
         self.writer = writer
 
     @classmethod
-    async def connect(cls, port: int, host: str = "127.0.0.1") -> Wire:
-        return cls(*await asyncio.open_connection(host, port))
+    async def connect(
+        cls,
+        port: int,
+        host: str = "127.0.0.1",
+        *,
+        context: ssl.SSLContext | None = None,
+        source: str | None = None,
+    ) -> Wire:
+        """Connect, over TLS with a context, from a certain address if one is given."""
+        local = None if source is None else (source, 0)
+        return cls(*await asyncio.open_connection(host, port, ssl=context, local_addr=local))
 
     async def __aenter__(self) -> Wire:
         return self

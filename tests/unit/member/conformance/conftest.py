@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.unit.member.conformance.configurations import configuration
+from tests.unit.member.conformance.configurations import Place, Setup, configuration
 from tests.unit.member.conformance.language import Role
+from tests.unit.member.security.certificates import Authority
+from tests.unit.member.wire import Wire
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
@@ -22,9 +25,12 @@ READ_PERIOD_S = 0.01
 class Subject:
     """A `grid-member` process under test. Its log goes to a file, which never fills up."""
 
-    def __init__(self, text: str, directory: Path, suffix: str) -> None:
+    def __init__(
+        self, text: str, directory: Path, suffix: str, context: ssl.SSLContext | None
+    ) -> None:
         file = directory / f"grid.{suffix}"
         file.write_text(text, encoding="utf-8")
+        self._context = context
         self._log = directory / "log"
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
@@ -45,8 +51,10 @@ class Subject:
             time.sleep(READ_PERIOD_S)
         raise AssertionError("the member does not get ready")
 
-    def port(self, role: Role) -> int:
-        return self.ports["management" if role is Role.MANAGED else "rest"]
+    async def connect(self, role: Role, source: str | None = None) -> Wire:
+        """Connect to the listener of a role, from an address of the loopback network."""
+        port = self.ports["management" if role is Role.MANAGED else "rest"]
+        return await Wire.connect(port, context=self._context, source=source)
 
     def log(self) -> list[dict[str, str]]:
         """Return the lines of the log so far."""
@@ -66,20 +74,23 @@ class Subject:
 @pytest.fixture(scope="session")
 def subjects(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Subject]]:
     """Give a function that starts a member under test, or finds the one that runs already."""
-    started: dict[tuple[Role, str, str], Subject] = {}
+    authority = Authority(tmp_path_factory.mktemp("authority"))
+    pair, trusting = authority.issue("member"), authority.client()
+    started: dict[tuple[Role, Setup], Subject] = {}
     owned: list[Subject] = []
 
-    def subject(role: Role, syntax: str, network: str) -> Subject:
+    def subject(role: Role, setup: Setup) -> Subject:
         role = Role.OPEN if role is Role.MANAGED else role
-        found = started.get((role, syntax, network))
+        found = started.get((role, setup))
         if found is not None:
             return found
         directory = tmp_path_factory.mktemp("subject")
-        made = Subject(configuration(role, syntax, network), directory, syntax)
+        text = configuration(role, setup, Place(directory, pair))
+        made = Subject(text, directory, setup.syntax, trusting if setup.tls else None)
         if role is Role.OWN:
             owned.append(made)
         else:
-            started[role, syntax, network] = made
+            started[role, setup] = made
         return made
 
     yield subject

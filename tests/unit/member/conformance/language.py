@@ -31,6 +31,30 @@ class Role(enum.Enum):
     """As OPEN; each topic of the rows has the member as it was when it started."""
     OWN = "own"
     """A member of its own, which the row may stop."""
+    DURABLE = "durable"
+    """As OPEN, with persistence and a directory for backups."""
+    PROTECTED = "protected"
+    """As OPEN; DATA, HEALTH_CHECK and two paths ask for Basic authentication."""
+
+
+class Security(enum.Enum):
+    """For which members a row holds, and whose credentials it sends."""
+
+    BOTH = "both"
+    """Where security is on, ada and her password take the place of the cluster's name and the
+    second parameter; everything else is sent, and answered, as where it is off."""
+    OFF = "off"
+    """What it shows is gone where security is on."""
+    ON = "on"
+    """Only where security is on, and sent as it is written."""
+
+
+class Transport(enum.Enum):
+    """Over what a row can be played."""
+
+    BOTH = "both"
+    PLAIN = "plain"
+    """The client does something that asyncio's clients cannot do over TLS."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +150,8 @@ class Row:
     steps: tuple[Step, ...]
     role: Role = Role.OPEN
     slow: bool = False
+    security: Security = Security.BOTH
+    transport: Transport = Transport.BOTH
 
     @property
     def references(self) -> tuple[str, ...]:
@@ -143,8 +169,15 @@ class Row:
         return tuple(s.ask for s in self.steps if isinstance(s, Call | Until | Begin))
 
 
-def row(reference: str, *steps: Step, role: Role = Role.OPEN, slow: bool = False) -> Row:
-    return Row(reference, steps, role, slow)
+def row(
+    reference: str,
+    *steps: Step,
+    role: Role = Role.OPEN,
+    slow: bool = False,
+    security: Security = Security.BOTH,
+    transport: Transport = Transport.BOTH,
+) -> Row:
+    return Row(reference, steps, role, slow, security, transport)
 
 
 def ask(method: str, path: str, body: bytes | None = None, **headers: str) -> Ask:

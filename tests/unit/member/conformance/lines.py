@@ -31,7 +31,6 @@ ANSWERS = {"1": 13, "2": 7, "3": 18, "4": 3, "5": 2}
 
 CONFIGURATION = "the members under test are configured by it, and the tests of the configuration"
 WAN = "comes with WAN replication; until then its paths answer 409"
-SECURITY = "comes with security"
 NOTHING = "says nothing that an answer could show"
 
 ELSEWHERE = {
@@ -40,7 +39,7 @@ ELSEWHERE = {
     "interface §What 5": "comes with several members",
     "interface §What 6": NOTHING,
     "interface §What 7": NOTHING,
-    "interface §What 8": SECURITY,
+    "interface §What 8": NOTHING,
     "interface §Settings 1": CONFIGURATION,
     "interface §Settings 2": CONFIGURATION,
     "interface §Settings 3": CONFIGURATION,
@@ -51,8 +50,6 @@ ELSEWHERE = {
     "interface §WAN sync start 1": WAN,
     "interface §States 2": WAN,
     "interface §States 4": WAN,
-    "interface §Authentication 3": SECURITY,
-    "interface §Authentication 6": SECURITY,
     "interface §Errors 2": "test_http_refusals: an unexpected error inside the member",
     "interface §Errors 4": "test_http_table.test_before_the_join",
     "interface §Limits 1": WAN,

@@ -11,6 +11,7 @@ from tests.unit.member.conformance.language import (
     Event,
     Role,
     Row,
+    Security,
     Want,
     call,
     closing,
@@ -143,9 +144,13 @@ MANAGEMENT: tuple[Row, ...] = (
         "answers §3 4; answers §4 2",
         call("POST", STATE, ACTIVE, b"dev&"),
         call("POST", STATE, ACTIVE, b"dev&any"),
-        call("POST", STATE, ACTIVE, b"dev&a&b&c"),
         call("PUT", f"{STATE}/?x", ACTIVE, b"d%65v&%2526"),
         call("POST", STATE, ACTIVE, b"dev&", Content_Type="text/plain"),
+    ),
+    row(
+        "interface §Management 1; interface §Authentication 5; answers §4 1; answers §4 2",
+        call("POST", STATE, ACTIVE, b"dev&a&b&c"),
+        security=Security.OFF,
     ),
     row(
         "answers §1 7; answers §4 1",

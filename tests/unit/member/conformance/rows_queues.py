@@ -15,6 +15,7 @@ from tests.unit.member.conformance.language import (
     Leave,
     Role,
     Row,
+    Transport,
     Until,
     Want,
     ask,
@@ -131,6 +132,7 @@ QUEUES: tuple[Row, ...] = (
             call("POST", QUEUE, OK, b"kept"),
             call("GET", SIZE, number(1)),
             call("DELETE", POLL, item(b"kept")),
+            transport=Transport.PLAIN if leave is Leave.HALF else Transport.BOTH,
         )
         for leave in Leave
     ),

@@ -268,7 +268,7 @@ LIMITS: tuple[Row, ...] = (
         ),
         call("GET", KEY, value(bytes(0x800000))),
     ),
-    row("answers §1 8", call("POST", STATE, closing(Want(413)), b"dev&" + bytes(8 << 20))),
+    row("answers §1 8", call("POST", STATE, closing(Want(413)), b"x&" + bytes(8 << 20))),
 )
 
 CONNECTIONS: tuple[Row, ...] = (

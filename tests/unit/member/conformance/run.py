@@ -7,6 +7,7 @@ import re
 import socket
 import struct
 from typing import TYPE_CHECKING
+from urllib.parse import unquote_to_bytes
 
 from tests.unit.member.conformance.language import (
     Also,
@@ -19,15 +20,17 @@ from tests.unit.member.conformance.language import (
     Until,
     Want,
 )
-from tests.unit.member.wire import Reply, Wire
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from tests.unit.member.conformance.language import Row, Step
+    from tests.unit.member.wire import Reply, Wire
 
 UNTIL_TIMEOUT_S = 20.0
 UNTIL_PERIOD_S = 0.01
+CLUSTER_NAME = b"dev"
+BAD_ESCAPE = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 
 
 def difference(reply: Reply, want: Want, method: str) -> str | None:
@@ -68,13 +71,42 @@ def _headers_differ(reply: Reply, want: Want, shown: str) -> str | None:
     return None
 
 
+def with_credentials(body: bytes, credentials: bytes) -> bytes:
+    """Return the body with others than the cluster's name and any password, if it has those."""
+    name, first, rest = body.partition(b"&")
+    password, second, rest = rest.partition(b"&")
+    try:
+        password.decode()
+        unquote_to_bytes(password).decode()
+    except UnicodeDecodeError:
+        return body
+    if not first or unquote_to_bytes(name) != CLUSTER_NAME or BAD_ESCAPE.search(password):
+        return body
+    return credentials + second + rest
+
+
 class Play:
     """One row on its way."""
 
-    def __init__(self, port: int, names: dict[str, str], stopped: Callable[[], int]) -> None:
-        self._port = port
+    def __init__(
+        self,
+        connect: Callable[[], Awaitable[Wire]],
+        names: dict[str, str],
+        stopped: Callable[[], int],
+        credentials: bytes | None,
+    ) -> None:
+        """Begin.
+
+        Args:
+            connect: opens a connection to the member.
+            names: what stands in braces in the paths.
+            stopped: waits for the end of the member and returns its exit code.
+            credentials: what takes the place of the cluster's name and the second parameter.
+        """
+        self._connect = connect
         self._names = names
         self._stopped = stopped
+        self._credentials = credentials
         self._wire: Wire | None = None
         self._begun: list[tuple[Wire, str]] = []
 
@@ -105,7 +137,7 @@ class Play:
             case Until():
                 return await self._until(step)
             case Begin():
-                wire = await Wire.connect(self._port)
+                wire = await self._connect()
                 wire.send(self._bytes(step.ask))
                 self._begun.append((wire, step.ask.method))
             case End():
@@ -127,13 +159,15 @@ class Play:
             return ask.raw.replace(b"{path}", path.encode("latin-1"))
         lines = [f"{ask.method} {path} HTTP/1.1", "Host: member"]
         lines += [f"{name}: {value}" for name, value in ask.headers]
-        if ask.body is not None:
-            lines.append(f"Content-Length: {len(ask.body)}")
-        return "\r\n".join([*lines, "", ""]).encode("latin-1") + (ask.body or b"")
+        body = ask.body
+        if body is not None:
+            body = body if self._credentials is None else with_credentials(body, self._credentials)
+            lines.append(f"Content-Length: {len(body)}")
+        return "\r\n".join([*lines, "", ""]).encode("latin-1") + (body or b"")
 
     async def _reply(self, ask: Ask) -> Reply:
         if self._wire is None:
-            self._wire = await Wire.connect(self._port)
+            self._wire = await self._connect()
         self._wire.send(self._bytes(ask))
         return await self._wire.reply(ask.method)
 
@@ -183,4 +217,5 @@ class Play:
         elif step is Leave.RST:
             plain: socket.socket = wire.writer.get_extra_info("socket")
             plain.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            wire.writer.transport.abort()
         await wire.close()

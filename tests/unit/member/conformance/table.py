@@ -14,7 +14,9 @@ from tests.unit.member.conformance import (
     rows_maps,
     rows_names,
     rows_openapi,
+    rows_persistence,
     rows_queues,
+    rows_security,
     rows_transport,
 )
 
@@ -30,6 +32,8 @@ TABLE: tuple[Row, ...] = (
     *rows_cluster.ROWS,
     *rows_configured.ROWS,
     *rows_cp.ROWS,
+    *rows_persistence.ROWS,
+    *rows_security.ROWS,
     *rows_openapi.ROWS,
     *rows_bad_input.ROWS,
     *paths.ROWS,

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 from grid_member.http.paths import MalformedError, split_target
 from grid_member.http.routes import ROUTES, RoutingTable
+from tests.unit.member.conformance.configurations import SETUPS
 from tests.unit.member.conformance.language import Role
 from tests.unit.member.conformance.lines import ELSEWHERE, lines
 from tests.unit.member.conformance.paths import PATHS
@@ -26,6 +29,13 @@ def test_the_routing_table_is_that_of_the_specification() -> None:
     }
     assert served == written
     assert len(ROUTES) == len(PATHS)
+
+
+def test_each_two_choices_of_the_configuration_meet() -> None:
+    ways = [(s.syntax, s.network, s.security, s.tls) for s in SETUPS]
+    assert len(set(ways)) == len(ways)
+    for first, second in combinations(range(4), 2):
+        assert len({(way[first], way[second]) for way in ways}) == 4
 
 
 def touched(role: Role) -> set[tuple[str, str]]:

@@ -1,49 +1,61 @@
-"""One row per line of the specification, against `grid-member` in four configurations."""
+"""One row per line of the specification, against `grid-member` in several configurations."""
 
 from __future__ import annotations
 
 import asyncio
-from itertools import product
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.unit.member.conformance.configurations import NETWORKS, SYNTAXES
-from tests.unit.member.conformance.language import Role
+from tests.unit.member.conformance.configurations import SETUPS
+from tests.unit.member.conformance.language import Role, Security, Transport
+from tests.unit.member.conformance.rows_security import IN_BODY
 from tests.unit.member.conformance.run import Play
 from tests.unit.member.conformance.table import TABLE
-from tests.unit.member.wire import once
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tests.unit.member.conformance.configurations import Setup
     from tests.unit.member.conformance.conftest import Subject
     from tests.unit.member.conformance.language import Row
+    from tests.unit.member.wire import Wire
 
     Subjects = Callable[..., Subject]
 
 SLOW = [(number, row) for number, row in enumerate(TABLE) if row.slow]
 SECTIONS = sorted({row.section for row in TABLE if not row.slow})
 
-syntaxes = pytest.mark.parametrize("syntax", SYNTAXES)
-networks = pytest.mark.parametrize("network", NETWORKS)
+setups = pytest.mark.parametrize("setup", SETUPS, ids=str)
 
 
-async def play(subjects: Subjects, syntax: str, network: str, number: int, row: Row) -> None:
-    subject = subjects(row.role, syntax, network)
+def holds(row: Row, setup: Setup) -> bool:
+    """Tell whether the row is one of those for members in this setup."""
+    other = Security.OFF if setup.security else Security.ON
+    return row.security is not other and not (setup.tls and row.transport is Transport.PLAIN)
+
+
+async def play(subjects: Subjects, setup: Setup, number: int, row: Row) -> None:
+    subject = subjects(row.role, setup)
     names = {"map": f"m{number}", "queue": f"q{number}"}
-    await Play(subject.port(row.role), names, subject.wait).row(row)
+    # An address of its own, so that no row's wrong credentials slow down another.
+    source = f"127.1.{number >> 8}.{number & 255}"
+
+    async def connect() -> Wire:
+        return await subject.connect(row.role, source)
+
+    replaced = setup.security and row.security is Security.BOTH
+    await Play(connect, names, subject.wait, IN_BODY if replaced else None).row(row)
 
 
-@networks
-@syntaxes
+@setups
 @pytest.mark.parametrize("section", SECTIONS)
-async def test_rows(subjects: Subjects, syntax: str, network: str, section: str) -> None:
+async def test_rows(subjects: Subjects, setup: Setup, section: str) -> None:
     problems: list[str] = []
     for number, row in enumerate(TABLE):
-        if row.section == section and not row.slow:
+        if row.section == section and not row.slow and holds(row, setup):
             try:
-                await play(subjects, syntax, network, number, row)
+                await play(subjects, setup, number, row)
             except (AssertionError, TimeoutError) as problem:
                 problems.append(f"row {number}: {problem!r}")
     assert problems == []
@@ -52,29 +64,29 @@ async def test_rows(subjects: Subjects, syntax: str, network: str, section: str)
 async def test_rows_that_take_time(subjects: Subjects) -> None:
     await asyncio.gather(
         *(
-            play(subjects, syntax, network, number, row)
-            for syntax, network in product(SYNTAXES, NETWORKS)
+            play(subjects, setup, number, row)
+            for setup in SETUPS
             for number, row in SLOW
+            if holds(row, setup)
         )
     )
 
 
-@networks
-@syntaxes
-async def test_disabled_there_is_no_port(subjects: Subjects, syntax: str, network: str) -> None:
-    assert set(subjects(Role.DISABLED, syntax, network).ports) == {"management"}
+@setups
+async def test_disabled_there_is_no_port(subjects: Subjects, setup: Setup) -> None:
+    assert set(subjects(Role.DISABLED, setup).ports) == {"management"}
 
 
-@networks
-@syntaxes
+@setups
 async def test_the_log_names_the_setting_of_a_disabled_group(
-    subjects: Subjects, syntax: str, network: str
+    subjects: Subjects, setup: Setup
 ) -> None:
-    subject = subjects(Role.DEFAULTS, syntax, network)
-    assert (await once(subject.port(Role.DEFAULTS), "GET", "/grid/rest/maps/m/k")).status == 403
+    subject = subjects(Role.DEFAULTS, setup)
+    async with await subject.connect(Role.DEFAULTS) as wire:
+        assert (await wire.call("GET", "/grid/rest/maps/m/k")).status == 403
     above = {
         "network": "network.rest-api",
         "advanced-network": "advanced-network.rest-server-socket-endpoint-config",
     }
     settings = {entry.get("setting") for entry in subject.log()}
-    assert f"{above[network]}.endpoint-groups.DATA.enabled" in settings
+    assert f"{above[setup.network]}.endpoint-groups.DATA.enabled" in settings
