@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from grid_member.engine.api import Engine
 
 UNJOINED_VERSION: Final = "0.0"
+CLUSTER_STOP_PATIENCE_S: Final = 5.0
+"""How long a stop of the cluster waits for the log to take the state that goes before it."""
 
 
 class Phase(enum.Enum):
@@ -76,6 +78,7 @@ class Member:
         self.measurements: Measurements | None = None
         """None where nobody can ask for metrics."""
         self._stop_wanted = asyncio.Event()
+        self._stop_at_last: asyncio.TimerHandle | None = None
 
     async def join(self) -> None:
         """Replay the data and become the one member of the cluster.
@@ -92,13 +95,17 @@ class Member:
 
     def request_cluster_stop(self) -> None:
         """Make the cluster passive for the rest of its life, then stop its members."""
-        # Whatever comes of that, the members are to stop.
+        # Whatever comes of that, the members are to stop; of a disk that is stuck nothing comes.
+        loop = asyncio.get_running_loop()
+        self._stop_at_last = loop.call_later(CLUSTER_STOP_PATIENCE_S, self.request_stop)
         self.engine.change_cluster_state(
             ClusterState.PASSIVE, lambda _: self.request_stop(), transient=True
         )
 
     def request_stop(self) -> None:
         """Become not ready at once and let whoever waits in `stop_wanted` do the rest."""
+        if self._stop_at_last is not None:
+            self._stop_at_last.cancel()
         self.phase = Phase.STOPPING
         self._stop_wanted.set()
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from grid_member.cluster.backups import Backups
 from grid_member.cluster.logs import event
+from grid_member.cluster.start_calls import StartCalls
 from grid_member.cluster.store_recovery import StoreDirectory, StoreRecovery
 from grid_member.engine.backup import remove_unfinished
 from grid_member.engine.restore import restore_once
@@ -45,6 +46,7 @@ class Persistence:
 
     backups: Backups
     recovery: StoreRecovery
+    starts: StartCalls
 
 
 def make_persistence(
@@ -86,7 +88,7 @@ def make_persistence(
         policy=settings.recovery_policy,
         timeout_s=settings.validation_timeout_s,
     )
-    return Persistence(backups, recovery)
+    return Persistence(backups, recovery, StartCalls(directory, clock_ms))
 
 
 def _prepare(directory: Path, settings: PersistenceSettings) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from grid_member.cluster.logs import event as log_event
 from grid_member.cluster.recovery import (
@@ -27,13 +28,15 @@ from grid_member.cluster.recovery import (
     step,
 )
 from grid_member.engine.api import EngineError
-from grid_member.engine.recovery import salvage_store, wipe_store
+from grid_member.engine.recovery import refuse_healthy, salvage_store, wipe_store
 from grid_member.engine.store_errors import DamagedStoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable
     from pathlib import Path
 
+Around: TypeAlias = Callable[[Callable[[], None]], None]
+"""Does the work that it is given, and what goes with it. May block and raise `EngineError`."""
 OFF: Final = "persistence is off: set persistence.enabled"
 _WAITING: Final = frozenset({Stage.WAITING, Stage.SALVAGING, Stage.WIPING})
 _log: Final = logging.getLogger("grid.persistence")
@@ -58,12 +61,14 @@ class StoreDirectory:
 
     def salvage(self) -> None:
         """Make a store of what is left; the damaged one is kept beside it."""
+        refuse_healthy(self.directory, self.shards)
         found = salvage_store(self.directory, self.shards)
         for shard, sequence in enumerate(found.sequences):
             log_event(_log, logging.WARNING, "log salvaged", shard=shard, sequence=sequence)
 
     def wipe(self) -> None:
         """Delete what is stored."""
+        refuse_healthy(self.directory, self.shards)
         wipe_store(self.directory, self.shards)
         log_event(_log, logging.WARNING, "store wiped", directory=str(self.directory))
 
@@ -93,6 +98,7 @@ class StoreRecovery:
         self._state = State(policy in PARTIAL_POLICIES)
         self._error: BaseException | None = None
         self._calls: dict[int, asyncio.Future[str | None]] = {}
+        self._around: dict[int, Around] = {}
         self._last_call = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._clock: asyncio.TimerHandle | None = None
@@ -124,20 +130,26 @@ class StoreRecovery:
             return False
         raise self._error
 
-    async def force_start(self) -> str | None:
-        """Delete the data of a store that is damaged; return why that is not done, or None."""
-        return await self._ask(ForceAsked)
+    async def force_start(self, around: Around | None = None) -> str | None:
+        """Delete the data of a store that is damaged; return why that is not done, or None.
 
-    async def partial_start(self) -> str | None:
+        What is done to the store is done inside of around, on a thread.
+        """
+        return await self._ask(ForceAsked, around)
+
+    async def partial_start(self, around: Around | None = None) -> str | None:
         """Go on with what is left of a damaged store; return why that is not done, or None."""
-        return await self._ask(PartialAsked)
+        return await self._ask(PartialAsked, around)
 
-    async def _ask(self, asked: Callable[[int], ForceAsked | PartialAsked]) -> str | None:
+    async def _ask(
+        self, asked: Callable[[int], ForceAsked | PartialAsked], around: Around | None
+    ) -> str | None:
         if self._store is None:
             return OFF
         self._last_call += 1
         answer: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
         self._calls[self._last_call] = answer
+        self._around[self._last_call] = around or _plainly
         self._post(asked(self._last_call))
         return await answer
 
@@ -160,6 +172,7 @@ class StoreRecovery:
         match effect:
             case Reply(call, problem):
                 answer = self._calls.pop(call)
+                del self._around[call]
                 if not answer.done():  # whoever asked may have left
                     answer.set_result(problem)
             case Do.OPEN:
@@ -196,7 +209,8 @@ class StoreRecovery:
         if store is None:
             return
         try:
-            await asyncio.to_thread(store.salvage if how is Do.SALVAGE else store.wipe)
+            around = self._around.get(self._state.asked or 0, _plainly)
+            await asyncio.to_thread(around, store.salvage if how is Do.SALVAGE else store.wipe)
         except EngineError as error:
             self._post(RecoveryFailed(str(error)))
         except Exception as error:
@@ -204,3 +218,7 @@ class StoreRecovery:
             self._post(RecoveryFailed("unexpected error: see the log"))
         else:
             self._post(RecoveryDone())
+
+
+def _plainly(work: Callable[[], None]) -> None:
+    work()

@@ -44,14 +44,23 @@ class Protected:
     paths: tuple[tuple[str, ...], ...] = ()
     """Decoded parts, without the empty one before the first slash."""
 
-    def covers(self, groups: Collection[EndpointGroup], parts: tuple[str, ...]) -> bool:
+    def covers(
+        self,
+        groups: Collection[EndpointGroup],
+        parts: tuple[str, ...],
+        *,
+        everything_below: bool = False,
+    ) -> bool:
         """Tell whether a request to these decoded parts, in any of the groups, needs credentials.
 
         One group of several is enough: what is reached through two groups is protected by either.
+        So is one path of several: a request to everything below its own path reaches them all.
         """
         if parts in PROBES:
             return False
         if not self.groups.isdisjoint(groups):
+            return True
+        if everything_below and any(path[: len(parts)] == parts for path in self.paths):
             return True
         return any(parts[: len(path)] == path for path in self.paths)
 

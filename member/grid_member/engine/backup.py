@@ -26,7 +26,7 @@ from grid_member.engine.lmdb_cleaning import IMAGE_CHUNK_BYTES, ImageJob
 from grid_member.engine.manifest import Checksum, Manifest, file_checksum, write_manifest
 from grid_member.engine.store import DIRECTORY_MODE, make_directories, shard_path
 from grid_member.engine.store_errors import unusable
-from grid_member.engine.store_exchange import numbered, sync_directory
+from grid_member.engine.store_exchange import check_unfinished, numbered, sync_directory
 from grid_member.engine.store_identity import IDENTITY_FILE, Identity, write_identity
 
 if TYPE_CHECKING:
@@ -195,6 +195,8 @@ def remove_unfinished(backup_dir: Path) -> None:
     if not backup_dir.is_dir():
         return
     for place in list(backup_dir.glob(f"{CREATING}*")):
+        if not _is_unfinished(place):
+            continue
         with contextlib.suppress(BlockingIOError, FileNotFoundError):  # it is in the making
             lock_fd = _locked(place)
             try:
@@ -203,8 +205,16 @@ def remove_unfinished(backup_dir: Path) -> None:
                 os.close(lock_fd)
 
 
+def _is_unfinished(place: Path) -> bool:
+    try:
+        check_unfinished(place)
+    except EngineError:
+        return False  # somebody else's
+    return True
+
+
 def _locked(place: Path) -> int:
-    lock_fd = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    lock_fd = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         fcntl.flock(lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BaseException:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from grid_member.engine.api import Reason, Refused
-from grid_member.engine.log import GROWING, grows
+from grid_member.engine.log import GROWING, OPERATION_BYTES, grows, is_note
 from grid_member.engine.operations import (
     MAX_OPERATIONS_PER_RECORD,
     SYSTEM,
@@ -36,13 +36,15 @@ MAX_WAITING_BYTES: Final = 256 * 1024 * 1024
 """Bytes of keys and values of those operations."""
 SYSTEM_SHARE: Final = 2
 """How many times as much may wait before a system value is refused: data does not keep it out."""
+MAX_FULL_NOTES_BYTES: Final = 1024 * 1024
+"""Notes that a full log gets: its reserve is for removals, too."""
 OPENING_RETRY_S: Final = 0.5
 """Seconds until an incarnation's first record that the log did not take is sent again."""
 
 Answer: TypeAlias = Callable[[Any], None]
 """Takes an operation's outcome or a `Refused`; its type is the operation's business."""
 
-_NOT_ALONE: Final = GROWING | {SystemRemove}
+_NOT_ALONE: Final = GROWING | {SystemPut, SystemRemove}
 """Operations that are refused with a record that stores something.
 
 A change of the cluster state is not: a full log must not keep a cluster from being made passive.
@@ -89,6 +91,8 @@ class Lane:
         self._flights: dict[int, _Flight] = {}
         self._waiting = 0
         self._waiting_bytes = 0
+        self._full_notes_bytes = 0
+        """Notes since the log is full."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._settled: asyncio.Future[None] | None = None
         self._opening: asyncio.TimerHandle | None = None
@@ -151,21 +155,31 @@ class Lane:
 
     def propose_system(self, operation: Operation, answer: Answer, size_bytes: int = 0) -> None:
         """Send the operation with the record of this tick's operations on the cluster itself."""
-        if type(operation) is SystemPut:
-            refusal = self._log.refusal
-            if refusal is None and (
-                self._waiting >= SYSTEM_SHARE * MAX_WAITING_OPERATIONS
-                or self._waiting_bytes > SYSTEM_SHARE * MAX_WAITING_BYTES
-            ):
-                refusal = _OVERLOADED
-            if refusal is not None:
-                answer(refusal)
-                return
+        refusal = self._put_refusal(operation) if isinstance(operation, SystemPut) else None
+        if refusal is not None:
+            answer(refusal)
+            return
         if not self._system and self._loop is not None:
             self._loop.call_soon(self._flush)
         self._system.append((operation, answer, size_bytes))
         self._waiting += 1
         self._waiting_bytes += size_bytes
+
+    def _put_refusal(self, put: SystemPut) -> Refused | None:
+        """Return why the system value is not sent; a full log gets notes, but not many."""
+        refusal = self._log.refusal
+        if refusal is None:
+            self._full_notes_bytes = 0
+        else:
+            size_bytes = OPERATION_BYTES + len(put.key) + len(put.value)
+            if not is_note(put) or self._full_notes_bytes + size_bytes > MAX_FULL_NOTES_BYTES:
+                return refusal
+            self._full_notes_bytes += size_bytes
+        crowded = (
+            self._waiting >= SYSTEM_SHARE * MAX_WAITING_OPERATIONS
+            or self._waiting_bytes > SYSTEM_SHARE * MAX_WAITING_BYTES
+        )
+        return _OVERLOADED if crowded else None
 
     def bound(self) -> int:
         """Return a mark that is passed when all that was proposed before has its outcome."""

@@ -340,9 +340,11 @@ class LmdbLog:
 
     def _fits(self, group: list[Record]) -> bool:
         """Tell whether the disk has room for what the group stores; purging makes some."""
-        if self._purging or self._tables is None or not any(map(grows, group)):
+        if self._purging or self._tables is None:
             return True
-        return self._space.fits(sum(map(record_bytes, group)), self._tables)
+        # Asked for all of them: cleaning goes by the room that was found.
+        fits = self._space.fits(sum(map(record_bytes, group)), self._tables)
+        return fits or not any(map(grows, group))
 
     def _is_short(self) -> bool:
         return self._refusal is not None or self._space.short

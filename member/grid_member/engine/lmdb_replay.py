@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import struct
 from typing import TYPE_CHECKING
-
-import lmdb
 
 from grid_member.engine import codec
 from grid_member.engine.lmdb_tables import CHUNK, SEQUENCE
 from grid_member.engine.lmdb_values import unpack_record
 from grid_member.engine.operations import Committed
-from grid_member.engine.store_errors import damaged
+from grid_member.engine.store_errors import LOG_ERRORS, damaged, failed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -37,15 +34,15 @@ class Replay:
         """Yield the latest image's parts, then the records after it.
 
         Raises:
-            EngineError: what is stored is damaged.
+            EngineError: it cannot be read now; `DamagedStoreError`: it is damaged.
         """
         try:
             base, chunks = self._tables.base()
             self.sequence = base
             yield from self._image(base, chunks)
             yield from self._records(base)
-        except (lmdb.Error, struct.error, codec.CodecError) as error:
-            raise self._damaged(error) from error
+        except LOG_ERRORS as error:
+            raise failed(self._path, error) from error
 
     def _image(self, base: int, chunks: int) -> Iterator[Sequence[Part]]:
         tables = self._tables

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 import lmdb
-from lmdb.verify import VerifyError, verify
+from lmdb.verify import verify
 
 from grid_member.engine.api import EngineError
 from grid_member.engine.lmdb_values import pack_base, unpack_base
-from grid_member.engine.store_errors import damaged, foreign, newer, unusable
+from grid_member.engine.store_errors import LOG_ERRORS, damaged, failed, foreign, newer
 
 LOG_FORMAT: Final = 1
 """Counts changes of what is stored that an older program must not touch."""
@@ -112,7 +112,8 @@ def open_tables(path: Path, shard: int, map_size_bytes: int, environments: Envir
     """Open the log in the directory path.
 
     Raises:
-        EngineError: the files are missing, foreign, of a newer format or damaged.
+        EngineError: the files are foreign, of a newer format or cannot be used now;
+            `DamagedStoreError`: they are missing or damaged.
     """
     try:
         with (path / "data.mdb").open("rb+") as file:
@@ -120,23 +121,23 @@ def open_tables(path: Path, shard: int, map_size_bytes: int, environments: Envir
     except FileNotFoundError:
         raise damaged(str(path), "it holds no log") from None
     except OSError as error:
-        raise unusable("the log", path, error) from error
+        raise failed(path, error) from error
     if size_bytes == 0:
         raise damaged(f"the log in {path}", "it is empty")  # LMDB would fill it
     try:
         environment = environments(path, map_size_bytes, False)
-    except lmdb.Error as error:
-        raise damaged(f"the log in {path}", error) from error
+    except LOG_ERRORS as error:
+        raise failed(path, error) from error
     try:
         _check_length(path, environment)
         tables = Tables(environment)
         _check_format(tables, path, shard)
-    except (lmdb.Error, struct.error, OSError, VerifyError) as error:
-        environment.close()
-        raise damaged(f"the log in {path}", error) from error
     except EngineError:
         environment.close()
         raise
+    except LOG_ERRORS as error:
+        environment.close()
+        raise failed(path, error) from error
     return tables
 
 
@@ -151,9 +152,13 @@ def _check_length(path: Path, environment: lmdb.Environment) -> None:
     found_bytes = file.stat().st_size
     if found_bytes < size_bytes:
         os.truncate(file, size_bytes)
-        problems = verify(str(path))  # type: ignore[no-untyped-call]
+        problems: list[str] | None = None
+        try:
+            problems = verify(str(path))  # type: ignore[no-untyped-call]
+        finally:
+            if problems or problems is None:
+                os.truncate(file, found_bytes)
         if problems:
-            os.truncate(file, found_bytes)
             cut = f"the file is cut, {found_bytes} of {size_bytes} bytes are left"
             raise damaged(f"the log in {path}", f"{cut}: {problems[0]}")
 

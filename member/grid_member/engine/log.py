@@ -36,16 +36,27 @@ def wall_clock_ms() -> int:
 
 
 GROWING: Final[frozenset[type[Operation]]] = frozenset(
-    {MapPut, MapPutBounded, MapTouch, QueueOffer, SystemPut}
+    {MapPut, MapPutBounded, MapTouch, QueueOffer}
 )
-"""Operations that store something. A log that is full refuses them and takes the others."""
+"""Operations that store data. A log that is full refuses them and takes the others."""
+MAX_NOTE_BYTES: Final = 1024
+"""Key and value of a system value that counts as a note: the outcome of a call, the progress of an
+operation. A full log takes it into its reserve: an operator has to be able to make a backup."""
 OPERATION_BYTES: Final = 64
 """What an operation takes in a log beside the value that it stores, about."""
 
 
 def grows(record: Record) -> bool:
-    """Tell whether any operation of the record stores something."""
-    return any(type(operation) in GROWING for operation in record.operations)
+    """Tell whether any operation of the record stores something, beside notes."""
+    return any(
+        type(operation) in GROWING or (isinstance(operation, SystemPut) and not is_note(operation))
+        for operation in record.operations
+    )
+
+
+def is_note(put: SystemPut) -> bool:
+    """Tell whether the system value is so small that a full log takes it."""
+    return len(put.key) + len(put.value) <= MAX_NOTE_BYTES
 
 
 def taken_bytes(operation: Operation) -> int:

@@ -23,19 +23,24 @@ from grid_member.engine import codec
 from grid_member.engine.api import EngineError
 from grid_member.engine.lmdb_bulk import new_log, put_base, put_chunks, put_records
 from grid_member.engine.lmdb_pages import Pages, open_file
+from grid_member.engine.lmdb_replay import Replay
 from grid_member.engine.lmdb_tables import (
     CHUNK,
     FORMAT,
     KIND,
     LOG_FORMAT,
+    MAP_SIZE_BYTES,
     NO_IMAGE,
     SEQUENCE,
+    open_environment,
+    open_tables,
 )
 from grid_member.engine.lmdb_values import unpack_base, unpack_record
 from grid_member.engine.restore import end_flights
 from grid_member.engine.store import (
     DIRECTORY_MODE,
     check_directory,
+    check_shards,
     lock_directory,
     make_empty,
     shard_path,
@@ -46,11 +51,13 @@ from grid_member.engine.store_exchange import (
     EMPTIED,
     SALVAGED,
     STORE,
+    check_unfinished,
     exchange,
     finish_exchange,
     sync_directory,
 )
 from grid_member.engine.store_identity import (
+    FORGOTTEN,
     IDENTITY_FILE,
     Identity,
     read_identity,
@@ -89,6 +96,36 @@ class _Left:
     """Sequence of the last record."""
 
 
+def refuse_healthy(directory: Path, shards: int) -> None:
+    """Open and replay the store of a member that is not running; nothing is changed.
+
+    What kept it from being opened before may be over. Then no recovery is needed, and there is
+    nothing that could be gained by one.
+
+    Raises:
+        EngineError: the store is not damaged.
+    """
+    with _Taken(directory) as place:
+        try:
+            check_shards(place, read_identity(place / IDENTITY_FILE), shards)
+            for shard in range(shards):
+                _read_all(shard_path(place, shard), shard)
+        except DamagedStoreError:
+            return
+        except FileNotFoundError:
+            return  # there is a store, and a part of it is gone
+    raise EngineError(f"the store in {directory} is healthy: start the member again to use it")
+
+
+def _read_all(path: Path, shard: int) -> None:
+    tables = open_tables(path, shard, MAP_SIZE_BYTES, open_environment)
+    try:
+        for _ in Replay(tables, path).steps():
+            pass
+    finally:
+        tables.environment.close()
+
+
 def salvage_store(directory: Path, shards: int) -> Salvage:
     """Make a store of what is left of the damaged one in the directory.
 
@@ -114,7 +151,7 @@ def salvage_store(directory: Path, shards: int) -> Salvage:
             # Whoever has items in flight under a UUID that is not known any more stays away.
             for shard in range(count):
                 end_flights(shard_path(building, shard), shard)
-            identity = Identity(uuid.uuid4(), count)
+            identity = Identity(uuid.uuid4(), count, FORGOTTEN)
         write_identity(building / IDENTITY_FILE, identity)
         sync_directory(building)
         exchange(directory, SALVAGED)
@@ -128,9 +165,10 @@ def wipe_store(directory: Path, shards: int) -> uuid.UUID:
         EngineError: the store is foreign, of a newer format or locked. It is as it was then.
     """
     with _Taken(directory) as place:
+        check_unfinished(place)  # what is not a member's is not deleted either
         former = _identity_left(place)
         # Else a backup that is named in the configuration would be restored at the next start.
-        restored = None if former is None else former.restored
+        restored = FORGOTTEN if former is None else former.restored
         identity = Identity(uuid.uuid4(), shards, restored)
         make_empty(directory / BUILDING, identity)
         exchange(directory, EMPTIED)
@@ -152,6 +190,9 @@ class _Taken:
         except (OSError, lmdb.Error) as error:
             self._release()
             raise unusable("the directory", self._directory, error) from error
+        except BaseException:
+            self._release()
+            raise
         return self._directory / STORE
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
@@ -171,18 +212,24 @@ class _Taken:
 
 
 def _check_ours(directory: Path) -> None:
+    place = directory / STORE
+    if place.is_symlink():
+        raise EngineError(
+            f"{place} is a symbolic link, which a recovery cannot exchange: move the directory it "
+            "points to into its place"
+        )
     try:
         check_directory(directory)
     except DamagedStoreError:
         return
-    if not (directory / STORE).exists():
+    if not place.exists():
         raise EngineError(f"{directory} holds no store")
 
 
 def _identity_left(place: Path) -> Identity | None:
     try:
         return read_identity(place / IDENTITY_FILE)
-    except (DamagedStoreError, OSError):
+    except (DamagedStoreError, FileNotFoundError):
         return None
 
 
@@ -190,7 +237,7 @@ def _salvage_log(path: Path, shard: int, target: Path) -> int | None:
     """Copy what is left of a log into a new one; return its last sequence."""
     try:
         file = open_file(path)
-    except OSError:
+    except FileNotFoundError:
         file = None
     with new_log(target, shard) as tables:
         if file is None:

@@ -36,15 +36,23 @@ from grid_member.engine.operations import Committed, Record
 from grid_member.engine.store import (
     CREATING,
     DIRECTORY_MODE,
-    check_unfinished,
+    check_directory,
     clear_unfinished,
     lock_directory,
     make_directories,
     shard_path,
 )
 from grid_member.engine.store_errors import unusable
-from grid_member.engine.store_exchange import EMPTIED, SALVAGED, STORE, sync_directory
+from grid_member.engine.store_exchange import (
+    EMPTIED,
+    SALVAGED,
+    STORE,
+    check_unfinished,
+    finish_exchange,
+    sync_directory,
+)
 from grid_member.engine.store_identity import (
+    FORGOTTEN,
     IDENTITY_FILE,
     Identity,
     Restored,
@@ -58,7 +66,7 @@ if TYPE_CHECKING:
 
     from grid_member.engine.lmdb_tables import Tables
 
-_HARMLESS: Final = frozenset({"lock", "lost+found", CREATING})
+_HARMLESS: Final = frozenset({"lock", "lost+found", "start-calls.json", CREATING})
 """What a directory may hold that is otherwise empty."""
 
 
@@ -81,11 +89,24 @@ def restore_once(backup: Path, directory: Path) -> Restoration | None:
     """
     try:
         if any((directory / name).exists() for name in (STORE, SALVAGED, EMPTIED)):
+            _finish_recovery(directory)
+            check_directory(directory)
             _check_restored(backup, directory)
             return None
     except OSError as error:
         raise unusable("the directory", directory, error) from error
     return restore_backup(backup, directory)
+
+
+def _finish_recovery(directory: Path) -> None:
+    """Do the rest of a recovery that was interrupted: what it left is the store."""
+    if not any((directory / name).exists() for name in (SALVAGED, EMPTIED)):
+        return
+    lock_fd = lock_directory(directory)
+    try:
+        finish_exchange(directory)
+    finally:
+        os.close(lock_fd)
 
 
 def restore_backup(backup: Path, directory: Path) -> Restoration:
@@ -154,10 +175,15 @@ def _identity(backup: Path, manifest: Manifest) -> Identity:
 def _check_restored(backup: Path, directory: Path) -> None:
     identity = read_identity(directory / STORE / IDENTITY_FILE)
     restored = identity.restored
+    if restored == FORGOTTEN:
+        return
     if restored is not None and restored.place == str(backup.resolve()):
         # Where it was before there may be no backup any more, or a newer one of that name.
-        if not backup.exists() or read_manifest(backup).backup_id == restored.backup_id:
-            return
+        try:
+            if read_manifest(backup).backup_id == restored.backup_id:
+                return
+        except (EngineError, OSError):
+            return  # nobody needs that one any more
     elif restored is not None and read_manifest(backup).backup_id == restored.backup_id:
         return
     raise EngineError(

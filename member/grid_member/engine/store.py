@@ -22,7 +22,12 @@ from grid_member.engine.api import EngineError
 from grid_member.engine.lmdb_tables import create_log
 from grid_member.engine.manifest import MANIFEST_FILE
 from grid_member.engine.store_errors import damaged, foreign, unusable
-from grid_member.engine.store_exchange import STORE, finish_exchange, sync_directory
+from grid_member.engine.store_exchange import (
+    STORE,
+    check_unfinished,
+    finish_exchange,
+    sync_directory,
+)
 from grid_member.engine.store_identity import (
     IDENTITY_FILE,
     Identity,
@@ -66,7 +71,7 @@ def open_store(directory: Path, shards: int) -> Store:
             if not place.exists():
                 _create(directory, place, shards)
             identity = read_identity(place / IDENTITY_FILE)
-            _check_shards(place, identity, shards)
+            check_shards(place, identity, shards)
             return Store(
                 identity.member, [shard_path(place, shard) for shard in range(shards)], lock_fd
             )
@@ -106,19 +111,6 @@ def _check_store(place: Path) -> None:
     if not (place / IDENTITY_FILE).exists():
         ours = any(place.glob("shard-*/data.mdb"))
         raise (damaged if ours else foreign)(str(place), f"it holds no {IDENTITY_FILE}")
-
-
-def check_unfinished(creating: Path) -> None:
-    """Refuse what is not left of the making of a store that was interrupted.
-
-    Raises:
-        EngineError: something else is there.
-    """
-    ours = {IDENTITY_FILE, "data.mdb"}
-    for path in creating.rglob("*"):
-        known = path.name.startswith("shard-") if path.is_dir() else path.name in ours
-        if not known:
-            raise EngineError(f"{path} was not written by a grid-member: choose another directory")
 
 
 def make_directories(directory: Path) -> None:
@@ -179,7 +171,12 @@ def make_empty(place: Path, identity: Identity) -> None:
     sync_directory(place)
 
 
-def _check_shards(place: Path, identity: Identity, shards: int) -> None:
+def check_shards(place: Path, identity: Identity, shards: int) -> None:
+    """Refuse a store whose logs are not as many as this version makes.
+
+    Raises:
+        EngineError: they are more or fewer.
+    """
     if identity.shards != shards:
         raise EngineError(
             f"{place / IDENTITY_FILE} has {identity.shards} shards, this version expects "

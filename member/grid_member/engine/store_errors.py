@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import errno
 import os
+import struct
 from typing import TYPE_CHECKING, Final
 
+import lmdb
+from lmdb.verify import VerifyError
+
 from grid_member.engine.api import EngineError
+from grid_member.engine.codec import CodecError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,7 +29,25 @@ _ADVICE: Final = {
     errno.ENOTDIR: "a part of it is a file: choose another directory",
     errno.EEXIST: "it is a file: choose another directory",
     errno.EIO: "check the disk",
+    errno.ENOMEM: "give the member memory and address space",
+    errno.EMFILE: "raise the limit of open files",
+    errno.ENFILE: "raise the limit of open files",
 }
+_CONTENT: Final = (
+    lmdb.InvalidError,
+    lmdb.CorruptedError,
+    lmdb.PageNotFoundError,
+    lmdb.VersionMismatchError,
+    lmdb.NotFoundError,
+    lmdb.IncompatibleError,
+    lmdb.CursorFullError,
+    struct.error,
+    VerifyError,
+    CodecError,
+)
+"""What only the content of a log can be the reason of."""
+LOG_ERRORS: Final = (*_CONTENT, lmdb.Error, OSError, MemoryError)
+"""What opening or reading a log raises; `failed` tells what it means."""
 
 
 class DamagedStoreError(EngineError):
@@ -34,6 +57,17 @@ class DamagedStoreError(EngineError):
 def damaged(what: str, why: object) -> DamagedStoreError:
     """Return the error of a store, or a part of one, that does not hold what was written."""
     return DamagedStoreError(f"{what} is foreign or damaged: {why}: {_RESTORE}")
+
+
+def failed(path: Path, error: Exception) -> EngineError:
+    """Return the error of a log that cannot be opened or read.
+
+    It is damaged only if its content is the reason. What the system lacks at the moment, memory or
+    file descriptors, may be there at the next start.
+    """
+    if isinstance(error, _CONTENT):
+        return damaged(f"the log in {path}", error)
+    return unusable("the log", path, error)
 
 
 def foreign(what: str, why: object) -> EngineError:
@@ -51,6 +85,8 @@ def newer(what: str, found: object, known: int) -> EngineError:
 
 def unusable(what: str, path: Path, error: Exception) -> EngineError:
     """Return the error of a directory or file that the system does not let the member use."""
+    if isinstance(error, (MemoryError, lmdb.MemoryError)):
+        error = OSError(errno.ENOMEM, "", str(path))
     if not isinstance(error, OSError) and _is_full(path):
         # LMDB calls a write of which only a part had room an input/output error.
         error = OSError(errno.ENOSPC, "", str(path))

@@ -13,6 +13,10 @@ import os
 import shutil
 from typing import TYPE_CHECKING, Final
 
+from grid_member.engine.api import EngineError
+from grid_member.engine.manifest import MANIFEST_FILE
+from grid_member.engine.store_identity import IDENTITY_FILE
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -23,6 +27,9 @@ DAMAGED: Final = "store.damaged-"
 BUILDING: Final = ".exchanging"
 """Where a new store is made; it does not count."""
 _WIPING: Final = "wiping"
+_WRITTEN: Final = frozenset({IDENTITY_FILE, MANIFEST_FILE, "data.mdb", "lock.mdb", "reserve"})
+"""Files of a store or backup; LMDB's own tools leave a lock."""
+_SHARD: Final = "shard-"
 
 
 def exchange(directory: Path, name: str) -> None:
@@ -33,7 +40,17 @@ def exchange(directory: Path, name: str) -> None:
 
 
 def finish_exchange(directory: Path) -> None:
-    """Do the rest of an exchange that was decided, if there is any. Needs the directory's lock."""
+    """Do the rest of an exchange that was decided, if there is any. Needs the directory's lock.
+
+    Raises:
+        EngineError: something else has the name of a part of it. Nothing was changed then.
+    """
+    for name in (SALVAGED, EMPTIED, _WIPING, BUILDING):
+        if os.path.lexists(directory / name):
+            check_unfinished(directory / name)
+    for name in (SALVAGED, EMPTIED):
+        if (directory / name).exists() and not (directory / name / IDENTITY_FILE).exists():
+            raise _not_ours(directory / name)
     place = directory / STORE
     for name in (SALVAGED, EMPTIED):
         ready = directory / name
@@ -47,6 +64,24 @@ def finish_exchange(directory: Path) -> None:
     for left in (_WIPING, BUILDING):
         if (directory / left).is_dir():
             shutil.rmtree(directory / left)
+
+
+def check_unfinished(place: Path) -> None:
+    """Refuse what is not left of the making, exchange or removal of a store or backup.
+
+    Raises:
+        EngineError: something else is there.
+    """
+    if place.is_symlink() or not place.is_dir():
+        raise _not_ours(place)
+    for path in place.rglob("*"):
+        known = path.name.startswith(_SHARD) if path.is_dir() else path.name in _WRITTEN
+        if path.is_symlink() or not known:
+            raise _not_ours(path)
+
+
+def _not_ours(path: Path) -> EngineError:
+    return EngineError(f"{path} was not written by a grid-member: choose another directory")
 
 
 def sync_directory(directory: Path) -> None:

@@ -29,6 +29,10 @@ class Restored:
     """Where the backup was then."""
 
 
+FORGOTTEN: Final = Restored("", "")
+"""Of a store whose identity was lost: a recovery that was asked for made it what it is now."""
+
+
 @dataclass(frozen=True, slots=True)
 class Identity:
     """The member whose data it is, and how many logs that is spread over."""

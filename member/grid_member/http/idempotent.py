@@ -1,7 +1,7 @@
 """Calls that may be sent again: the first outcome under an `Idempotency-Key` is answered again.
 
 Kept is the outcome of a call that was carried out, status 200. A refusal changed nothing, so the
-same call may be tried again under its key.
+same call may be tried again under its key. Nothing is kept of a call that reads only.
 """
 
 from __future__ import annotations
@@ -16,19 +16,25 @@ from grid_member.cluster.idempotency import Outcome, key_problem
 from grid_member.cluster.logs import event, failure
 from grid_member.cluster.member import Phase
 from grid_member.cluster.system_store import carry_out
-from grid_member.http.answers import Answer, error, failed
+from grid_member.engine.api import EngineError
+from grid_member.http.answers import Answer, error, failed, success
 from grid_member.http.data import refusal
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from grid_member.cluster.management import Management
+    from grid_member.cluster.store_recovery import Around
     from grid_member.cluster.system_store import Begin, Put
     from grid_member.engine.api import Refused
     from grid_member.http.calls import Call
 
 HEADER: Final = "Idempotency-Key"
 CARRIED_OUT: Final = 200
+STARTS: Final = frozenset({"force_start", "partial_start"})
+"""The operations that replace the store: what became of them is remembered beside it."""
+READ_ONLY: Final = frozenset({"cluster_state", "nodes"})
+"""The operations that have body parameters and change nothing."""
 _CREDENTIALS: Final = 2
 """The body parameters that say who asks, not what."""
 _log: Final = logging.getLogger("grid.http")
@@ -50,7 +56,9 @@ async def once(call: Call, operation: Callable[[Call], Awaitable[Answer]]) -> An
     problem = key_problem(keys)
     if problem is not None:
         return error(400, problem)
-    if call.member.phase is Phase.STARTING:
+    if call.route.operation in READ_ONLY:
+        return await operation(call)
+    if call.member.phase is Phase.STARTING and call.route.operation not in STARTS:
         # Earlier outcomes are not known yet, and nothing that needs one can be carried out.
         return await operation(call)
     key, request = keys[0], fingerprint(call)
@@ -90,6 +98,20 @@ def fingerprint(call: Call) -> str:
     return hashlib.sha256(json.dumps(asked).encode()).hexdigest()
 
 
+def noting(call: Call) -> Around | None:
+    """Return what notes a start call's work under its key, None when it has none."""
+    key = call.request.headers.get(HEADER)
+    if key is None:
+        return None
+    starts, request = management_of(call).persistence.starts, fingerprint(call)
+    return lambda work: starts.noted(key, request, work)
+
+
+def recovered(problem: str | None) -> Answer:
+    """Return the answer of a start call that failed because of the problem, if any."""
+    return success() if problem is None else failed(200, problem)
+
+
 async def _first(
     call: Call, operation: Callable[[Call], Awaitable[Answer]], key: str, request: str
 ) -> Answer:
@@ -108,6 +130,8 @@ async def _first(
 async def _carried_out(
     call: Call, operation: Callable[[Call], Awaitable[Answer]], key: str, request: str
 ) -> Answer:
+    if call.route.operation in STARTS:
+        return await _started(call, operation, key, request)
     answer = await operation(call)
     management = management_of(call)
     if answer.status == CARRIED_OUT and management.outcomes.find(key) is None:
@@ -115,6 +139,26 @@ async def _carried_out(
         for refused in filter(None, await carry_out(put.begin(management.store))):
             _not_remembered(refused)
     return answer
+
+
+async def _started(
+    call: Call, operation: Callable[[Call], Awaitable[Answer]], key: str, request: str
+) -> Answer:
+    try:
+        known = await asyncio.to_thread(management_of(call).persistence.starts.find, key)
+    except EngineError as problem:
+        return failed(409, str(problem))
+    if known is None:
+        return await operation(call)
+    if known.request != request:
+        return _conflict(key)
+    if not known.ended:
+        return failed(
+            409,
+            f"the member stopped while it carried out the {HEADER} {key}: look at the data, "
+            "then send the call with another key if it is wanted still",
+        )
+    return recovered(known.problem)
 
 
 def _not_remembered(refused: Refused) -> None:

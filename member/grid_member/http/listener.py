@@ -136,6 +136,7 @@ class _Open:
     service: Service | None
     """None shows metrics."""
     factory: ConnectionFactory
+    uploads: Uploads
     tls: TlsListener | None
     servers: list[asyncio.Server]
 
@@ -145,7 +146,6 @@ class Listeners:
 
     def __init__(self, member: Member) -> None:
         self._member = member
-        self._uploads = Uploads()
         self._open: list[_Open] = []
         self._tls: dict[str, ServerTls] = {}
         self._refreshing: asyncio.Task[None] | None = None
@@ -155,6 +155,10 @@ class Listeners:
         sizes = [(o.config.kind, len(o.factory.connections)) for o in self._open]
         clients = sum(size for kind, size in sizes if kind == "rest")
         return ConnectionCounts(clients, sum(size for _, size in sizes))
+
+    def uploads(self, kind: str) -> Uploads:
+        """Return what counts the bodies of the open listener of this kind."""
+        return next(o.uploads for o in self._open if o.config.kind == kind)
 
     def figures(self) -> list[ListenerFigures]:
         """Return what each listener has to tell."""
@@ -197,14 +201,15 @@ class Listeners:
                 raise ConnectionResetError("not one of our connections")
             return WireResponse(answer, protocol)
 
-        factory = ConnectionFactory(handle, self._member.config.limits, self._uploads)
+        uploads = Uploads()
+        factory = ConnectionFactory(handle, self._member.config.limits, uploads)
         loop = asyncio.get_running_loop()
         tls = TlsListener(factory, self._tls[config.tls.setting]) if config.tls else None
         servers = [
             await loop.create_server(tls or factory, sock=sock, backlog=BACKLOG_CONNECTIONS)
             for sock in sockets
         ]
-        self._open.append(_Open(config, service, factory, tls, servers))
+        self._open.append(_Open(config, service, factory, uploads, tls, servers))
         self._refresh()
         port = int(sockets[0].getsockname()[1])
         event(

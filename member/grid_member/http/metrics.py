@@ -98,7 +98,7 @@ class MemberCollector(Collector):
         )
         slowed = CounterMetricFamily(
             "grid_throttled_logins",
-            "Attempts turned away unread, too many having failed from their address.",
+            "Attempts turned away, too many having failed from their address.",
             labels=["listener"],
         )
         for listener in self._listeners():

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.api import EngineError
 from grid_member.http.answers import Answer, failed, success
-from grid_member.http.idempotent import CARRIED_OUT, management_of, settle
+from grid_member.http.idempotent import CARRIED_OUT, management_of, noting, recovered, settle
 from grid_member.http.managed import not_joined
 
 if TYPE_CHECKING:
@@ -19,12 +19,12 @@ DEPRECATED: Final = ("Deprecation", "true")
 
 async def force_start(call: Call) -> Answer:
     """Delete the data of a damaged store and start empty."""
-    return _outcome(await management_of(call).persistence.recovery.force_start())
+    return recovered(await management_of(call).persistence.recovery.force_start(noting(call)))
 
 
 async def partial_start(call: Call) -> Answer:
     """Start with what can be read of a damaged store."""
-    return _outcome(await management_of(call).persistence.recovery.partial_start())
+    return recovered(await management_of(call).persistence.recovery.partial_start(noting(call)))
 
 
 async def backup(call: Call) -> Answer:
@@ -75,10 +75,6 @@ async def _begun(call: Call, answer: Answer) -> Answer:
     else:
         backups.abandon(begun)
     return answer
-
-
-def _outcome(problem: str | None) -> Answer:
-    return success() if problem is None else failed(200, problem)
 
 
 def _deprecated(answer: Answer) -> Answer:

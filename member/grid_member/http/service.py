@@ -29,7 +29,8 @@ from grid_member.http.measured import PATH
 from grid_member.http.openapi import openapi
 from grid_member.http.paths import MalformedError, split_target
 from grid_member.http.routes import CATCH_ALL_GROUPS, DATA, RoutingTable, unavailable
-from grid_member.security.audit import endpoint
+from grid_member.http.unattended import Unattended
+from grid_member.security.audit import endpoint, says_fail
 from grid_member.security.credentials import (
     Attempt,
     Gate,
@@ -38,6 +39,7 @@ from grid_member.security.credentials import (
     management_policy,
     rest_policy,
 )
+from grid_member.security.details import details
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -82,6 +84,7 @@ class Service:
         self._table = RoutingTable()
         self._gate = Gate(_policy(member.config, listener), time.monotonic)
         self._measured = member.measurements is not None
+        self._unattended = Unattended()
 
     @property
     def slowed_logins(self) -> int:
@@ -143,8 +146,9 @@ class Service:
         entered = self._gate.header(
             attempt,
             groups=frozenset().union(*(r.groups for r in rows)) if rows else CATCH_ALL_GROUPS,
-            parts=target.parts,
+            parts=_plain(target.parts, rows),
             probe=bool(rows) and all(r.probe for r in rows),
+            everything_below=row is not None and row.operation == data.map_clear.__name__,
         )
         if not entered.allows:
             return self._challenged(entered)
@@ -169,6 +173,9 @@ class Service:
             body = await read_body(request, self._member.config.limits.value_bytes)
             call = replace(call, body=body)
         if row.parameters is None:
+            clears = row.operation == data.map_clear.__name__
+            if self._gate.audits(entered, request.method, everything_below=clears):
+                return await self._audited(call, attempt, entered)
             return await _performed(call)
         call = replace(call, parameters=split_parameters(call.body, row.parameters))
         if len(call.parameters) < row.parameters:
@@ -176,13 +183,24 @@ class Service:
         verdict = self._gate.parameters(attempt, entered, call.parameters)
         if not verdict.allows:
             return replace(failed(403, "unauthenticated"), headers=_retry_after(verdict))
-        status = 500
+        return await self._unattended.to_its_end(self._audited(call, attempt, verdict))
+
+    async def _audited(self, call: Call, attempt: Attempt, verdict: Verdict) -> Answer:
+        row = call.route
+        status: int | None = 500
+        refused = False
         try:
             answer = await _performed(call)
             status = answer.status
+            # Without parameters the body is data, which may look like anything.
+            refused = row.parameters is not None and says_fail(answer.body)
             return answer
+        except asyncio.CancelledError:
+            status = None
+            raise
         finally:
-            self._gate.called(attempt, verdict, status)
+            told = details(row.operation, call.names, call.parameters)
+            self._gate.called(attempt, verdict, status, refused=refused, details=told)
 
     def _unknown(self, parts: tuple[str, ...]) -> Answer:
         if parts[0] != "grid":
@@ -220,6 +238,14 @@ def _policy(config: MemberConfig, listener: ListenerConfig) -> Policy:
 def _attempt(request: web.BaseRequest, row: Route | None) -> Attempt:
     shown = endpoint(request.method, row.path if row else None)
     return Attempt(request.remote, shown, tuple(request.headers.getall("Authorization", ())))
+
+
+def _plain(parts: tuple[str, ...], rows: tuple[Route, ...]) -> tuple[str, ...]:
+    """Return the parts with a key split at all of its slashes, encoded or not: it is the same."""
+    if not (rows and rows[0].path.endswith("...}")):
+        return parts
+    key = rows[0].path.count("/") - 1
+    return (*parts[:key], *"/".join(parts[key:]).split("/"))
 
 
 def _retry_after(verdict: Verdict) -> tuple[tuple[str, str], ...]:

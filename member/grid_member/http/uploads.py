@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import Final
 
 MAX_UPLOADS_BYTES: Final = 256 << 20
-"""Of all bodies that are being read by a member; far more than one body may have."""
+"""Of all bodies that are being read by one listener; far more than one body may have."""
 
 
 class Uploads:
-    """Counts the bytes of the bodies that a member is reading, on all its connections."""
+    """Counts the bytes of the bodies that a listener is reading, on all its connections.
+
+    Each listener has its own: whoever fills that of the data port keeps no operator out.
+    """
 
     def __init__(self, limit_bytes: int = MAX_UPLOADS_BYTES) -> None:
         self.limit_bytes = limit_bytes

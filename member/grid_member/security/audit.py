@@ -36,6 +36,7 @@ MAX_DETAIL_CHARACTERS: Final = 256
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE"})
 _UNKNOWN_PATH: Final = "unknown path"
 _MIN_FAILED_STATUS: Final = 400
+_SAYS_FAIL: Final = b'{"status":"fail"'
 _log: Final = logging.getLogger(LOGGER)
 
 
@@ -47,6 +48,11 @@ def keep_auditing() -> None:
 def endpoint(method: str, path: str | None) -> str:
     """Return how a line names an endpoint: a known method and the path's pattern in the table."""
     return f"{method if method in _METHODS else 'other'} {path or _UNKNOWN_PATH}"
+
+
+def says_fail(body: bytes) -> bool:
+    """Tell whether the document of an answer refuses what was asked, whatever its status says."""
+    return body.startswith(_SAYS_FAIL)
 
 
 class Audit:
@@ -74,17 +80,30 @@ class Audit:
         remote: str | None,
         endpoint: str,
         user: str | None,
-        status: int,
+        status: int | None,
+        refused: bool = False,
         details: Mapping[str, str] | None = None,
     ) -> None:
-        """Tell what an authenticated call came to; the user is None as long as security is off.
+        """Tell what an authenticated call came to.
+
+        Args:
+            remote: the address it came from.
+            endpoint: as `endpoint` names it.
+            user: None as long as security is off.
+            status: of the answer; None when the client left before there was one.
+            refused: whether the answer refuses although its status does not.
+            details: what to tell of the parameters.
 
         Raises:
             ValueError: a detail that is not one of DETAILS.
         """
         if not DETAILS.issuperset(details or {}):
             raise ValueError("a detail that no audit line may hold")
-        outcome = "refused" if status >= _MIN_FAILED_STATUS else "done"
+        outcome = "done"
+        if status is None:
+            outcome = "unanswered"
+        elif refused or status >= _MIN_FAILED_STATUS:
+            outcome = "refused"
         fields: dict[str, Field] = {"outcome": outcome, "status": status}
         fields |= {k: v[:MAX_DETAIL_CHARACTERS] for k, v in (details or {}).items()}
         self._write(logging.INFO, "management call", remote, user, endpoint, fields)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 from grid_member.config.model_security import Protected, RealmConfig, SecurityConfig
 from grid_member.security.audit import Audit
 from grid_member.security.realms import Realm
-from grid_member.security.throttle import Throttle
+from grid_member.security.throttle import Throttle, Who
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 _SCHEME: Final = "basic"
 _UNQUOTABLE: Final = '"\\'
+_WRITES: Final = frozenset({"POST", "PUT", "DELETE"})
 
 
 class Outcome(enum.Enum):
@@ -40,7 +41,7 @@ class Outcome(enum.Enum):
     MISSING = "no credentials"
     WRONG = "wrong credentials"
     SLOWED = "too many failures"
-    """Not looked at: the address has to wait."""
+    """The address has to wait, and nobody is told whether they were right."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +108,7 @@ class Gate:
         self._throttle = Throttle(clock)
         self._audit = Audit(policy.listener)
         self.slowed = 0
-        """How many attempts were turned away unread."""
+        """How many attempts were turned away because their address has to wait."""
 
     @property
     def challenge(self) -> str:
@@ -123,12 +124,13 @@ class Gate:
         groups: Collection[EndpointGroup],
         parts: tuple[str, ...],
         probe: bool,
+        everything_below: bool = False,
     ) -> Verdict:
         """Check the Basic header where one must be; a verdict that does not allow is a 401.
 
         Elsewhere it is not looked at, so that these endpoints do not help to guess a password.
         """
-        if probe or not self._asks(groups, parts):
+        if probe or not self._asks(groups, parts, everything_below):
             return NOT_ASKED
         return self._basic(attempt, self._guard)
 
@@ -152,11 +154,22 @@ class Gate:
             return self._tested(attempt, self._members, (first, second))
         return earlier if by_header else self._basic(attempt, self._members)
 
+    def audits(self, verdict: Verdict, method: str, *, everything_below: bool) -> bool:
+        """Return whether a call without parameters has an audit line: a write with credentials.
+
+        On the REST listener it has one only when it changes everything below its path: single
+        entries are what a cluster does all day, and would fill the log.
+        """
+        authenticated = verdict.outcome is Outcome.ACCEPTED and method in _WRITES
+        return authenticated and (self._policy.guard is not None or everything_below)
+
     def called(
         self,
         attempt: Attempt,
         verdict: Verdict,
-        status: int,
+        status: int | None,
+        *,
+        refused: bool = False,
         details: dict[str, str] | None = None,
     ) -> None:
         """Write the audit line of a call that had credentials; see `Audit.called`."""
@@ -165,13 +178,19 @@ class Gate:
             endpoint=attempt.endpoint,
             user=verdict.user,
             status=status,
+            refused=refused,
             details=details,
         )
 
-    def _asks(self, groups: Collection[EndpointGroup], parts: tuple[str, ...]) -> bool:
+    def _asks(
+        self, groups: Collection[EndpointGroup], parts: tuple[str, ...], everything_below: bool
+    ) -> bool:
         if self._policy.guard is not None:
             return True
-        return self._members is not None and self._policy.protected.covers(groups, parts)
+        protected = self._policy.protected
+        return self._members is not None and protected.covers(
+            groups, parts, everything_below=everything_below
+        )
 
     def _cluster_name(self, attempt: Attempt, earlier: Verdict, name: str) -> Verdict:
         # The name is no secret: a wrong one is a mistake and slows nobody down.
@@ -198,12 +217,14 @@ class Gate:
         return self._tested(attempt, realm, pair)
 
     def _tested(self, attempt: Attempt, realm: Realm, pair: tuple[str, str]) -> Verdict:
-        wait_s = self._throttle.wait_s(attempt.remote)
-        if wait_s > 0:
-            return self._slowed(attempt, math.ceil(wait_s))
+        # Compared during a wait, too: otherwise the time would tell what is done with the outcome.
         verified = realm.verify(*pair)
-        if verified.accepted:
-            self._throttle.succeeded(attempt.remote)
+        who = Who(realm.name, verified.user) if verified.user is not None else None
+        wait_s = self._throttle.wait_s(attempt.remote)
+        if wait_s > 0 and not self._throttle.passes(attempt.remote, who, right=verified.accepted):
+            return self._slowed(attempt, math.ceil(wait_s))
+        if verified.accepted and who is not None:
+            self._throttle.succeeded(attempt.remote, who)
             return Verdict(Outcome.ACCEPTED, verified.user)
         self._throttle.failed(attempt.remote)
         return self._denied(attempt, Verdict(Outcome.WRONG, verified.user))

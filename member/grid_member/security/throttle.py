@@ -3,8 +3,14 @@
     failures 1 … 9 ──▶ no wait          failure 10, 11, 12 … ──▶ wait 1, 2, 4 … 60 s
     success, or 15 quiet minutes ──▶ nothing is remembered
 
-While an address waits, its credentials are not looked at: the answer is the usual refusal, at once,
-with Retry-After. Delaying answers instead would slow nobody down who opens a second connection or
+While an address waits, the answer is the usual refusal, at once, with Retry-After. Only a user who
+was let in from this address in the last day gets through, so that nobody behind a shared address
+keeps that user out. Guesses at such a user are counted with a record of their own that grows like
+the address's, and are answered like everything else during the wait: they find out no more than
+other guesses. The user's own successes then reset nothing, or whoever guesses would get nine new
+attempts with each.
+
+Delaying answers instead would slow nobody down who opens a second connection or
 takes silence for a no, and would hold a task for each of them. Attempts during a wait neither count
 nor prolong it, so an attacker cannot keep others behind the same address out for longer than the
 longest wait at a time.
@@ -26,6 +32,8 @@ FREE_FAILURES: Final = 9
 FIRST_WAIT_S: Final = 1.0
 MAX_WAIT_S: Final = 60.0
 FORGET_AFTER_S: Final = 900.0
+REMEMBER_USER_S: Final = 86_400.0
+"""So long after a success a user gets through the waits of the address it came from."""
 IPV6_PREFIX_BITS: Final = 64
 """What one machine is given: it may take any address in there."""
 UNKNOWN: Final = "unknown"
@@ -49,6 +57,31 @@ class Record:
     def forgotten(self, now_s: float) -> bool:
         """Tell whether it is too old to count."""
         return now_s - self.failed_at_s >= FORGET_AFTER_S
+
+
+@dataclass(frozen=True, slots=True)
+class Who:
+    """A user as configured; two realms may have users of one name."""
+
+    realm: str
+    user: str
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is remembered of a user who was let in from an address."""
+
+    succeeded_at_s: float
+    guesses: Record | None = None
+    """The wrong passwords of this user during waits of the address."""
+
+    def forgotten(self, now_s: float) -> bool:
+        """Tell whether the success is too old to count."""
+        return now_s - self.succeeded_at_s >= REMEMBER_USER_S
+
+    def waits(self, now_s: float) -> bool:
+        """Tell whether there were too many guesses of late."""
+        return self.guesses is not None and self.guesses.free_at_s > now_s
 
 
 def wait_after(failures: int) -> float:
@@ -87,12 +120,13 @@ class Throttle:
         self._clock = clock
         self._max_addresses = max_addresses
         self._records: OrderedDict[str, Record] = OrderedDict()
+        self._known: OrderedDict[tuple[str, Who], Known] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._records)
 
     def wait_s(self, address: str | None) -> float:
-        """Return how long the address has to wait; 0 when its credentials may be looked at."""
+        """Return how long the address has to wait; 0 when everybody there may try."""
         record = self._records.get(network_of(address))
         return max(0.0, record.free_at_s - self._clock()) if record else 0.0
 
@@ -113,9 +147,33 @@ class Throttle:
         self._forget(now_s)
         return record
 
-    def succeeded(self, address: str | None) -> None:
-        """Forget what an address did wrong."""
-        self._records.pop(network_of(address), None)
+    def passes(self, address: str | None, who: Who | None, *, right: bool) -> bool:
+        """Return whether an attempt gets through the wait of its address; count a guess.
+
+        Args:
+            address: where it comes from.
+            who: the user that the attempt names, None when there is no such user.
+            right: whether the password is the user's.
+        """
+        now_s = self._clock()
+        key = (network_of(address), who) if who is not None else None
+        known = self._known.get(key) if key is not None else None
+        if key is None or known is None or known.forgotten(now_s) or known.waits(now_s):
+            return False
+        if not right:
+            self._known[key] = replace(known, guesses=after_failure(known.guesses, now_s))
+        return right
+
+    def succeeded(self, address: str | None, who: Who) -> None:
+        """Remember the user, and forget what the address did wrong unless the user was known."""
+        network, now_s = network_of(address), self._clock()
+        known = self._known.pop((network, who), None)
+        if known is None or known.forgotten(now_s):
+            self._records.pop(network, None)
+            known = Known(now_s)
+        self._known[network, who] = replace(known, succeeded_at_s=now_s)
+        if len(self._known) > self._max_addresses:
+            self._known.popitem(last=False)
 
     def _forget(self, now_s: float) -> None:
         while self._records:

@@ -218,6 +218,18 @@ async def test_what_a_crash_left_is_removed_but_not_what_is_in_the_making(
     remove_unfinished(tmp_path / "nowhere")
 
 
+def test_what_somebody_else_put_among_backups_stays(tmp_path: Path) -> None:
+    backups, other = tmp_path / "backups", tmp_path / "other"
+    (other / "shard-0").mkdir(parents=True)
+    (backups / ".creating-z" / "precious").mkdir(parents=True)
+    (backups / ".creating-x").symlink_to(other)
+    (backups / ".creating-y").write_bytes(b"mine")
+    open_draft(backups, tmp_path / "base").discard()
+    assert names(backups) == [".creating-x", ".creating-y", ".creating-z"]
+    assert (backups / ".creating-z" / "precious").is_dir()
+    assert (other / "shard-0").is_dir()
+
+
 def test_directories_that_cannot_be_used(tmp_path: Path) -> None:
     base = tmp_path / "base"
     base.mkdir()

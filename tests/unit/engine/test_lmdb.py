@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Final
 import lmdb
 import pytest
 
-from grid_member.engine import LocalEngine, image, lmdb_log, open_engine
+from grid_member.engine import LocalEngine, image, lmdb_log, lmdb_tables, open_engine
 from grid_member.engine.api import EngineError, Item
 from grid_member.engine.lmdb_log import LmdbLog, _put
 from grid_member.engine.lmdb_tables import Tables, open_environment
+from grid_member.engine.store_errors import DamagedStoreError
 from tests.unit.engine.drive import Driver, FixedStructures, condition
 
 if TYPE_CHECKING:
@@ -229,10 +230,10 @@ async def test_a_foreign_or_torn_log_file_is_refused(tmp_path: Path) -> None:
     file = await made(tmp_path) / "shard-0" / "data.mdb"
     for content in (b"", b"x" * 100, b"x" * 20_000, bytes(20_000), file.read_bytes()[:4096]):
         file.write_bytes(content)
-        with pytest.raises(EngineError, match=r"foreign|damaged"):
+        with pytest.raises(DamagedStoreError):
             await engine_at(tmp_path).start()
     file.unlink()
-    with pytest.raises(EngineError, match="holds no log"):
+    with pytest.raises(DamagedStoreError, match="holds no log"):
         await engine_at(tmp_path).start()
 
 
@@ -263,7 +264,7 @@ async def test_a_foreign_lmdb_file_is_refused(tmp_path: Path) -> None:
     (shard / "data.mdb").unlink()
     with lmdb.Environment(str(shard), max_dbs=1, lock=False) as environment:
         environment.open_db(b"something")
-    with pytest.raises(EngineError, match="foreign or damaged"):
+    with pytest.raises(DamagedStoreError):
         await engine_at(tmp_path).start()
 
 
@@ -279,8 +280,54 @@ async def test_a_damaged_record_is_refused(tmp_path: Path) -> None:
             else:
                 transaction.put(first, change)
         environment.close()
-        with pytest.raises(EngineError, match=message):
+        with pytest.raises(DamagedStoreError, match=message):
             await engine_at(tmp_path).start()
+
+
+@pytest.mark.parametrize(
+    "lack",
+    [
+        lmdb.MemoryError("Cannot allocate memory"),
+        lmdb.DiskError("Input/output error"),
+        lmdb.ReadonlyError("Permission denied"),
+        lmdb.Error("Too many open files"),
+        OSError(errno.ENFILE, "Too many open files in system"),
+        MemoryError(),
+    ],
+)
+async def test_what_the_system_lacks_is_no_damage(tmp_path: Path, lack: Exception) -> None:
+    await made(tmp_path)
+
+    def no_environment(path: Path, map_size_bytes: int, create: bool) -> lmdb.Environment:
+        raise lack
+
+    def open_log(path: Path, shard: int, clock: Clock) -> LmdbLog:
+        return LmdbLog(path, shard, clock, environments=no_environment)
+
+    with pytest.raises(EngineError, match="cannot use the log") as raised:
+        await open_engine(FixedStructures(), tmp_path, open_log=open_log).start()
+    assert not isinstance(raised.value, DamagedStoreError)
+    driver = await started(engine_at(tmp_path))
+    await driver.engine.stop()
+
+
+async def test_a_log_without_descriptors_is_no_damage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = await made(tmp_path) / "shard-0" / "data.mdb"
+    whole = file.read_bytes()
+    # Pages are missing, so all of them are looked at: that may fail, too.
+    file.write_bytes(whole[:-4096])
+
+    def no_verify(path: str) -> list[str]:
+        raise OSError(errno.EMFILE, "Too many open files", path)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(lmdb_tables, "verify", no_verify)
+        with pytest.raises(EngineError, match="raise the limit of open files") as raised:
+            await engine_at(tmp_path).start()
+    assert not isinstance(raised.value, DamagedStoreError)
+    assert file.stat().st_size == len(whole) - 4096
 
 
 async def test_a_directory_that_can_not_be_made_is_named(tmp_path: Path) -> None:

@@ -13,13 +13,16 @@ import pytest
 
 from grid_member.engine import landing, open_engine
 from grid_member.engine.api import EngineError
+from grid_member.engine.recovery import salvage_store, wipe_store
 from grid_member.engine.restore import restore_backup, restore_once
-from grid_member.engine.store import open_store
+from grid_member.engine.store import lock_directory, open_store
+from grid_member.engine.store_errors import DamagedStoreError
 from grid_member.engine.store_identity import read_identity
 from tests.unit.engine.backed_up import back_up, fill, flipped
 from tests.unit.engine.drive import Driver, FixedStructures
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 
@@ -162,3 +165,57 @@ def test_a_restored_store_is_private(backup: Path, tmp_path: Path) -> None:
     modes = {p.name: p.stat().st_mode & 0o777 for p in (tmp_path / "target").rglob("*")}
     assert modes["store"] == modes["shard-0"] == 0o700
     assert modes["data.mdb"] == 0o600
+
+
+@pytest.mark.parametrize("change", ["damaged", "empty", "unreadable"])
+def test_a_restored_store_needs_its_backup_no_more(
+    backup: Path, tmp_path: Path, change: str
+) -> None:
+    target = tmp_path / "target"
+    restore_once(backup, target)
+    member = read_identity(target / "store/store.json").member
+    (backup / "manifest").unlink()
+    if change == "damaged":
+        (backup / "manifest").write_bytes(b"x")
+    elif change == "unreadable":
+        (backup / "manifest").mkdir()
+    assert restore_once(backup, target) is None
+    assert read_identity(target / "store/store.json").member == member
+
+
+@pytest.mark.parametrize("name", ["salvaged", "emptied"])
+def test_an_exchange_that_was_interrupted_is_finished_first(
+    backup: Path, tmp_path: Path, name: str
+) -> None:
+    target = tmp_path / "target"
+    restore_once(backup, target)
+    shutil.copytree(target / "store", target / name)
+    (target / "store").rename(target / ("store.damaged-1" if name == "salvaged" else "wiping"))
+    member = read_identity(target / name / "store.json").member
+    in_use = lock_directory(target)
+    with pytest.raises(EngineError, match="in use"):
+        restore_once(backup, target)
+    assert (target / name).is_dir()
+    os.close(in_use)
+    assert restore_once(backup, target) is None
+    assert read_identity(target / "store/store.json").member == member
+    open_store(target, 1).close()
+
+
+@pytest.mark.parametrize("recover", [salvage_store, wipe_store])
+@pytest.mark.parametrize("gone", [False, True])
+def test_a_recovery_without_identity_is_not_restored_over(
+    backup: Path, tmp_path: Path, recover: Callable[[Path, int], object], gone: bool
+) -> None:
+    target = tmp_path / "target"
+    restore_once(backup, target)
+    identity = target / "store/store.json"
+    identity.write_bytes(b"{")
+    if gone:
+        identity.unlink()
+    with pytest.raises(DamagedStoreError):
+        restore_once(backup, target)
+    recover(target, 1)
+    member = read_identity(identity).member
+    assert restore_once(backup, target) is None
+    assert read_identity(identity).member == member

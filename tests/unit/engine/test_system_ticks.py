@@ -12,6 +12,7 @@ from grid_member.engine import lane as lane_module
 from grid_member.engine import lmdb_log
 from grid_member.engine.api import ClusterState, Reason, Refused
 from grid_member.engine.lmdb_log import _put
+from grid_member.engine.log import MAX_NOTE_BYTES
 from grid_member.engine.operations import (
     MAX_OPERATIONS_PER_RECORD,
     ClusterStateChange,
@@ -24,7 +25,7 @@ from tests.unit.engine.drive import Driver, condition
 from tests.unit.engine.recording import Recorded, RecordingLog
 from tests.unit.engine.test_lmdb import engine_at, started
 from tests.unit.engine.test_lmdb_space import VALUE, filled
-from tests.unit.engine.volume import MIB
+from tests.unit.engine.volume import MIB, VOLUMES, fill, volume
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
     from grid_member.engine.lmdb_tables import Tables
     from grid_member.engine.log import Feed
     from tests.unit.engine.conftest import Bench
+
+LARGE = b"v" * MAX_NOTE_BYTES
+"""No note, with any key."""
 
 
 def watched(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> list[Record]:
@@ -141,7 +145,7 @@ async def test_a_state_change_goes_on_without_what_the_log_refuses(
     driver = await recorded.open()
     changed, put, removed = await asyncio.gather(
         driver.change_state(ClusterState.PASSIVE),
-        driver.system("idempotency/k", b"200"),
+        driver.system("config/1", LARGE),
         driver.system("other", None),
     )
     assert changed is True
@@ -182,16 +186,18 @@ async def test_a_log_known_to_be_full_refuses_a_value_before_it_joins_a_record(
     at_once: list[object] = []
     state = asyncio.ensure_future(driver.change_state(ClusterState.PASSIVE))
     await asyncio.sleep(0)
-    driver.engine.system_put("idempotency/k", b"200", at_once.append)
+    driver.engine.system_put("config/1", LARGE, at_once.append)
     assert [type(outcome) for outcome in at_once] == [Refused]
+    noted = asyncio.ensure_future(driver.system("idempotency/k", b"200"))
     assert await state is True
+    assert await noted is None
     assert await driver.system("before", None) is None
     assert feeding.rejections == []
     assert driver.engine.cluster_state is ClusterState.PASSIVE
     await driver.engine.stop()
     again = await started(engine_at(tmp_path, map_size_bytes=4 * MIB))
     assert again.engine.cluster_state is ClusterState.PASSIVE
-    assert again.engine.system_items("") == []
+    assert again.engine.system_items("") == [("idempotency/k", b"200")]
     await again.engine.stop()
 
 
@@ -214,3 +220,67 @@ async def test_a_large_value_of_data_takes_no_system_operation_down(
     assert changed is True
     assert removed is None
     await driver.engine.stop()
+
+
+async def test_a_full_log_gets_so_many_notes_that_it_still_takes_removals(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lane_module, "MAX_FULL_NOTES_BYTES", 5_000)
+    driver = await started(engine_at(tmp_path, map_size_bytes=4 * MIB))
+    count = await filled(driver)
+    note = b"v" * 900
+    outcomes = [await driver.system(f"k{number}", note) for number in range(20)]
+    taken = outcomes.index(next(outcome for outcome in outcomes if outcome is not None))
+    assert 0 < taken <= 5
+    assert all(isinstance(outcome, Refused) for outcome in outcomes[taken:])
+    for number in range(count):
+        assert await driver.remove("m", f"k{number}") is None
+    async with asyncio.timeout(10):
+        while isinstance(await driver.system("more", LARGE), Refused):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    # Room again is room for as many notes when it is full the next time.
+    await filled(driver)
+    assert await driver.system("last", note) is None
+    await driver.engine.stop()
+
+
+async def test_what_is_no_note_takes_its_record_along(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An effect that a log refuses leaves no outcome behind."""
+
+    def full(tables: Tables, sequence: int, values: list[bytes]) -> None:
+        if any(len(value) > MAX_NOTE_BYTES for value in values):
+            raise lmdb.DiskError("No space left on device")
+        _put(tables, sequence, values)
+
+    driver = await started(engine_at(tmp_path))
+    monkeypatch.setattr(lmdb_log, "_put", full)
+    outcomes = await asyncio.gather(
+        driver.system("config/1", LARGE), driver.system("idempotency/k", b"200")
+    )
+    assert [type(outcome) for outcome in outcomes] == [Refused, Refused]
+    assert driver.engine.system_items("") == []
+    await driver.engine.stop()
+
+
+if VOLUMES:
+
+    async def test_notes_on_a_disk_that_others_fill(tmp_path: Path) -> None:
+        with volume(tmp_path / "disk", 12 * MIB) as disk:
+            driver = await started(engine_at(disk / "data"))
+            for number in range(20):
+                assert await driver.put("m", f"k{number}", b"v" * 10_000) is None
+            fill(disk / "ballast")
+            await filled(driver)
+            assert isinstance(await driver.system("config/1", b"v" * 100_000), Refused)
+            for number in range(50):
+                assert await driver.system(f"note/{number}", b"v" * 400) is None
+                changed = ClusterState.FROZEN if number % 2 else ClusterState.ACTIVE
+                assert not isinstance(await driver.change_state(changed), Refused)
+            for number in range(20):
+                assert await driver.remove("m", f"k{number}") is None
+            await driver.engine.stop()
+            again = await started(engine_at(disk / "data"))
+            assert len(again.engine.system_items("note/")) == 50
+            await again.engine.stop()

@@ -33,6 +33,8 @@ GET = request("GET", f"{MAP}/k")
 FOREVER = 10_000_000
 BUDGET_BYTES = 100_000
 BARELY_S = 1.0
+STATE = "/grid/rest/management/cluster/state"
+OPERATOR = {"Authorization": "Basic " + base64.b64encode(b"op:s3cret").decode()}
 
 
 class Clock:
@@ -141,7 +143,7 @@ async def test_a_body_that_stands_still_is_408(
         refused(await wire.reply(), 408)
         assert await wire.ended()
     assert (await once(member.port, "GET", f"{MAP}/k")).status == 204
-    assert member.listeners._uploads.held_bytes == 0
+    assert member.listeners.uploads("rest").held_bytes == 0
 
 
 @pytest.mark.parametrize("sent", [b"", GET, GET + b"\r\n"])
@@ -176,23 +178,40 @@ async def test_a_waiting_poll_waits_on(member: RunningMember, clock: Clock) -> N
         await wire.close()
 
 
-async def test_bodies_of_all_listeners_share_a_budget(member: RunningMember) -> None:
-    uploads = member.listeners._uploads
-    uploads.limit_bytes = BUDGET_BYTES
-    value = b"v" * (BUDGET_BYTES - 1)
-    user = {"Authorization": "Basic " + base64.b64encode(b"op:s3cret").decode()}
-    for port in (member.port, member.management_port):
-        async with await Wire.connect(member.port) as first, await Wire.connect(port) as second:
-            first.send(request("POST", f"{MAP}/a", value)[:-1])
-            await until(lambda: uploads.held_bytes == BUDGET_BYTES - 2)
-            second.send(request("POST", f"{MAP}/b", b"small", **user))
+async def test_the_bodies_of_a_listener_share_a_budget(member: RunningMember) -> None:
+    ports = {"rest": member.port, "management": member.management_port}
+    for kind, port in ports.items():
+        uploads = member.listeners.uploads(kind)
+        uploads.limit_bytes = BUDGET_BYTES
+        value = b"v" * (BUDGET_BYTES - 1)
+        path, small = (f"{MAP}/a", b"small") if kind == "rest" else (STATE, b"dev&")
+        async with await Wire.connect(port) as first, await Wire.connect(port) as second:
+            first.send(request("POST", path, value, **OPERATOR)[:-1])
+            await until(lambda held=uploads: held.held_bytes == BUDGET_BYTES - 2)  # type: ignore[misc]
+            second.send(request("POST", path, small, **OPERATOR))
             refused(await second.reply(), 503)
             assert await second.ended()
             first.send(b"v")
-            assert (await first.reply()).status == 200
+            assert (await first.reply()).status == (200 if kind == "rest" else 400)
         assert uploads.held_bytes == 0
-        assert (await once(port, "POST", f"{MAP}/b", value, **user)).status == 200
-    assert (await once(member.port, "GET", f"{MAP}/a")).body == value
+        assert (await once(port, "POST", path, small, **OPERATOR)).status == 200
+
+
+async def test_bodies_on_the_data_port_leave_the_management_port_its_own(
+    member: RunningMember,
+) -> None:
+    uploads = member.listeners.uploads("rest")
+    uploads.limit_bytes = BUDGET_BYTES
+    value = b"v" * BUDGET_BYTES
+    async with await Wire.connect(member.port) as wire:
+        wire.send(request("POST", f"{MAP}/a", value)[:-1])
+        await until(lambda: uploads.held_bytes == BUDGET_BYTES - 1)
+        refused(await once(member.port, "POST", f"{MAP}/b", b"more"), 503)
+        reply = await once(member.management_port, "POST", STATE, b"dev&", **OPERATOR)
+        assert reply.json == {"status": "success", "state": "active"}
+        assert uploads.held_bytes == BUDGET_BYTES - 1
+        wire.send(b"v")
+        assert (await wire.reply()).status == 200
 
 
 def test_the_budget_is_enough_for_many_of_the_largest_values() -> None:
@@ -217,7 +236,7 @@ REFUSED = {"malformed": (b"nonsense\r\n", 400), "too large": (b"\r\n1\r\nx", 413
 @pytest.mark.parametrize("how", ["end", "half-close", "reset", "malformed", "too large"])
 async def test_of_a_body_cut_short_nothing_stays(member: RunningMember, how: str) -> None:
     large = bytes(8 << 20)
-    uploads = member.listeners._uploads
+    uploads = member.listeners.uploads("rest")
     before, _ = tracemalloc.get_traced_memory()
     for _ in range(3):
         async with await Wire.connect(member.port) as wire:

@@ -36,6 +36,8 @@ CHECKS = [
 ]
 """Left out are those that ask for less than there is (PUT and HEAD are not described), or for more
 than a description can say (what parameters mean decides whether it is 400)."""
+VALUE = "/grid/rest/maps/{name}/{key}"
+"""A value that was written without a type comes back without one, which no document can say."""
 schema = schemathesis.openapi.from_dict(description("0.1.0"))
 
 
@@ -62,4 +64,5 @@ def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     suppress_health_check=list(HealthCheck),
 )
 def test_answers_are_as_described(case: Case[Any], port: int) -> None:
-    case.call_and_validate(base_url=f"http://127.0.0.1:{port}", checks=CHECKS, timeout=20)
+    checks = [c for c in CHECKS if c is not content_type_conformance or case.path != VALUE]
+    case.call_and_validate(base_url=f"http://127.0.0.1:{port}", checks=checks, timeout=20)

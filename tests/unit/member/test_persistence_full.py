@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.unit.engine.volume import MIB, VOLUMES, fill, volume
-from tests.unit.member.durable import READY, DurableMember, durable, is_refusal
+from tests.unit.member.durable import MAP, READY, DurableMember, durable, is_refusal
+from tests.unit.member.test_persistence_actions import CLUSTER, ask, ended, persistent
+from tests.unit.member.wire import Wire, once
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,6 +68,33 @@ if VOLUMES:
             assert is_refusal(await member.fill("l", VALUE))
             await member.check()
             await member.crash()
+
+    async def test_what_an_operator_does_about_it(
+        member_process: Start, disk: Path, tmp_path: Path
+    ) -> None:
+        process = member_process(persistent(tmp_path, **{"base-dir": str(disk / "data")}))
+        process.wait_for("ready")
+
+        async def change(state: str, key: str) -> bytes | None:
+            path, headers = f"{CLUSTER}/changeState", {"Idempotency-Key": key}
+            reply = await once(process.port, "POST", path, f"dev&&{state}".encode(), **headers)
+            assert reply.status == 200
+            return reply.body
+
+        async with await Wire.connect(process.port) as wire:
+            number = 0
+            while (await wire.call("POST", f"{MAP}/k{number}", VALUE)).status == 200:
+                number += 1
+        fill(disk / "ballast")
+        first = await change("frozen", "a")
+        assert first == b'{"status":"success","state":"frozen"}'
+        await change("active", "b")
+        assert await change("frozen", "a") == first
+        state = (await ask(process, "state")).body
+        assert state == b'{"status":"success","state":"active"}'
+        assert (await ask(process, "backup")).body == b'{"status":"success"}'
+        assert (await ended(process))["stage"] == "FINISHED"
+        assert (tmp_path / "backups" / "backup-1").is_dir()
 
     def test_a_new_directory_on_a_full_disk(member_process: Start, disk: Path) -> None:
         fill(disk / "ballast")

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import random
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -36,7 +39,6 @@ from tests.unit.engine.drive import Driver, condition
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
-    from pathlib import Path
 
 DAMAGED = OpenFailed("damaged", True)
 CASES: dict[str, tuple[bool, list[Event], Stage, list[Effect]]] = {
@@ -271,6 +273,34 @@ async def test_persistence_off() -> None:
     assert await start.begin() is True
     for ask in (start.recovery.force_start, start.recovery.partial_start):
         assert await ask() == "persistence is off: set persistence.enabled"
+
+
+async def test_a_store_that_is_healthy_by_now(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(landing, "DRAIN_TIMEOUT_S", 0.01)
+    engine = open_engine(STRUCTURES, tmp_path)
+    await engine.start()
+    await fill(Driver(engine), rounds=20)
+    await engine.stop()
+    log = tmp_path / "store/shard-0/data.mdb"
+    whole = log.read_bytes()
+    store = StoreDirectory(tmp_path, 1)
+    for recover in (store.salvage, store.wipe):
+        with pytest.raises(EngineError, match="is healthy: start the member again"):
+            recover()
+        assert log.read_bytes() == whole
+    assert sorted(os.listdir(tmp_path)) == ["lock", "store"]
+    # Neither is it damaged when it cannot be opened just now.
+    monkeypatch.setattr(Path, "open", refused_open)
+    for recover in (store.salvage, store.wipe):
+        with pytest.raises(EngineError, match="cannot use the"):
+            recover()
+    assert sorted(os.listdir(tmp_path)) == ["lock", "store"]
+
+
+def refused_open(path: Path, *arguments: object, **options: object) -> None:
+    raise PermissionError(errno.EACCES, "Permission denied", str(path))
 
 
 @pytest.mark.parametrize("forced", [False, True])

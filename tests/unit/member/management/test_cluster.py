@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from grid_member.cluster import member as member_module
 from grid_member.cluster.member import Phase
 from grid_member.cluster.versions import ClusterVersion, Versions, parse_version
 from grid_member.engine.api import ClusterState, Reason, Refused
@@ -163,6 +164,25 @@ async def test_a_shutdown_goes_on_when_the_log_cannot_take_the_state(
     answer = await managed.call(cluster_shutdown)
     assert answer.delivered is not None
     answer.delivered()
+    assert not managed.member.joined
+
+
+async def test_a_shutdown_goes_on_when_the_log_tells_nothing(
+    managed: Managed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[ClusterState] = []
+
+    def stick(state: ClusterState, done: Done[bool], *, transient: bool) -> None:
+        asked.append(state)
+
+    monkeypatch.setattr(managed.engine, "change_cluster_state", stick)
+    monkeypatch.setattr(member_module, "CLUSTER_STOP_PATIENCE_S", 0.05)
+    answer = await managed.call(cluster_shutdown)
+    assert answer.delivered is not None
+    answer.delivered()
+    assert asked == [ClusterState.PASSIVE]
+    assert managed.member.joined, "the state comes first, if it comes"
+    await asyncio.wait_for(managed.member.stop_wanted(), 5)
     assert not managed.member.joined
 
 

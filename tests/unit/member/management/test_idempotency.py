@@ -12,17 +12,19 @@ import pytest
 from grid_member.cluster import idempotency
 from grid_member.cluster.idempotency import KEPT_S, MAX_KEY_CHARACTERS, Outcome, Outcomes
 from grid_member.cluster.member import Phase
+from grid_member.config.model import EndpointGroup
 from grid_member.engine.api import ClusterState, Reason, Refused
 from grid_member.http.answers import Answer, failed, success
-from grid_member.http.documents import member_shutdown
-from grid_member.http.idempotent import settle
+from grid_member.http.documents import cluster_state, member_shutdown
+from grid_member.http.idempotent import READ_ONLY, settle
 from grid_member.http.licenses import license_set
 from grid_member.http.log_levels import log_level_set
-from grid_member.http.management import change_state, cluster_shutdown
+from grid_member.http.management import change_state, cluster_shutdown, nodes
+from grid_member.http.routes import ROUTES
 from tests.unit.member.management.managed import FakeStore, content, reason, short
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from grid_member.http.calls import Call
     from tests.unit.member.management.managed import Managed
@@ -262,6 +264,32 @@ async def test_a_key_is_free_again_when_its_time_is_over(managed: Managed) -> No
         await managed.call(change_state, "frozen", keys=KEY)
         states.append(managed.member.cluster_state)
     assert states == [ClusterState.ACTIVE, ClusterState.FROZEN]
+
+
+@pytest.mark.parametrize("operation", [cluster_state, nodes])
+async def test_a_call_that_reads_only_takes_no_key(
+    managed: Managed,
+    monkeypatch: pytest.MonkeyPatch,
+    operation: Callable[[Call], Awaitable[Answer]],
+) -> None:
+    monkeypatch.setattr(idempotency, "MAX_OUTCOMES", 1)
+    for key in ("one", "two"):
+        assert (await managed.call(operation, keys=(key,))).status == 200
+    assert managed.store.values == {}
+    assert (await managed.call(operation, keys=("a", "b"))).status == 400
+    assert (await managed.call(change_state, "frozen", keys=("one",))).status == 200
+    first = await managed.call(operation, keys=("one",))
+    await managed.call(change_state, "active")
+    now = await managed.call(operation, keys=("one",))
+    assert (first.body != now.body) is (operation is cluster_state)
+
+
+def test_what_reads_only_and_has_parameters() -> None:
+    """Every other operation with body parameters changes something, or may."""
+    known = {route.operation for route in ROUTES if route.parameters is not None}
+    reading = {route.operation for route in ROUTES if route.groups == {EndpointGroup.CLUSTER_READ}}
+    assert known >= READ_ONLY
+    assert known & reading <= READ_ONLY
 
 
 @pytest.mark.parametrize("limit", ["MAX_OUTCOMES", "MAX_OUTCOMES_BYTES"])

@@ -8,7 +8,8 @@ import logging
 import pytest
 
 from grid_member.cluster.logs import JsonLines
-from grid_member.security.audit import LOGGER, Audit, endpoint, keep_auditing
+from grid_member.http.answers import document, failed, success
+from grid_member.security.audit import LOGGER, Audit, endpoint, keep_auditing, says_fail
 
 
 @pytest.fixture
@@ -34,6 +35,35 @@ def test_a_call_names_who_where_what_and_the_outcome(
         common | called | {"outcome": "done", "status": 200},
         common | {"endpoint": where, "outcome": "refused", "status": 409, "state": "f" * 256},
     ]
+
+
+@pytest.mark.parametrize(
+    ("status", "refused", "outcome"),
+    [
+        (200, False, {"outcome": "done", "status": 200}),
+        (200, True, {"outcome": "refused", "status": 200}),
+        (500, False, {"outcome": "refused", "status": 500}),
+        (None, False, {"outcome": "unanswered"}),
+    ],
+)
+def test_the_outcome_is_what_the_caller_was_told(
+    status: int | None,
+    refused: bool,
+    outcome: dict[str, object],
+    audit: Audit,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO, LOGGER)
+    audit.called(remote=None, endpoint="POST /x", user=None, status=status, refused=refused)
+    (line,) = lines(caplog)
+    assert {k: v for k, v in line.items() if k in ("outcome", "status")} == outcome
+
+
+def test_a_document_that_refuses_is_told_from_others() -> None:
+    assert says_fail(failed(200, "there is nothing to start").body)
+    assert says_fail(document({"status": "fail", "state": "frozen"}).body)
+    assert not says_fail(success(state="frozen").body)
+    assert not says_fail(b"")
 
 
 def test_a_refusal_names_the_reason(audit: Audit, caplog: pytest.LogCaptureFixture) -> None:

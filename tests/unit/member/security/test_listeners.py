@@ -171,6 +171,54 @@ async def test_what_is_protected_asks_for_basic(secured: Secure) -> None:
         assert (await member.rest("GET", path, Authorization="Basic wrong")).status == 200
 
 
+KEY = "/grid/rest/maps/default/private/k"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        KEY,
+        "/grid/rest/maps/default/private",
+        "/grid/rest/maps/default/private%2Fk",
+        "/grid/rest/maps/default/private%2fk",
+        "/grid/rest/maps/default/%70rivate%2F/k",
+        "/grid/rest/maps/default/private%2F",
+    ],
+)
+async def test_a_protected_key_is_protected_however_it_is_written(
+    secured: Secure, path: str
+) -> None:
+    member = await secured("/grid/rest/maps/default/private")
+    for method in ("GET", "HEAD", "POST", "PUT", "DELETE", "PATCH"):
+        body = b"v" if method in ("POST", "PUT") else None
+        assert (await member.rest(method, path, body)).status == 401, method
+        assert (await member.rest(method, path, body, Authorization=ADA)).status != 401, method
+
+
+async def test_clearing_a_map_asks_for_what_its_keys_ask_for(secured: Secure) -> None:
+    member = await secured("/grid/rest/maps/default/private")
+    assert (await member.rest("POST", KEY, b"v", Authorization=ADA)).status == 200
+    for path in ("/grid/rest/maps/default", "/grid/rest/maps/d%65fault/"):
+        assert (await member.rest("DELETE", path)).status == 401
+    assert (await member.rest("GET", KEY, Authorization=ADA)).body == b"v"
+    assert (await member.rest("DELETE", "/grid/rest/maps/default", Authorization=ADA)).status == 200
+    assert (await member.rest("GET", KEY, Authorization=ADA)).status == 204
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/grid/rest/maps/default/privates",
+        "/grid/rest/maps/default/x%2Fprivate",
+        "/grid/rest/maps/default%2Fprivate/k",
+        "/grid/rest/maps/another",
+    ],
+)
+async def test_what_only_resembles_a_protected_path_is_open(secured: Secure, path: str) -> None:
+    member = await secured("/grid/rest/maps/default/private")
+    assert (await member.rest("DELETE", path)).status != 401
+
+
 async def test_the_management_listener_has_its_own_users(secured: Secure) -> None:
     member = await secured()
     state = f"{CLUSTER}/state"

@@ -11,13 +11,17 @@ from grid_member.security.throttle import (
     FREE_FAILURES,
     MAX_ADDRESSES,
     MAX_WAIT_S,
+    REMEMBER_USER_S,
     Throttle,
+    Who,
     network_of,
     wait_after,
 )
 
 ADDRESS = "10.0.0.7"
 OTHER = "10.0.0.8"
+ADA = Who("members", "ada")
+BOB = Who("members", "bob")
 
 
 class Clock:
@@ -74,7 +78,7 @@ def test_an_attempt_during_the_wait_does_not_prolong_it(throttle: Throttle, cloc
 def test_success_and_quiet_forget(throttle: Throttle, clock: Clock) -> None:
     for _ in range(20):
         throttle.failed(ADDRESS)
-    throttle.succeeded(ADDRESS)
+    throttle.succeeded(ADDRESS, ADA)
     assert throttle.wait_s(ADDRESS) == 0
     assert len(throttle) == 0
     for _ in range(20):
@@ -83,11 +87,69 @@ def test_success_and_quiet_forget(throttle: Throttle, clock: Clock) -> None:
     assert throttle.failed(ADDRESS).failures == 1
 
 
+def test_a_user_who_was_in_before_does_not_end_the_wait_of_others(
+    throttle: Throttle, clock: Clock
+) -> None:
+    throttle.succeeded(ADDRESS, ADA)
+    for _ in range(FREE_FAILURES + 1):
+        throttle.failed(ADDRESS)
+    clock.now_s += 1
+    throttle.succeeded(ADDRESS, ADA)
+    assert throttle.failed(ADDRESS).failures == FREE_FAILURES + 2
+    throttle.succeeded(ADDRESS, BOB)
+    assert throttle.wait_s(ADDRESS) == 0
+
+
+def test_only_a_user_who_was_in_from_there_gets_through_a_wait(throttle: Throttle) -> None:
+    throttle.succeeded(ADDRESS, ADA)
+    assert throttle.passes(ADDRESS, ADA, right=True)
+    assert not throttle.passes(ADDRESS, BOB, right=True)
+    assert not throttle.passes(OTHER, ADA, right=True)
+    assert not throttle.passes(ADDRESS, None, right=False)
+
+
+def test_guesses_at_such_a_user_slow_that_user_down(throttle: Throttle, clock: Clock) -> None:
+    throttle.succeeded(ADDRESS, ADA)
+    throttle.succeeded(ADDRESS, BOB)
+    for _ in range(FREE_FAILURES):
+        assert not throttle.passes(ADDRESS, ADA, right=False)
+        assert throttle.passes(ADDRESS, ADA, right=True)
+    assert not throttle.passes(ADDRESS, ADA, right=False)
+    assert not throttle.passes(ADDRESS, ADA, right=True)
+    assert throttle.passes(ADDRESS, BOB, right=True)
+    clock.now_s += 1
+    assert throttle.passes(ADDRESS, ADA, right=True)
+    # A success of the user gives whoever guesses no new attempts.
+    throttle.succeeded(ADDRESS, ADA)
+    assert not throttle.passes(ADDRESS, ADA, right=False)
+    clock.now_s += 1
+    assert not throttle.passes(ADDRESS, ADA, right=True)
+    clock.now_s += 1
+    assert throttle.passes(ADDRESS, ADA, right=True)
+
+
+def test_a_user_is_forgotten_after_a_day(throttle: Throttle, clock: Clock) -> None:
+    throttle.succeeded(ADDRESS, ADA)
+    clock.now_s += REMEMBER_USER_S - 1
+    assert throttle.passes(ADDRESS, ADA, right=True)
+    throttle.succeeded(ADDRESS, ADA)
+    clock.now_s += REMEMBER_USER_S
+    assert not throttle.passes(ADDRESS, ADA, right=True)
+
+
+def test_the_users_remembered_are_bounded(clock: Clock) -> None:
+    throttle = Throttle(clock, 2)
+    for address in (ADDRESS, OTHER, ADDRESS, "10.0.0.9"):
+        throttle.succeeded(address, ADA)
+    known = [throttle.passes(a, ADA, right=True) for a in (ADDRESS, OTHER, "10.0.0.9")]
+    assert known == [True, False, True]
+
+
 def test_other_addresses_do_not_wait(throttle: Throttle) -> None:
     for _ in range(20):
         throttle.failed(ADDRESS)
     assert throttle.wait_s(OTHER) == 0
-    throttle.succeeded(OTHER)
+    throttle.succeeded(OTHER, ADA)
     assert throttle.wait_s(ADDRESS) == MAX_WAIT_S
 
 
@@ -147,6 +209,7 @@ class ThrottleMachine(RuleBasedStateMachine):
         self.clock = Clock()
         self.throttle = Throttle(self.clock, self.LIMIT)
         self.failures: dict[str, list[float]] = {}
+        self.known: dict[tuple[str, Who], float] = {}
 
     @rule(address=st.sampled_from(ADDRESSES))
     def fail(self, address: str) -> None:
@@ -158,16 +221,22 @@ class ThrottleMachine(RuleBasedStateMachine):
             del self.failures[min(self.failures, key=lambda a: self.failures[a][-1])]
         self.throttle.failed(address)
 
-    @rule(address=st.sampled_from(ADDRESSES))
-    def succeed(self, address: str) -> None:
-        self.failures.pop(address, None)
-        self.throttle.succeeded(address)
+    @rule(address=st.sampled_from(ADDRESSES), who=st.sampled_from([ADA, BOB]))
+    def succeed(self, address: str, who: Who) -> None:
+        now_s = self.clock.now_s
+        last_s = self.known.pop((address, who), None)
+        self.known[address, who] = now_s
+        if len(self.known) > self.LIMIT:
+            del self.known[next(iter(self.known))]
+        if last_s is None or now_s - last_s >= REMEMBER_USER_S:
+            self.failures.pop(address, None)
+        self.throttle.succeeded(address, who)
 
     @rule(address=st.sampled_from(ADDRESSES))
     def refuse(self, address: str) -> None:
         self.throttle.refused(address)
 
-    @rule(seconds=st.sampled_from([0.5, 1.0, 30.0, 61.0, FORGET_AFTER_S]))
+    @rule(seconds=st.sampled_from([0.5, 1.0, 30.0, 61.0, FORGET_AFTER_S, REMEMBER_USER_S]))
     def pass_time(self, seconds: float) -> None:
         self.clock.now_s += seconds
 
@@ -179,6 +248,15 @@ class ThrottleMachine(RuleBasedStateMachine):
             wait_s = max(0.0, free_at_s - self.clock.now_s)
             assert self.throttle.wait_s(address) == wait_s
         assert len(self.throttle) <= self.LIMIT
+
+    @invariant()
+    def every_user_passes_as_the_model_says(self) -> None:
+        now_s = self.clock.now_s
+        for address in ADDRESSES:
+            for who in (ADA, BOB):
+                last_s = self.known.get((address, who))
+                recent = last_s is not None and now_s - last_s < REMEMBER_USER_S
+                assert self.throttle.passes(address, who, right=True) is recent
 
 
 TestThrottleMachine = ThrottleMachine.TestCase

@@ -1,0 +1,149 @@
+"""The remembered forceStart and partialStart calls that carry an `Idempotency-Key`.
+
+    no key known ──▶ begun ──▶ ended, with what was answered
+
+They replace the store that all other outcomes are remembered in, so theirs are in a file beside it.
+A call is noted there before the store is touched: whatever interrupts it, its key does not touch
+another store later.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from grid_member.cluster.idempotency import KEPT_S
+from grid_member.cluster.logs import event
+from grid_member.engine.api import EngineError
+from grid_member.engine.store_errors import unusable
+from grid_member.engine.store_exchange import sync_directory
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from grid_member.engine.log import Clock
+
+START_CALLS_FILE: Final = "start-calls.json"
+MAX_START_CALLS: Final = 1000
+"""Beyond it those are forgotten, the oldest first, whose time is over."""
+MAX_START_CALLS_BYTES: Final = 4 << 20
+"""What is larger was not written by a member."""
+_FORMAT: Final = 1
+_log: Final = logging.getLogger("grid.persistence")
+
+
+@dataclass(frozen=True, slots=True)
+class StartCall:
+    """A call under a key."""
+
+    key: str
+    request: str
+    """The fingerprint of what it asked."""
+    begun_ms: int
+    ended: bool = False
+    problem: str | None = None
+    """Why it failed; None when it did not."""
+
+
+class StartCalls:
+    """The calls in the file of one base directory. All methods block and raise `EngineError`."""
+
+    def __init__(self, directory: Path | None, clock_ms: Clock) -> None:
+        """Take the base directory, None when persistence is off."""
+        self._directory = directory
+        self._clock_ms = clock_ms
+
+    def find(self, key: str) -> StartCall | None:
+        """Return the call that was begun under the key, None when there is none."""
+        return next((call for call in self._read() if call.key == key), None)
+
+    def noted(self, key: str, request: str, work: Callable[[], None]) -> None:
+        """Do the work of a call, its beginning noted before and its end after it."""
+        self._begin(key, request)
+        try:
+            work()
+        except Exception as error:
+            known = isinstance(error, EngineError)
+            self._end(key, str(error) if known else "unexpected error: see the log")
+            raise
+        self._end(key, None)
+
+    def _begin(self, key: str, request: str) -> None:
+        now_ms = self._clock_ms()
+        calls = self._read()
+        surplus = len(calls) + 1 - MAX_START_CALLS
+        for call in calls[: max(0, surplus)]:
+            if now_ms - call.begun_ms < KEPT_S * 1000:
+                raise EngineError("too many idempotency keys are remembered: try without one")
+        self._write([*calls[max(0, surplus) :], StartCall(key, request, now_ms)])
+
+    def _end(self, key: str, problem: str | None) -> None:
+        try:
+            self._write(
+                [
+                    replace(call, ended=True, problem=problem) if call.key == key else call
+                    for call in self._read()
+                ]
+            )
+        except EngineError as error:
+            # What was done is answered nevertheless; sent again, the call counts as interrupted.
+            event(_log, logging.WARNING, "outcome not remembered", reason=str(error))
+
+    def _read(self) -> list[StartCall]:
+        """Return the calls, the oldest first."""
+        if self._directory is None:
+            return []
+        path = self._directory / START_CALLS_FILE
+        try:
+            with path.open("rb") as file:
+                content = file.read(MAX_START_CALLS_BYTES + 1)
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise unusable("the remembered calls", path, error) from None
+        try:
+            return _unpacked(content)
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            raise EngineError(
+                f"{path} is foreign or damaged: move it away, or call without an Idempotency-Key"
+            ) from None
+
+    def _write(self, calls: list[StartCall]) -> None:
+        if self._directory is None:
+            return
+        path = self._directory / START_CALLS_FILE
+        creating = path.with_suffix(".creating")
+        content = {"format": _FORMAT, "calls": [asdict(call) for call in calls]}
+        try:
+            with creating.open("w", encoding="ascii") as file:
+                json.dump(content, file)
+                file.flush()
+                os.fsync(file.fileno())
+            creating.rename(path)
+            sync_directory(self._directory)
+        except OSError as error:
+            raise unusable("the remembered calls", path, error) from None
+
+
+def _unpacked(content: bytes) -> list[StartCall]:
+    if len(content) > MAX_START_CALLS_BYTES:
+        raise ValueError("too large")
+    found = json.loads(content)
+    if found["format"] != _FORMAT:
+        raise ValueError("unknown format")
+    return [_call(**call) for call in found["calls"]]
+
+
+def _call(
+    *, key: object, request: object, begun_ms: object, ended: object, problem: object
+) -> StartCall:
+    texts = isinstance(key, str) and isinstance(request, str)
+    if not (texts and isinstance(begun_ms, int) and isinstance(ended, bool)):
+        raise TypeError("a field of another type")
+    return StartCall(
+        str(key), str(request), begun_ms, ended, None if problem is None else str(problem)
+    )
