@@ -41,13 +41,11 @@ from grid_member.engine.operations import (
     MapClear,
     MapExpire,
     MapExpireIdle,
-    MapForget,
     MapPut,
     MapPutBounded,
     MapRemove,
     MapTouch,
     Operation,
-    QueueClear,
     QueueConfirm,
     QueueOffer,
     QueueReturn,
@@ -206,9 +204,7 @@ def _put_map_expire_idle(operation: MapExpireIdle, pieces: list[bytes]) -> None:
     pieces.append(U64.pack(operation.accessed_ms))
 
 
-def _put_name(
-    operation: MapClear | MapForget | QueueTake | QueueClear, pieces: list[bytes]
-) -> None:
+def _put_name(operation: MapClear | QueueTake, pieces: list[bytes]) -> None:
     put_text(operation.name, pieces)
 
 
@@ -260,12 +256,10 @@ _OPERATION_ENCODERS: Final[dict[type[Operation], _Encoder]] = {
     MapPutBounded: (b"\x05", _put_map_put_bounded),
     MapTouch: (b"\x06", _put_map_touch),
     MapExpireIdle: (b"\x07", _put_map_expire_idle),
-    MapForget: (b"\x08", _put_name),
     QueueOffer: (b"\x10", _put_offer),
     QueueTake: (b"\x11", _put_name),
     QueueConfirm: (b"\x12", _put_item_id),
     QueueReturn: (b"\x13", _put_item_id),
-    QueueClear: (b"\x14", _put_name),
     ClusterStateChange: (b"\x20", _put_cluster_state),
     TransientStateChange: (b"\x21", _put_cluster_state),
     SystemPut: (b"\x30", _put_system_value),
@@ -280,12 +274,10 @@ _OPERATION_DECODERS: Final[dict[int, Callable[[Reader], Operation]]] = {
     0x05: _read_map_put_bounded,
     0x06: _read_map_touch,
     0x07: lambda r: MapExpireIdle(r.text(), r.text(), r.u64()),
-    0x08: lambda r: MapForget(r.text()),
     0x10: lambda r: QueueOffer(r.text(), r.blob(), r.optional_text(), r.u64()),
     0x11: lambda r: QueueTake(r.text()),
     0x12: lambda r: QueueConfirm(r.text(), r.u64()),
     0x13: lambda r: QueueReturn(r.text(), r.u64()),
-    0x14: lambda r: QueueClear(r.text()),
     0x20: lambda r: ClusterStateChange(r.cluster_state()),
     0x21: lambda r: TransientStateChange(r.cluster_state()),
     0x30: lambda r: SystemPut(r.text(), r.blob(), r.u64()),

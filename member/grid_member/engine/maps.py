@@ -15,7 +15,6 @@ from grid_member.engine.operations import (
     MapClear,
     MapExpire,
     MapExpireIdle,
-    MapForget,
     MapPut,
     MapPutBounded,
     MapRemove,
@@ -301,9 +300,7 @@ class Maps:
         if idleness.accessed_ms + idleness.idle_ms <= now_ms:
             self._drop(found, operation.name, operation.key)
 
-    def clear(
-        self, operation: MapClear | MapForget, member: bytes, place: int, now_ms: int
-    ) -> None:
+    def clear(self, operation: MapClear, member: bytes, place: int, now_ms: int) -> None:
         """Remove all entries of a map."""
         found = self.found.pop(operation.name, None)
         if found is not None:

@@ -84,12 +84,6 @@ class MapClear(NamedTuple):
     name: str
 
 
-class MapForget(NamedTuple):
-    """Remove all entries of a map that is not kept any more, in every cluster state."""
-
-    name: str
-
-
 class QueueOffer(NamedTuple):
     """Append an item unless the queue holds max_size items, those in flight counted."""
 
@@ -117,12 +111,6 @@ class QueueReturn(NamedTuple):
 
     name: str
     item_id: int
-
-
-class QueueClear(NamedTuple):
-    """Remove all items of a queue, those in flight too."""
-
-    name: str
 
 
 class ClusterStateChange(NamedTuple):
@@ -166,12 +154,10 @@ Operation: TypeAlias = (
     | MapExpire
     | MapExpireIdle
     | MapClear
-    | MapForget
     | QueueOffer
     | QueueTake
     | QueueConfirm
     | QueueReturn
-    | QueueClear
     | ClusterStateChange
     | TransientStateChange
     | SystemPut

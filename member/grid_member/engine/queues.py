@@ -11,7 +11,6 @@ from grid_member.engine.maps import ENTRY_OVERHEAD_BYTES
 if TYPE_CHECKING:
     from grid_member.engine.image import ItemPart
     from grid_member.engine.operations import (
-        QueueClear,
         QueueConfirm,
         QueueOffer,
         QueueReturn,
@@ -123,13 +122,6 @@ class Queues:
         if item is not None:
             self.found[operation.name].put_back(item)
             self.arrivals.add(operation.name)
-
-    def clear(self, operation: QueueClear, member: bytes, place: int, now_ms: int) -> None:
-        """Remove all items, those in flight too."""
-        queue = self.found.pop(operation.name, None)
-        if queue is not None:
-            gone = [*queue.items, *(item for item, _ in queue.in_flight.values())]
-            self.live_bytes -= sum(len(item.value) + ENTRY_OVERHEAD_BYTES for item in gone)
 
     def _landed(self, name: str, item_id: int, member: bytes) -> Item | None:
         """Take an item out of the member's flight; nobody else may land it."""
