@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from tests.e2e.provider.base import Capability, ProviderError
+from tests.e2e.provider.base import Capability, ProviderError, missing_capabilities
 from tests.e2e.provider.choice import NATIVE, chosen_kind, provider_for_tests
 from tests.e2e.provider.images import built_images, python_image
 from tests.e2e.provider.kube import Images, Kube
@@ -92,14 +92,11 @@ def python_pod_image(provider: Provider) -> str:
 
 @pytest.fixture(autouse=True)
 def _capabilities(request: pytest.FixtureRequest) -> None:
-    """Leave out cases that another provider cannot do; the native one can do them all."""
+    """Fail cases that the provider cannot do: only the caller leaves anything out, by name."""
     markers = request.node.iter_markers("capability")
     wanted = {Capability(name) for marker in markers for name in marker.args}
     if not wanted:
         return
     provider: Provider = request.getfixturevalue("provider")
-    if missing := wanted - provider.capabilities:
-        message = f"{provider.name} cannot do: {', '.join(sorted(missing))}"
-        if chosen_kind() == NATIVE or os.environ.get("CI") == "true":
-            pytest.fail(message)
-        pytest.skip(message)
+    if message := missing_capabilities(provider, wanted):
+        pytest.fail(message, pytrace=False)

@@ -142,6 +142,7 @@ def test_an_unowned_field_is_kept(grid: Installation) -> None:
     assert grid.cluster_events() == events
 
 
+@pytest.mark.capability("signal")
 def test_readiness_follows_the_member(grid: Installation) -> None:
     def addresses() -> list[Any]:
         slices = grid.get("endpointslices", "-l", "kubernetes.io/service-name=demo")["items"]
@@ -167,6 +168,7 @@ def test_readiness_follows_the_member(grid: Installation) -> None:
     grid.kube.wait_for(lambda: len(addresses()) == 1, CHANGE_TIMEOUT_S)
 
 
+@pytest.mark.capability("signal")
 def test_a_killed_process_comes_back_with_its_data(grid: Installation) -> None:
     grid.kube.wait_for(
         lambda: grid.http("client", "POST", MAP + "kept", "precious").status == 200,
@@ -193,6 +195,7 @@ def test_a_killed_process_comes_back_with_its_data(grid: Installation) -> None:
 def test_a_deleted_pod_comes_back_with_its_data(grid: Installation) -> None:
     uid = grid.member_uid()
     uuid = grid.cluster()["status"]["members"][0]["uuid"]
+    assert grid.http("client", "POST", MAP + "kept", "precious").status == 200
     grid.kubectl("delete", "pod", "demo-0")
     grid.kube.wait_for(
         lambda: grid.http("client", "GET", MAP + "kept").body == "precious", CHANGE_TIMEOUT_S

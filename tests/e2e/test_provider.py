@@ -12,7 +12,6 @@ import pytest
 
 from tests.e2e.provider.base import CommandError
 from tests.e2e.provider.cgroups import cgroup_directories
-from tests.e2e.provider.choice import NATIVE, chosen_kind
 from tests.e2e.provider.commands import run
 from tests.e2e.provider.host import KUBELET_SYSCTLS
 from tests.e2e.provider.kube import Kube
@@ -261,8 +260,6 @@ def _processes_mentioning(text: str) -> list[str]:
 @pytest.mark.capability("teardown", "node-power", "node-cut")
 def test_nodes_are_lost_and_found_and_nothing_stays_behind() -> None:
     """A second cluster beside the first: three nodes, a power cut, a network cut, the end."""
-    if chosen_kind() != NATIVE:
-        pytest.fail("only the native provider makes a second cluster")
     mounts = _mounts()
     cluster = NativeProvider(f"x{uuid.uuid4().hex[:8]}")
     other = Kube(cluster)

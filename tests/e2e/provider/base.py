@@ -84,6 +84,17 @@ class Provider(Protocol):
         """Yield name and text of the logs that show why the cluster itself misbehaves."""
 
 
+def missing_capabilities(provider: Provider, wanted: Iterable[Capability]) -> str | None:
+    """Return why a case that needs these cannot run, and what to do; None when it can."""
+    missing = sorted(set(wanted) - provider.capabilities)
+    if not missing:
+        return None
+    return (
+        f"provider {provider.name} cannot do: {', '.join(missing)}; choose another provider, "
+        "or leave out all cases that need more than an API server: -m 'not capability'"
+    )
+
+
 class WithoutMachineControl:
     """The refusals of a provider that cannot reach under its nodes."""
 

@@ -38,7 +38,8 @@ class Pod:
     labels: Mapping[str, str]
     address: str
     node: str
-    ports: Mapping[str, int] = field(default_factory=dict)
+    ports: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    """Named container ports by name and protocol, in lower case."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,7 @@ def pod_of(obj: Mapping[str, Any]) -> Pod | None:
     if not address or over or spec.get("hostNetwork"):
         return None
     ports = {
-        port["name"]: int(port["containerPort"])
+        (port["name"], _protocol(port)): int(port["containerPort"])
         for container in spec["containers"]
         for port in container.get("ports") or ()
         if "name" in port
@@ -168,8 +169,7 @@ def _port_matches(
     if not ports:
         yield ""
     for entry in ports or ():
-        protocol = str(entry.get("protocol", "TCP")).lower()
-        port = entry.get("port")
+        protocol, port = _protocol(entry), entry.get("port")
         if port is None:
             yield f"meta l4proto {protocol}"
         elif isinstance(port, int):
@@ -179,14 +179,18 @@ def _port_matches(
             yield from _named_port_matches(snapshot, port, protocol, pod, direction)
 
 
+def _protocol(port: Mapping[str, Any]) -> str:
+    return str(port.get("protocol", "TCP")).lower()
+
+
 def _named_port_matches(
     snapshot: Snapshot, name: str, protocol: str, pod: Pod, direction: Direction
 ) -> Iterator[str]:
     # A name means the receiving pod's container port.
     if direction == "Ingress":
-        if name in pod.ports:
-            yield f"{protocol} dport {pod.ports[name]}"
+        if (number := pod.ports.get((name, protocol))) is not None:
+            yield f"{protocol} dport {number}"
         return
     for other in snapshot.pods:
-        if name in other.ports:
-            yield f"ip daddr {other.address} {protocol} dport {other.ports[name]}"
+        if (number := other.ports.get((name, protocol))) is not None:
+            yield f"ip daddr {other.address} {protocol} dport {number}"
