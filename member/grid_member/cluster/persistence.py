@@ -20,24 +20,13 @@ if TYPE_CHECKING:
 
     from grid_member.cluster.backups import BackupSource
     from grid_member.cluster.operations import Operations
+    from grid_member.config.model import MemberConfig, PersistenceConfig
     from grid_member.engine.log import Clock
     from grid_member.engine.system import SystemStore
 
 SHARDS: Final = 1
 """Logs of a store, as `open_engine` makes them."""
 _log: Final = logging.getLogger("grid.persistence")
-
-
-@dataclass(frozen=True, slots=True)
-class PersistenceSettings:
-    """What is configured below `persistence`."""
-
-    directory: Path | None
-    """`base-dir`; None when persistence is off."""
-    backup_dir: Path | None = None
-    restore_from: Path | None = None
-    recovery_policy: str = "FULL_RECOVERY_ONLY"
-    validation_timeout_s: float = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +39,7 @@ class Persistence:
 
 
 def make_persistence(
-    settings: PersistenceSettings,
+    config: MemberConfig,
     source: BackupSource,
     store: SystemStore,
     operations: Operations,
@@ -60,18 +49,18 @@ def make_persistence(
     """Return the persistence actions of a member that has not begun to start.
 
     Args:
-        settings: what is configured.
+        config: the member's; `data_directory` is None when persistence is off.
         source: holds the data.
         store: where backups are noted.
         operations: the long operations of the cluster.
         clock_ms: milliseconds since the epoch.
         start_engine: opens the store; may be called again when it failed.
     """
-    directory = settings.directory
+    directory, persistence = config.data_directory, config.persistence
 
     async def open_store() -> None:
         if directory is not None:
-            await asyncio.to_thread(_prepare, directory, settings)
+            await asyncio.to_thread(_prepare, directory, persistence)
         await start_engine()
 
     backups = Backups(
@@ -80,29 +69,29 @@ def make_persistence(
         operations,
         clock_ms,
         directory=directory,
-        backup_dir=settings.backup_dir,
+        backup_dir=persistence.backup_directory,
     )
     recovery = StoreRecovery(
         open_store,
         None if directory is None else StoreDirectory(directory, SHARDS),
-        policy=settings.recovery_policy,
-        timeout_s=settings.validation_timeout_s,
+        policy=persistence.recovery_policy,
+        timeout_s=persistence.validation_timeout_s,
     )
     return Persistence(backups, recovery, StartCalls(directory, clock_ms))
 
 
-def _prepare(directory: Path, settings: PersistenceSettings) -> None:
+def _prepare(directory: Path, config: PersistenceConfig) -> None:
     """Remove what a crash left of a backup; restore the one that is configured. Blocks."""
-    if settings.backup_dir is not None:
+    if config.backup_directory is not None:
         try:
-            remove_unfinished(settings.backup_dir)
+            remove_unfinished(config.backup_directory)
         except OSError as error:
             reason = error.strerror
             event(_log, logging.WARNING, "unfinished backup not removed", reason=reason)
-    if settings.restore_from is None:
+    if config.restore_from is None:
         return
-    place = str(settings.restore_from)
-    done = restore_once(settings.restore_from, directory)
+    place = str(config.restore_from)
+    done = restore_once(config.restore_from, directory)
     if done is None:
         event(_log, logging.INFO, "restored before: persistence.restore-from has no effect",
               backup=place)  # fmt: skip

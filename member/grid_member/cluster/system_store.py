@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+from grid_member.cluster.futures import begun
 from grid_member.engine.api import Refused
 
 if TYPE_CHECKING:
@@ -40,22 +41,11 @@ async def carry_out(*begins: Begin) -> list[Refused | None]:
 
     What follows a proposal that is refused at once is not proposed and not in the result.
     """
-    loop = asyncio.get_running_loop()
     outcomes: list[asyncio.Future[object]] = []
     for begin in begins:
-        outcome: asyncio.Future[object] = loop.create_future()
+        outcome = begun(begin)
         outcomes.append(outcome)
-        begin(_into(outcome))
         if outcome.done() and isinstance(outcome.result(), Refused):
             break
     results = await asyncio.gather(*outcomes)
     return [result if isinstance(result, Refused) else None for result in results]
-
-
-def _into(outcome: asyncio.Future[object]) -> Callable[[object], None]:
-    def done(result: object) -> None:
-        # Whoever waited may have been cancelled; the operation went on without it.
-        if not outcome.done():
-            outcome.set_result(result)
-
-    return done

@@ -7,7 +7,7 @@ aiohttp's own responses add a Server header and a Content-Type and leave Content
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -70,6 +70,11 @@ def failed(status: int, message: str) -> Answer:
 def success(**fields: str) -> Answer:
     """Return the JSON of a management call that did what it was asked."""
     return document({"status": "success"} | fields)
+
+
+def success_before(stop: Callable[[], None]) -> Answer:
+    """Return a `success` that closes its connection; stop is called when it is out, or lost."""
+    return replace(success(), close=True, delivered=stop, lost=stop)
 
 
 def head_bytes(answer: Answer, keep_alive: bool, http_1_0: bool) -> bytes:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import re
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
+from grid_member.cluster.futures import begun
 from grid_member.config.names import find
 from grid_member.engine.api import Entry, Item, Reason, Refused
 from grid_member.http.answers import EMPTY, NOTHING, TEXT, Answer, error
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
     from grid_member.engine.api import Done, Engine
     from grid_member.http.calls import Call
 
-T = TypeVar("T")
-
 MAX_POLL_S: Final = 2**31 - 1
 _MAPS: Final = "/grid/rest/maps/"
 BINARY: Final = "application/octet-stream"
@@ -26,22 +25,9 @@ _STATUS: Final = {Reason.NOT_CONFIGURED: 404}
 _RETRY: Final = frozenset({Reason.UNAVAILABLE, Reason.OVERLOADED, Reason.CLOSING})
 
 
-async def outcome(begin: Callable[[Done[T]], object]) -> T | Refused:
-    """Begin an engine operation and return what its callback was given."""
-    future: asyncio.Future[T | Refused] = asyncio.get_running_loop().create_future()
-
-    def done(result: T | Refused) -> None:
-        # The client may have left meanwhile; the operation goes on without it.
-        if not future.done():
-            future.set_result(result)
-
-    begin(done)
-    return await future
-
-
 async def settled(begin: Callable[[Done[None]], object]) -> Answer:
     """Begin a write and return its answer."""
-    result = await outcome(begin)
+    result = await begun(begin)
     return EMPTY if result is None else refusal(result)
 
 
@@ -97,7 +83,7 @@ async def map_put(call: Call) -> Answer:
 async def map_get(call: Call) -> Answer:
     """Read an entry."""
     names, engine = call.names, call.member.engine
-    result: Entry | Refused | None = await outcome(
+    result: Entry | Refused | None = await begun(
         lambda done: engine.map_get(names["name"], names["key"], done)
     )
     if isinstance(result, Refused):
@@ -122,7 +108,7 @@ async def map_clear(call: Call) -> Answer:
 async def queue_offer(call: Call) -> Answer:
     """Append an item."""
     engine = call.member.engine
-    result: bool | Refused = await outcome(
+    result: bool | Refused = await begun(
         lambda done: engine.queue_offer(call.names["name"], call.body, call.content_type, done)
     )
     if isinstance(result, Refused):
@@ -133,7 +119,7 @@ async def queue_offer(call: Call) -> Answer:
 async def queue_size(call: Call) -> Answer:
     """Count the items."""
     engine = call.member.engine
-    result: int | Refused = await outcome(lambda done: engine.queue_size(call.names["name"], done))
+    result: int | Refused = await begun(lambda done: engine.queue_size(call.names["name"], done))
     return refusal(result) if isinstance(result, Refused) else Answer(200, b"%d" % result, TEXT)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from grid_member.cluster.member import Phase
-from grid_member.http.answers import EMPTY, Answer, document, error, failed, success
+from grid_member.http.answers import EMPTY, Answer, document, error, success, success_before
+from grid_member.http.managed import not_joined, starting
 
 if TYPE_CHECKING:
     from grid_member.engine.api import ClusterState
@@ -64,8 +64,9 @@ async def health_unknown(call: Call) -> Answer:
 
 async def cluster(call: Call) -> Answer:
     """Return the cluster status document."""
-    if call.member.phase is Phase.STARTING:
-        return error(503, "the member is starting", retry=True)
+    problem = starting(call)
+    if problem is not None:
+        return problem
     return document(
         {
             "members": call.member.members(),
@@ -93,8 +94,4 @@ async def cluster_version(call: Call) -> Answer:
 
 async def member_shutdown(call: Call) -> Answer:
     """Answer, then stop this member."""
-    if not call.member.joined:
-        return failed(409, "the member has not joined its cluster or is stopping already")
-    answer = success()
-    stop = call.member.request_stop
-    return Answer(200, answer.body, answer.content_type, close=True, delivered=stop, lost=stop)
+    return not_joined(call) or success_before(call.member.request_stop)

@@ -13,7 +13,7 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from grid_member.cluster.idempotency import Outcome, key_problem
-from grid_member.cluster.logs import event, failure
+from grid_member.cluster.logs import event
 from grid_member.cluster.member import Phase
 from grid_member.cluster.system_store import carry_out
 from grid_member.engine.api import EngineError
@@ -48,7 +48,8 @@ def management_of(call: Call) -> Management:
 async def once(call: Call, operation: Callable[[Call], Awaitable[Answer]]) -> Answer:
     """Carry out a management call, or answer what it was answered first under its key.
 
-    A call without the header is carried out. One whose key is under way waits for that.
+    A call without the header is carried out. One whose key is under way waits for that. To be run
+    to its end (see `unattended`), so that a client that leaves does not stop a call half-way.
     """
     keys = call.request.headers.getall(HEADER, [])
     if not keys:
@@ -117,14 +118,10 @@ async def _first(
 ) -> Answer:
     outcomes = management_of(call).outcomes
     outcomes.begin(key, request)
-    # A task of its own: a client that leaves does not stop the call half-way.
-    task = asyncio.create_task(_carried_out(call, operation, key, request))
-    task.add_done_callback(lambda _: outcomes.end(key))
     try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        task.add_done_callback(_unanswered)
-        raise
+        return await _carried_out(call, operation, key, request)
+    finally:
+        outcomes.end(key)
 
 
 async def _carried_out(
@@ -165,18 +162,6 @@ def _not_remembered(refused: Refused) -> None:
     # What was done is answered nevertheless: a full disk must not keep a cluster from being made
     # passive and shut down.
     event(_log, logging.WARNING, "outcome not remembered", reason=refused.reason.value)
-
-
-def _unanswered(task: asyncio.Task[Answer]) -> None:
-    if task.cancelled():
-        return
-    problem = task.exception()
-    if problem is not None:
-        failure(_log, "request failed", problem)
-        return
-    lost = task.result().lost
-    if lost is not None:
-        lost()
 
 
 def _outcome(answer: Answer, request: str) -> Outcome:

@@ -9,7 +9,7 @@ from grid_member.cluster.addresses import bracketed
 from grid_member.cluster.usage import usage_document
 from grid_member.cluster.versions import parse_version
 from grid_member.engine.api import ClusterState
-from grid_member.http.answers import Answer, document, error, failed, success
+from grid_member.http.answers import Answer, document, error, failed, success, success_before
 from grid_member.http.idempotent import management_of, settle
 from grid_member.http.managed import not_joined, starting
 
@@ -64,12 +64,7 @@ async def change_version(call: Call) -> Answer:
 
 async def cluster_shutdown(call: Call) -> Answer:
     """Answer, then stop the cluster, which is this member."""
-    problem = not_joined(call)
-    if problem is not None:
-        return problem
-    answer = success()
-    stop = call.member.request_cluster_stop
-    return Answer(200, answer.body, answer.content_type, close=True, delivered=stop, lost=stop)
+    return not_joined(call) or success_before(call.member.request_cluster_stop)
 
 
 async def nodes(call: Call) -> Answer:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -52,15 +51,10 @@ async def _backup(call: Call, answer: Answer) -> Answer:
     problem = not_joined(call)
     if problem is not None:
         return problem
-    refused = management_of(call).persistence.backups.refusal()
+    backups = management_of(call).persistence.backups
+    refused = backups.refusal()
     if refused is not None:
         return failed(409, refused)
-    # A client that leaves does not stop it between its beginning and its work.
-    return await asyncio.shield(asyncio.create_task(_begun(call, answer)))
-
-
-async def _begun(call: Call, answer: Answer) -> Answer:
-    backups = management_of(call).persistence.backups
     try:
         begun = await backups.begin()
     except EngineError as error:

@@ -9,7 +9,7 @@ from grid_member.cluster.config_changes import ConfigSource
 from grid_member.cluster.management import Management
 from grid_member.cluster.measurements import Measurements
 from grid_member.cluster.member import Member
-from grid_member.cluster.persistence import PersistenceSettings, make_persistence
+from grid_member.cluster.persistence import make_persistence
 from grid_member.cluster.structures import ConfiguredStructures
 from grid_member.engine import open_engine
 from grid_member.engine.lmdb_log import LmdbLog
@@ -44,15 +44,8 @@ def make_member(config: Config, name: str, version: str) -> Member:
         join_members=model.join_members,
         cp=model.cp_member_count > 0,
     )
-    persistence = model.persistence
     member.management.persistence = make_persistence(
-        PersistenceSettings(
-            model.data_directory,
-            persistence.backup_directory,
-            persistence.restore_from,
-            persistence.recovery_policy,
-            persistence.validation_timeout_s,
-        ),
+        model,
         engine,
         engine,
         member.management.operations,

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from grid_member.cluster.futures import begun
 from grid_member.engine.api import ClusterState, Refused
-from grid_member.http.data import outcome
 from grid_member.http.routes import ROUTES, Route
 from tests.unit.member.running import configuration
 from tests.unit.member.wire import Reply, Wire, once
@@ -314,7 +314,7 @@ async def test_unknown_paths_belong_to_cluster_write(
 
 async def test_passive_refuses_writes(member: RunningMember) -> None:
     await once(member.port, "POST", f"{MAP}/k", b"v")
-    changed: bool | Refused = await outcome(
+    changed: bool | Refused = await begun(
         lambda done: member.engine.change_cluster_state(ClusterState.PASSIVE, done)
     )
     assert changed is True

@@ -12,13 +12,14 @@ from multidict import CIMultiDict
 from grid_member.cluster.log_levels import LogLevels
 from grid_member.cluster.management import Management
 from grid_member.cluster.member import Member, Phase
-from grid_member.cluster.persistence import PersistenceSettings, make_persistence
+from grid_member.cluster.persistence import make_persistence
 from grid_member.cluster.structures import ConfiguredStructures
 from grid_member.config import MemberConfig, parse_config
 from grid_member.engine import open_engine
 from grid_member.http.calls import Call, ConnectionCounts
 from grid_member.http.idempotent import HEADER, once
 from grid_member.http.routes import Route
+from grid_member.http.unattended import Unattended
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
@@ -119,6 +120,7 @@ class Managed:
         self.member = Member(config, self.engine, "tester", version)
         self.member.address = "10.0.0.7:5701"
         self.extended: list[MemberConfig] = []
+        self._unattended = Unattended()
         self.management = Management(
             self.member,
             self.store,
@@ -131,7 +133,7 @@ class Managed:
         )
         self.member.management = self.management
         self.management.persistence = make_persistence(
-            PersistenceSettings(None),
+            config,
             self.engine,
             self.store,
             self.management.operations,
@@ -181,7 +183,7 @@ class Managed:
             ConnectionCounts(0, 0),
             parameters=(user, "", *parameters),
         )
-        return await once(call, operation)
+        return await self._unattended.to_its_end(once(call, operation))
 
     def everything(self) -> tuple[object, ...]:
         """Return what a refused call must not change."""

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from grid_member.cluster import member as member_module
+from grid_member.cluster.futures import begun
 from grid_member.cluster.member import Phase
 from grid_member.cluster.versions import ClusterVersion, Versions, parse_version
 from grid_member.engine.api import ClusterState, Reason, Refused
-from grid_member.http.data import outcome
 from grid_member.http.management import change_state, change_version, cluster_shutdown, nodes
 from tests.unit.member.management.managed import FakeStore, content, reason, short
 
@@ -65,11 +65,11 @@ async def test_passive_refuses_writes_and_active_takes_them_again(managed: Manag
         managed.engine.map_put("m1", "k", b"v", None, done)
 
     await managed.call(change_state, "passive")
-    refused = await outcome(put)
+    refused = await begun(put)
     assert isinstance(refused, Refused)
     assert refused.reason is Reason.PASSIVE
     await managed.call(change_state, "active")
-    assert await outcome(put) is None
+    assert await begun(put) is None
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from grid_member.cluster.futures import begun
 from grid_member.http.cp import (
     cp_group,
     cp_group_remove,
@@ -19,7 +20,6 @@ from grid_member.http.cp import (
     cp_session_remove,
     cp_sessions,
 )
-from grid_member.http.data import outcome
 from tests.unit.member.management.managed import content, reason, short
 
 if TYPE_CHECKING:
@@ -75,8 +75,8 @@ async def data(managed: Managed) -> tuple[object, ...]:
         managed.engine.queue_size("q1", done)
 
     return (
-        await outcome(entry),
-        await outcome(size),
+        await begun(entry),
+        await begun(size),
         managed.everything(),
         managed.engine.cluster_state,
     )
@@ -89,8 +89,8 @@ async def filled(managed: Managed) -> Managed:
     def offer(done: Done[bool]) -> None:
         managed.engine.queue_offer("q1", b"item", None, done)
 
-    await outcome(put)
-    await outcome(offer)
+    await begun(put)
+    await begun(offer)
     return managed
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
-from grid_member.cluster.persistence import PersistenceSettings, make_persistence
+from grid_member.cluster.persistence import make_persistence
+from grid_member.config.model import PersistenceConfig
 from grid_member.engine.api import EngineError, Reason, Refused
 from grid_member.engine.backup import Draft
 from grid_member.engine.manifest import read_manifest
@@ -47,7 +49,11 @@ async def never() -> None:
 def persisted(managed: Managed, base: Path | None, backups: Path | None) -> Managed:
     """Let the member's engine, which is in memory, count as one over a store in base."""
     managed.management.persistence = make_persistence(
-        PersistenceSettings(base, backups),
+        replace(
+            managed.member.config,
+            data_directory=base,
+            persistence=PersistenceConfig(backup_directory=backups),
+        ),
         managed.engine,
         managed.store,
         managed.management.operations,
