@@ -7,6 +7,7 @@
     ConfigError   a configuration that cannot be used; `problems` has everything that was found
     PortError     a port could not be taken
     EngineError   the data could not be opened
+    StopError     a stop was given up: the disk does not answer
 
 What is not used is not loaded: configurations are checked without the HTTP server.
 """
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from grid_member.config.tree import ConfigError
     from grid_member.engine.api import EngineError
     from grid_member.http.listener import PortError
-    from grid_member.start.handle import MemberHandle, start_member
+    from grid_member.start.handle import MemberHandle, StopError, start_member
 
 __all__ = [
     "Config",
@@ -29,6 +30,7 @@ __all__ = [
     "EngineError",
     "MemberHandle",
     "PortError",
+    "StopError",
     "start_member",
 ]
 
@@ -38,6 +40,7 @@ _HOMES: Final = {
     "EngineError": "grid_member.engine.api",
     "MemberHandle": "grid_member.start.handle",
     "PortError": "grid_member.http.listener",
+    "StopError": "grid_member.start.handle",
     "start_member": "grid_member.start.handle",
 }
 

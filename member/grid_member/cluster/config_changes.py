@@ -92,13 +92,18 @@ class ConfigSource:
     file: Path
     environment: Mapping[str, str]
 
-    def read_blocks(self, persistence: bool) -> list[Block]:
-        """Return the maps and queues that the file has by now.
+    def read_blocks(self, persistence: bool, present: int) -> list[Block]:
+        """Return the maps and queues that the file has by now; see `read_blocks`.
 
         Raises:
             ConfigError: with everything that is wrong.
+            ChangeConflictError: it has so many blocks that not all can be added.
         """
-        return read_blocks(read_text(self.file), str(self.file), self.environment, persistence)
+        if self.file.exists() and not self.file.is_file():
+            # A pipe, which was read at the start, would keep whoever reads it waiting for ever.
+            raise ConfigError([Problem(Place(str(self.file), 0, 0), "", "is no file any more")])
+        text = read_text(self.file)
+        return read_blocks(text, str(self.file), self.environment, persistence, present)
 
 
 class ConfigChanges:
@@ -132,6 +137,12 @@ class ConfigChanges:
         """Whether the member keeps data on disk; blocks are checked against that."""
         return self._present().data_directory is not None
 
+    @property
+    def block_count(self) -> int:
+        """How many maps and queues are configured now."""
+        present = self._present()
+        return len(present.maps) + len(present.queues)
+
     def plan(self, blocks: list[Block]) -> Change:
         """Return what the blocks of a document would add.
 
@@ -143,19 +154,21 @@ class ConfigChanges:
         change = _change(present, blocks)
         before = sum(len(names) for _, tree in self._stored() for names in tree.values())
         if change.added and before + len(change.added) > MAX_ADDED_BLOCKS:
-            raise ChangeConflictError(
-                f"more than {MAX_ADDED_BLOCKS} blocks would have been added at run time: "
-                "write some into the members' files and restart them"
-            )
+            raise _too_many()
         _check_names(present, change)
         if self.persistence and change.added:
-            self._check_data(present, _extended(present, change))
+            self._check_data(present, change)
         return change
 
-    def _check_data(self, present: MemberConfig, extended: MemberConfig) -> None:
+    def _check_data(self, present: MemberConfig, change: Change) -> None:
         # What is on disk stays there and what is not cannot get there: under another setting the
         # structure would seem empty.
+        extended = _extended(present, change)
+        new = {s: {b.name: b for b in change.added if b.section == s} for s in SECTIONS}
         for section, name in self._held():
+            # Only what a new block matches can be another's: there may be very many names.
+            if find(new[section], name) is None:
+                continue
             before = find(_structures(present, section), name)
             after = find(_structures(extended, section), name)
             if before and after and before.persistent is not after.persistent:
@@ -198,17 +211,28 @@ class ConfigChanges:
 
 
 def read_blocks(
-    text: str, file: str, environment: Mapping[str, str], persistence: bool
+    text: str, file: str, environment: Mapping[str, str], persistence: bool, present: int = 0
 ) -> list[Block]:
     """Return the maps and queues of a YAML or XML text; all of the text is checked.
 
     Whether blocks may ask for persistence depends on the member, whatever the text says of it.
 
+    Args:
+        text: what was sent, or what is in the file.
+        file: how problems name it.
+        environment: what variables come from.
+        persistence: whether the member keeps data on disk.
+        present: how many blocks the member has.
+
     Raises:
         ConfigError: with everything that is wrong.
+        ChangeConflictError: it has so many blocks that not all can be added.
     """
     document = read_document(text, file)
     problems, root = list(document.problems), document.root
+    # Before anything is done with each of them: a text has room for tens of thousands.
+    if _block_count(root) > present + MAX_ADDED_BLOCKS:
+        raise _too_many()
     try:
         root = apply_overrides(root, environment)
     except ConfigError as error:
@@ -220,6 +244,19 @@ def read_blocks(
     told = {(problem.place, problem.path) for problem in problems}
     raise_problems(problems + [p for p in found.problems if (p.place, p.path) not in told])
     return _blocks(config, found)
+
+
+def _too_many() -> ChangeConflictError:
+    return ChangeConflictError(
+        f"more than {MAX_ADDED_BLOCKS} blocks would have been added at run time: "
+        "write some into the members' files and restart them"
+    )
+
+
+def _block_count(root: Node) -> int:
+    children = root.children if isinstance(root, Section) else {}
+    sections = [children.get(name) for name in SECTIONS]
+    return sum(len(found.children) for found in sections if isinstance(found, Section))
 
 
 def _stored_blocks(tree: Mapping[str, Mapping[str, object]], persistence: bool) -> list[Block]:

@@ -78,6 +78,9 @@ class Management:
         )
         self.config_lock = asyncio.Lock()
         """Held from the plan of a change to its effect: the next plan counts on it."""
+        self.upload_lock, self.reload_lock = asyncio.Lock(), asyncio.Lock()
+        """Held while a configuration is read, for seconds if it is large: one at a time, so that
+        many leave threads to others, and a file on a stuck volume holds up no upload."""
         self.cp = CpSubsystem(lambda: _cp_member(member)) if cp else None
         self._changing = False
 
@@ -96,7 +99,7 @@ class Management:
     def begin(self) -> None:
         """Keep what a join changes; what cannot be kept now is tried again at the next one."""
         at_join = self.versions.at_join()
-        for put in (*((at_join,) if at_join else ()), *self.operations.interrupted()):
+        for put in (*((at_join,) if at_join else ()), *self.operations.join()):
             put.begin(self.store)(_noted)
 
     @property

@@ -59,6 +59,11 @@ class Measurements:
             durations = self.durations[method, path] = Durations(REQUEST_BOUNDS_S)
         durations.add(seconds)
 
+    def refused(self, status: int) -> None:
+        """Count the answer to what could not be read as a request; it took no time to tell of."""
+        key = (OTHER, OTHER, status)
+        self.requests[key] = self.requests.get(key, 0) + 1
+
     def committed(self, seconds: float) -> None:
         """Count a commit of the store; on any thread."""
         with self._lock:

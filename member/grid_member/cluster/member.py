@@ -1,6 +1,7 @@
 """One member: who it is, which phase of its life it is in, and what it says about itself.
 
     STARTING ── engine replayed ──▶ RUNNING ── signal or memberShutdown ──▶ STOPPING
+        └────── parked ──▶ PARKED ── signal ───────────────────────────────────┘
 
 The node state that health shows follows from the phase and the cluster state.
 """
@@ -9,9 +10,13 @@ from __future__ import annotations
 
 import asyncio
 import enum
+import logging
 from typing import TYPE_CHECKING, Final, TypedDict
 
+from grid_member.cluster.logs import event
+from grid_member.cluster.parking import Parking
 from grid_member.engine.api import ClusterState
+from grid_member.engine.log import wall_clock_ms
 
 if TYPE_CHECKING:
     from grid_member.cluster.management import Management
@@ -20,6 +25,7 @@ if TYPE_CHECKING:
     from grid_member.engine.api import Engine
 
 UNJOINED_VERSION: Final = "0.0"
+_log: Final = logging.getLogger("grid.member")
 CLUSTER_STOP_PATIENCE_S: Final = 5.0
 """How long a stop of the cluster waits for the log to take the state that goes before it."""
 
@@ -29,9 +35,14 @@ class Phase(enum.Enum):
 
     STARTING = "starting"
     """REST answers, the data is being replayed: not ready."""
+    PARKED = "parked"
+    """It was shut down over REST and started again: REST answers, nothing else is done."""
     RUNNING = "running"
     STOPPING = "stopping"
     """Not ready any more; what was begun is finished, what is new is refused."""
+
+
+_UNJOINED: Final = frozenset({Phase.STARTING, Phase.PARKED})
 
 
 class NodeState(enum.Enum):
@@ -77,21 +88,36 @@ class Member:
         self.phase = Phase.STARTING
         self.measurements: Measurements | None = None
         """None where nobody can ask for metrics."""
+        self.parking = Parking(config.parked_file, wall_clock_ms)
+        self.parked: str | None = None
+        """Why the member is parked and what to do about it; None when it is not."""
         self._stop_wanted = asyncio.Event()
         self._stop_at_last: asyncio.TimerHandle | None = None
 
     async def join(self) -> None:
-        """Replay the data and become the one member of the cluster.
+        """Replay the data and become the one member of the cluster, unless it is parked.
 
         Raises:
-            EngineError: the engine cannot start, or runs a cluster that this member cannot.
+            EngineError: the engine cannot start, or runs a cluster that this member cannot; or it
+                cannot be told whether the member is parked.
             ConfigError: what was added to the configuration does not go with the member's own.
         """
-        if not await self.management.persistence.recovery.start(self.stop_wanted):
+        if await self._park() or not await self.management.persistence.recovery.start(
+            self.stop_wanted
+        ):
             return
         self.management.begin()
         if self.phase is Phase.STARTING:
             self.phase = Phase.RUNNING
+
+    async def _park(self) -> bool:
+        self.parked = await asyncio.to_thread(self.parking.find)
+        if self.parked is None:
+            return False
+        if self.phase is Phase.STARTING:
+            self.phase = Phase.PARKED
+        event(_log, logging.WARNING, "parked", reason=self.parked)
+        return True
 
     def request_cluster_stop(self) -> None:
         """Make the cluster passive for the rest of its life, then stop its members."""
@@ -126,7 +152,7 @@ class Member:
     @property
     def cluster_state(self) -> ClusterState:
         """The cluster state; ACTIVE before the join."""
-        if self.phase is Phase.STARTING:
+        if self.phase in _UNJOINED:
             return ClusterState.ACTIVE
         return self.engine.cluster_state
 
@@ -135,21 +161,22 @@ class Member:
         """The state of this member as health shows it."""
         if self.phase is Phase.STARTING:
             return NodeState.STARTING
-        if self.phase is Phase.STOPPING or self.cluster_state is ClusterState.PASSIVE:
-            return NodeState.PASSIVE
-        return NodeState.ACTIVE
+        running = self.phase is Phase.RUNNING
+        active = running and self.cluster_state is not ClusterState.PASSIVE
+        return NodeState.ACTIVE if active else NodeState.PASSIVE
 
     @property
     def cluster_version(self) -> str:
         """`major.minor` of the cluster, `0.0` before the join."""
-        if self.phase is Phase.STARTING:
+        if self.phase in _UNJOINED or self.parked is not None:
             return UNJOINED_VERSION
         return str(self.management.versions.current)
 
     @property
     def problem(self) -> str:
         """Why the member cannot be used now."""
-        return self.management.persistence.recovery.problem or "the member is not ready"
+        waits = self.management.persistence.recovery.problem
+        return self.parked or waits or "the member is not ready"
 
     @property
     def safe(self) -> bool:

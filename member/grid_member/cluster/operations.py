@@ -1,6 +1,7 @@
 """The long operations of the cluster: backups, restores, imports, migrations, recoveries, syncs.
 
-Each goes from STARTED, perhaps over IN_PROGRESS, to FINISHED or FAILED, and stays there.
+Each goes from STARTED, perhaps over IN_PROGRESS, to FINISHED or FAILED, and stays there. What a
+start did to the store is known when it has ended, and told as soon as there is a store to tell it.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Final, TypedDict, cast
 from grid_member.cluster.system_store import Put
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from grid_member.engine.log import Clock
     from grid_member.engine.system import SystemStore
@@ -70,6 +71,7 @@ class Operations:
         self._clock_ms = clock_ms
         self._new_id = new_id
         self._own: dict[str, OperationDocument] = {}
+        self._early: list[OperationDocument] = []
 
     def documents(self) -> list[OperationDocument]:
         """Return all operations, the oldest first."""
@@ -83,7 +85,38 @@ class Operations:
 
     def begin(self, kind: str) -> tuple[str, tuple[Put, ...]]:
         """Return a new operation's id, and what stores it and forgets the oldest for it."""
-        operation: OperationDocument = {
+        operation = self._new(kind)
+        return operation["id"], self._added(operation)
+
+    def early(self, kind: str) -> Callable[[str | None], None]:
+        """Begin an operation on the store before that is open, which is not shown until `join`.
+
+        Returns:
+            What takes its end: why it failed, or None when it did its work. Without an end there
+            was no operation.
+        """
+        operation = self._new(kind)
+
+        def ended(error: str | None) -> None:
+            stage = Stage.FINISHED if error is None else Stage.FAILED
+            self._early.append(self._ended(operation, stage, error))
+
+        return ended
+
+    def join(self, others: Collection[str] = ()) -> list[Put]:
+        """Return what stores what `interrupted` returns, then the early operations.
+
+        Args:
+            others: the UUIDs of the other members of the cluster.
+        """
+        puts = self.interrupted(others)
+        early, self._early = self._early, []
+        for operation in early:
+            puts += self._added(operation)
+        return puts
+
+    def _new(self, kind: str) -> OperationDocument:
+        return {
             "id": self._new_id(),
             "kind": kind,
             "stage": Stage.STARTED.value,
@@ -92,13 +125,15 @@ class Operations:
             "started": self._clock_ms(),
             "finished": None,
         }
+
+    def _added(self, operation: OperationDocument) -> tuple[Put, ...]:
         known = self.documents()
         ended = [o["id"] for o in known if o["stage"] in _ENDED]
         surplus = ended[: max(0, len(known) + 1 - MAX_OPERATIONS)]
         for key in surplus:
             self._own.pop(key, None)
         put = self._changed(operation)
-        return operation["id"], (put, *(Put(_PREFIX + key, None) for key in surplus))
+        return put, *(Put(_PREFIX + key, None) for key in surplus)
 
     def forget(self, operation_id: str) -> None:
         """Take back an operation whose beginning could not be stored."""
@@ -118,29 +153,36 @@ class Operations:
         """Return what stores that an operation of this member gave up, and why."""
         return self._end(self._own[operation_id], Stage.FAILED, error)
 
-    def interrupted(self) -> list[Put]:
-        """Return what stores that the operations of this member's last life have failed.
+    def interrupted(self, others: Collection[str] = ()) -> list[Put]:
+        """Return what stores that the operations have failed that nobody goes on with.
 
+        Those of this member's last life, and those of members that are not in the cluster: data
+        that was restored has the operations of the member that it was a backup of.
         To be asked for when the store is there and before the first operation begins.
+
+        Args:
+            others: the UUIDs of the other members of the cluster.
         """
-        own = self._member_uuid()
         return [
             self._end(operation, Stage.FAILED, "the member stopped before the end")
             for member, operation in self._stored()
-            if member == own and operation["stage"] not in _ENDED
+            if member not in others and operation["stage"] not in _ENDED
         ]
 
     def _end(self, operation: OperationDocument, stage: Stage, error: str | None) -> Put:
+        return self._changed(self._ended(operation, stage, error))
+
+    def _ended(
+        self, operation: OperationDocument, stage: Stage, error: str | None
+    ) -> OperationDocument:
         progress = COMPLETE_PERCENT if stage is Stage.FINISHED else operation["progress"]
-        return self._changed(
-            {
-                **operation,
-                "stage": stage.value,
-                "progress": progress,
-                "error": error,
-                "finished": self._clock_ms(),
-            }
-        )
+        return {
+            **operation,
+            "stage": stage.value,
+            "progress": progress,
+            "error": error,
+            "finished": self._clock_ms(),
+        }
 
     def _changed(self, operation: OperationDocument) -> Put:
         self._own[operation["id"]] = operation

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 SHARDS: Final = 1
 """Logs of a store, as `open_engine` makes them."""
+RESTORE: Final = "restore"
 _log: Final = logging.getLogger("grid.persistence")
 
 
@@ -58,10 +59,15 @@ def make_persistence(
     """
     directory, persistence = config.data_directory, config.persistence
 
+    starts = StartCalls(directory, clock_ms)
+
     async def open_store() -> None:
         if directory is not None:
-            await asyncio.to_thread(_prepare, directory, persistence)
+            ended = operations.early(RESTORE)
+            if await asyncio.to_thread(_prepare, directory, persistence):
+                ended(None)
         await start_engine()
+        await asyncio.to_thread(starts.load)
 
     backups = Backups(
         source,
@@ -74,14 +80,19 @@ def make_persistence(
     recovery = StoreRecovery(
         open_store,
         None if directory is None else StoreDirectory(directory, SHARDS),
+        operations.early,
         policy=persistence.recovery_policy,
         timeout_s=persistence.validation_timeout_s,
     )
-    return Persistence(backups, recovery, StartCalls(directory, clock_ms))
+    return Persistence(backups, recovery, starts)
 
 
-def _prepare(directory: Path, config: PersistenceConfig) -> None:
-    """Remove what a crash left of a backup; restore the one that is configured. Blocks."""
+def _prepare(directory: Path, config: PersistenceConfig) -> bool:
+    """Remove what a crash left of a backup; restore the one that is configured. Blocks.
+
+    Returns:
+        Whether it was restored now.
+    """
     if config.backup_directory is not None:
         try:
             remove_unfinished(config.backup_directory)
@@ -89,7 +100,7 @@ def _prepare(directory: Path, config: PersistenceConfig) -> None:
             reason = error.strerror
             event(_log, logging.WARNING, "unfinished backup not removed", reason=reason)
     if config.restore_from is None:
-        return
+        return False
     place = str(config.restore_from)
     done = restore_once(config.restore_from, directory)
     if done is None:
@@ -98,3 +109,4 @@ def _prepare(directory: Path, config: PersistenceConfig) -> None:
     else:
         event(_log, logging.INFO, "restored", backup=place, created=done.created_ms,
               former_member=done.former_member)  # fmt: skip
+    return done is not None

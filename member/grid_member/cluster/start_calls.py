@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 from grid_member.cluster.idempotency import KEPT_S
 from grid_member.cluster.logs import event
 from grid_member.engine.api import EngineError
+from grid_member.engine.manifest import open_private
 from grid_member.engine.store_errors import unusable
 from grid_member.engine.store_exchange import sync_directory
 
@@ -50,12 +51,28 @@ class StartCall:
 
 
 class StartCalls:
-    """The calls in the file of one base directory. All methods block and raise `EngineError`."""
+    """The calls in the file of one base directory.
+
+    All methods but `known` block; all but that and `load` raise `EngineError`.
+    """
 
     def __init__(self, directory: Path | None, clock_ms: Clock) -> None:
         """Take the base directory, None when persistence is off."""
         self._directory = directory
         self._clock_ms = clock_ms
+        self._known: dict[str, StartCall] = {}
+
+    def load(self) -> None:
+        """Read what `known` tells; a file that cannot be read keeps no other call from its key."""
+        try:
+            self._read()
+        except EngineError as error:
+            event(_log, logging.WARNING, "remembered calls not read", reason=str(error))
+
+    def known(self, key: str) -> bool:
+        """Tell, without a look at the disk, whether a call was begun under the key of late."""
+        call = self._known.get(key)
+        return call is not None and self._counts(call)
 
     def find(self, key: str) -> StartCall | None:
         """Return the call that was begun under the key, None when there is none."""
@@ -73,13 +90,14 @@ class StartCalls:
         self._end(key, None)
 
     def _begin(self, key: str, request: str) -> None:
-        now_ms = self._clock_ms()
         calls = self._read()
-        surplus = len(calls) + 1 - MAX_START_CALLS
-        for call in calls[: max(0, surplus)]:
-            if now_ms - call.begun_ms < KEPT_S * 1000:
-                raise EngineError("too many idempotency keys are remembered: try without one")
-        self._write([*calls[max(0, surplus) :], StartCall(key, request, now_ms)])
+        surplus = max(0, len(calls) + 1 - MAX_START_CALLS)
+        if any(map(self._counts, calls[:surplus])):
+            raise EngineError("too many idempotency keys are remembered: try without one")
+        self._write([*calls[surplus:], StartCall(key, request, self._clock_ms())])
+
+    def _counts(self, call: StartCall) -> bool:
+        return self._clock_ms() - call.begun_ms < KEPT_S * 1000
 
     def _end(self, key: str, problem: str | None) -> None:
         try:
@@ -106,7 +124,7 @@ class StartCalls:
         except OSError as error:
             raise unusable("the remembered calls", path, error) from None
         try:
-            return _unpacked(content)
+            return self._noticed(_unpacked(content))
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise EngineError(
                 f"{path} is foreign or damaged: move it away, or call without an Idempotency-Key"
@@ -119,14 +137,20 @@ class StartCalls:
         creating = path.with_suffix(".creating")
         content = {"format": _FORMAT, "calls": [asdict(call) for call in calls]}
         try:
-            with creating.open("w", encoding="ascii") as file:
+            creating.unlink(missing_ok=True)
+            with open_private(creating) as file:
                 json.dump(content, file)
                 file.flush()
                 os.fsync(file.fileno())
             creating.rename(path)
+            self._noticed(calls)
             sync_directory(self._directory)
         except OSError as error:
             raise unusable("the remembered calls", path, error) from None
+
+    def _noticed(self, calls: list[StartCall]) -> list[StartCall]:
+        self._known = {call.key: call for call in calls}
+        return calls
 
 
 def _unpacked(content: bytes) -> list[StartCall]:

@@ -37,6 +37,10 @@ if TYPE_CHECKING:
 
 Around: TypeAlias = Callable[[Callable[[], None]], None]
 """Does the work that it is given, and what goes with it. May block and raise `EngineError`."""
+Early: TypeAlias = Callable[[str], Callable[[str | None], None]]
+"""Begins an operation of a kind; what it returns takes its end, as `Operations.early` says."""
+KINDS: Final = {Do.SALVAGE: "partialStart", Do.WIPE: "forceStart"}
+"""What the history calls a recovery."""
 OFF: Final = "persistence is off: set persistence.enabled"
 _WAITING: Final = frozenset({Stage.WAITING, Stage.SALVAGING, Stage.WIPING})
 _log: Final = logging.getLogger("grid.persistence")
@@ -80,6 +84,7 @@ class StoreRecovery:
         self,
         open_store: Callable[[], Awaitable[None]],
         store: RecoverableStore | None,
+        early: Early,
         *,
         policy: str,
         timeout_s: float,
@@ -89,11 +94,13 @@ class StoreRecovery:
         Args:
             open_store: opens the store and replays it; may be called again when it failed.
             store: what to recover; None when nothing is stored.
+            early: notes a recovery for the history.
             policy: the configured recovery policy.
             timeout_s: how long a damaged store waits for somebody to say what to do.
         """
         self._open_store = open_store
         self._store = store
+        self._early = early
         self._timeout_s = timeout_s
         self._state = State(policy in PARTIAL_POLICIES)
         self._error: BaseException | None = None
@@ -208,16 +215,18 @@ class StoreRecovery:
         store = self._store
         if store is None:
             return
+        ended = self._early(KINDS[how])
+        problem: str | None = None
         try:
             around = self._around.get(self._state.asked or 0, _plainly)
             await asyncio.to_thread(around, store.salvage if how is Do.SALVAGE else store.wipe)
         except EngineError as error:
-            self._post(RecoveryFailed(str(error)))
+            problem = str(error)
         except Exception as error:
             log_event(_log, logging.ERROR, "recovery failed", error=type(error).__name__)
-            self._post(RecoveryFailed("unexpected error: see the log"))
-        else:
-            self._post(RecoveryDone())
+            problem = "unexpected error: see the log"
+        ended(problem)
+        self._post(RecoveryDone() if problem is None else RecoveryFailed(problem))
 
 
 def _plainly(work: Callable[[], None]) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import functools
+from typing import TYPE_CHECKING, Final
 
 from grid_member.config.names import find
 from grid_member.engine.api import Eviction, EvictionPolicy, MapSettings, QueueSettings
@@ -11,21 +12,28 @@ if TYPE_CHECKING:
     from grid_member.config.model import EvictionConfig, MapConfig, MemberConfig, QueueConfig
 
 
+MAX_KNOWN_NAMES: Final = 4096
+"""Of maps and of queues. Clients choose them, so not all can be kept."""
+
+
 class ConfiguredStructures:
     """Implements `engine.api.Structures` over a member's configuration."""
 
     def __init__(self, config: MemberConfig) -> None:
-        # Made once: the engine asks with every operation.
-        self._maps = {name: _map_settings(found) for name, found in config.maps.items()}
-        self._queues = {name: _queue_settings(found) for name, found in config.queues.items()}
+        # Made once, and found once for each name: the engine asks with every operation, and there
+        # may be a thousand wildcards to look through.
+        maps = {name: _map_settings(found) for name, found in config.maps.items()}
+        queues = {name: _queue_settings(found) for name, found in config.queues.items()}
+        self._map = functools.lru_cache(MAX_KNOWN_NAMES)(functools.partial(find, maps))
+        self._queue = functools.lru_cache(MAX_KNOWN_NAMES)(functools.partial(find, queues))
 
     def map_settings(self, name: str) -> MapSettings | None:
         """Return the settings of the map called name, None when nothing matches."""
-        return find(self._maps, name)
+        return self._map(name)
 
     def queue_settings(self, name: str) -> QueueSettings | None:
         """Return the settings of the queue called name, None when nothing matches."""
-        return find(self._queues, name)
+        return self._queue(name)
 
 
 def _map_settings(config: MapConfig) -> MapSettings:

@@ -28,7 +28,7 @@ class UsageSource(Protocol):
         """Return kind and name of the same structures, without counting."""
 
     def store_bytes(self) -> int | None:
-        """Return what the data takes on disk, None when it is in memory only."""
+        """Return what the data takes on disk, None when it is in memory only. Blocks."""
 
 
 class LimitsDocument(TypedDict):
@@ -68,20 +68,28 @@ async def usage_document(
     source: UsageSource, config: MemberConfig, uuid: str, address: str
 ) -> UsageDocument:
     """Return what this member, alone in its cluster, holds."""
-    held = {(found.kind, found.name): found for found in source.structure_usage()}
-    for empty in _configured(config):
-        held.setdefault((empty.kind, empty.name), empty)
+    found = list(source.structure_usage())
+    # There may be a hundred thousand maps, and a network volume may take its time as well: nobody
+    # else waits for that.
+    structures = await asyncio.to_thread(_structures, found, config)
     return {
-        "structures": [_structure(held[key], config) for key in sorted(held)],
+        "structures": structures,
         "members": [
             {
                 "uuid": uuid,
                 "address": address,
-                "storeBytes": source.store_bytes(),
-                "freeBytes": await _free_bytes(config.data_directory),
+                "storeBytes": await asyncio.to_thread(source.store_bytes),
+                "freeBytes": await asyncio.to_thread(_free_bytes, config.data_directory),
             }
         ],
     }
+
+
+def _structures(found: Iterable[StructureUsage], config: MemberConfig) -> list[StructureDocument]:
+    held = {(one.kind, one.name): one for one in found}
+    for empty in _configured(config):
+        held.setdefault((empty.kind, empty.name), empty)
+    return [_structure(held[key], config) for key in sorted(held)]
 
 
 def _configured(config: MemberConfig) -> Iterator[StructureUsage]:
@@ -116,11 +124,10 @@ def _limits(held: StructureUsage, config: MemberConfig) -> LimitsDocument:
     return {"entries": eviction.max_entries or None, "bytes": eviction.max_bytes or None}
 
 
-async def _free_bytes(directory: Path | None) -> int | None:
+def _free_bytes(directory: Path | None) -> int | None:
     if directory is None:
         return None
-    # A network volume may take its time.
     try:
-        return (await asyncio.to_thread(shutil.disk_usage, directory)).free
+        return shutil.disk_usage(directory).free
     except OSError:
         return None

@@ -6,22 +6,29 @@ import asyncio
 import contextlib
 import gc
 import logging
+import os
 import resource
 import signal
+import threading
 from typing import TYPE_CHECKING, Final
 
 from grid_member.cluster.logs import event, set_up
-from grid_member.command import EXIT_CONFIG, EXIT_START
+from grid_member.command import EXIT_CONFIG, EXIT_START, EXIT_UNCONFIRMED
 from grid_member.config.tree import ConfigError
 from grid_member.engine.api import EngineError
 from grid_member.http.listener import PortError
 from grid_member.security.audit import keep_auditing
 from grid_member.security.tls import TlsError
-from grid_member.start import MemberHandle
+from grid_member.start import MemberHandle, StopError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from grid_member.config.programmatic import Config
 
+THREADS_GRACE_S: Final = 2.0
+"""How long a member that has stopped waits for threads that wait for a disk."""
+_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 _log: Final = logging.getLogger("grid.member")
 
 
@@ -31,7 +38,10 @@ def run_member(config: Config) -> int:
     keep_auditing()
     _allow_many_connections()
     try:
-        asyncio.run(_run(config))
+        with asyncio.Runner() as runner:
+            runner.run(_run(config))
+            end = _end_soon()
+        end.cancel()
     except (PortError, TlsError, EngineError) as error:
         event(_log, logging.ERROR, f"cannot start: {error}")
         return EXIT_START
@@ -43,6 +53,17 @@ def run_member(config: Config) -> int:
     return 0
 
 
+def _end_soon() -> threading.Timer:
+    """End the process a little later: threads may wait for ever, and leaving waits for them.
+
+    Everything is safe and closed by now; they only want to know how large the disk is.
+    """
+    end = threading.Timer(THREADS_GRACE_S, os._exit, (0,))
+    end.daemon = True
+    end.start()
+    return end
+
+
 def _allow_many_connections() -> None:
     # The usual soft limit of 1024 files is for programs that select(); a member may have more.
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -51,18 +72,33 @@ def _allow_many_connections() -> None:
 
 
 async def _run(config: Config) -> None:
-    member = MemberHandle(config)
-    _watch_signals(member)
-    await member.start()
-    # A full collection would look at each object of the replayed data, over and over, and hold up
-    # every request for tenths of a second for a million entries. None is part of a cycle: what is
-    # removed later is freed all the same. Only here: in a program with members in it, the garbage
-    # collector is that program's.
-    gc.freeze()
-    await member.stopped()
+    try:
+        await _live(MemberHandle(config))
+    except StopError:
+        # Not by returning: that would wait for the threads that wait for the disk.
+        logging.shutdown()
+        os._exit(EXIT_UNCONFIRMED)
 
 
-def _watch_signals(member: MemberHandle) -> None:
+async def _live(member: MemberHandle) -> None:
+    with _watched_signals(member):
+        await member.start()
+        # A full collection would look at each object of the replayed data, over and over, and hold
+        # up every request for tenths of a second for a million entries. None is part of a cycle:
+        # what is removed later is freed all the same. Only here: in a program with members in it,
+        # the garbage collector is that program's.
+        gc.freeze()
+        await member.stopped()
+
+
+@contextlib.contextmanager
+def _watched_signals(member: MemberHandle) -> Iterator[None]:
+    """Stop the member at the first signal, hurry at the second; ignore those behind the stop.
+
+    They would make another end of it than a graceful one. Not by the loop's handlers of signals:
+    as those are removed there is a moment in which a signal ends the process.
+    """
+    loop = asyncio.get_running_loop()
     seen: list[signal.Signals] = []
 
     def stop(number: signal.Signals) -> None:
@@ -72,6 +108,15 @@ def _watch_signals(member: MemberHandle) -> None:
         seen.append(number)
         member.request_stop()
 
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop, number)
+    def noticed(number: int, _: object) -> None:
+        loop.call_soon_threadsafe(stop, signal.Signals(number))
+
+    former = {number: signal.signal(number, noticed) for number in _SIGNALS}
+    try:
+        yield
+    except BaseException:
+        for number, handler in former.items():
+            signal.signal(number, handler)
+        raise
+    for number in _SIGNALS:
+        signal.signal(number, signal.SIG_IGN)

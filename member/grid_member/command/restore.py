@@ -1,6 +1,8 @@
 """`grid-member restore BACKUP --into DIR`: a backup becomes the data of a member that is not there.
 
-The member is started on the directory afterwards.
+The member is started on the directory afterwards. Exit codes: 0 restored, or with `--once` restored
+before; 3 cannot restore, nothing but an unfinished copy is left in the directory, which the next
+attempt removes.
 """
 
 from __future__ import annotations
@@ -11,22 +13,46 @@ from typing import TYPE_CHECKING
 
 from grid_member.command import EXIT_START
 from grid_member.engine.api import EngineError
-from grid_member.engine.restore import restore_backup
+from grid_member.engine.newest import began_in, newest_backup
+from grid_member.engine.restore import restore_backup, restore_once
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-def restore(backup: Path, directory: Path) -> int:
-    """Restore and say so on standard output; return the exit code."""
+def restore(place: Path, directory: Path, *, newest: bool = False, once: bool = False) -> int:
+    """Restore and say so on standard output; return the exit code.
+
+    Args:
+        place: the backup; with newest the directory that holds it.
+        directory: what becomes a member's base directory.
+        newest: take the newest backup of the place.
+        once: do nothing when the directory began as this backup. With newest as any backup of the
+            place: between a restore that was cut off after its end and its repetition there may
+            have been another backup.
+    """
     try:
-        done = restore_backup(backup, directory)
+        backup = _chosen(place, directory, once=once) if newest else place
+        done = restore_once(backup, directory) if once else restore_backup(backup, directory)
     except EngineError as error:
         sys.stderr.write(f"cannot restore: {error}\n")
         return EXIT_START
+    if done is None:
+        sys.stdout.write(f"{directory}: began as {backup} before, nothing to do\n")
+        return 0
     made = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(done.created_ms // 1000))
     sys.stdout.write(
-        f"{directory}: member {done.member}, with the data that member {done.former_member} "
-        f"had at {made}\n"
+        f"{directory}: restored {backup} ({done.size_bytes} bytes) as member {done.member}, with "
+        f"the data that member {done.former_member} had at {made}\n"
     )
     return 0
+
+
+def _chosen(place: Path, directory: Path, *, once: bool) -> Path:
+    known = began_in(place, directory) if once else None
+    if known is not None:
+        return known
+    backup, incomplete = newest_backup(place)
+    for path in incomplete:
+        sys.stderr.write(f"passed over {path}: it is incomplete\n")
+    return backup

@@ -59,6 +59,7 @@ def member_config(found: Values, directory: FilePath) -> MemberConfig:
         logging=LoggingConfig(
             found.text(("logging", "format")) or "", found.text(("logging", "level")) or ""
         ),
+        parked_file=_parked_file(found, directory, directory / base),
     )
 
 
@@ -73,6 +74,16 @@ def _persistence(found: Values, directory: FilePath, base: FilePath) -> Persiste
         recovery_policy=found.text(("persistence", "cluster-data-recovery-policy")) or "",
         validation_timeout_s=found.number(("persistence", "validation-timeout-seconds")),
     )
+
+
+def _parked_file(found: Values, directory: FilePath, base: FilePath) -> FilePath | None:
+    path = ("shutdown", "parked-file")
+    file = found.text(path)
+    if file is None:
+        return None
+    if (directory / file).resolve().is_relative_to(base.resolve()):
+        found.complain(path, "must not be inside of persistence.base-dir")
+    return directory / file
 
 
 def _cp_member_count(found: Values) -> int:

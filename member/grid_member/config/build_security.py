@@ -33,6 +33,8 @@ ENDPOINT_PATHS: Final = (
     *(f"/grid/rest/{name}" for name in ("wan", "cp-subsystem")),
 )
 """Every path of the interface is one of these or below one: others in a list protect nothing."""
+_QUEUES: Final = ("grid", "rest", "queues")
+_SIZE: Final = "size"
 _MARKS: Final = frozenset("%?#*{}")
 """Characters that are meant as something else than themselves."""
 
@@ -198,6 +200,9 @@ def _wrong_path(text: str) -> str | None:
     if any(parts[: len(probe)] == probe for probe in PROBES):
         probe = "/".join(("", *parts[:3]))
         return f"{probe} can never be protected: probes carry no credentials"
+    if parts[:3] == _QUEUES and len(parts) > 4 and parts[4] != _SIZE:
+        queue = "/".join(("", *parts[:4]))
+        return f"would leave polls with other seconds open: protect {queue}"
     known_parts = [_parts(path) for path in ENDPOINT_PATHS]
     if not any(_meet(parts, path) for path in known_parts):
         return f"no endpoint is there; they are below {', '.join(ENDPOINT_PATHS)}"

@@ -153,3 +153,5 @@ class MemberConfig:
     """0: there is no CP subsystem."""
     limits: Limits = field(default_factory=Limits)
     logging: LoggingConfig = field(default_factory=LoggingConfig)
+    parked_file: Path | None = None
+    """What parks the member when it is there at the start; None: nothing does."""

@@ -6,22 +6,48 @@ from typing import Final
 
 from grid_member.config.refused import REFUSED
 from grid_member.config.settings import SETTINGS, Kind, Setting, Value
+from grid_member.config.shape import settings_shape
+from grid_member.config.xml_forms import COLLECTIONS
 
-BEGIN: Final = "<!-- settings: written by `make schema`, do not edit -->\n"
-END: Final = "<!-- end of settings -->\n"
+_BEGIN: Final = "<!-- {}: written by `make schema`, do not edit -->\n"
+_END: Final = "<!-- end of {} -->\n"
 
 
 def with_tables(manual: str) -> str:
-    """Return the manual's text with the tables between its two marks made anew.
+    """Return the manual's text with the tables between their marks made anew.
 
     Raises:
         ValueError: the marks are not there.
     """
-    before, mark, rest = manual.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not mark or not end:
-        raise ValueError(f"the manual needs the lines {BEGIN}and {END}")
-    return f"{before}{BEGIN}\n{_supported()}\n{_refused()}\n{END}{after}"
+    manual = _replaced(manual, "forms in XML", _forms())
+    return _replaced(manual, "settings", f"{_supported()}\n{_refused()}")
+
+
+def _replaced(manual: str, name: str, table: str) -> str:
+    begin, end = _BEGIN.format(name), _END.format(name)
+    before, mark, rest = manual.partition(begin)
+    _, end_mark, after = rest.partition(end)
+    if not mark or not end_mark:
+        raise ValueError(f"the manual needs the lines {begin}and {end}")
+    return f"{before}{begin}\n{table}\n{end}{after}"
+
+
+def _forms() -> str:
+    rows = ["| Setting | Usually written | Read as well |", "|---|---|---|"]
+    for form in COLLECTIONS:
+        shape = settings_shape().at(form.path.split("."))
+        if shape.refused is not None:
+            continue
+        name = ' name="…"' if shape.named is not None else ""
+        items = f"<{form.element}{name}>…</{form.element}>"
+        wrapper = form.path.rpartition(".")[2]
+        forms = [f"`{items}`", f"`<{wrapper}>{items}</{wrapper}>`"]
+        if wrapper == form.element:
+            # An element of this name is one of the many.
+            forms[1] = "–"  # noqa: RUF001 - a dash, for people
+        usual, other = reversed(forms) if form.wrapped else forms
+        rows.append(f"| `{form.path}` | {usual} | {other} |")
+    return "\n".join(rows) + "\n"
 
 
 def _supported() -> str:

@@ -367,6 +367,12 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     _number("limits.key-bytes", 8 << 10, "Longer keys: 414.", 1, 64 << 10),
     _number("limits.value-bytes", 8 << 20, "Larger bodies: 413.", 1, 1 << 30),
     _number("limits.header-bytes", 64 << 10, "Larger header blocks: 431.", 1 << 10, 1 << 20),
+    _text(
+        "shutdown.parked-file",
+        None,
+        "Written by `memberShutdown` and `clusterShutdown` before they answer; a member that finds "
+        "it stays parked. In a directory that is there, outside of `base-dir`.",
+    ),
     _flag(
         "metrics.enabled",
         False,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import yaml
 from yaml.reader import ReaderError
@@ -21,13 +21,21 @@ from grid_member.config.tree import (
     Scalar,
     Section,
 )
+from grid_member.config.yaml_events import DoubtError, Mark, Source, quick_source, slow_source
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _QUOTED: Final = re.compile(r""" (?!'<|'\\t'|'[],:?}-]')('[^']*'|"[^"]*")""")
 """Something quoted in a message, but for the names and signs of the syntax itself, and a tab."""
 _NO_ANCHORS: Final = "anchors and aliases are not allowed, quote a text that begins with & or *"
+_NO_TAGS: Final = "tags are not allowed, quote a text that begins with !"
 _SECOND_DOCUMENT: Final = "but found another document"
 _NULL_TAG: Final = "tag:yaml.org,2002:null"
 _STANDARD_TAG: Final = "tag:yaml.org,2002:"
+_NOT_SPECIFIC: Final = (None, "!")
+"""Tags that leave it to the value what it is."""
+_NULLS: Final = frozenset({"", "~", "null", "Null", "NULL"})
 
 
 def read_yaml(text: str, file: str) -> Document:
@@ -37,116 +45,168 @@ def read_yaml(text: str, file: str) -> Document:
         ConfigError: not YAML, an anchor or alias (they can multiply a small file into a huge one),
             several documents, too deep, or another top element.
     """
-    problems: list[Problem] = []
+    return _read_quickly(text, file) or read_slowly(text, file)
+
+
+def _read_quickly(text: str, file: str) -> Document | None:
+    source = quick_source(text, file)
+    if source is None:
+        return None
     try:
-        root = _Loader(text, file, problems).get_single_node()
+        return _Reader(source).document()
+    except (yaml.YAMLError, UnicodeError, ConfigError, DoubtError):
+        # What is wrong is told as the Python parser tells it.
+        return None
+
+
+def read_slowly(text: str, file: str) -> Document:
+    """Do the same without libyaml."""
+    source = slow_source(text, file)
+    reader = _Reader(source)
+    try:
+        return reader.document()
     except yaml.YAMLError as error:
-        raise ConfigError([*problems, _syntax_problem(error, text, file)]) from None
-    if problems:
-        raise ConfigError(problems)
-    if not isinstance(root, yaml.MappingNode):
-        place = _place(root.start_mark, file) if root else Place(file, 1, 1)
-        raise ConfigError([Problem(place, "", f"the top element must be {TOP}:")])
-    return Document(_top(_section(root, file, None, problems), problems), problems)
+        problem = _syntax_problem(error, text, source)
+        raise ConfigError([*reader.refused, problem]) from None
 
 
-class _Loader(yaml.SafeLoader):
-    """Makes nodes of the text without anchors, and not deeper than is sensible."""
-
-    def __init__(self, text: str, file: str, problems: list[Problem]) -> None:
-        super().__init__(text)
-        self._file = file
-        self._problems = problems
-        self._depth = 0
-
-    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        """Return the next node; an alias is noted and taken for nothing."""
-        event = self.peek_event()  # type: ignore[no-untyped-call]
-        place = _place(event.start_mark, self._file)
-        if getattr(event, "anchor", None) is not None:
-            self._problems.append(Problem(place, "", _NO_ANCHORS))
-        if isinstance(event, yaml.AliasEvent):
-            self.get_event()  # type: ignore[no-untyped-call]
-            return yaml.ScalarNode(_NULL_TAG, "")
-        if self._depth > MAX_DEPTH_LEVELS:
-            raise ConfigError([*self._problems, Problem(place, "", "nested too deep")])
-        self._depth += 1
-        try:
-            return super().compose_node(parent, index)
-        finally:
-            self._depth -= 1
-
-
-def _top(root: Section, problems: list[Problem]) -> Node:
-    if TOP not in root.children:
-        raise ConfigError([Problem(root.place, "", f"the top element must be {TOP}:")])
-    problems += [
-        Problem(root.names[other], path_text((other,)), f"unknown element beside {TOP}")
-        for other in root.children
-        if other != TOP
-    ]
-    return root.children[TOP]
-
-
-def _syntax_problem(error: yaml.YAMLError, text: str, file: str) -> Problem:
+def _syntax_problem(error: yaml.YAMLError, text: str, source: Source) -> Problem:
     if isinstance(error, ReaderError):
         before = text[: error.position].split("\n")
-        place = Place(file, len(before), len(before[-1]) + 1)
+        place = Place(source.file, len(before), len(before[-1]) + 1)
         return Problem(place, "", "not YAML: a control character")
-    mark = getattr(error, "problem_mark", None)
+    place = source.place(getattr(error, "problem_mark", None))
     reason = str(getattr(error, "problem", None) or "cannot be read")
     if reason == _SECOND_DOCUMENT:
-        return Problem(_place(mark, file), "", "one document is allowed")
+        return Problem(place, "", "one document is allowed")
     # The parser quotes what it stumbled over, and that may be a piece of a password.
-    return Problem(_place(mark, file), "", f"not YAML: {_QUOTED.sub('', reason)}")
+    return Problem(place, "", f"not YAML: {_QUOTED.sub('', reason)}")
 
 
-class _Mark(Protocol):
-    """Where the parser was; the C and the Python parser have a class of their own each."""
+class _StopError(yaml.YAMLError):
+    """YAML that no parser refuses."""
 
-    line: int
-    column: int
-
-
-def _place(mark: _Mark | None, file: str) -> Place:
-    if mark is None:
-        return Place(file, 1, 1)
-    return Place(file, mark.line + 1, mark.column + 1)
+    def __init__(self, problem: str, problem_mark: Mark | None) -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.problem_mark = problem_mark
 
 
-def _node(node: yaml.Node, file: str, path: Path, problems: list[Problem]) -> Node:
-    place = _place(node.start_mark, file)
-    if not node.tag.startswith(_STANDARD_TAG):
-        message = "tags are not allowed, quote a text that begins with !"
-        problems.append(Problem(place, path_text(path), message))
-    if isinstance(node, yaml.MappingNode):
-        return _section(node, file, path, problems)
-    if isinstance(node, yaml.SequenceNode):
-        items = [
-            _node(item, file, (*path, index), problems) for index, item in enumerate(node.value)
+class _Reader:
+    """Makes nodes of the events of one document, not deeper than is sensible."""
+
+    def __init__(self, source: Source) -> None:
+        self._events = source.events
+        self._place = source.place
+        self._anchors: set[str] = set()
+        self._depth = 0
+        self._problems: list[Problem] = []
+        self.refused: list[Problem] = []
+        """Anchors and aliases, without which nothing else is told but an error that ends all."""
+
+    def document(self) -> Document:
+        next(self._events)
+        event = next(self._events)
+        root: Node | None = None
+        if not isinstance(event, yaml.StreamEndEvent):
+            event = next(self._events)
+            root = self._node(event, None)
+            self._end()
+        if self.refused:
+            raise ConfigError(self.refused)
+        if not isinstance(root, Section) or TOP not in root.children:
+            place = root.place if root else self._place(None)
+            raise ConfigError([Problem(place, "", f"the top element must be {TOP}:")])
+        self._problems += [
+            Problem(root.names[other], path_text((other,)), f"unknown element beside {TOP}")
+            for other in root.children
+            if other != TOP
         ]
-        return Items(place, tuple(items))
-    return Scalar(place, None if node.tag == _NULL_TAG else str(node.value))
+        return Document(root.children[TOP], self._problems)
+
+    def _end(self) -> None:
+        next(self._events)
+        after = next(self._events)
+        if not isinstance(after, yaml.StreamEndEvent):
+            raise _StopError(_SECOND_DOCUMENT, after.start_mark)
+
+    def _node(self, event: yaml.Event, path: Path | None) -> Node:
+        """Return the node that begins with an event.
+
+        The path is None for the whole document, whose only name is no part of paths.
+        """
+        place = self._place(event.start_mark)
+        self._check(event, place)
+        if isinstance(event, yaml.ScalarEvent):
+            self._check_tag(event.tag, place, path)
+            return Scalar(place, None if _is_nothing(event) else event.value)
+        self._depth += 1
+        node: Node = Scalar(place, None)
+        if isinstance(event, yaml.SequenceStartEvent):
+            self._check_tag(event.tag, place, path)
+            node = Items(place, tuple(self._items(path or ())))
+        elif isinstance(event, yaml.MappingStartEvent):
+            if path is not None:
+                self._check_tag(event.tag, place, path)
+            node = self._section(place, path)
+        self._depth -= 1
+        return node
+
+    def _check(self, event: yaml.Event, place: Place) -> None:
+        anchor = getattr(event, "anchor", None)
+        if anchor is not None:
+            self.refused.append(Problem(place, "", _NO_ANCHORS))
+        if isinstance(event, yaml.AliasEvent):
+            return
+        if self._depth > MAX_DEPTH_LEVELS:
+            raise ConfigError([*self.refused, Problem(place, "", "nested too deep")])
+        if anchor in self._anchors:
+            raise _StopError("second occurrence", event.start_mark)
+        if anchor is not None:
+            self._anchors.add(anchor)
+
+    def _check_tag(self, tag: str | None, place: Place, path: Path | None) -> None:
+        if tag is not None and tag != "!" and not tag.startswith(_STANDARD_TAG):
+            self._problems.append(Problem(place, path_text(path or ()), _NO_TAGS))
+
+    def _items(self, path: Path) -> Iterator[Node]:
+        index = 0
+        while not isinstance(event := next(self._events), yaml.SequenceEndEvent):
+            yield self._node(event, (*path, index))
+            index += 1
+
+    def _section(self, place: Place, path: Path | None) -> Section:
+        children: dict[str, Node] = {}
+        names: dict[str, Place] = {}
+        while not isinstance(event := next(self._events), yaml.MappingEndEvent):
+            name_place = self._place(event.start_mark)
+            name = self._name(event, path)
+            below = () if path is None or name is None else (*path, name)
+            noted = len(self._problems)
+            node = self._node(next(self._events), below)
+            if name is not None and name not in children:
+                children[name] = node
+                names[name] = name_place
+                continue
+            # Nothing more is told of what has no name, or one that is there.
+            del self._problems[noted:]
+            if name is not None:
+                message = f"is there twice, first in line {names[name].line}"
+                self._problems.append(Problem(name_place, path_text(below or (name,)), message))
+        return Section(place, children, names)
+
+    def _name(self, event: yaml.Event, path: Path | None) -> str | None:
+        if isinstance(event, yaml.ScalarEvent):
+            self._check(event, self._place(event.start_mark))
+            return str(event.value)
+        noted = len(self._problems)
+        place = self._node(event, path).place
+        del self._problems[noted:]
+        self._problems.append(Problem(place, path_text(path or ()), "a name must be a plain word"))
+        return None
 
 
-def _section(
-    node: yaml.MappingNode, file: str, path: Path | None, problems: list[Problem]
-) -> Section:
-    """Read a mapping; path is None for the whole document, whose only name is no part of paths."""
-    children: dict[str, Node] = {}
-    names: dict[str, Place] = {}
-    for name_node, value_node in node.value:
-        place = _place(name_node.start_mark, file)
-        if not isinstance(name_node, yaml.ScalarNode):
-            problems.append(Problem(place, path_text(path or ()), "a name must be a plain word"))
-            continue
-        name = str(name_node.value)
-        below: Path = () if path is None else (*path, name)
-        if name in children:
-            first = names[name]
-            shown = path_text(below or (name,))
-            problems.append(Problem(place, shown, f"is there twice, first in line {first.line}"))
-            continue
-        children[name] = _node(value_node, file, below, problems)
-        names[name] = place
-    return Section(_place(node.start_mark, file), children, names)
+def _is_nothing(event: yaml.ScalarEvent) -> bool:
+    if event.tag in _NOT_SPECIFIC:
+        return bool(event.implicit[0]) and event.value in _NULLS
+    return bool(event.tag == _NULL_TAG)

@@ -123,6 +123,7 @@ class LocalEngine(SystemSide):
         self._queues.begin("queue", self._structures.queue_settings)
         for lane in self.lanes:
             await lane.settle()
+        await self._lanes.opened()
         self._refusal = None
         self._expiry = ExpiryRounds(self.lanes, self._clock, self._loop)
         self._expiry.start()
@@ -172,6 +173,9 @@ class LocalEngine(SystemSide):
         if settings is None:
             done(_not_configured("map"))
             return
+        if self._refusal is not None:
+            done(self._refusal)  # before the start there is no lane
+            return
         lane = self._maps.lane(name, settings.persistent)
         done = self._maps.counted(name, lane, settings.persistent, done)
         entry, ttl_ms = Entry(value, content_type), settings.time_to_live_s * 1000
@@ -208,6 +212,8 @@ class LocalEngine(SystemSide):
         settings = self._structures.map_settings(name)
         if settings is None:
             done(_not_configured("map"))
+        elif self._refusal is not None:
+            done(self._refusal)
         else:
             lane = self._maps.lane(name, settings.persistent)
             self._propose(lane, MapRemove(name, key), done, len(key))
@@ -217,6 +223,8 @@ class LocalEngine(SystemSide):
         settings = self._structures.map_settings(name)
         if settings is None:
             done(_not_configured("map"))
+        elif self._refusal is not None:
+            done(self._refusal)
         else:
             self._propose(self._maps.lane(name, settings.persistent), MapClear(name), done, 0)
 
@@ -229,6 +237,9 @@ class LocalEngine(SystemSide):
         settings = self._structures.queue_settings(name)
         if settings is None:
             done(_not_configured("queue"))
+            return
+        if self._refusal is not None:
+            done(self._refusal)
             return
         lane = self._queues.lane(name, settings.persistent)
         done = self._queues.counted(name, lane, settings.persistent, done)

@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from grid_member.engine.lane import Lane
 from grid_member.engine.log import Clock, Log, MemoryLog
+from grid_member.engine.opening import Opening
 from grid_member.engine.store import Store, open_store
+from grid_member.engine.store_exchange import STORE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,6 +58,7 @@ class Lanes:
         self._clock = clock
         self._open_log = open_log
         self._store: Store | None = None
+        self._opening: Opening | None = None
         self._paths: list[Path] = []
 
     @property
@@ -87,7 +90,10 @@ class Lanes:
         self._store = open_store(self._directory, self._shards)
         self.member = self._store.member
         self._paths = self._store.shards
+        opening = Opening(self._directory / STORE)
         try:
+            opening.begin(self._paths)
+            self._opening = opening
             for shard, path in enumerate(self._paths):
                 lane = self._lane(self._open_log(path, shard, self._clock), arrived)
                 self.durable.append(lane)
@@ -97,10 +103,18 @@ class Lanes:
             raise
         self.volatile = self._lane(MemoryLog(self._clock), arrived)
 
+    async def opened(self) -> None:
+        """Hear that the logs were replayed and took their first records."""
+        if self._opening is not None:
+            opening, self._opening = self._opening, None
+            # A disk that does not answer must not hold the event loop, which has a stop to bound.
+            await asyncio.to_thread(opening.end)
+
     async def close(self) -> None:
         """Close logs and store; what the lanes hold can still be read."""
         for lane in self.all:
             await lane.close()
+        await self.opened()  # else the next start would believe that this one died
         if self._store is not None:
             self._store.close()
             self._store = None

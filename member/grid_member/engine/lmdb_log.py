@@ -16,7 +16,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import threading
 from typing import TYPE_CHECKING, Final
 
 import lmdb
@@ -33,6 +32,7 @@ from grid_member.engine.lmdb_replay import Replay
 from grid_member.engine.lmdb_space import RESERVE_BYTES, Space
 from grid_member.engine.log import grows
 from grid_member.engine.operations import Committed, Record
+from grid_member.engine.writer import Writer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -97,7 +97,7 @@ class LmdbLog:
         self._failing = False
         self._feed: Feed | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
+        self._writer: Writer | None = None
         self._inbox = Inbox()
         self._job: ImageJob | None = None
         self._purging = True
@@ -138,10 +138,7 @@ class LmdbLog:
         """Take records from now on; a thread writes them."""
         self._feed = feed
         self._loop = asyncio.get_running_loop()
-        self._thread = threading.Thread(
-            target=self._write, name=f"grid-log-{self._shard}", daemon=True
-        )
-        self._thread.start()
+        self._writer = Writer(self._write, f"grid-log-{self._shard}")
 
     def append(self, record: Record) -> None:
         """Take a record; the feed hears of it once it is synced."""
@@ -172,8 +169,8 @@ class LmdbLog:
     async def close(self) -> None:
         """Finish the records that were taken, then close LMDB."""
         self._inbox.close()
-        if self._thread is not None:
-            await asyncio.get_running_loop().run_in_executor(None, self._thread.join)
+        if self._writer is not None:
+            await self._writer.ended()
         self._close()
 
     # The writer thread's side

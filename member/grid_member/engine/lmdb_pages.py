@@ -55,8 +55,16 @@ class Pages:
         self._file = file
         self._size_bytes = os.fstat(file.fileno()).st_size
         self._page_bytes = 0
+        self._last_pages: dict[int, int] = {}
         self.roots = self._roots()
         """The newest first."""
+
+    @property
+    def claimed_bytes(self) -> int:
+        """How long the file is in the words of its newest root page; 0 without one."""
+        if not self.roots:
+            return 0
+        return (self._last_pages[self.roots[0].commit] + 1) * self._page_bytes
 
     def tree(self, root: Root, name: bytes) -> Root | None:
         """Return the tree of a named table in a commit; None when it is not found."""
@@ -79,11 +87,12 @@ class Pages:
             data = self._read(place + _PAGE.size, _META.size)
             if data is None:
                 continue
-            magic, version, _, _, page_bytes, entries, page, _, commit = _META.unpack(data)
+            magic, version, _, _, page_bytes, entries, page, last, commit = _META.unpack(data)
             whole = magic == _MAGIC and version == _VERSION and page_bytes in _PAGE_SIZES
             if whole and place in (0, page_bytes) and self._page_bytes in (0, page_bytes):
                 self._page_bytes = page_bytes
                 found[place] = Root(commit, page, entries)
+                self._last_pages[commit] = last
         return sorted(found.values(), key=lambda root: root.commit, reverse=True)
 
     def _walk(self, root: int) -> Iterator[tuple[bytes, bytes, bool]]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from grid_member.engine import codec
+from grid_member.engine.lmdb_check import explained
 from grid_member.engine.lmdb_tables import CHUNK, SEQUENCE
 from grid_member.engine.lmdb_values import unpack_record
 from grid_member.engine.operations import Committed
-from grid_member.engine.store_errors import LOG_ERRORS, damaged, failed
+from grid_member.engine.store_errors import LOG_ERRORS, damaged
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -42,7 +43,7 @@ class Replay:
             yield from self._image(base, chunks)
             yield from self._records(base)
         except LOG_ERRORS as error:
-            raise failed(self._path, error) from error
+            raise explained(self._path, error) from error
 
     def _image(self, base: int, chunks: int) -> Iterator[Sequence[Part]]:
         tables = self._tables

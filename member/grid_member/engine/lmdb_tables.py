@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 import lmdb
-from lmdb.verify import verify
 
 from grid_member.engine.api import EngineError
+from grid_member.engine.lmdb_check import check_length, check_size, explained
 from grid_member.engine.lmdb_values import pack_base, unpack_base
 from grid_member.engine.store_errors import LOG_ERRORS, damaged, failed, foreign, newer
 
@@ -125,11 +125,12 @@ def open_tables(path: Path, shard: int, map_size_bytes: int, environments: Envir
     if size_bytes == 0:
         raise damaged(f"the log in {path}", "it is empty")  # LMDB would fill it
     try:
+        check_size(path, max(map_size_bytes, MAP_SIZE_BYTES))
         environment = environments(path, map_size_bytes, False)
     except LOG_ERRORS as error:
-        raise failed(path, error) from error
+        raise explained(path, error) from error
     try:
-        _check_length(path, environment)
+        check_length(path, environment)
         tables = Tables(environment)
         _check_format(tables, path, shard)
     except EngineError:
@@ -137,30 +138,8 @@ def open_tables(path: Path, shard: int, map_size_bytes: int, environments: Envir
         raise
     except LOG_ERRORS as error:
         environment.close()
-        raise failed(path, error) from error
+        raise explained(path, error) from error
     return tables
-
-
-def _check_length(path: Path, environment: lmdb.Environment) -> None:
-    """Check a file that is shorter than its pages are many.
-
-    LMDB may leave free pages at the end unwritten. When other pages are missing it kills the
-    process as it comes to them, so every page is looked at first: rare, and worth its time.
-    """
-    size_bytes = (environment.info()["last_pgno"] + 1) * environment.stat()["psize"]
-    file = path / "data.mdb"
-    found_bytes = file.stat().st_size
-    if found_bytes < size_bytes:
-        os.truncate(file, size_bytes)
-        problems: list[str] | None = None
-        try:
-            problems = verify(str(path))  # type: ignore[no-untyped-call]
-        finally:
-            if problems or problems is None:
-                os.truncate(file, found_bytes)
-        if problems:
-            cut = f"the file is cut, {found_bytes} of {size_bytes} bytes are left"
-            raise damaged(f"the log in {path}", f"{cut}: {problems[0]}")
 
 
 def _check_format(tables: Tables, path: Path, shard: int) -> None:

@@ -22,6 +22,7 @@ import lmdb
 from grid_member.engine import codec
 from grid_member.engine.api import EngineError
 from grid_member.engine.lmdb_bulk import new_log, put_base, put_chunks, put_records
+from grid_member.engine.lmdb_check import check_pages
 from grid_member.engine.lmdb_pages import Pages, open_file
 from grid_member.engine.lmdb_replay import Replay
 from grid_member.engine.lmdb_tables import (
@@ -118,6 +119,7 @@ def refuse_healthy(directory: Path, shards: int) -> None:
 
 
 def _read_all(path: Path, shard: int) -> None:
+    check_pages(path)  # what is damaged may end the process that opens it
     tables = open_tables(path, shard, MAP_SIZE_BYTES, open_environment)
     try:
         for _ in Replay(tables, path).steps():

@@ -11,6 +11,7 @@ The store is made in `creating`, synced and renamed, as every new store is.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import uuid
@@ -26,6 +27,7 @@ from grid_member.engine.lmdb_replay import Replay
 from grid_member.engine.lmdb_values import pack_record
 from grid_member.engine.manifest import (
     HASH_BYTES,
+    MANIFEST_FILE,
     Checksum,
     Manifest,
     broken,
@@ -36,6 +38,7 @@ from grid_member.engine.operations import Committed, Record
 from grid_member.engine.store import (
     CREATING,
     DIRECTORY_MODE,
+    LOCK,
     check_directory,
     clear_unfinished,
     lock_directory,
@@ -66,7 +69,7 @@ if TYPE_CHECKING:
 
     from grid_member.engine.lmdb_tables import Tables
 
-_HARMLESS: Final = frozenset({"lock", "lost+found", "start-calls.json", CREATING})
+_HARMLESS: Final = frozenset({LOCK, "lost+found", "start-calls.json", CREATING})
 """What a directory may hold that is otherwise empty."""
 
 
@@ -79,6 +82,8 @@ class Restoration:
     former_member: str
     created_ms: int
     """When the backup was made, milliseconds since the epoch."""
+    size_bytes: int
+    """Of what was copied and checked."""
 
 
 def restore_once(backup: Path, directory: Path) -> Restoration | None:
@@ -122,16 +127,49 @@ def restore_backup(backup: Path, directory: Path) -> Restoration:
     except OSError as error:
         raise unusable("the backup", backup, error) from error
     try:
-        make_directories(directory)
-        _check_empty(directory)
-        lock_fd = lock_directory(directory)
+        _check_outside(directory)
+        made = make_directories(directory)
         try:
             _check_empty(directory)
-            return _restored(backup, manifest, identity, directory)
-        finally:
-            os.close(lock_fd)
+            return _restored_locked(backup, manifest, identity, directory)
+        except BaseException:
+            _unmake(made)
+            raise
     except (OSError, lmdb.Error) as error:
         raise unusable("the directory", directory, error) from error
+
+
+def _check_outside(directory: Path) -> None:
+    """Refuse a directory in a backup, which would be one no more."""
+    for place in directory.resolve().parents:
+        if all((place / name).is_file() for name in (MANIFEST_FILE, IDENTITY_FILE)):
+            raise EngineError(
+                f"{directory} is inside of the backup {place}: choose a directory elsewhere"
+            )
+
+
+def _restored_locked(
+    backup: Path, manifest: Manifest, identity: Identity, directory: Path
+) -> Restoration:
+    had_lock = (directory / LOCK).exists()
+    lock_fd = lock_directory(directory)
+    try:
+        _check_empty(directory)
+        return _restored(backup, manifest, identity, directory)
+    except BaseException:
+        if not had_lock:
+            # Whoever has opened it by now finds out that it is gone: see `lock_directory`.
+            (directory / LOCK).unlink(missing_ok=True)
+        raise
+    finally:
+        os.close(lock_fd)
+
+
+def _unmake(made: list[Path]) -> None:
+    """Remove the directories that were made for a restore, as far as nobody has used them."""
+    with contextlib.suppress(OSError):
+        for path in made:
+            path.rmdir()
 
 
 def _restored(backup: Path, manifest: Manifest, identity: Identity, directory: Path) -> Restoration:
@@ -159,7 +197,8 @@ def _restored(backup: Path, manifest: Manifest, identity: Identity, directory: P
         raise
     creating.rename(directory / STORE)
     sync_directory(directory)
-    return Restoration(member, manifest.member, manifest.created_ms)
+    size_bytes = sum(checksum.size_bytes for checksum in manifest.files.values())
+    return Restoration(member, manifest.member, manifest.created_ms, size_bytes)
 
 
 def _identity(backup: Path, manifest: Manifest) -> Identity:
@@ -187,9 +226,9 @@ def _check_restored(backup: Path, directory: Path) -> None:
     elif restored is not None and read_manifest(backup).backup_id == restored.backup_id:
         return
     raise EngineError(
-        f"{directory} holds a store that did not begin as the backup {backup}: take "
-        "persistence.restore-from out of the configuration to keep the store, or choose an "
-        "empty base directory to restore the backup"
+        f"{directory} holds a store that did not begin as the backup {backup}: choose an empty "
+        "base directory to restore the backup, or, to keep the store, take "
+        "persistence.restore-from out of the configuration"
     )
 
 

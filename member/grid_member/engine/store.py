@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 DIRECTORY_MODE: Final = 0o700
 CREATING: Final = "creating"
+LOCK: Final = "lock"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,12 +114,13 @@ def _check_store(place: Path) -> None:
         raise (damaged if ours else foreign)(str(place), f"it holds no {IDENTITY_FILE}")
 
 
-def make_directories(directory: Path) -> None:
-    """Make the directory and those above it that are missing, synced."""
+def make_directories(directory: Path) -> list[Path]:
+    """Make the directory and those above it that are missing, synced; return them, it first."""
     missing = [path for path in (directory, *directory.parents) if not path.exists()]
     for path in reversed(missing):
         path.mkdir(mode=DIRECTORY_MODE, exist_ok=True)
         sync_directory(path.parent)
+    return missing
 
 
 def lock_directory(directory: Path) -> int:
@@ -127,16 +129,28 @@ def lock_directory(directory: Path) -> int:
     Raises:
         EngineError: another process has it.
     """
-    lock_fd = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    path = directory / LOCK
+    while True:
+        lock_fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(lock_fd)
+            raise EngineError(
+                f"the directory {directory} is in use by another member: "
+                "stop it, or give each member a directory of its own"
+            ) from None
+        if _is_at(lock_fd, path):
+            return lock_fd
+        # A restore that was refused has removed it since it was opened.
         os.close(lock_fd)
-        raise EngineError(
-            f"the directory {directory} is in use by another member: "
-            "stop it, or give each member a directory of its own"
-        ) from None
-    return lock_fd
+
+
+def _is_at(file_fd: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(file_fd), path.stat())
+    except FileNotFoundError:
+        return False
 
 
 def _create(directory: Path, place: Path, shards: int) -> None:

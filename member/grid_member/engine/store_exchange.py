@@ -26,8 +26,12 @@ EMPTIED: Final = "emptied"
 DAMAGED: Final = "store.damaged-"
 BUILDING: Final = ".exchanging"
 """Where a new store is made; it does not count."""
+OPENING: Final = "opening"
+"""A file that is in a store while it is being opened."""
 _WIPING: Final = "wiping"
-_WRITTEN: Final = frozenset({IDENTITY_FILE, MANIFEST_FILE, "data.mdb", "lock.mdb", "reserve"})
+_WRITTEN: Final = frozenset(
+    {IDENTITY_FILE, MANIFEST_FILE, OPENING, "data.mdb", "lock.mdb", "reserve"}
+)
 """Files of a store or backup; LMDB's own tools leave a lock."""
 _SHARD: Final = "shard-"
 

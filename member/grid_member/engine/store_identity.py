@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.api import EngineError
+from grid_member.engine.manifest import open_private
 from grid_member.engine.store_errors import damaged, newer
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def write_identity(path: Path, identity: Identity) -> None:
     if identity.restored is not None:
         restored = identity.restored
         content["restored"] = {"backup": restored.backup_id, "place": restored.place}
-    with path.open("x", encoding="utf-8") as file:
+    with open_private(path) as file:
         json.dump(content, file)
         file.flush()
         os.fsync(file.fileno())

@@ -108,7 +108,10 @@ class SystemSide:
         return list(structure_usage(self.lanes))
 
     def store_bytes(self) -> int | None:
-        """Return what the data takes on disk, None when it is in memory only."""
+        """Return what the data takes on disk, None when it is in memory only. Blocks.
+
+        May run on another thread.
+        """
         return self._lanes.disk_bytes()
 
     def snapshot(self) -> list[Image]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -13,9 +12,8 @@ if TYPE_CHECKING:
 Kind: TypeAlias = Literal["map", "queue"]
 
 
-@dataclass(frozen=True, slots=True)
-class StructureUsage:
-    """What one structure holds."""
+class StructureUsage(NamedTuple):
+    """What one structure holds. A tuple: there may be very many, made while requests wait."""
 
     kind: Kind
     name: str

@@ -41,6 +41,8 @@ class Answer:
     """Called when the whole response was handed to the kernel."""
     lost: Callable[[], None] | None = None
     """Called instead when it was not."""
+    repeated: bool = False
+    """Given before to the same call, which was not carried out again."""
 
 
 EMPTY: Final = Answer(200)

@@ -33,10 +33,10 @@ async def config_upload(call: Call) -> Answer:
     if problem is not None:
         return problem
     text = call.parameters[2]
-    persistence = management_of(call).config_changes.persistence
     return await _changed(
         call,
-        lambda: read_blocks(text, _UPLOADED, {}, persistence),
+        management_of(call).upload_lock,
+        lambda persistence, present: read_blocks(text, _UPLOADED, {}, persistence, present),
         "Configuration Update successfully finished.",
     )
 
@@ -46,23 +46,24 @@ async def config_reload(call: Call) -> Answer:
     problem = not_joined(call)
     if problem is not None:
         return problem
-    changes = management_of(call).config_changes
-    source = changes.source
+    source = management_of(call).config_changes.source
     if source is None:
         return failed(409, "the member was started without a configuration file")
-    persistence = changes.persistence
     return await _changed(
         call,
-        lambda: source.read_blocks(persistence),
+        management_of(call).reload_lock,
+        source.read_blocks,
         "Configuration Reload successfully finished.",
     )
 
 
-async def _changed(call: Call, read: Callable[[], list[Block]], message: str) -> Answer:
+async def _changed(
+    call: Call, reading: asyncio.Lock, read: Callable[[bool, int], list[Block]], message: str
+) -> Answer:
     changes = management_of(call).config_changes
     try:
-        # Reading a large text takes its time, which the data calls do not wait for.
-        blocks = await asyncio.to_thread(read)
+        async with reading:
+            blocks = await asyncio.to_thread(read, changes.persistence, changes.block_count)
         async with management_of(call).config_lock:
             change = changes.plan(blocks)
             content = {"status": "success", "message": message, "result": change.result}

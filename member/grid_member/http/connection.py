@@ -16,6 +16,7 @@ from aiohttp.web_protocol import RequestPayloadError, _ErrInfo
 from grid_member.cluster.logs import event, failure
 from grid_member.http.answers import Answer, WireResponse, error
 from grid_member.http.pieces import Pieces
+from grid_member.security.remotes import unmapped
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -54,9 +55,11 @@ class ConnectionProtocol(web.RequestHandler):
         loop: asyncio.AbstractEventLoop,
         limits: Limits,
         uploads: Uploads,
+        refused: Callable[[int], None],
     ) -> None:
         self._line_limit = limits.header_bytes
         self.uploads = uploads
+        self._refused = refused
         super().__init__(
             server,
             loop=loop,
@@ -317,9 +320,10 @@ class ConnectionProtocol(web.RequestHandler):
             ConnectionError: the client left before there was an answer; nobody is there to read it.
         """
         if isinstance(exc, ConnectionError):
-            event(_log, logging.DEBUG, "client left", remote=request.remote)
+            event(_log, logging.DEBUG, "client left", remote=unmapped(request.remote))
             raise exc
         answer = self._refusal(status, exc)
+        self._refused(answer.status)
         if status >= 500 and exc is not None:
             failure(_log, "request failed", exc)
         else:
@@ -329,7 +333,7 @@ class ConnectionProtocol(web.RequestHandler):
                 "request refused",
                 status=answer.status,
                 error=type(exc).__name__,
-                remote=request.remote,
+                remote=unmapped(request.remote),
             )
         return WireResponse(answer, self)
 
@@ -354,10 +358,13 @@ class ConnectionFactory(web.Server):
         handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]],
         limits: Limits,
         uploads: Uploads,
+        refused: Callable[[int], None] = lambda _: None,
     ) -> None:
+        """Take what connections need; refused hears of the answers to what is no request."""
         super().__init__(handler, handler_cancellation=True)
         self._limits = limits
         self._uploads = uploads
+        self._refused = refused
         self._closed = False
 
     async def finish(self, grace_s: float) -> None:
@@ -384,4 +391,5 @@ class ConnectionFactory(web.Server):
 
     def __call__(self) -> ConnectionProtocol:
         """Return the protocol for a new connection."""
-        return ConnectionProtocol(self, asyncio.get_running_loop(), self._limits, self._uploads)
+        loop = asyncio.get_running_loop()
+        return ConnectionProtocol(self, loop, self._limits, self._uploads, self._refused)

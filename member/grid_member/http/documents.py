@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from grid_member.http.answers import EMPTY, Answer, document, error, success, success_before
-from grid_member.http.managed import not_joined, starting
+from grid_member.http.answers import EMPTY, Answer, document, error, success
+from grid_member.http.managed import starting, stopped_by
 
 if TYPE_CHECKING:
     from grid_member.engine.api import ClusterState
@@ -94,4 +94,4 @@ async def cluster_version(call: Call) -> Answer:
 
 async def member_shutdown(call: Call) -> Answer:
     """Answer, then stop this member."""
-    return not_joined(call) or success_before(call.member.request_stop)
+    return await stopped_by(call, "memberShutdown", call.member.request_stop)

@@ -10,6 +10,7 @@ import asyncio
 import hashlib
 import json
 import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from grid_member.cluster.idempotency import Outcome, key_problem
@@ -68,12 +69,8 @@ async def once(call: Call, operation: Callable[[Call], Awaitable[Answer]]) -> An
         if attempt.request != request:
             return _conflict(key)
         await attempt.ended.wait()
-    known = outcomes.find(key)
-    if known is not None:
-        return _again(known) if known.request == request else _conflict(key)
-    if outcomes.full:
-        return error(503, "too many idempotency keys are remembered", retry=True)
-    return await _first(call, operation, key, request)
+    known = _known(call, key, request)
+    return await _first(call, operation, key, request) if known is None else known
 
 
 async def settle(call: Call, answer: Answer, *changes: Put | Begin) -> Answer:
@@ -111,6 +108,19 @@ def noting(call: Call) -> Around | None:
 def recovered(problem: str | None) -> Answer:
     """Return the answer of a start call that failed because of the problem, if any."""
     return success() if problem is None else failed(200, problem)
+
+
+def _known(call: Call, key: str, request: str) -> Answer | None:
+    """Return the answer of a call whose key is known, or cannot be remembered."""
+    management = management_of(call)
+    known = management.outcomes.find(key)
+    if known is not None:
+        return _again(known) if known.request == request else _conflict(key)
+    if call.route.operation not in STARTS and management.persistence.starts.known(key):
+        return _conflict(key)
+    if management.outcomes.full:
+        return error(503, "too many idempotency keys are remembered", retry=True)
+    return None
 
 
 async def _first(
@@ -155,7 +165,7 @@ async def _started(
             f"the member stopped while it carried out the {HEADER} {key}: look at the data, "
             "then send the call with another key if it is wanted still",
         )
-    return recovered(known.problem)
+    return replace(recovered(known.problem), repeated=True)
 
 
 def _not_remembered(refused: Refused) -> None:
@@ -169,7 +179,9 @@ def _outcome(answer: Answer, request: str) -> Outcome:
 
 
 def _again(outcome: Outcome) -> Answer:
-    return Answer(outcome.status, outcome.body, outcome.content_type, outcome.headers)
+    return Answer(
+        outcome.status, outcome.body, outcome.content_type, outcome.headers, repeated=True
+    )
 
 
 def _conflict(key: str) -> Answer:

@@ -202,7 +202,10 @@ class Listeners:
             return WireResponse(answer, protocol)
 
         uploads = Uploads()
-        factory = ConnectionFactory(handle, self._member.config.limits, uploads)
+        limits, measurements = self._member.config.limits, self._member.measurements
+        factory = ConnectionFactory(handle, limits, uploads)
+        if service is not None and measurements is not None:
+            factory = ConnectionFactory(handle, limits, uploads, measurements.refused)
         loop = asyncio.get_running_loop()
         tls = TlsListener(factory, self._tls[config.tls.setting]) if config.tls else None
         servers = [

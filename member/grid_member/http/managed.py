@@ -1,13 +1,18 @@
-"""The wrong moments for a management call."""
+"""The wrong moments for a call, and the calls that stop the member."""
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Final
 
 from grid_member.cluster.member import Phase
-from grid_member.http.answers import Answer, error, failed
+from grid_member.engine.api import EngineError
+from grid_member.http.answers import Answer, error, failed, success_before
+from grid_member.http.routes import DATA
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from grid_member.http.calls import Call
 
 NOT_JOINED: Final = "the member has not joined its cluster or is stopping already"
@@ -15,11 +20,35 @@ NOT_JOINED: Final = "the member has not joined its cluster or is stopping alread
 
 def not_joined(call: Call) -> Answer | None:
     """Return the answer of a call that only a member of a cluster can carry out."""
-    return None if call.member.joined else failed(409, NOT_JOINED)
+    return None if call.member.joined else failed(409, call.member.parked or NOT_JOINED)
+
+
+def parked(call: Call) -> Answer | None:
+    """Return the answer of a data call or one with credentials when the member is parked."""
+    reason = call.member.parked
+    if reason is None:
+        return None
+    if call.route.parameters is not None:
+        return failed(409, reason)
+    return error(503, reason) if DATA in call.route.groups else None
+
+
+async def stopped_by(call: Call, name: str, stop: Callable[[], None]) -> Answer:
+    """Answer, then stop; the name is that of the call, for whoever finds the member parked."""
+    problem = not_joined(call)
+    if problem is not None:
+        return problem
+    try:
+        await asyncio.to_thread(call.member.parking.note, name)
+    except EngineError as unwritten:
+        return failed(409, str(unwritten))
+    return success_before(stop)
 
 
 def starting(call: Call) -> Answer | None:
     """Return the answer of a document that is not known before the data was replayed."""
+    if call.member.parked is not None:
+        return error(503, call.member.parked)
     if call.member.phase is Phase.STARTING:
         return error(503, "the member is starting", retry=True)
     return None

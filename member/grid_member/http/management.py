@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import platform
 from typing import TYPE_CHECKING, Final
 
@@ -9,9 +10,9 @@ from grid_member.cluster.addresses import bracketed
 from grid_member.cluster.usage import usage_document
 from grid_member.cluster.versions import parse_version
 from grid_member.engine.api import ClusterState
-from grid_member.http.answers import Answer, document, error, failed, success, success_before
+from grid_member.http.answers import Answer, document, error, failed, success
 from grid_member.http.idempotent import management_of, settle
-from grid_member.http.managed import not_joined, starting
+from grid_member.http.managed import not_joined, starting, stopped_by
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -64,7 +65,7 @@ async def change_version(call: Call) -> Answer:
 
 async def cluster_shutdown(call: Call) -> Answer:
     """Answer, then stop the cluster, which is this member."""
-    return not_joined(call) or success_before(call.member.request_cluster_stop)
+    return await stopped_by(call, "clusterShutdown", call.member.request_cluster_stop)
 
 
 async def nodes(call: Call) -> Answer:
@@ -95,7 +96,8 @@ async def usage(call: Call) -> Answer:
     member = call.member
     source = management_of(call).usage
     uuid = member.engine.member_uuid
-    return document(await usage_document(source, member.config, uuid, member.address))
+    found = await usage_document(source, member.config, uuid, member.address)
+    return await asyncio.to_thread(document, found)
 
 
 def _no_change(call: Call) -> Answer | None:

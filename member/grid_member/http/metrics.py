@@ -7,7 +7,10 @@ queues are labels up to a bound.
 
 from __future__ import annotations
 
+import asyncio
+import heapq
 import logging
+import operator
 from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
@@ -41,8 +44,11 @@ CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 MAX_NAMED_STRUCTURES: Final = 200
 """Of each kind. What a member holds beyond that is summed in a series without a name."""
 KINDS: Final = ("map", "queue")
+STORE_PATIENCE_S: Final = 1.0
+"""How long a scrape waits for the disk to tell how much is on it."""
 _METHODS: Final = ("GET", "HEAD")
 _log: Final = logging.getLogger("grid.http")
+_name: Final = operator.attrgetter("name")
 
 
 class MetricsService:
@@ -51,7 +57,9 @@ class MetricsService:
     def __init__(self, member: Member, listeners: Callable[[], Iterable[ListenerFigures]]) -> None:
         self._member = member
         self._registry = CollectorRegistry()
-        self._registry.register(MemberCollector(member, listeners))
+        self._collector = MemberCollector(member, listeners)
+        self._looking: asyncio.Future[int | None] | None = None
+        self._registry.register(self._collector)
         ProcessCollector(registry=self._registry)
         PlatformCollector(registry=self._registry)
 
@@ -63,11 +71,24 @@ class MetricsService:
         if request.method not in _METHODS:
             return Answer(405, headers=(("Allow", ", ".join(_METHODS)),), close=True)
         try:
+            self._collector.store_bytes = await self._store_bytes()
             text = generate_latest(self._registry)
         except Exception as problem:
             failure(_log, "metrics failed", problem)
             return error(500, "unexpected error", close=close)
         return Answer(200, text, CONTENT_TYPE, close=close)
+
+    async def _store_bytes(self) -> int | None:
+        """Return what the store takes on the disk; None when that does not say in time.
+
+        All who ask meanwhile wait for one look, or they would take every thread there is.
+        """
+        if self._looking is None or self._looking.done():
+            looking = asyncio.to_thread(self._member.management.usage.store_bytes)
+            self._looking = asyncio.ensure_future(looking)
+        found = self._looking
+        await asyncio.wait({found}, timeout=STORE_PATIENCE_S)
+        return found.result() if found.done() else None
 
 
 class MemberCollector(Collector):
@@ -77,6 +98,8 @@ class MemberCollector(Collector):
         self._member = member
         self._listeners = listeners
         self._names = {kind: Names(MAX_NAMED_STRUCTURES) for kind in KINDS}
+        self.store_bytes: int | None = None
+        """What the store takes on the disk, as it was just found out."""
 
     def collect(self) -> Iterator[Metric]:
         """Yield everything."""
@@ -87,7 +110,7 @@ class MemberCollector(Collector):
             yield from _of_requests(member.measurements)
             if member.config.data_directory is not None:
                 yield _of_commits(member.measurements)
-        if member.phase is not Phase.STARTING:
+        if member.phase is not Phase.STARTING and member.parked is None:
             yield from self._of_structures()
             yield from self._of_store()
             yield self._of_operations()
@@ -126,10 +149,9 @@ class MemberCollector(Collector):
         yield from (count, entries, size)
 
     def _of_store(self) -> Iterator[Metric]:
-        store_bytes = self._member.management.usage.store_bytes()
-        if store_bytes is not None:
+        if self.store_bytes is not None:
             yield GaugeMetricFamily(
-                "grid_store_bytes", "Bytes that the data takes on disk.", store_bytes
+                "grid_store_bytes", "Bytes that the data takes on disk.", self.store_bytes
             )
 
     def _of_operations(self) -> Metric:
@@ -154,19 +176,22 @@ class Names:
         self._limit = limit
         self._shown: set[str] = set()
 
-    def summed(self, held: list[StructureUsage]) -> Iterator[tuple[str, int, int]]:
+    def summed(self, held: Iterable[StructureUsage]) -> Iterator[tuple[str, int, int]]:
         """Yield name, entries and bytes; at last, without a name, the sums of the others."""
-        names = {found.name for found in held}
-        self._shown &= names
-        free = self._limit - len(self._shown)
-        self._shown |= set(sorted(names - self._shown)[:free])
+        shown: list[StructureUsage] = []
+        others: list[StructureUsage] = []
+        for found in held:
+            (shown if found.name in self._shown else others).append(found)
+        # There may be a hundred thousand others: they are not sorted to find a few.
+        shown += heapq.nsmallest(self._limit - len(shown), others, key=_name)
+        self._shown = {found.name for found in shown}
         rest_entries = rest_bytes = 0
-        for found in sorted(held, key=lambda each: each.name):
-            if found.name in self._shown:
-                yield found.name, found.entries, found.size_bytes
-            else:
+        for found in others:
+            if found.name not in self._shown:
                 rest_entries += found.entries
                 rest_bytes += found.size_bytes
+        for found in sorted(shown, key=_name):
+            yield found.name, found.entries, found.size_bytes
         yield "", rest_entries, rest_bytes
 
 

@@ -64,6 +64,10 @@ _HEADERS: Final[dict[str, Json]] = {
         "schema": {"type": "integer", "minimum": 1},
     },
     "WWW-Authenticate": {"description": "The realm.", "schema": {"type": "string"}},
+    "X-Grid-Operation": {
+        "description": "The id of what was begun, as management/cluster/operations shows it.",
+        "schema": {"type": "string", "format": "uuid"},
+    },
     "Deprecation": {"description": "Another call is to be used.", "schema": {"const": "true"}},
 }
 _KEY: Final[Json] = {

@@ -150,6 +150,7 @@ _CLUSTER: Final = "/grid/rest/management/cluster"
 _VERSION: Final = documents.VersionDocument
 _STATE: Final = documents.StateDocument
 _START: Final = documents.Success | documents.Failure
+_BEGUN: Final = Shown("It is being written.", documents.Success, ("X-Grid-Operation",))
 _MANAGEMENT: Final[dict[tuple[str, str], Described]] = {
     ("POST", f"{_CLUSTER}/state"): _managed("The cluster state", _STATE),
     ("GET", f"{_CLUSTER}/version"): _reads("The cluster version", _VERSION),
@@ -168,10 +169,10 @@ _MANAGEMENT: Final[dict[tuple[str, str], Described]] = {
     ("POST", f"{_CLUSTER}/partialStart"): _managed(
         "Start with what can be read of a damaged store", _START
     ),
-    ("POST", f"{_CLUSTER}/backup"): _managed("Begin a backup of the store"),
+    ("POST", f"{_CLUSTER}/backup"): _managed("Begin a backup of the store", s200=_BEGUN),
     ("POST", f"{_CLUSTER}/backupInterrupt"): _managed("Stop a backup; also when there is none"),
     ("POST", f"{_CLUSTER}/hotBackup"): _managed(
-        "Begin a backup of the store, by its old name", deprecated=True
+        "Begin a backup of the store, by its old name", deprecated=True, s200=_BEGUN
     ),
     ("POST", f"{_CLUSTER}/hotBackupInterrupt"): _managed(
         "Stop a backup, by the call's old name", deprecated=True

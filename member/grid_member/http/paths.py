@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from typing import Final
-from urllib.parse import unquote_to_bytes
 
-_BAD_ESCAPE: Final = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 _AUTHORITY: Final = re.compile(r"https?://[^/?#]*", re.IGNORECASE)
 
 
@@ -52,10 +50,15 @@ def decode(text: str) -> str:
     """
     if text.isascii() and "%" not in text:
         return text.replace("+", " ")
-    raw = text.encode("utf-8", "surrogateescape")
-    if _BAD_ESCAPE.search(raw):
-        raise MalformedError("malformed percent escape")
+    raw = text.encode("utf-8", "surrogateescape").replace(b"+", b" ")
+    # As Python's own escapes, whose decoder is many times as fast as that for URLs: nobody has to
+    # have credentials to send megabytes of them, and meanwhile nothing else is answered.
+    escaped = raw.replace(b"\\", b"\\\\").replace(b"%", b"\\x")
     try:
-        return unquote_to_bytes(raw.replace(b"+", b" ")).decode("utf-8")
+        unescaped = escaped.decode("unicode_escape").encode("latin-1")
+    except UnicodeDecodeError:
+        raise MalformedError("malformed percent escape") from None
+    try:
+        return unescaped.decode("utf-8")
     except UnicodeDecodeError:
         raise MalformedError("not valid UTF-8") from None

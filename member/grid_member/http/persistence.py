@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from grid_member.http.calls import Call
 
 DEPRECATED: Final = ("Deprecation", "true")
+OPERATION: Final = "X-Grid-Operation"
+"""The header with the id of the long operation that a call has begun."""
 
 
 async def force_start(call: Call) -> Answer:
@@ -59,6 +61,7 @@ async def _backup(call: Call, answer: Answer) -> Answer:
         begun = await backups.begin()
     except EngineError as error:
         return failed(409, str(error))
+    answer = replace(answer, headers=(*answer.headers, (OPERATION, begun.operation)))
     try:
         answer = await settle(call, answer, *begun.puts)
     except BaseException:

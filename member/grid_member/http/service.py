@@ -24,6 +24,7 @@ from grid_member.http.calls import (
     split_parameters,
 )
 from grid_member.http.idempotent import once
+from grid_member.http.managed import parked
 from grid_member.http.management_operations import MANAGEMENT_OPERATIONS
 from grid_member.http.measured import PATH
 from grid_member.http.openapi import openapi
@@ -40,6 +41,7 @@ from grid_member.security.credentials import (
     rest_policy,
 )
 from grid_member.security.details import details
+from grid_member.security.remotes import unmapped
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -49,10 +51,12 @@ if TYPE_CHECKING:
     from grid_member.cluster.member import Member
     from grid_member.config.model import EndpointGroup, ListenerConfig, MemberConfig
     from grid_member.http.calls import ConnectionCounts
-    from grid_member.http.routes import Route
+    from grid_member.http.routes import Match, Route
 
 _log: Final = logging.getLogger("grid.http")
 _BODY_METHODS: Final = frozenset({"POST", "PUT"})
+_UNREADABLE: Final = (MalformedError, FramingError, BodyRefusedError, ExpectationError)
+"""What is wrong with a request whose target or body cannot be read."""
 _LINE_OVERHEAD_BYTES: Final = 4
 """`: ` and the line end of a header line."""
 
@@ -95,14 +99,8 @@ class Service:
         """Return the answer; what goes wrong is an answer, too."""
         try:
             answer = await self._routed(request)
-        except MalformedError as problem:
-            answer = error(400, str(problem))
-        except FramingError as problem:
-            answer = error(400, str(problem), close=True)
-        except BodyRefusedError as problem:
-            answer = problem.answer
-        except ExpectationError:
-            answer = error(417, "unknown expectation", close=True)
+        except _UNREADABLE as problem:
+            answer = _refusal(problem)
         except (asyncio.CancelledError, ConnectionError):
             raise
         except Exception as problem:
@@ -116,7 +114,7 @@ class Service:
                 "request refused",
                 status=answer.status,
                 reason=reason,
-                remote=request.remote,
+                remote=unmapped(request.remote),
             )
         if _log.isEnabledFor(logging.DEBUG):
             # Without the path: it may hold a key.
@@ -126,7 +124,7 @@ class Service:
                 "request answered",
                 method=request.method,
                 status=answer.status,
-                remote=request.remote,
+                remote=unmapped(request.remote),
             )
         if self._member.phase is Phase.STOPPING or _lost_track(request):
             answer = replace(answer, close=True)
@@ -152,46 +150,63 @@ class Service:
         )
         if not entered.allows:
             return self._challenged(entered)
-        if match is None:
-            return self._unknown(target.parts)
-        if not any(r.groups & self._listener.groups for r in rows):
-            return self._disabled(rows[0].groups)
-        if row is None:
-            return Answer(405, headers=(("Allow", match.allow),))
+        if match is None or row is None or not row.groups & self._listener.groups:
+            answer = self._unreachable(match, rows, target.parts)
+            if self._gate.audits(entered, request.method, everything_below=False):
+                self._gate.called(attempt, entered, answer.status)
+            return answer
         call = Call(
             request, row, match.names, self._member, self._connections(), target.trailing_slash
         )
         return await self._called(call, attempt, entered)
 
     async def _called(self, call: Call, attempt: Attempt, entered: Verdict) -> Answer:
+        row = call.route
+        audits = row.parameters is not None or self._gate.audits(
+            entered,
+            call.request.method,
+            everything_below=row.operation == data.map_clear.__name__,
+        )
+        read = await self._read(call)
+        if isinstance(read, Answer):
+            if audits:
+                told = details(row.operation, call.names, ())
+                self._gate.called(attempt, entered, read.status, details=told)
+            return read
+        if row.parameters is None:
+            return await (self._audited(read, attempt, entered) if audits else _performed(read))
+        verdict = self._gate.parameters(attempt, entered, read.parameters)
+        if not verdict.allows:
+            return replace(failed(403, "unauthenticated"), headers=_retry_after(verdict))
+        return await self._unattended.to_its_end(self._audited(read, attempt, verdict))
+
+    async def _read(self, call: Call) -> Call | Answer:
+        """Return the call with its body and parameters, or the answer when they are no good."""
         request, row = call.request, call.route
         problem = data.problem(call) if DATA in row.groups else None
         if problem is not None:
             return problem
-        # A body that the row does not want is read, too: malformed, it refuses the request.
-        if request.method in _BODY_METHODS or request.body_exists:
-            body = await read_body(request, self._member.config.limits.value_bytes)
-            call = replace(call, body=body)
-        if row.parameters is None:
-            clears = row.operation == data.map_clear.__name__
-            if self._gate.audits(entered, request.method, everything_below=clears):
-                return await self._audited(call, attempt, entered)
-            return await _performed(call)
-        call = replace(call, parameters=split_parameters(call.body, row.parameters))
+        try:
+            # A body that the row does not want is read, too: malformed, it refuses the request.
+            if request.method in _BODY_METHODS or request.body_exists:
+                body = await read_body(request, self._member.config.limits.value_bytes)
+                call = replace(call, body=body)
+            if row.parameters is None:
+                return call
+            call = replace(call, parameters=split_parameters(call.body, row.parameters))
+        except _UNREADABLE as unreadable:
+            return _refusal(unreadable)
         if len(call.parameters) < row.parameters:
             return error(400, f"this endpoint expects {row.parameters} parameters")
-        verdict = self._gate.parameters(attempt, entered, call.parameters)
-        if not verdict.allows:
-            return replace(failed(403, "unauthenticated"), headers=_retry_after(verdict))
-        return await self._unattended.to_its_end(self._audited(call, attempt, verdict))
+        return call
 
     async def _audited(self, call: Call, attempt: Attempt, verdict: Verdict) -> Answer:
         row = call.route
         status: int | None = 500
-        refused = False
+        refused = repeated = False
         try:
             answer = await _performed(call)
-            status = answer.status
+            status, repeated = answer.status, answer.repeated
             # Without parameters the body is data, which may look like anything.
             refused = row.parameters is not None and says_fail(answer.body)
             return answer
@@ -200,7 +215,19 @@ class Service:
             raise
         finally:
             told = details(row.operation, call.names, call.parameters)
-            self._gate.called(attempt, verdict, status, refused=refused, details=told)
+            self._gate.called(
+                attempt, verdict, status, refused=refused, repeated=repeated, details=told
+            )
+
+    def _unreachable(
+        self, match: Match | None, rows: tuple[Route, ...], parts: tuple[str, ...]
+    ) -> Answer:
+        """Return the answer of a path or method that is not there, or not enabled here."""
+        if match is None:
+            return self._unknown(parts)
+        if not any(row.groups & self._listener.groups for row in rows):
+            return self._disabled(rows[0].groups)
+        return Answer(405, headers=(("Allow", match.allow),))
 
     def _unknown(self, parts: tuple[str, ...]) -> Answer:
         if parts[0] != "grid":
@@ -221,11 +248,23 @@ class Service:
 
 
 async def _performed(call: Call) -> Answer:
+    problem = parked(call)
+    if problem is not None:
+        return problem
     row = call.route
     if row.operation is None:
         return failed(409, unavailable(row))
     operation = OPERATIONS[row.operation]
     return await (operation(call) if row.parameters is None else once(call, operation))
+
+
+def _refusal(problem: Exception) -> Answer:
+    """Return the answer of a request that is `_UNREADABLE`."""
+    if isinstance(problem, BodyRefusedError):
+        return problem.answer
+    if isinstance(problem, ExpectationError):
+        return error(417, "unknown expectation", close=True)
+    return error(400, str(problem), close=isinstance(problem, FramingError))
 
 
 def _policy(config: MemberConfig, listener: ListenerConfig) -> Policy:
@@ -237,7 +276,9 @@ def _policy(config: MemberConfig, listener: ListenerConfig) -> Policy:
 
 def _attempt(request: web.BaseRequest, row: Route | None) -> Attempt:
     shown = endpoint(request.method, row.path if row else None)
-    return Attempt(request.remote, shown, tuple(request.headers.getall("Authorization", ())))
+    return Attempt(
+        unmapped(request.remote), shown, tuple(request.headers.getall("Authorization", ()))
+    )
 
 
 def _plain(parts: tuple[str, ...], rows: tuple[Route, ...]) -> tuple[str, ...]:

@@ -82,6 +82,7 @@ class Audit:
         user: str | None,
         status: int | None,
         refused: bool = False,
+        repeated: bool = False,
         details: Mapping[str, str] | None = None,
     ) -> None:
         """Tell what an authenticated call came to.
@@ -92,6 +93,7 @@ class Audit:
             user: None as long as security is off.
             status: of the answer; None when the client left before there was one.
             refused: whether the answer refuses although its status does not.
+            repeated: whether the answer is that of an earlier call, and nothing was done.
             details: what to tell of the parameters.
 
         Raises:
@@ -102,6 +104,8 @@ class Audit:
         outcome = "done"
         if status is None:
             outcome = "unanswered"
+        elif repeated:
+            outcome = "repeated"
         elif refused or status >= _MIN_FAILED_STATUS:
             outcome = "refused"
         fields: dict[str, Field] = {"outcome": outcome, "status": status}

@@ -170,6 +170,7 @@ class Gate:
         status: int | None,
         *,
         refused: bool = False,
+        repeated: bool = False,
         details: dict[str, str] | None = None,
     ) -> None:
         """Write the audit line of a call that had credentials; see `Audit.called`."""
@@ -179,6 +180,7 @@ class Gate:
             user=verdict.user,
             status=status,
             refused=refused,
+            repeated=repeated,
             details=details,
         )
 

@@ -7,8 +7,10 @@ changed, and no secret belongs there.
 
 from __future__ import annotations
 
+import uuid
 from typing import TYPE_CHECKING, Final
 
+from grid_member.cluster.cp import DEFAULT_GROUP, METADATA
 from grid_member.cluster.log_levels import LEVELS
 from grid_member.cluster.versions import parse_version
 from grid_member.engine.api import ClusterState
@@ -34,11 +36,14 @@ def details(
     """
     if operation in _MAP_OPERATIONS:
         return {"map": names["name"]}
-    told = _PARAMETERS.get(operation or "")
-    if told is None or len(parameters) <= _TOLD:
+    if operation in _NAMES:
+        name, given, known = _NAMES[operation]
+        value = known(names[given])
+    elif operation in _PARAMETERS and len(parameters) > _TOLD:
+        name, known = _PARAMETERS[operation]
+        value = known(parameters[_TOLD])
+    else:
         return {}
-    name, known = told
-    value = known(parameters[_TOLD])
     return {} if value is None else {name: value}
 
 
@@ -56,8 +61,27 @@ def _level(text: str) -> str | None:
     return text.upper() if text.upper() in LEVELS else None
 
 
-_PARAMETERS: Final[Mapping[str, tuple[str, Callable[[str], str | None]]]] = {
+def _group(text: str) -> str | None:
+    if text.upper() == METADATA:
+        return METADATA
+    return text if text == DEFAULT_GROUP else None
+
+
+def _member(text: str) -> str | None:
+    try:
+        return str(uuid.UUID(text))
+    except ValueError:
+        return None
+
+
+_PARAMETERS: Final[Mapping[str | None, tuple[str, Callable[[str], str | None]]]] = {
     "change_state": ("state", _state),
     "change_version": ("version", _version),
     "log_level_set": ("log_level", _level),
 }
+_NAMES: Final[Mapping[str | None, tuple[str, str, Callable[[str], str | None]]]] = {
+    "cp_group_remove": ("group", "name", _group),
+    "cp_session_remove": ("group", "name", _group),
+    "cp_member_remove": ("member", "uuid", _member),
+}
+"""What of a path is told: the name of the detail, and what the path calls it."""

@@ -4,6 +4,7 @@
     stop():   not ready ──▶ polls end with 204, what was begun finishes ──▶ ports and data closed
 
 Whatever ends a start early, a taken port, a locked directory or a cancellation, runs the same stop.
+A disk that answers nothing does not hold up a stop for ever: it is given up, with a `StopError`.
 """
 
 from __future__ import annotations
@@ -22,13 +23,36 @@ from grid_member.start.address import shown_address
 from grid_member.start.parts import make_member
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
     from grid_member.config import Config, ListenerConfig
 
 STOP_GRACE_S: Final = 20.0
 """How long a graceful stop waits for answers under way; below Kubernetes' 30 s."""
 HURRY_GRACE_S: Final = 0.05
 """The same after `hurry`; aiohttp takes 0 for no limit."""
+DISK_GRACE_S: Final = 15.0
+"""How long a graceful stop waits for the disk before it hurries.
+
+Together with the other two graces it stays well below the 60 s that Kubernetes gives a pod.
+"""
+BACKUP_GRACE_S: Final = 5.0
+"""How long of that it waits for a backup that it interrupts: the volume of that may be stuck."""
+HURRY_DISK_GRACE_S: Final = 2.0
+"""The same after `hurry`; then the stop is given up."""
+_UNCONFIRMED: Final = (
+    "the disk did not confirm the last commit in time and is waited for no more: what it did not "
+    "confirm was never answered"
+)
+_NOT_STARTED: Final = "the start did not end in time and is waited for no more"
 _log: Final = logging.getLogger("grid.member")
+
+
+class StopError(Exception):
+    """A stop was given up because the disk does not answer; nothing that was answered is lost.
+
+    Ports are released. The data is not before the disk answers, or the process ends.
+    """
 
 
 async def start_member(config: Config) -> MemberHandle:
@@ -61,6 +85,8 @@ class MemberHandle:
         self._management_port: int | None = None
         self._metrics_port: int | None = None
         self._hurried = asyncio.Event()
+        self._listened = asyncio.Event()
+        self._given_up = asyncio.Event()
         self._starting: asyncio.Task[None] | None = None
         self._stopping: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
@@ -98,20 +124,26 @@ class MemberHandle:
     async def start(self) -> None:
         """Listen, replay the data, be ready; `start_member` does this.
 
-        Returns early, with a member that is not ready, when a stop was requested meanwhile.
+        Returns early, with a member that is not ready, when a stop was requested meanwhile or the
+        member is parked.
 
         Raises:
             PortError: a port could not be taken.
             TlsError: the files of a TLS listener cannot be used.
             EngineError: the data could not be opened.
             ConfigError: what was added before does not go with the configuration.
+            StopError: a stop was requested, and the disk does not answer.
         """
         if self._starting is not None or self._stopping is not None:
             raise RuntimeError("a member starts once: make a new one")
         # A task of its own: a cancellation must find either nothing or a started member.
         self._starting = asyncio.create_task(self._start())
         try:
-            await asyncio.shield(self._starting)
+            await self._either(self._given_up.wait(), self._starting)
+            if self._starting.done():
+                self._starting.result()
+            else:
+                await self.stopped()
         except BaseException:
             await self.stop()
             raise
@@ -132,12 +164,19 @@ class MemberHandle:
 
         May be called again, at any time and by several at once: all wait for the one stop, which a
         cancelled caller does not interrupt.
+
+        Raises:
+            StopError: the disk does not answer, so the data is not released yet.
         """
         self.request_stop()
         await self.stopped()
 
     async def stopped(self) -> None:
-        """Return when the member has stopped, whoever asked for that."""
+        """Return when the member has stopped, whoever asked for that.
+
+        Raises:
+            StopError: the disk does not answer, so the data is not released yet.
+        """
         await self._member.stop_wanted()
         # Whoever was told first has made the task by the time this runs on.
         self.request_stop()
@@ -153,7 +192,10 @@ class MemberHandle:
         await self.stop()
 
     async def _start(self) -> None:
-        await self._listen()
+        try:
+            await self._listen()
+        finally:
+            self._listened.set()
         await self._member.join()
         if self._member.phase is not Phase.RUNNING:
             return
@@ -199,24 +241,51 @@ class MemberHandle:
         self.request_stop()
 
     async def _stop(self) -> None:
-        started = await self._start_ended()
+        if self._starting is not None:
+            await self._either(self._listened.wait(), self._starting)
         event(_log, logging.INFO, "stopping")
-        engine = asyncio.create_task(self._stop_engine(started))
-        hurried = asyncio.create_task(self._hurried.wait())
-        await asyncio.wait({engine, hurried}, return_when=asyncio.FIRST_COMPLETED)
-        if not hurried.done():
+        # Left alone when it is given up: when the disk answers at last the data is released.
+        engine = asyncio.create_task(self._stop_engine())
+        await self._either(self._hurried.wait(), engine, timeout_s=DISK_GRACE_S)
+        if not engine.done():
+            self.hurry()
+        await self._close_listeners()
+        await asyncio.wait({engine}, timeout=HURRY_DISK_GRACE_S)
+        self._member.management.log_levels.reset()
+        if not engine.done():
+            ready = self._starting is None or self._starting.done()
+            problem = _UNCONFIRMED if ready else _NOT_STARTED
+            event(_log, logging.ERROR, problem)
+            self._given_up.set()
+            raise StopError(problem)
+        await engine
+        event(_log, logging.INFO, "stopped")
+
+    async def _close_listeners(self) -> None:
+        if not self._hurried.is_set():
             closing = asyncio.create_task(self._listeners.close(STOP_GRACE_S))
-            await asyncio.wait({closing, hurried}, return_when=asyncio.FIRST_COMPLETED)
+            await self._either(self._hurried.wait(), closing)
             # Two closings at once would wait for each other's requests.
             closing.cancel()
             await asyncio.gather(closing, return_exceptions=True)
-        if hurried.done():
+        if self._hurried.is_set():
             # Without its connections the engine has nothing left to wait for.
             await self._listeners.close(HURRY_GRACE_S)
-        hurried.cancel()
-        await engine
-        event(_log, logging.INFO, "stopped")
-        self._member.management.log_levels.reset()
+
+    async def _either(
+        self,
+        waiting: Coroutine[None, None, object],
+        work: asyncio.Task[None],
+        timeout_s: float | None = None,
+    ) -> None:
+        """Return when one of both is over, or the time; the work goes on."""
+        other = asyncio.create_task(waiting)
+        try:
+            await asyncio.wait(
+                {other, work}, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED
+            )
+        finally:
+            other.cancel()
 
     async def _start_ended(self) -> bool:
         """Wait for the start, should it still run; tell whether the engine has to be stopped."""
@@ -225,9 +294,14 @@ class MemberHandle:
         await asyncio.wait({self._starting})
         return not self._starting.cancelled() and self._starting.exception() is None
 
-    async def _stop_engine(self, started: bool) -> None:
-        if started:
-            await self._member.management.persistence.backups.interrupt()
+    async def _stop_engine(self) -> None:
+        if await self._start_ended():
+            interrupt = self._member.management.persistence.backups.interrupt
+            interrupting = asyncio.create_task(interrupt())
+            await self._either(self._hurried.wait(), interrupting, timeout_s=BACKUP_GRACE_S)
+            if not interrupting.done():
+                interrupting.cancel()
+                event(_log, logging.WARNING, "the backup does not end and is waited for no more")
             await self._member.engine.stop()
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import random
+import re
+import struct
 import sys
 import uuid
 from typing import TYPE_CHECKING
@@ -154,6 +156,18 @@ def flipped_everywhere(data: bytes, what: bytes) -> bytes:
         data = flipped(data, (at + len(what) // 2) * 8)
         at = data.find(what)
     return data
+
+
+def wild_value(data: bytes) -> tuple[bytes, int]:
+    """Make a value, which has pages of its own, end far behind the file; return its sequence."""
+    nodes = re.findall(struct.pack("=HH", 1, 8) + b"(\0{6}..)", data, re.DOTALL)
+    key: bytes = nodes[len(nodes) // 2]
+    node = struct.pack("=HH", 1, 8) + key
+    at = data.find(node)
+    while at >= 0:
+        data = flipped(data, (at - 1) * 8)
+        at = data.find(node, at + 1)
+    return data, int.from_bytes(key, "big")
 
 
 def flipped(data: bytes, bit: int) -> bytes:

@@ -1,15 +1,20 @@
 from __future__ import annotations
 
+import os
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from grid_member.engine import LocalEngine, open_engine
+from grid_member.engine import LocalEngine, landing, open_engine
+from tests.unit.engine.backed_up import STRUCTURES, fill
 from tests.unit.engine.drive import Driver, FixedStructures, HandClock
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
+    from collections.abc import AsyncIterator, Iterator
+
+IMPATIENCE_S = 0.01
 
 
 class Bench:
@@ -51,3 +56,29 @@ async def durable(tmp_path: Path) -> AsyncIterator[Bench]:
     bench = Bench(tmp_path)
     yield bench
     await bench.stop()
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody will confirm what was polled."""
+    monkeypatch.setattr(landing, "DRAIN_TIMEOUT_S", IMPATIENCE_S)
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[Path]:
+    """Starts on what is left need not sync for real."""
+    shared = Path("/dev/shm")
+    parent = shared if os.access(shared, os.W_OK) else tmp_path
+    with tempfile.TemporaryDirectory(dir=parent) as place:
+        yield Path(place)
+
+
+@pytest.fixture
+async def plain(memory: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A store of records only."""
+    monkeypatch.setattr(landing, "DRAIN_TIMEOUT_S", IMPATIENCE_S)
+    engine = open_engine(STRUCTURES, memory / "plain")
+    await engine.start()
+    await fill(Driver(engine), rounds=25)
+    await engine.stop()
+    return memory / "plain"

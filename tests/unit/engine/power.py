@@ -152,6 +152,13 @@ class Disk:
             _rename(self.names, change)
         del self.pending[: last + 1]
 
+    def cached_names(self) -> Names:
+        """Return what is there as long as there is power."""
+        names = dict(self.names)
+        for change in self.pending:
+            _rename(names, change)
+        return names
+
     def lose_power(self, target: Path, chance: random.Random, kept: float) -> None:
         """Write what is left to target; kept is how much of what was not synced survives."""
         names = dict(self.names)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import lmdb
 import pytest
 
-from grid_member.engine import LocalEngine, image, lmdb_log, lmdb_tables, open_engine
+from grid_member.engine import LocalEngine, image, lmdb_check, lmdb_log, open_engine
 from grid_member.engine.api import EngineError, Item
 from grid_member.engine.lmdb_log import LmdbLog, _put
 from grid_member.engine.lmdb_tables import Tables, open_environment
@@ -323,7 +323,7 @@ async def test_a_log_without_descriptors_is_no_damage(
         raise OSError(errno.EMFILE, "Too many open files", path)
 
     with monkeypatch.context() as patched:
-        patched.setattr(lmdb_tables, "verify", no_verify)
+        patched.setattr(lmdb_check, "verify", no_verify)
         with pytest.raises(EngineError, match="raise the limit of open files") as raised:
             await engine_at(tmp_path).start()
     assert not isinstance(raised.value, DamagedStoreError)

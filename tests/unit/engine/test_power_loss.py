@@ -104,8 +104,13 @@ async def test_the_trace_holds_what_the_disk_holds(shim: Path, tmp_path: Path) -
     for event in events:
         disk.apply(event)
     # Everything kept is the page cache: the shim missed no write.
+    named = set(disk.cached_names().values())
     for inode, content in disk.contents.items():
         content.sync()
+        if inode not in named:
+            # The mark of an opening that is over.
+            assert not content.durable
+            continue
         (path,) = [p for p in (tmp_path / "root").rglob("*") if p.stat().st_ino == inode]
         assert path.read_bytes() == bytes(content.durable)
     assert sum(event.kind == "S" for event in events) > ROUNDS

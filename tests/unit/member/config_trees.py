@@ -117,6 +117,9 @@ def _settled(tree: Tree) -> Tree:
         settled["cp-subsystem"] = {"cp-member-count": 3}
     if (settled.get("persistence") or {}).get("backup-dir"):
         settled["persistence"] = {**settled["persistence"], "base-dir": "a", "backup-dir": "b"}
+    if (settled.get("shutdown") or {}).get("parked-file"):
+        settled["shutdown"] = {"parked-file": "c"}
+        settled["persistence"] = {**(settled.get("persistence") or {}), "base-dir": "a"}
     _settle_network(settled)
     for kind in ("map", "queue"):
         if settled.get(kind):

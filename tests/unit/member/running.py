@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import queue
 import signal
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from grid_member.http.listener import Listeners, bind
 from grid_member.start.parts import make_member
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Generator
     from pathlib import Path
 
     from grid_member.config.convert import Syntax
@@ -128,31 +129,43 @@ class MemberProcess:
         file = directory / file_name(text)
         file.write_text(text)
         self.log: list[dict[str, Any]] = []
+        """What was read of the log so far."""
         self.process = subprocess.Popen(
             [sys.executable, "-m", "grid_member", *(["--config", str(file)] if text else [])],
             stderr=subprocess.PIPE,
             text=True,
             env=os.environ | (environment or {}),
         )
+        self._written: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        # A member whose log nobody takes stops as soon as the pipe is full.
+        self._taking = threading.Thread(target=self._take, daemon=True)
+        self._taking.start()
 
-    @contextlib.contextmanager
-    def _patience(self) -> Iterator[Iterable[str]]:
-        """Give the lines of the log; a process that says nothing for too long is ended."""
+    def _take(self) -> None:
         assert self.process.stderr is not None
+        with self.process.stderr as lines:
+            for line in lines:
+                self._written.put(line)
+        self._written.put(None)
+
+    def _entries(self) -> Generator[dict[str, Any]]:
+        """Read on in the log up to its end; a process that takes too long for it is ended."""
         timer = threading.Timer(PATIENCE_S, self.process.kill)
         timer.start()
         try:
-            yield self.process.stderr
+            while (line := self._written.get()) is not None:
+                self.log.append(json.loads(line))
+                yield self.log[-1]
+            self._written.put(None)
         finally:
             timer.cancel()
 
     def wait_for(self, message: str) -> dict[str, Any]:
         """Read the log until a line with this message comes."""
-        with self._patience() as lines:
-            for line in lines:
-                self.log.append(json.loads(line))
-                if self.log[-1]["message"] == message:
-                    return self.log[-1]
+        with contextlib.closing(self._entries()) as entries:
+            for entry in entries:
+                if entry["message"] == message:
+                    return entry
         raise AssertionError(f"ended without {message!r}: {self.log}")
 
     @property
@@ -170,11 +183,10 @@ class MemberProcess:
         """End the process as a crash would."""
         self.process.send_signal(signal.SIGKILL)
         self.process.wait(20)
-        if self.process.stderr is not None:
-            self.process.stderr.close()
+        self._taking.join(20)
 
     def end(self) -> int:
         """Read the log to its end and return the exit code."""
-        with self._patience() as lines:
-            self.log += [json.loads(line) for line in lines]
+        for _ in self._entries():
+            pass
         return self.process.wait(20)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grid_member.__main__ import main
+from grid_member.command.line import main
 from grid_member.config import ConfigError, parse_config
 from grid_member.config.schema import json_schema, xml_schema
 from tests.unit.member.running import NETWORKS, configuration

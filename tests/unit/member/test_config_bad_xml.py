@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from grid_member.config import ConfigError, parse_config
+from tests.unit.member import refusals
 
 NS = "urn:grid:config:1"
 TOP = f'<grid xmlns="{NS}">'
@@ -20,10 +20,8 @@ LAUGHS = (
 )
 
 
-def problems(text: str, **environment: str) -> list[str]:
-    with pytest.raises(ConfigError) as caught:
-        parse_config(text, "f.xml", environment)
-    return [str(problem).removeprefix("f.xml:") for problem in caught.value.problems]
+def problems(text: str) -> list[str]:
+    return [problem.removeprefix("f.xml:") for problem in refusals.problems(text, "f.xml")]
 
 
 WHOLE = [

@@ -6,14 +6,7 @@ import re
 
 import pytest
 
-from grid_member.config import ConfigError, parse_config
-
-
-def problems(text: str, **environment: str) -> list[str]:
-    with pytest.raises(ConfigError) as caught:
-        parse_config(text, "f", environment)
-    return [str(problem) for problem in caught.value.problems]
-
+from tests.unit.member.refusals import problems
 
 LEFT_OVER = (
     "holds ${ that is no whole ${NAME} or ${NAME:default}, or is inside of one: "

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from grid_member.config import ConfigError, EndpointGroup, MemberConfig, parse_config
+from grid_member.config import EndpointGroup, MemberConfig, parse_config
 from grid_member.config.programmatic import Config
 from grid_member.config.settings import SETTINGS
 from grid_member.config.shape import settings_shape
+from tests.unit.member import refusals
 
 DOCUMENT = """grid:
   cluster-name: dev
@@ -36,9 +37,7 @@ def loaded(**variables: str) -> MemberConfig:
 
 
 def problems(text: str = DOCUMENT, **variables: str) -> list[str]:
-    with pytest.raises(ConfigError) as caught:
-        parse_config(text, "f", {"PASSWORD": "p"} | variables)
-    return [str(problem) for problem in caught.value.problems]
+    return refusals.problems(text, **{"PASSWORD": "p"} | variables)
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ def said(text: str) -> dict[Path, Value]:
     return collect(read_document(text, "f").root, ENVIRONMENT).values
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 @given(trees())
 def test_yaml_and_xml_say_what_the_tree_says(tree: Tree) -> None:
     root = read_python(tree).root
@@ -51,7 +51,7 @@ def test_yaml_and_xml_say_what_the_tree_says(tree: Tree) -> None:
     assert said(in_yaml) == said(in_xml) == collect(root, ENVIRONMENT).values
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 @given(valid_trees())
 def test_a_right_configuration_survives_every_conversion(tree: Tree) -> None:
     in_yaml = write_yaml(read_python(tree).root)

@@ -80,14 +80,15 @@ def test_the_schema_is_one() -> None:
     assert OF_XML.target_namespace == "urn:grid:config:1"
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 @given(valid_trees())
 def test_right_configurations_are_valid(tree: Tree) -> None:
-    config_from(tree, ENVIRONMENT)
     root = read_python(tree).root
-    OF_YAML.validate(yaml.safe_load(write_yaml(root)))
-    OF_YAML.validate({"grid": tree})
-    OF_XML.validate(write_xml(root))
+    in_yaml = write_yaml(root)
+    assert parse_config(in_yaml, "f", ENVIRONMENT) == config_from(tree, ENVIRONMENT)
+    assert list(OF_YAML.iter_errors(yaml.safe_load(in_yaml))) == []
+    assert list(OF_YAML.iter_errors({"grid": tree})) == []
+    assert list(OF_XML.iter_errors(write_xml(root))) == []
 
 
 WRONG: list[Tree] = [

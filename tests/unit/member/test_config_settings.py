@@ -74,6 +74,10 @@ def eviction(**settings: Any) -> Tree:
 
 CONTRADICTIONS: list[tuple[Tree, list[str]]] = [
     (
+        {"shutdown": {"parked-file": "persistence/x"}},
+        ["shutdown.parked-file: must not be inside of persistence.base-dir"],
+    ),
+    (
         {"security": {"enabled": True}},
         [
             "security: needs member-authentication.realm when enabled",

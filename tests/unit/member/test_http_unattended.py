@@ -113,5 +113,11 @@ async def test_an_error_that_nobody_waits_for_is_logged(caplog: pytest.LogCaptur
         raise ValueError("broken")
 
     await cut(asyncio.create_task(Unattended().to_its_end(work())))
+    assert caplog.records == []
     going_on.set()
-    await until(lambda: "request failed" in caplog.text)
+    await until(lambda: caplog.records != [])
+    (record,) = caplog.records
+    told = json.loads(JsonLines().format(record))
+    assert (told["message"], told["error"]) == ("request failed", "ValueError")
+    assert told["where"].startswith("work:")
+    assert "broken" not in str(told), "the text of an error may quote a value"

@@ -239,6 +239,27 @@ async def test_refusals_are_answered_as_described(
         assert (wrong.status, few.status) == (403, 400)
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "operation"), OPERATIONS, ids=[f"{m} {p}" for m, p, _ in OPERATIONS]
+)
+async def test_before_the_start_the_answer_is_as_described(
+    start_member: Callable[..., RunningMember],
+    method: str,
+    path: str,
+    operation: dict[str, Any],
+) -> None:
+    text = configuration(extra=EXTRA).replace("  network:", JOIN, 1)
+    member = await start_member(text).open()
+
+    reply = await once(member.port, method, filled(path, operation), example(operation))
+
+    check(operation, reply)
+    assert reply.status != 500
+    if operation["tags"] == ["DATA"] and path not in NO_NAME:
+        assert (reply.status, reply.body) == (503, b"")
+        assert reply.header("Retry-After") == "1"
+
+
 async def test_values_are_answered_as_described(member: RunningMember) -> None:
     entry, size, poll = (
         "/grid/rest/maps/{name}/{key}",

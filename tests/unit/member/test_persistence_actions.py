@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.unit.engine.backed_up import flipped_everywhere
+from tests.unit.engine.backed_up import flipped_everywhere, wild_value
 from tests.unit.member.durable import MAP, QUEUE, READY
 from tests.unit.member.running import configuration
 from tests.unit.member.wire import Wire, once
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 CLUSTER = "/grid/rest/management/cluster"
 ENDED = ("FINISHED", "FAILED")
+RESTORED = [("restore", "FINISHED", 100, None)]
 WAITS = "the store is damaged: the member waits for forceStart or partialStart"
 
 
@@ -48,6 +49,16 @@ async def operations(member: MemberProcess) -> list[dict[str, object]]:
     reply = await once(member.port, "GET", f"{CLUSTER}/operations")
     found: list[dict[str, object]] = json.loads(reply.body)
     return found
+
+
+def outcomes(found: list[dict[str, object]]) -> list[tuple[object, ...]]:
+    """Return what a history tells of operations that ended, but for ids and times."""
+    for operation in found:
+        assert 0 < int(str(operation["started"])) <= int(str(operation["finished"]))
+    assert len({operation["id"] for operation in found}) == len(found)
+    return [
+        tuple(operation[k] for k in ("kind", "stage", "progress", "error")) for operation in found
+    ]
 
 
 async def ended(member: MemberProcess) -> dict[str, object]:
@@ -102,17 +113,21 @@ async def test_a_backup_under_load_is_restored(member_process: Start, tmp_path: 
         )
         assert finished.returncode == code
     by_setting = persistent(tmp_path / "by-setting", **{"restore-from": str(backups / "backup-1")})
-    for text, messages in (
-        (persistent(tmp_path / "by-command"), ["ready"]),
-        (by_setting, ["restored", "ready"]),
-        (by_setting, ["restored before: persistence.restore-from has no effect", "ready"]),
+    for text, messages, history in (
+        (persistent(tmp_path / "by-command"), ["ready"], []),
+        (by_setting, ["restored", "ready"], RESTORED),
+        (
+            by_setting,
+            ["restored before: persistence.restore-from has no effect", "ready"],
+            RESTORED,
+        ),
     ):
         other = member_process(text)
         for message in messages:
             other.wait_for(message)
         cluster = json.loads((await once(other.port, "GET", "/grid/rest/cluster")).body)
         assert cluster["members"][0]["uuid"] != uuid["members"][0]["uuid"]
-        assert await operations(other) == []
+        assert outcomes(await operations(other)) == history
         async with await Wire.connect(other.port) as wire:
             for number in range(400):
                 reply = await wire.call("GET", f"{MAP}/k{number}")
@@ -123,6 +138,8 @@ async def test_a_backup_under_load_is_restored(member_process: Start, tmp_path: 
             ]
             assert first - second in (0, 1)
             assert (await wire.call("GET", f"{QUEUE}/size")).body == b"20"
+            # Behind this the history is in the log.
+            assert (await wire.call("DELETE", f"{MAP}/nothing")).status == 200
         other.kill()
     another = persistent(tmp_path / "by-setting", **{"restore-from": str(backups / "backup-2")})
     refused = member_process(another)
@@ -181,6 +198,43 @@ async def test_a_damaged_store_waits(member_process: Start, tmp_path: Path, acti
     assert (tmp_path / "data" / "store.damaged-1").exists() is not forced
     again = json.loads((await ask(member, action)).body)
     assert (again["status"], "healthy" in again["message"]) == ("fail", True)
+    history = [(action.rstrip("/"), "FINISHED", 100, None)]
+    assert outcomes(await operations(member)) == history
+    # Behind this the history is in the log.
+    assert (await once(member.port, "POST", f"{MAP}/after", b"v")).status == 200
+    member.kill()
+    member = member_process(persistent(tmp_path))
+    member.wait_for("ready")
+    assert outcomes(await operations(member)) == history
+
+
+async def test_damage_that_ends_the_process(member_process: Start, tmp_path: Path) -> None:
+    """The first start dies of it, those after that one say so; what is left can be used."""
+    member = member_process(persistent(tmp_path))
+    member.wait_for("ready")
+    await loaded(member, 30)
+    member.kill()
+    log = tmp_path / "data/store/shard-0/data.mdb"
+    data, sequence = wild_value(log.read_bytes())
+    log.write_bytes(data)
+    assert member_process(persistent(tmp_path)).end() < 0
+    silent = member_process(persistent(tmp_path, **{"validation-timeout-seconds": 0}))
+    assert silent.end() == 3
+    assert "its pages contradict each other, first at page" in silent.log[-1]["message"]
+    assert log.read_bytes() == data
+    policy = {"cluster-data-recovery-policy": "PARTIAL_RECOVERY_MOST_COMPLETE"}
+    member = member_process(persistent(tmp_path, **policy))
+    member.wait_for("the last start died while it opened the store: every page is checked first")
+    member.wait_for(WAITS)
+    ready = await once(member.port, "GET", READY)
+    assert "its pages contradict each other" in (ready.header("X-Grid-Error") or "")
+    assert (await ask(member, "partialStart")).body == b'{"status":"success"}'
+    member.wait_for("ready")
+    found = [(await once(member.port, "GET", f"{MAP}/k{number}")).body for number in range(30)]
+    left = sum(body != b"" for body in found)
+    assert 0 < left < sequence
+    assert found == [b"%d" % number * 3000 for number in range(left)] + [b""] * (30 - left)
+    assert not (tmp_path / "data/store/opening").exists()
 
 
 async def test_nobody_says_what_to_do(member_process: Start, tmp_path: Path) -> None:

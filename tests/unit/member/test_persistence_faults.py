@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import shutil
 import subprocess
 from pathlib import Path
@@ -10,8 +11,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from grid_member.command import EXIT_UNCONFIRMED
+from grid_member.command.member import THREADS_GRACE_S
 from grid_member.engine.engine import UNKNOWN_GRACE_S
-from tests.unit.member.durable import MAP, QUEUE, READY, DurableMember, is_refusal
+from grid_member.start.handle import BACKUP_GRACE_S, DISK_GRACE_S, HURRY_DISK_GRACE_S
+from tests.unit.engine.drive import condition
+from tests.unit.member.durable import MAP, QUEUE, READY, DurableMember, durable, is_refusal
+from tests.unit.member.running import configuration
 from tests.unit.member.wire import Reply, Wire, once
 
 if TYPE_CHECKING:
@@ -20,6 +26,10 @@ if TYPE_CHECKING:
 UNKNOWN = (
     "the log of shard 0 cannot take writes: it cannot be read back: "
     "mdb_txn_commit: Input/output error"
+)
+UNCONFIRMED = (
+    "the disk did not confirm the last commit in time and is waited for no more: what it did not "
+    "confirm was never answered"
 )
 HERE = Path(__file__).parent
 
@@ -124,6 +134,105 @@ async def test_a_stop_ends_before_the_outcome_of_a_commit_is_known(
         await member.says("ready")
         value = (await once(member.process.port, "GET", f"{MAP}/k")).body
         assert value in (b"old", b"new")
+
+
+@pytest.mark.parametrize("how", ["SIGTERM", "twice", "REST"])
+async def test_a_stop_ends_although_a_sync_never_returns(
+    member_process: Start, tmp_path: Path, faults: tuple[dict[str, str], Path], how: str
+) -> None:
+    environment, switch = faults
+    async with DurableMember(member_process, tmp_path / "data", environment) as member:
+        for number in range(20):
+            assert (await member.put(f"k{number}", b"%d" % number)).status == 200
+            assert (await member.offer(b"%d" % number)).status == 200
+        switch.write_text("h")
+        port, process = member.process.port, member.process.process
+        waiting = asyncio.create_task(once(port, "POST", f"{MAP}/k0", b"new"))
+        await condition(switch.with_suffix(".hanging").exists)
+        assert (await once(port, "GET", f"{MAP}/k0")).body == b"0"
+        grace_s = HURRY_DISK_GRACE_S
+        if how == "REST":
+            stop = "/grid/rest/management/cluster/memberShutdown"
+            assert (await once(port, "POST", stop, b"dev&")).status == 200
+        else:
+            process.terminate()
+        await member.says("stopping")
+        if how == "twice":
+            process.terminate()
+        else:
+            grace_s += DISK_GRACE_S
+        async with asyncio.timeout(grace_s + 3):
+            assert await asyncio.to_thread(member.process.end) == EXIT_UNCONFIRMED
+        assert [line["message"] for line in member.process.log].count(UNCONFIRMED) == 1
+        assert member.process.log[-1]["message"] == UNCONFIRMED
+        assert isinstance((await asyncio.gather(waiting, return_exceptions=True))[0], Exception)
+        switch.unlink()
+        member.process = member_process(member.text, environment)
+        await member.says("ready")
+        assert (await once(member.process.port, "GET", f"{MAP}/k0")).body in (b"0", b"new")
+        del member.entries["k0"]
+        await member.__aexit__()
+        await member.__aenter__()
+        await member.check()
+
+
+async def test_threads_that_hang_do_not_keep_a_member_that_has_stopped(
+    member_process: Start, tmp_path: Path, faults: tuple[dict[str, str], Path]
+) -> None:
+    environment, switch = faults
+    async with DurableMember(member_process, tmp_path / "data", environment) as member:
+        assert (await member.put("k", b"v")).status == 200
+        switch.write_text("u")
+        usage = "/grid/rest/management/cluster/usage"
+        waiting = asyncio.create_task(once(member.process.port, "GET", usage))
+        await condition(switch.with_suffix(".hanging").exists)
+        member.process.process.terminate()
+        await member.says("stopping")
+        member.process.process.terminate()
+        async with asyncio.timeout(HURRY_DISK_GRACE_S + THREADS_GRACE_S + 3):
+            assert await asyncio.to_thread(member.process.end) == 0
+        assert member.process.log[-1]["message"] == "stopped"
+        assert isinstance((await asyncio.gather(waiting, return_exceptions=True))[0], Exception)
+
+
+@pytest.mark.parametrize("signals", [1, 2])
+async def test_a_backup_that_hangs_does_not_keep_the_data_from_being_closed(
+    member_process: Start, tmp_path: Path, faults: tuple[dict[str, str], Path], signals: int
+) -> None:
+    environment, switch = faults
+    backups = tmp_path / "backups"
+    environment["FAULT_ROOT"] = str(backups / ".creating")
+    settings = {"enabled": True, "base-dir": str(tmp_path / "data"), "backup-dir": str(backups)}
+    extra = f"  persistence: {json.dumps(settings)}\n"
+    member = member_process(configuration(extra=extra), environment)
+    await asyncio.to_thread(member.wait_for, "ready")
+    assert (await once(member.port, "POST", f"{MAP}/k", b"v")).status == 200
+    switch.write_text("h")
+    backup = "/grid/rest/management/cluster/backup"
+    assert (await once(member.port, "POST", backup, b"dev&")).status == 200
+    await condition(switch.with_suffix(".hanging").exists)
+    for message in ("stopping", "the backup does not end and is waited for no more")[:signals]:
+        member.process.terminate()
+        await asyncio.to_thread(member.wait_for, message)
+    async with asyncio.timeout(BACKUP_GRACE_S + THREADS_GRACE_S + 5):
+        assert await asyncio.to_thread(member.end) == 0
+    assert member.log[-1]["message"] == "stopped"
+
+
+async def test_a_start_that_hangs_ends_at_the_second_signal(
+    member_process: Start, tmp_path: Path, faults: tuple[dict[str, str], Path]
+) -> None:
+    environment, switch = faults
+    switch.write_text("h")
+    process = member_process(durable(tmp_path / "data"), environment)
+    await asyncio.to_thread(process.wait_for, "listening")
+    await condition(switch.with_suffix(".hanging").exists)
+    process.process.terminate()
+    await asyncio.to_thread(process.wait_for, "stopping")
+    process.process.terminate()
+    async with asyncio.timeout(HURRY_DISK_GRACE_S + 3):
+        assert await asyncio.to_thread(process.end) == EXIT_UNCONFIRMED
+    assert process.log[-1]["message"] == "the start did not end in time and is waited for no more"
 
 
 async def test_errors_that_come_and_go(

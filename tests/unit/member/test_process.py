@@ -145,6 +145,21 @@ async def test_a_second_signal_hurries(member_process: Start) -> None:
     assert process.log[-1]["message"] == "stopped"
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_behind_the_stop_changes_nothing(
+    member_process: Start, number: signal.Signals
+) -> None:
+    for _ in range(3):
+        member = member_process(configuration())
+        member.wait_for("ready")
+        member.process.send_signal(number)
+        member.wait_for("stopped")
+        while member.process.poll() is None:
+            member.process.send_signal(number)
+        assert member.end() == 0
+        assert member.log[-1]["message"] in ("stopped", "signal")
+
+
 async def write_until_it_dies(port: int, writer: int, answered: dict[str, bytes]) -> None:
     try:
         async with await Wire.connect(port) as wire:

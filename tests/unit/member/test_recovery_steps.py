@@ -202,11 +202,15 @@ class Start:
     policy: str = "PARTIAL_RECOVERY_MOST_RECENT"
     timeout_s: float = 60
     stop: asyncio.Event = field(default_factory=asyncio.Event)
+    history: list[tuple[str, str | None]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.recovery = StoreRecovery(
-            self.open, self.store, policy=self.policy, timeout_s=self.timeout_s
+            self.open, self.store, self.early, policy=self.policy, timeout_s=self.timeout_s
         )
+
+    def early(self, kind: str) -> Callable[[str | None], None]:
+        return lambda error: self.history.append((kind, error))
 
     async def open(self) -> None:
         if self.errors:
@@ -245,6 +249,11 @@ async def test_a_damaged_store_is_recovered() -> None:
     assert await start.recovery.force_start() is None
     assert await task is True
     assert store.done == ["salvage", "salvage", "wipe"]
+    assert start.history == [
+        ("partialStart", "the disk is full"),
+        ("partialStart", None),
+        ("forceStart", None),
+    ]
     assert start.recovery.problem is None
 
 
@@ -327,6 +336,7 @@ async def test_a_real_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, for
     recovery = StoreRecovery(
         open_next,
         StoreDirectory(tmp_path, 1),
+        lambda _: lambda _: None,
         policy="PARTIAL_RECOVERY_MOST_COMPLETE",
         timeout_s=60,
     )

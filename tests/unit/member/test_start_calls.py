@@ -134,9 +134,21 @@ def test_calls_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert [key for key in "abc" if calls.find(key) is not None] == ["b", "c"]
 
 
-async def ask(member: MemberProcess, action: str, key: str) -> Reply:
+def test_other_calls_hear_of_a_key_until_its_time_is_over(tmp_path: Path) -> None:
+    StartCalls(tmp_path, Clock()).noted("k", "r", work)
+    clock = Clock()
+    calls = StartCalls(tmp_path, clock)
+    assert not calls.known("k")
+    calls.load()
+    (tmp_path / START_CALLS_FILE).unlink()  # nobody waits for a disk
+    assert (calls.known("k"), calls.known("other")) == (True, False)
+    clock.now_ms += KEPT_S * 1000
+    assert not calls.known("k")
+
+
+async def ask(member: MemberProcess, action: str, key: str, body: bytes = b"dev&") -> Reply:
     headers = {"Idempotency-Key": key}
-    return await once(member.port, "POST", f"{CLUSTER}/{action}", b"dev&", **headers)
+    return await once(member.port, "POST", f"{CLUSTER}/{action}", body, **headers)
 
 
 async def damaged(member: MemberProcess, tmp_path: Path) -> None:
@@ -159,6 +171,13 @@ async def test_a_key_touches_the_data_once(member_process: Start, tmp_path: Path
     member.wait_for("ready")
     assert (await ask(member, action, "k")).body == first.body
     assert (await ask(member, "partialStart", "k")).status == 409
+    for _ in range(2):
+        other = await ask(member, "changeState", "k", b"dev&&passive")
+        assert (other.status, b"sent before with another" in (other.body or b"")) == (409, True)
+        member.kill()
+        member = member_process(text)
+        member.wait_for("ready")
+    assert (await once(member.port, "GET", "/grid/health/cluster-state")).body == b'"ACTIVE"'
 
     member.kill()
     await damaged(member_process(text), tmp_path)
@@ -184,6 +203,14 @@ async def test_a_key_touches_the_data_once(member_process: Start, tmp_path: Path
     assert (await ask(member, action, "k2")).body == first.body
     member.wait_for("ready")
     assert store.read_bytes() != before
+    assert (await ask(member, "changeState", "k2", b"dev&&passive")).status == 409
+    # What is unreadable keeps no other call from its key.
+    member.kill()
+    note.write_bytes(b"{")
+    member = member_process(text)
+    member.wait_for("remembered calls not read")
+    member.wait_for("ready")
+    assert (await ask(member, "changeState", "k3", b"dev&&passive")).status == 200
 
 
 async def test_a_partial_start_keeps_one_copy_for_a_key(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import socket
 import subprocess
@@ -26,6 +27,7 @@ from tests.unit.member.handles import config, is_free, is_ready, port_of
 from tests.unit.member.wire import once
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 MAP = "/grid/rest/maps/default"
@@ -175,7 +177,13 @@ async def test_only_the_command_takes_the_data_from_the_garbage_collector(
         assert gc.get_freeze_count() == before
 
     members: list[MemberHandle] = []
-    monkeypatch.setattr(command, "_watch_signals", members.append)
+
+    @contextlib.contextmanager
+    def noted(member: MemberHandle) -> Iterator[None]:
+        members.append(member)
+        yield
+
+    monkeypatch.setattr(command, "_watched_signals", noted)
     running = asyncio.create_task(command._run(config(directory=tmp_path)))
     try:
         await condition(lambda: gc.get_freeze_count() > before)

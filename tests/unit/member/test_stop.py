@@ -5,10 +5,16 @@ from __future__ import annotations
 import asyncio
 import signal
 import socket
+import sys
 import threading
 from typing import TYPE_CHECKING
 
-from grid_member import start_member
+import pytest
+
+from grid_member import EngineError, StopError, start_member
+from grid_member.engine import lmdb_log
+from grid_member.start import handle
+from tests.unit.engine.drive import condition
 from tests.unit.member.handles import config, is_free, port_of
 from tests.unit.member.running import configuration
 from tests.unit.member.wire import Reply, Wire, once, request
@@ -17,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from pathlib import Path
 
+    from grid_member.engine.lmdb_tables import Tables
     from tests.unit.member.running import MemberProcess
 
     Start = Callable[[str], MemberProcess]
@@ -87,16 +94,23 @@ class Load:
             while len(self.answered) < 500:  # noqa: ASYNC110 - there is no event to wait for
                 await asyncio.sleep(0.001)
 
-    async def check(self) -> None:
-        for statuses in await asyncio.gather(*self._clients):
-            # What came too late is refused, and after a refusal nothing is accepted.
-            assert statuses == sorted(statuses)
-            assert set(statuses) <= {200, 503}
+    async def statuses(self) -> list[list[int]]:
+        """Return, when the member has closed, what each client was answered in turn."""
+        return await asyncio.gather(*self._clients)
 
-    async def check_kept(self, port: int) -> None:
+    async def lost(self, port: int) -> list[str]:
+        """Return the keys that were answered and that the member on the port has not."""
         async with await Wire.connect(port) as wire:
-            for key in self.answered:
-                assert (await wire.call("GET", f"{MAP}/{key}")).body == key.split("-")[1].encode()
+            return [
+                key
+                for key in self.answered
+                if (await wire.call("GET", f"{MAP}/{key}")).body != key.split("-")[1].encode()
+            ]
+
+
+def are_in_order(statuses: list[int]) -> bool:
+    """Tell whether what came too late is refused, and after a refusal nothing is accepted."""
+    return statuses == sorted(statuses) and set(statuses) <= {200, 503}
 
 
 async def test_a_stop_under_load_loses_no_answer(tmp_path: Path) -> None:
@@ -104,9 +118,9 @@ async def test_a_stop_under_load_loses_no_answer(tmp_path: Path) -> None:
     load = Load(port_of(member))
     await load.under_way()
     await member.stop()
-    await load.check()
+    assert all(map(are_in_order, await load.statuses()))
     async with await start_member(config(directory=tmp_path)) as again:
-        await load.check_kept(port_of(again))
+        assert await load.lost(port_of(again)) == []
 
 
 async def test_a_signal_under_load_loses_no_answer(member_process: Start, tmp_path: Path) -> None:
@@ -116,11 +130,11 @@ async def test_a_signal_under_load_loses_no_answer(member_process: Start, tmp_pa
     load = Load(process.port)
     await load.under_way()
     process.process.send_signal(signal.SIGTERM)
-    await load.check()
+    assert all(map(are_in_order, await load.statuses()))
     assert await asyncio.to_thread(process.end) == 0
     again = member_process(text)
     again.wait_for("ready")
-    await load.check_kept(again.port)
+    assert await load.lost(again.port) == []
 
 
 async def test_an_upload_under_way_is_answered() -> None:
@@ -226,3 +240,56 @@ async def test_a_polled_item_reaches_a_client_that_goes_on_sending() -> None:
     flood.close()
     await stopping
     assert item in data
+
+
+class StuckDisk:
+    """A disk that answers no commit until it is told to."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.asked = threading.Event()
+        self.answers = threading.Event()
+        put = lmdb_log._put
+
+        def stuck(tables: Tables, sequence: int, values: list[bytes]) -> None:
+            self.asked.set()
+            self.answers.wait()
+            put(tables, sequence, values)
+
+        monkeypatch.setattr(lmdb_log, "_put", stuck)
+
+
+async def test_a_disk_that_does_not_answer_ends_a_stop_but_not_the_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(handle, "DISK_GRACE_S", 0.1)
+    monkeypatch.setattr(handle, "HURRY_DISK_GRACE_S", 0.1)
+    member = await start_member(config(directory=tmp_path))
+    assert (await once(port_of(member), "POST", f"{MAP}/k", b"old")).status == 200
+    disk = StuckDisk(monkeypatch)
+    waiting = asyncio.create_task(once(port_of(member), "POST", f"{MAP}/k", b"new"))
+    await condition(disk.asked.is_set)
+    async with asyncio.timeout(10):
+        with pytest.raises(StopError, match="the disk did not confirm the last commit in time"):
+            await member.stop()
+    assert is_free(port_of(member))
+    assert isinstance((await asyncio.gather(waiting, return_exceptions=True))[0], Exception)
+    # What may still be written to belongs to nobody else.
+    with pytest.raises(EngineError, match="in use"):
+        await start_member(config(directory=tmp_path))
+    disk.answers.set()
+    await condition(lambda: asyncio.all_tasks() == {asyncio.current_task()})
+    async with await start_member(config(directory=tmp_path)) as again:
+        assert (await once(port_of(again), "GET", f"{MAP}/k")).body in (b"old", b"new")
+
+
+async def test_the_thread_of_a_disk_that_does_not_answer_keeps_no_program_alive() -> None:
+    code = """
+import asyncio, threading
+from grid_member.engine.writer import Writer
+async def main():
+    Writer(threading.Event().wait, "stuck")
+asyncio.run(main())
+"""
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", code)
+    async with asyncio.timeout(20):
+        assert await process.wait() == 0

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from grid_member.cluster import structures
 from grid_member.cluster.structures import ConfiguredStructures
 from grid_member.config.model import EvictionConfig, MapConfig, MemberConfig, QueueConfig
+from grid_member.config.names import find
 from grid_member.engine.api import Eviction, EvictionPolicy, MapSettings, QueueSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pytest
 
 STRUCTURES = ConfiguredStructures(
     MemberConfig(
@@ -37,3 +46,18 @@ def test_every_setting_arrives() -> None:
 
 def test_what_is_not_configured_is_not_there() -> None:
     assert STRUCTURES.map_settings("other") is None
+
+
+def test_a_name_is_looked_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def counting(configured: Mapping[str, object], name: str) -> object:
+        asked.append(name)
+        return find(configured, name)
+
+    monkeypatch.setattr(structures, "find", counting)
+    one = ConfiguredStructures(MemberConfig(maps={"a*": MapConfig(persistent=False, fsync=False)}))
+    for name in ("ab", "other"):
+        assert one.map_settings(name) == one.map_settings(name)
+        assert one.queue_settings(name) is None
+    assert sorted(asked) == ["ab", "ab", "other", "other"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import product
 from typing import TYPE_CHECKING
 
 from tests.unit.member.conformance.language import Role
@@ -29,17 +30,13 @@ class Setup:
         return "+".join([self.syntax, self.network, *more])
 
 
-SETUPS = (
-    Setup("yaml", "network"),
-    Setup("yaml", "advanced-network"),
-    Setup("xml", "network"),
-    Setup("xml", "advanced-network"),
-    Setup("yaml", "network", security=True),
-    Setup("yaml", "network", tls=True),
-    Setup("xml", "advanced-network", security=True, tls=True),
+SETUPS = tuple(
+    Setup(*choices)
+    for choices in product(
+        ("yaml", "xml"), ("network", "advanced-network"), (False, True), (False, True)
+    )
 )
-"""Every pair of two choices is in one of them: all sixteen together would show nothing more, as
-syntax and network are over when the member is configured."""
+"""Every one there is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,6 +224,54 @@ XML_PROTECTED = (
     "<endpoint>/grid/rest/log-level</endpoint>"
     "<endpoint>/grid/rest/cp-subsystem/groups</endpoint></protected></rest>"
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """How one syntax says what the members differ in."""
+
+    document: str
+    networks: dict[str, str]
+    join: str
+    cp: str
+    store: str
+    security: dict[bool, str]
+    protected: str
+    ssl: str
+    group: str
+    between: str
+    """Two groups."""
+    default: str
+
+
+DIALECTS = {
+    "yaml": Dialect(
+        document=YAML,
+        networks={"network": YAML_NETWORK, "advanced-network": YAML_ADVANCED},
+        join=YAML_JOIN,
+        cp=YAML_CP,
+        store=YAML_STORE,
+        security={True: YAML_SECURITY, False: ""},
+        protected=YAML_PROTECTED,
+        ssl=YAML_SSL,
+        group="{}: {{enabled: {}}}",
+        between=", ",
+        default="    default: {{}}",
+    ),
+    "xml": Dialect(
+        document=XML,
+        networks={"network": XML_NETWORK, "advanced-network": XML_ADVANCED},
+        join=XML_JOIN,
+        cp=XML_CP,
+        store=XML_STORE,
+        security={True: XML_SECURITY, False: ">"},
+        protected=XML_PROTECTED,
+        ssl=XML_SSL,
+        group='<endpoint-group name="{}" enabled="{}"/>',
+        between="",
+        default='  <{} name="default"/>',
+    ),
+}
 WHOLE = (Role.OPEN, Role.CHANGED, Role.OWN, Role.DURABLE, Role.PROTECTED)
 """The members with CP and TCP/IP join."""
 
@@ -248,30 +293,19 @@ def configuration(role: Role, setup: Setup, place: Place) -> str:
 
 
 def _with_rest(role: Role, setup: Setup, place: Place) -> str:
+    says = DIALECTS[setup.syntax]
     whole, default, stored = role in WHOLE, role is not Role.STRICT, role is Role.DURABLE
-    asks = role is Role.PROTECTED
-    files = (place.pair.certificate, place.pair.key)
     switches = [(g, "true") for g in GROUPS[role]] + [(g, "false") for g in OFF.get(role, ())]
-    if setup.syntax == "yaml":
-        part = YAML_NETWORK if setup.network == "network" else YAML_ADVANCED
-        groups = ", ".join(f"{name}: {{enabled: {on}}}" for name, on in switches)
-        ssl = YAML_SSL.format(*files) if setup.tls else ""
-        return YAML.format(
-            network=part.format(groups=groups, join=YAML_JOIN if whole else "", ssl=ssl),
-            cp=YAML_CP if whole else "",
-            persistence=YAML_STORE.format(place.directory) if stored else "",
-            security=(YAML_SECURITY if setup.security else "") + (YAML_PROTECTED if asks else ""),
-            default_map="    default: {}" if default else "",
-            default_queue="    default: {}" if default else "",
-        )
-    part = XML_NETWORK if setup.network == "network" else XML_ADVANCED
-    groups = "".join(f'<endpoint-group name="{name}" enabled="{on}"/>' for name, on in switches)
-    ssl = XML_SSL.format(*files) if setup.tls else ""
-    return XML.format(
-        network=part.format(groups=groups, join=XML_JOIN if whole else "", ssl=ssl),
-        cp=XML_CP if whole else "",
-        persistence=XML_STORE.format(place.directory) if stored else "",
-        security=(XML_SECURITY if setup.security else ">") + (XML_PROTECTED if asks else ""),
-        default_map='  <map name="default"/>' if default else "",
-        default_queue='  <queue name="default"/>' if default else "",
+    network = says.networks[setup.network].format(
+        groups=says.between.join(says.group.format(*switch) for switch in switches),
+        join=says.join if whole else "",
+        ssl=says.ssl.format(place.pair.certificate, place.pair.key) if setup.tls else "",
+    )
+    return says.document.format(
+        network=network,
+        cp=says.cp if whole else "",
+        persistence=says.store.format(place.directory) if stored else "",
+        security=says.security[setup.security] + (says.protected if role is Role.PROTECTED else ""),
+        default_map=says.default.format("map") if default else "",
+        default_queue=says.default.format("queue") if default else "",
     )

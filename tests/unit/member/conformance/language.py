@@ -57,6 +57,9 @@ class Transport(enum.Enum):
     """The client does something that asyncio's clients cannot do over TLS."""
 
 
+UUID = r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+
+
 @dataclass(frozen=True, slots=True)
 class Ask:
     """A request. `{map}` and `{queue}` in the path are names that no other row uses."""
@@ -78,6 +81,8 @@ class Want:
     content_type: str | None = None
     headers: tuple[tuple[str, str], ...] = ()
     closes: bool = False
+    begins: bool = False
+    """Whether `X-Grid-Operation` must name what was begun."""
 
     @property
     def explains(self) -> bool:

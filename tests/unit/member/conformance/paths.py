@@ -13,9 +13,9 @@ from tests.unit.member.conformance.language import (
     not_allowed,
     row,
 )
+from tests.unit.member.conformance.targets import CLUSTER
 
 WAN = "wan-replication is not configured"
-CLUSTER = "/grid/rest/management/cluster"
 CP_ROOT = "/grid/rest/cp-subsystem"
 
 

@@ -16,7 +16,8 @@ from tests.unit.member.conformance.language import (
     raw,
     row,
 )
-from tests.unit.member.conformance.paths import CLUSTER, PATHS, Path, real
+from tests.unit.member.conformance.paths import PATHS, Path, real
+from tests.unit.member.conformance.targets import CLUSTER
 
 REST = "/grid/rest"
 WRONG = Want(403, UNAUTHENTICATED, "application/json")

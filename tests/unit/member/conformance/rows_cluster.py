@@ -24,14 +24,10 @@ from tests.unit.member.conformance.language import (
     value,
 )
 from tests.unit.member.conformance.rows_bad_input import HUGE, UNCHANGED
+from tests.unit.member.conformance.targets import CHANGE, CLUSTER, MAP, QUEUE, STATE
 
-CLUSTER = "/grid/rest/management/cluster"
-STATE = f"{CLUSTER}/state"
-CHANGE = f"{CLUSTER}/changeState"
 VERSION = f"{CLUSTER}/version"
 NODES = f"{CLUSTER}/nodes"
-MAP = "/grid/rest/maps/{map}"
-QUEUE = "/grid/rest/queues/{queue}"
 ADDRESS = r"127\.0\.0\.1"
 UUID = r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 PASSIVE = FULL

@@ -21,15 +21,14 @@ from tests.unit.member.conformance.language import (
     row,
     value,
 )
-from tests.unit.member.conformance.paths import CLUSTER
 from tests.unit.member.conformance.rows_bad_input import HUGE, UNCHANGED
+from tests.unit.member.conformance.targets import CHANGE, STATE
 
 REST = "/grid/rest"
 LICENSE = f"{REST}/license"
 LEVEL = f"{REST}/log-level"
 LIST = f"{REST}/config/tcp-ip/member-list"
 UPLOAD, UPDATE, RELOAD = (f"{REST}/config/{name}" for name in ("upload", "update", "reload"))
-CHANGE, STATE = f"{CLUSTER}/changeState", f"{CLUSTER}/state"
 LICENSE_LINES = "interface §Groups 2; interface §Groups 1; answers §3 11"
 LEVEL_LINES = "interface §Groups 1; interface §Groups 2; answers §3 12"
 CONFIG_LINES = "interface §Groups 2; answers §3 13; answers §3 17"

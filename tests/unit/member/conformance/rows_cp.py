@@ -19,6 +19,7 @@ from tests.unit.member.conformance.language import (
     value,
 )
 from tests.unit.member.conformance.rows_bad_input import UNCHANGED
+from tests.unit.member.conformance.targets import MAP, QUEUE
 
 CP = "/grid/rest/cp-subsystem"
 LINES = "interface §Groups 7; interface §Groups 2; answers §3 16"
@@ -28,8 +29,6 @@ MEMBER = rf'\{{"uuid":"{UUID}","address":"{ADDRESS}"\}}'
 GROUPS = document('[{"name":"METADATA","id":0},{"name":"default","id":1}]')
 READ_ONLY = failure(409, "group default holds maps and queues: it is shown only")
 OTHER = "00000000-0000-0000-0000-000000000001"
-MAP = "/grid/rest/maps/{map}"
-QUEUE = "/grid/rest/queues/{queue}"
 
 
 def group(name: str, number: int) -> str:

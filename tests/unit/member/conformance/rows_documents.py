@@ -24,10 +24,9 @@ from tests.unit.member.conformance.language import (
     row,
     value,
 )
+from tests.unit.member.conformance.targets import CLUSTER, STATE
 
 HEALTH = "/grid/health"
-CLUSTER = "/grid/rest/management/cluster"
-STATE = f"{CLUSTER}/state"
 SHUTDOWN = f"{CLUSTER}/memberShutdown"
 ACTIVE = document('{"status":"success","state":"active"}')
 VERSION = document('{"status":"success","version":"0.1"}')

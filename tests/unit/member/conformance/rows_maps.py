@@ -15,11 +15,8 @@ from tests.unit.member.conformance.language import (
     row,
     value,
 )
+from tests.unit.member.conformance.targets import KEY, MAP, POLL, QUEUE
 
-MAP = "/grid/rest/maps/{map}"
-KEY = f"{MAP}/k"
-QUEUE = "/grid/rest/queues/{queue}"
-POLL = f"{QUEUE}/0"
 ALL = "POST, PUT, GET, HEAD, DELETE"
 
 MAPS: tuple[Row, ...] = (

@@ -14,12 +14,8 @@ from tests.unit.member.conformance.language import (
     row,
     value,
 )
+from tests.unit.member.conformance.targets import KEY, MAP, POLL, QUEUE, SIZE
 
-MAP = "/grid/rest/maps/{map}"
-KEY = f"{MAP}/k"
-QUEUE = "/grid/rest/queues/{queue}"
-POLL = f"{QUEUE}/0"
-SIZE = f"{QUEUE}/size"
 LARGE = bytes(range(256)) * 32768
 """8 MiB, every byte value in it."""
 TOO_LONG = Want(414)

@@ -5,9 +5,12 @@ Damaged data, kills and restores are in test_persistence_actions.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tests.unit.member.conformance.language import (
     NOTHING,
     OK,
+    UUID,
     Call,
     Role,
     Row,
@@ -22,8 +25,8 @@ from tests.unit.member.conformance.language import (
     row,
     value,
 )
-from tests.unit.member.conformance.paths import CLUSTER
 from tests.unit.member.conformance.rows_bad_input import UNCHANGED
+from tests.unit.member.conformance.targets import CLUSTER, MAP, QUEUE
 
 BACKUPS = ("backup", "hotBackup")
 INTERRUPTS = ("backupInterrupt", "hotBackupInterrupt")
@@ -33,19 +36,18 @@ BACKUP_LINES = "interface §Management 8; interface §Groups 4; answers §3 8"
 SUCCESS = document('{"status":"success"}')
 OFF = "persistence is off: set persistence.enabled"
 HEALTHY = "the store is healthy and in use"
-UUID = r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 DONE = (
     rf'\{{"id":"{UUID}","kind":"backup","stage":"FINISHED","progress":100,"error":null,'
     r'"started":[0-9]+,"finished":[0-9]+\}'
 )
-MAP = "/grid/rest/maps/{map}"
-QUEUE = "/grid/rest/queues/{queue}"
 
 
 def action(method: str, name: str, want: Want, **headers: str) -> Call:
     """Return a call of an action, whose old names are told as such."""
     if name.startswith("hot"):
         want = Want(want.status, want.body, want.content_type, (("Deprecation", "true"),))
+    if name in BACKUPS and want.status == 200:
+        want = replace(want, begins=True)
     return call(method, f"{CLUSTER}/{name}", want, b"dev&", **headers)
 
 

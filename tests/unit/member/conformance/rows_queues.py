@@ -26,10 +26,8 @@ from tests.unit.member.conformance.language import (
     row,
     value,
 )
+from tests.unit.member.conformance.targets import POLL, QUEUE, SIZE
 
-QUEUE = "/grid/rest/queues/{queue}"
-POLL = f"{QUEUE}/0"
-SIZE = f"{QUEUE}/size"
 ALONE = re.compile(rb'.*"connectionCount":1,"allConnectionCount":1}')
 PAIR = re.compile(rb'.*"connectionCount":2,"allConnectionCount":2}')
 

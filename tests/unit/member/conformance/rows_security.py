@@ -31,13 +31,12 @@ from tests.unit.member.conformance.language import (
     row,
     value,
 )
-from tests.unit.member.conformance.paths import CLUSTER, PATHS, Path, real
+from tests.unit.member.conformance.paths import PATHS, Path, real
 from tests.unit.member.conformance.rows_bad_input import UNCHANGED
+from tests.unit.member.conformance.targets import CHANGE, STATE
 
 PASSWORD = "p&w:\u00fc+%"
 IN_BODY = b"ada&" + quote_plus(PASSWORD).encode()
-STATE = f"{CLUSTER}/state"
-CHANGE = f"{CLUSTER}/changeState"
 ACTIVE = document('{"status":"success","state":"active"}')
 WRONG = Want(403, UNAUTHENTICATED, JSON)
 WAIT = Want(403, UNAUTHENTICATED, JSON, (("Retry-After", "1"),))

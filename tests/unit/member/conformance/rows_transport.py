@@ -28,12 +28,10 @@ from tests.unit.member.conformance.language import (
     row,
     value,
 )
+from tests.unit.member.conformance.targets import KEY, QUEUE, STATE
 
-KEY = "/grid/rest/maps/{map}/k"
-QUEUE = "/grid/rest/queues/{queue}"
 NOWHERE = "/grid/rest/maps/nowhere/k"
 READY = b"GET /grid/health/ready HTTP/1.1\r\nHost: a\r\n\r\n"
-STATE = "/grid/rest/management/cluster/state"
 ACTIVE = document('{"status":"success","state":"active"}')
 HTTP = "answers §1 10"
 CHUNKED = b"Transfer-Encoding: chunked\r\n"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote_to_bytes
 
 from tests.unit.member.conformance.language import (
+    UUID,
     Also,
     Ask,
     Begin,
@@ -60,6 +61,9 @@ def _headers_differ(reply: Reply, want: Want, shown: str) -> str | None:
         wanted["Connection"] = "close"
     others = {k: v for k, v in reply.headers if k not in ("Date", "Content-Length")}
     reason = others.pop("X-Grid-Error", None)
+    operation = others.pop("X-Grid-Operation", "")
+    if not re.fullmatch(UUID if want.begins else "", operation):
+        return f"X-Grid-Operation {'' if want.begins else 'not '}wanted: {shown}"
     if reason is not None and not re.fullmatch(r"[ -~]{1,256}", reason):
         return f"printable reason wanted: {shown}"
     if (reason is not None) != want.explains:

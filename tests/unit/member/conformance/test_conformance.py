@@ -17,16 +17,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tests.unit.member.conformance.configurations import Setup
-    from tests.unit.member.conformance.conftest import Subject
     from tests.unit.member.conformance.language import Row
+    from tests.unit.member.conformance.subjects import Subjects
     from tests.unit.member.wire import Wire
-
-    Subjects = Callable[..., Subject]
 
 SLOW = [(number, row) for number, row in enumerate(TABLE) if row.slow]
 SECTIONS = sorted({row.section for row in TABLE if not row.slow})
-
-setups = pytest.mark.parametrize("setup", SETUPS, ids=str)
 
 
 def holds(row: Row, setup: Setup) -> bool:
@@ -36,7 +32,7 @@ def holds(row: Row, setup: Setup) -> bool:
 
 
 async def play(subjects: Subjects, setup: Setup, number: int, row: Row) -> None:
-    subject = subjects(row.role, setup)
+    subject = subjects.subject(row.role, setup)
     names = {"map": f"m{number}", "queue": f"q{number}"}
     # An address of its own, so that no row's wrong credentials slow down another.
     source = f"127.1.{number >> 8}.{number & 255}"
@@ -48,7 +44,6 @@ async def play(subjects: Subjects, setup: Setup, number: int, row: Row) -> None:
     await Play(connect, names, subject.wait, IN_BODY if replaced else None).row(row)
 
 
-@setups
 @pytest.mark.parametrize("section", SECTIONS)
 async def test_rows(subjects: Subjects, setup: Setup, section: str) -> None:
     problems: list[str] = []
@@ -61,27 +56,26 @@ async def test_rows(subjects: Subjects, setup: Setup, section: str) -> None:
     assert problems == []
 
 
-async def test_rows_that_take_time(subjects: Subjects) -> None:
-    await asyncio.gather(
-        *(
-            play(subjects, setup, number, row)
-            for setup in SETUPS
-            for number, row in SLOW
-            if holds(row, setup)
-        )
+async def test_rows_that_take_time(new_subjects: Callable[[], Subjects]) -> None:
+    subjects = new_subjects()
+    rows = [(setup, number, row) for setup in SETUPS for number, row in SLOW if holds(row, setup)]
+    results = await asyncio.gather(
+        *(play(subjects, setup, number, row) for setup, number, row in rows),
+        return_exceptions=True,
     )
+    subjects.end()
+    found = zip(rows, results, strict=True)
+    assert [f"{s}, row {n}: {r!r}" for (s, n, _), r in found if r is not None] == []
 
 
-@setups
 async def test_disabled_there_is_no_port(subjects: Subjects, setup: Setup) -> None:
-    assert set(subjects(Role.DISABLED, setup).ports) == {"management"}
+    assert set(subjects.subject(Role.DISABLED, setup).ports) == {"management"}
 
 
-@setups
 async def test_the_log_names_the_setting_of_a_disabled_group(
     subjects: Subjects, setup: Setup
 ) -> None:
-    subject = subjects(Role.DEFAULTS, setup)
+    subject = subjects.subject(Role.DEFAULTS, setup)
     async with await subject.connect(Role.DEFAULTS) as wire:
         assert (await wire.call("GET", "/grid/rest/maps/m/k")).status == 403
     above = {

@@ -72,6 +72,11 @@ class FakeStore:
             asyncio.get_running_loop().call_soon(self._tick_ended)
         self._pending.append((key, value, done, time_to_live_s))
 
+    @property
+    def waiting(self) -> bool:
+        """Whether something was put that is not applied yet."""
+        return bool(self._pending)
+
     def _tick_ended(self) -> None:
         if not self.paused and self._pending:
             self.commit()

@@ -22,6 +22,7 @@ from grid_member.http.log_levels import log_level_set
 from grid_member.http.management import change_state, cluster_shutdown, nodes
 from grid_member.http.routes import ROUTES
 from tests.unit.member.management.managed import FakeStore, content, reason, short
+from tests.unit.member.security.tls_port import until
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -212,8 +213,7 @@ async def test_a_client_that_leaves_does_not_stop_the_call(managed: Managed) -> 
 async def test_a_shutdown_whose_client_leaves_happens_as_its_outcome_says(managed: Managed) -> None:
     managed.store.paused = True
     call = asyncio.create_task(managed.call(cluster_shutdown, keys=KEY))
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)
+    await until(lambda: managed.store.waiting)
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
         await call

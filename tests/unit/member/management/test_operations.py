@@ -111,7 +111,7 @@ def test_what_a_member_left_when_it_died_has_failed() -> None:
     kept = other.begin("sync")
     again = History(history.store, "one")
     again.now_ms = 99
-    again.apply(*again.operations.interrupted())
+    again.apply(*again.operations.interrupted({"two"}))
     stages = {
         o["id"]: (o["stage"], o["error"], o["finished"]) for o in again.operations.documents()
     }
@@ -120,7 +120,68 @@ def test_what_a_member_left_when_it_died_has_failed() -> None:
         "one-0002": ("FAILED", "the member stopped before the end", 99),
         kept: ("STARTED", None, None),
     }
-    assert again.operations.interrupted() == []
+    assert again.operations.interrupted({"two"}) == []
+
+
+def test_what_a_member_that_is_gone_left_has_failed() -> None:
+    former = History()
+    former.apply(former.operations.advance(former.begin(), 30))
+    restored = History(former.store, "two")
+    restored.now_ms = 99
+    restored.apply(*restored.operations.interrupted())
+    error = "the member stopped before the end"
+    assert restored.shown() == [("backup", "FAILED", 30, error, 11, 99)]
+    assert restored.operations.interrupted() == []
+
+
+def test_what_was_done_to_the_store_before_it_is_open_is_told_at_the_join() -> None:
+    history = History(member="two")
+    former = History(history.store, "one")
+    former.begin()
+    done, failed, _never_ended = (
+        history.operations.early(kind) for kind in ("restore", "partialStart", "restore")
+    )
+    history.now_ms = 50
+    failed("the disk is full")
+    done(None)
+    assert history.shown() == [("backup", "STARTED", 0, None, 11, None)]
+    history.now_ms = 99
+    history.apply(*history.operations.join())
+    shown = [
+        ("restore", "FINISHED", 100, None, 10, 50),
+        ("partialStart", "FAILED", 0, "the disk is full", 10, 50),
+        ("backup", "FAILED", 0, "the member stopped before the end", 11, 99),
+    ]
+    assert history.shown() == shown
+    assert history.operations.join() == []
+    assert History(history.store, "two").shown() == shown
+
+
+def test_what_was_done_to_the_store_takes_the_place_of_the_oldest() -> None:
+    former = History()
+    for _ in range(MAX_OPERATIONS):
+        former.apply(former.operations.finish(former.begin()))
+    history = History(former.store, "two")
+    history.now_ms = 5_000
+    history.operations.early("forceStart")(None)
+    history.apply(*history.operations.join())
+    documents = history.operations.documents()
+    assert len(documents) == len(history.store.values) == MAX_OPERATIONS
+    assert (documents[0]["id"], documents[-1]["kind"]) == ("one-0002", "forceStart")
+
+
+async def test_a_join_ends_the_operations_of_a_member_that_is_gone(
+    make: Callable[..., Managed],
+) -> None:
+    former, managed = History(), make()
+    former.begin()
+    managed.store.values = dict(former.store.values)
+    await managed.member.join()
+    managed.store.commit()
+    (found,) = managed.management.operations.documents()
+    assert (found["id"], found["stage"]) == ("one-0001", "FAILED")
+    record = json.loads(managed.store.values["operation/one-0001"])
+    assert record["member"] == managed.engine.member_uuid
 
 
 async def test_the_document(managed: Managed) -> None:

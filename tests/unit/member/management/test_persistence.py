@@ -104,7 +104,9 @@ async def test_a_backup(durable: Managed, tmp_path: Path) -> None:
     await Driver(durable.engine).put("m", "k", b"v")
     durable.clock_ms = 77_000
     answer = await durable.call(backup)
-    assert (answer.status, content(answer), answer.headers) == (200, SUCCESS, ())
+    (operation,) = durable.management.operations.documents()
+    begun = (("X-Grid-Operation", operation["id"]),)
+    assert (answer.status, content(answer), answer.headers) == (200, SUCCESS, begun)
     await finished(durable)
     place = tmp_path / "backups" / "backup-1"
     manifest = read_manifest(place)
@@ -154,10 +156,12 @@ async def test_an_interrupt(
 
 async def test_the_old_names(durable: Managed) -> None:
     first = await durable.call(hot_backup, keys=("k",))
-    assert (first.status, content(first), first.headers) == (200, SUCCESS, (DEPRECATION,))
-    again = await durable.call(hot_backup, keys=("k",))
-    assert (again.status, again.body, again.headers) == (200, first.body, (DEPRECATION,))
+    (operation,) = durable.management.operations.documents()
+    headers = (DEPRECATION, ("X-Grid-Operation", operation["id"]))
+    assert (first.status, content(first), first.headers) == (200, SUCCESS, headers)
     await finished(durable)
+    again = await durable.call(hot_backup, keys=("k",))
+    assert (again.status, again.body, again.headers) == (200, first.body, headers)
     assert len(stages(durable)) == 1
     refused = await durable.call(hot_backup_interrupt)
     assert (refused.status, refused.headers) == (200, (DEPRECATION,))

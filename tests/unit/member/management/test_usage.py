@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING
+import threading
+from typing import TYPE_CHECKING, Any
 
+from grid_member.cluster import usage as usages
 from grid_member.cluster.member import Phase
+from grid_member.config.names import find
 from grid_member.engine.usage import StructureUsage
 from grid_member.http.management import usage
 from tests.unit.member.management.managed import content, reason
@@ -13,6 +16,8 @@ from tests.unit.member.management.managed import content, reason
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    import pytest
 
     from tests.unit.member.management.managed import Managed
 
@@ -89,3 +94,19 @@ async def test_a_directory_that_is_gone_has_no_known_room(
 async def test_before_the_join_it_is_503(make: Callable[..., Managed]) -> None:
     answer = await make().call(usage)
     assert (answer.status, reason(answer)) == (503, "the member is starting")
+
+
+async def test_many_structures_keep_nobody_waiting(
+    managed: Managed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: set[int] = set()
+
+    def noted(*given: Any) -> Any:
+        threads.add(threading.get_ident())
+        return find(*given)
+
+    monkeypatch.setattr(usages, "find", noted)
+    managed.store.usage = [StructureUsage("map", f"m{number}", 1, 1) for number in range(1000)]
+    assert len(content(await managed.call(usage))["structures"]) == 1003
+    assert threads
+    assert threading.get_ident() not in threads

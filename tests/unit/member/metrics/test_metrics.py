@@ -6,12 +6,16 @@ import asyncio
 import base64
 import subprocess
 import sys
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
 
 from grid_member import Config, start_member
-from grid_member.http.metrics import MAX_NAMED_STRUCTURES
+from grid_member.engine import lanes
+from grid_member.engine.usage import StructureUsage
+from grid_member.http import metrics
+from grid_member.http.metrics import MAX_NAMED_STRUCTURES, Names
 from tests.unit.member.metrics.scraped import configured
 from tests.unit.member.wire import Wire, once
 
@@ -153,6 +157,34 @@ async def test_commits_are_timed_where_there_is_a_store(start: Start, tmp_path: 
     assert in_memory.labels("grid_store_bytes") == []
 
 
+async def test_a_disk_that_does_not_tell_its_size_holds_nobody_up(
+    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    member = await start(f"  persistence: {{enabled: true, base-dir: {tmp_path / 'data'}}}")
+    monkeypatch.setattr(metrics, "STORE_PATIENCE_S", 0.05)
+    answers = threading.Event()
+    looks: list[object] = []
+
+    def stuck(directory: object) -> int:
+        looks.append(directory)
+        assert answers.wait(30)
+        return 4096
+
+    monkeypatch.setattr(lanes, "_disk_bytes", stuck)
+    usage = asyncio.create_task(member.ask("GET", "/grid/rest/management/cluster/usage"))
+    try:
+        for told in await asyncio.gather(member.figures(), member.figures()):
+            assert told.value("grid_ready") == 1
+            assert told.labels("grid_store_bytes") == []
+        assert (await member.ask("GET", "/grid/health/ready")).status == 200
+        assert len(looks) == 2  # one for the metrics, one for the usage
+        assert not usage.done()
+    finally:
+        answers.set()
+    assert (await usage).json["members"][0]["storeBytes"] == 4096
+    assert (await member.figures()).value("grid_store_bytes") == 4096
+
+
 async def test_what_is_asked_for_is_about_this_process(start: Start) -> None:
     told = await (await start()).figures()
     assert told.value("grid_ready") == 1
@@ -203,7 +235,7 @@ async def test_members_in_one_process_tell_of_themselves(start: Start) -> None:
     assert (await other.figures()).labels("grid_requests_total") == []
 
 
-async def test_metrics_are_told_while_it_starts_and_no_more_after_its_stop() -> None:
+async def test_no_metrics_are_told_after_a_stop() -> None:
     member = await start_member(Config.from_text(configured(), environment={}))
     port = member.metrics_port
     assert port is not None
@@ -217,6 +249,7 @@ def test_the_client_library_is_loaded_only_where_it_is_used(enabled: bool) -> No
     program = f"""
 import asyncio, sys
 from grid_member import Config, start_member
+from grid_member.engine import lanes
 async def main():
     tree = {{"metrics": {{"enabled": {enabled}, "port": {{"port": 0}}}}}}
     member = await start_member(Config(tree))
@@ -232,3 +265,45 @@ print("prometheus_client" in sys.modules)
         check=True,
     )
     assert done.stdout == f"{enabled}\n"
+
+
+async def test_what_is_no_request_is_counted_without_a_path(start: Start) -> None:
+    member = await start()
+    assert member.member.rest_port is not None
+    for sent in (b"S3CRET\r\n\r\n", b"GET / HTTP/1.1\r\nHost: m\r\nX: " + b"y" * 70_000):
+        async with await Wire.connect(member.member.rest_port) as wire:
+            wire.send(sent)
+            assert (await wire.reply()).status in (400, 431)
+    told = await member.figures()
+    for status in ("400", "431"):
+        known = {"method": "other", "path": "other", "status": status}
+        assert told.value("grid_requests_total", **known) == 1
+    assert told.labels("grid_request_duration_seconds_count") == []
+    assert "S3CRET" not in told.text
+
+
+async def test_pipelined_requests_are_counted_each_and_a_poll_that_was_left_is_not(
+    start: Start,
+) -> None:
+    member = await start()
+    port = member.member.rest_port
+    assert port is not None
+    async with await Wire.connect(port) as wire:
+        wire.send(b"GET /grid/rest/maps/m/k HTTP/1.1\r\nHost: m\r\n\r\n" * 5)
+        assert [(await wire.reply()).status for _ in range(5)] == [204] * 5
+        wire.send(b"DELETE /grid/rest/queues/q/60 HTTP/1.1\r\nHost: m\r\n\r\n")
+    told = await member.figures()
+    assert told.value("grid_requests_total", method="GET", path=ENTRY, status="204") == 5
+    assert [found["method"] for found in told.labels("grid_requests_total")] == ["GET"]
+
+
+def test_names_are_chosen_in_order_and_kept() -> None:
+    names = Names(2)
+
+    def shown(*held: str) -> list[tuple[str, int, int]]:
+        return list(names.summed(StructureUsage("map", name, 1, 10) for name in held))
+
+    assert shown("c", "b", "d") == [("b", 1, 10), ("c", 1, 10), ("", 1, 10)]
+    assert shown("a", "b", "c", "d") == [("b", 1, 10), ("c", 1, 10), ("", 2, 20)]
+    assert shown("d", "a", "c") == [("a", 1, 10), ("c", 1, 10), ("", 1, 10)]
+    assert shown() == [("", 0, 0)]

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 VALID_DAYS = "2"
+LOCAL_NAMES = "DNS:localhost,IP:127.0.0.1"
 
 
 @dataclass(frozen=True)
@@ -44,8 +45,8 @@ class Authority:
             *("-addext", "keyUsage=critical,keyCertSign,cRLSign"),
         )
 
-    def issue(self, name: str, key_password: str | None = None) -> Pair:
-        """Return a certificate for 127.0.0.1 whose common name is name."""
+    def issue(self, name: str, key_password: str | None = None, names: str = LOCAL_NAMES) -> Pair:
+        """Return a certificate for names, as openssl writes them, whose common name is name."""
         stem = self.directory / name
         pair = Pair(stem.with_suffix(".crt"), stem.with_suffix(".key"))
         write_key(pair.key)
@@ -53,7 +54,7 @@ class Authority:
         extensions.write_text(
             "keyUsage=critical,digitalSignature\n"
             "extendedKeyUsage=serverAuth,clientAuth\n"
-            "subjectAltName=DNS:localhost,IP:127.0.0.1\n"
+            f"subjectAltName={names}\n"
         )
         request = stem.with_suffix(".csr")
         openssl("req", "-new", "-key", pair.key, "-subj", f"/CN={name}", "-out", request)

@@ -38,23 +38,33 @@ def test_a_call_names_who_where_what_and_the_outcome(
 
 
 @pytest.mark.parametrize(
-    ("status", "refused", "outcome"),
+    ("status", "refused", "repeated", "outcome"),
     [
-        (200, False, {"outcome": "done", "status": 200}),
-        (200, True, {"outcome": "refused", "status": 200}),
-        (500, False, {"outcome": "refused", "status": 500}),
-        (None, False, {"outcome": "unanswered"}),
+        (200, False, False, {"outcome": "done", "status": 200}),
+        (200, True, False, {"outcome": "refused", "status": 200}),
+        (500, False, False, {"outcome": "refused", "status": 500}),
+        (200, False, True, {"outcome": "repeated", "status": 200}),
+        (200, True, True, {"outcome": "repeated", "status": 200}),
+        (None, False, False, {"outcome": "unanswered"}),
     ],
 )
 def test_the_outcome_is_what_the_caller_was_told(
     status: int | None,
     refused: bool,
+    repeated: bool,
     outcome: dict[str, object],
     audit: Audit,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO, LOGGER)
-    audit.called(remote=None, endpoint="POST /x", user=None, status=status, refused=refused)
+    audit.called(
+        remote=None,
+        endpoint="POST /x",
+        user=None,
+        status=status,
+        refused=refused,
+        repeated=repeated,
+    )
     (line,) = lines(caplog)
     assert {k: v for k, v in line.items() if k in ("outcome", "status")} == outcome
 

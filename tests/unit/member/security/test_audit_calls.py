@@ -29,7 +29,10 @@ if TYPE_CHECKING:
 
 MAP = "/grid/rest/maps/default"
 PATTERN = "/grid/rest/maps/{name}"
-TOLD = ("listener", "user", "endpoint", "outcome", "status", "state", "version", "log_level", "map")
+TOLD = (
+    *("listener", "user", "endpoint", "outcome", "status"),
+    *("state", "version", "log_level", "map", "group", "member"),
+)
 
 
 @pytest.fixture
@@ -114,6 +117,23 @@ async def test_on_the_rest_listener_clearing_a_map_has_a_line_and_an_entry_has_n
     ]
 
 
+async def test_ipv4_clients_have_one_address_whatever_the_port_is_for(
+    start_member: Callable[..., RunningMember], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "grid.http")
+    on_all = configuration().replace("{enabled: true, interfaces: [127.0.0.1]}", "{enabled: false}")
+    member = Secured(await start_member(on_all).start(), None)
+    await member.rest("POST", f"{CLUSTER}/state", IN_BODY)
+    await member.rest("POST", f"{CLUSTER}/state", b"ada&wrong")
+    await member.rest("POST", f"{CLUSTER}/changeState", IN_BODY + b"&none")
+    remotes = [
+        json.loads(JsonLines().format(record)).get("remote")
+        for record in caplog.records
+        if record.name == LOGGER or "refused" in record.message
+    ]
+    assert remotes == ["127.0.0.1"] * 4
+
+
 async def test_a_call_whose_client_leaves_has_a_line(
     running: RunningMember, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -126,3 +146,66 @@ async def test_a_call_whose_client_leaves_has_a_line(
         )
     await until(lambda: bool(lines(caplog)))
     assert [line["outcome"] for line in lines(caplog)] == ["unanswered"]
+
+
+async def test_a_call_that_is_refused_before_it_is_carried_out_has_a_line(
+    member: Secured, caplog: pytest.LogCaptureFixture
+) -> None:
+    state = f"{CLUSTER}/changeState"
+    for path, body in (
+        (state, b"ada&s3cret"),
+        (state, b"ada&%ZZ&active"),
+        (state, b"ada&\xff&active"),
+        (f"{CLUSTER}/changeState", IN_BODY + b"&s3cret"),
+        ("/grid/rest/cp-subsystem/groups/Metadata/remove", IN_BODY),
+        ("/grid/rest/wan/sync/allmaps", IN_BODY + b"&s3cret&s3cret"),
+    ):
+        await member.rest("POST", path, body)
+    common = {"listener": "rest", "outcome": "refused", "status": 400}
+    early = common | {"endpoint": f"POST {state}"}
+    groups = "POST /grid/rest/cp-subsystem/groups/{name}/remove"
+    assert lines(caplog) == [
+        early,
+        early,
+        early,
+        early | {"user": "ada"},
+        common | {"user": "ada", "endpoint": groups, "status": 409, "group": "METADATA"},
+        common | {"user": "ada", "endpoint": "POST /grid/rest/wan/sync/allmaps", "status": 409},
+    ]
+    assert "s3cret" not in caplog.text
+
+
+async def test_on_the_management_listener_every_write_has_a_line(
+    member: Secured, caplog: pytest.LogCaptureFixture
+) -> None:
+    state = f"{CLUSTER}/changeState"
+    for method, path, body in (
+        ("POST", state, b"&"),
+        ("DELETE", state, None),
+        ("POST", "/grid/rest/s3cret", b""),
+        ("GET", state, None),
+        ("GET", "/grid/rest/s3cret", None),
+        ("POST", "/grid/rest/maps/default//", b"v"),
+    ):
+        await member.management(method, path, body, Authorization=OP)
+    common = {"listener": "management", "user": "op", "outcome": "refused"}
+    assert lines(caplog) == [
+        common | {"endpoint": f"POST {state}", "status": 400},
+        common | {"endpoint": f"DELETE {state}", "status": 405},
+        common | {"endpoint": "POST unknown path", "status": 404},
+        common | {"endpoint": f"POST {PATTERN}/{{key...}}", "status": 400, "map": "default"},
+    ]
+
+
+async def test_a_call_whose_first_answer_is_given_again_says_so(
+    member: Secured, caplog: pytest.LogCaptureFixture
+) -> None:
+    for body in (b"&frozen", b"&active", b"&frozen"):
+        key = {"Idempotency_Key": "one"} if body == b"&frozen" else {}
+        reply = await member.rest("POST", f"{CLUSTER}/changeState", IN_BODY + body, **key)
+        assert reply.status == 200
+    assert [(line["outcome"], line["state"]) for line in lines(caplog)] == [
+        ("done", "frozen"),
+        ("done", "active"),
+        ("repeated", "frozen"),
+    ]

@@ -265,11 +265,25 @@ def test_contradictions(tree: dict[str, Any], expected: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["/grid", "/grid/", "/grid/rest", "/grid/rest/maps/m", "/grid/health/cluster-state"]
+    "path",
+    [
+        *("/grid", "/grid/", "/grid/rest", "/grid/rest/maps/m", "/grid/health/cluster-state"),
+        *("/grid/rest/queues/jobs", "/grid/rest/queues/jobs/size", "/grid/rest/queues/"),
+    ],
 )
 def test_paths_at_above_and_below_endpoints_can_be_protected(path: str) -> None:
     parts = tuple(path.removesuffix("/").split("/")[1:])
     assert config_from(on(path), {}).security.protected == Protected(frozenset(), (parts,))
+
+
+@pytest.mark.parametrize("seconds", ["5", "05", "%35", "{seconds}", "x", "5/"])
+def test_a_poll_is_not_protected_by_one_of_its_spellings(seconds: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        config_from(on(f"/grid/rest/queues/jobs/{seconds}"), {})
+    (problem,) = caught.value.problems
+    if seconds.strip("/").isalnum():
+        told = "would leave polls with other seconds open: protect /grid/rest/queues/jobs"
+        assert str(problem) == f"{ITEM}{told}"
 
 
 def test_every_endpoint_is_below_a_path_that_is_known() -> None:

@@ -12,11 +12,14 @@ from grid_member.http.routes import ROUTES
 from grid_member.security.audit import DETAILS
 from grid_member.security.details import details
 
+UUID = "00000000-0000-0000-0000-0000000000ab"
 KNOWN = {
     "state": "active|no_migration|frozen|passive|in_transition",
     "version": r"[0-9]{1,3}\.[0-9]{1,3}",
     "log_level": "[A-Z]{3,7}",
     "map": "m",
+    "group": "METADATA|default",
+    "member": "[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}",
 }
 
 
@@ -48,10 +51,29 @@ def test_a_line_tells_the_map_and_no_key() -> None:
         assert details(operation, names, ()) == {"map": "orders"}
 
 
-@given(st.text() | st.sampled_from(["FROZEN", "Info", "1.2", "1.2-x"]))
+@pytest.mark.parametrize(
+    ("operation", "names", "told"),
+    [
+        ("cp_group_remove", {"name": "default"}, {"group": "default"}),
+        ("cp_group_remove", {"name": "metadata"}, {"group": "METADATA"}),
+        ("cp_group_remove", {"name": "s3cret"}, {}),
+        ("cp_session_remove", {"name": "default", "id": "s3cret"}, {"group": "default"}),
+        ("cp_member_remove", {"uuid": f"{{{UUID.upper()}}}"}, {"member": UUID}),
+        ("cp_member_remove", {"uuid": "s3cret"}, {}),
+        ("cp_reset", {}, {}),
+    ],
+)
+def test_a_line_tells_what_of_the_cp_subsystem_was_meant(
+    operation: str, names: dict[str, str], told: dict[str, str]
+) -> None:
+    assert details(operation, names, ("ada", "pw")) == told
+
+
+@given(st.text() | st.sampled_from(["FROZEN", "Info", "1.2", "1.2-x", "default", UUID]))
 def test_no_call_tells_what_was_sent(sent: str) -> None:
-    names = {"name": "m", "key": sent, "id": sent, "uuid": sent}
     for row in ROUTES:
+        name = "m" if "/maps/" in row.path else sent
+        names = {"name": name, "key": sent, "id": sent, "uuid": sent}
         told = details(row.operation, names, (sent, sent, sent, sent, sent))
         assert set(told) <= DETAILS
         assert all(re.fullmatch(KNOWN[name], value) for name, value in told.items())

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from grid_member.security.remotes import unmapped
 from grid_member.security.throttle import (
     FORGET_AFTER_S,
     FREE_FAILURES,
@@ -194,6 +195,22 @@ def test_what_is_too_old_is_dropped(throttle: Throttle, clock: Clock) -> None:
 )
 def test_addresses_of_one_machine_are_one(address: str | None, network: str) -> None:
     assert network_of(address) == network
+
+
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        ("::ffff:10.0.0.7", "10.0.0.7"),
+        ("10.0.0.7", "10.0.0.7"),
+        ("::ffff:0:10.0.0.7", "::ffff:0:10.0.0.7"),
+        ("::ffff:a:b", "::ffff:a:b"),
+        ("2001:db8::1", "2001:db8::1"),
+        ("", ""),
+        (None, None),
+    ],
+)
+def test_an_ipv4_address_is_shown_as_one(address: str | None, shown: str | None) -> None:
+    assert unmapped(address) == shown
 
 
 ADDRESSES = [f"10.0.0.{n}" for n in range(6)]

@@ -1,0 +1,93 @@
+"""Parking: a member that was shut down over REST stays down when something starts it again.
+
+Kubernetes restarts the container of a member that was told to stop. With `shutdown.parked-file` the
+call writes that file before it answers, and a member that finds it does not open its data and does
+not join. The file is to be in a place that goes with the pod, so that a new pod runs.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+import time
+from typing import TYPE_CHECKING, Final
+
+from grid_member.engine.api import EngineError
+from grid_member.engine.store_errors import unusable
+from grid_member.engine.store_exchange import sync_directory
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from grid_member.engine.log import Clock
+
+MAX_FILE_BYTES: Final = 4096
+"""What is longer was not written by a member; it parks all the same."""
+FILE_MODE: Final = 0o600
+_FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+_CREATING: Final = ".creating"
+_WHAT: Final = "shutdown.parked-file"
+_TIME: Final = "%Y-%m-%dT%H:%M:%SZ"
+_CALL: Final = re.compile(r"[A-Za-z]{1,32}")
+_WHEN: Final = re.compile(r"[0-9TZ:-]{1,32}")
+
+
+class Parking:
+    """The file that parks a member. Both methods block and raise `EngineError`."""
+
+    def __init__(self, path: Path | None, clock_ms: Clock) -> None:
+        """Take the file's path, None when members are not parked."""
+        self._path = path
+        self._clock_ms = clock_ms
+
+    def find(self) -> str | None:
+        """Return why the member is parked and what to do about it, None when it is not.
+
+        Whatever is at the path parks; what cannot be told whether it is there ends the start.
+        """
+        if self._path is None:
+            return None
+        try:
+            is_file = stat.S_ISREG(os.lstat(self._path).st_mode)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise unusable(_WHAT, self._path, error) from None
+        why = (_told(self._path) if is_file else None) or "its file is there"
+        return f"parked: {why}: delete the pod, or remove {self._path} and restart the member"
+
+    def note(self, call: str) -> None:
+        """Write the file, synced: the call stops the member."""
+        if self._path is None:
+            return
+        when = time.strftime(_TIME, time.gmtime(self._clock_ms() // 1000))
+        content = json.dumps({"reason": call, "time": when}) + "\n"
+        creating = self._path.with_name(self._path.name + _CREATING)
+        try:
+            descriptor = os.open(creating, _FLAGS, FILE_MODE)
+            with os.fdopen(descriptor, "w", encoding="ascii") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            creating.replace(self._path)
+            sync_directory(self._path.parent)
+        except OSError as error:
+            problem = unusable(_WHAT, self._path, error)
+            raise EngineError(f"{problem}: nothing is stopped") from None
+
+
+def _told(path: Path) -> str | None:
+    """Return what the file says, None when a member did not write it."""
+    try:
+        with path.open("rb") as file:
+            found = json.loads(file.read(MAX_FILE_BYTES))
+        call, when = found["reason"], found["time"]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+    if not (isinstance(call, str) and _CALL.fullmatch(call)):
+        return None
+    if not (isinstance(when, str) and _WHEN.fullmatch(when)):
+        return None
+    return f"{call} stopped the member at {when}"

@@ -1,0 +1,109 @@
+"""The command line of `grid-member`: its arguments and exit codes.
+
+Exit codes: 0 done or gracefully stopped, 2 wrong arguments or configuration, 3 cannot start or
+cannot restore, 4 stopped without waiting any longer for a disk that does not answer.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from grid_member.command import EXIT_CONFIG
+from grid_member.command.documents import check, convert, schema
+from grid_member.config import ConfigError
+from grid_member.config.programmatic import Config
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_RUN: Final = "run"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Do what the arguments say; return the exit code."""
+    parser = _parser()
+    chosen = parser.parse_args(arguments)
+    if chosen.config and chosen.verb != _RUN:
+        parser.error("--config FILE is for running a member")
+    try:
+        if chosen.verb == "check":
+            check(chosen.file, chosen.ignore_missing_variables, os.environ)
+        elif chosen.verb == "convert":
+            convert(chosen.file, chosen.to, chosen.output, chosen.overwrite)
+        elif chosen.verb == "restore":
+            # As running a member, this needs the store.
+            from grid_member.command.restore import restore
+
+            return restore(chosen.backup, chosen.into, newest=chosen.newest, once=chosen.once)
+        elif chosen.verb == "schema":
+            schema(chosen.format)
+        else:
+            return _run(chosen.config)
+    except ConfigError as error:
+        for problem in error.problems:
+            sys.stderr.write(f"{problem}\n")
+        return EXIT_CONFIG
+    return 0
+
+
+def _run(file: Path | None) -> int:
+    config = Config.from_file(file) if file else Config.default()
+    # Configurations are checked and converted without the HTTP server and the store.
+    from grid_member.command.member import run_member
+
+    return run_member(config)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="grid-member", description="Run one grid member.")
+    parser.set_defaults(verb=_RUN)
+    parser.add_argument(
+        "--config", type=Path, metavar="FILE", help="configuration file (YAML or XML)"
+    )
+    parser.add_argument("--version", action="version", version=f"grid-member {version('grid')}")
+    commands = parser.add_subparsers(metavar="{config,restore}")
+    config = commands.add_parser("config", help="check and convert configuration files")
+    _add_restore(commands.add_parser("restore", help="make a backup the data of a new member"))
+    verbs = config.add_subparsers(dest="verb", required=True)
+    _add_check(verbs.add_parser("check", help="tell whether a member can run with a file"))
+    _add_convert(verbs.add_parser("convert", help="write a file in the other syntax"))
+    of_schema = verbs.add_parser("schema", help="write the schema of configuration files")
+    of_schema.add_argument("--format", choices=("json", "xsd"), required=True)
+    return parser
+
+
+def _add_restore(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(verb="restore")
+    parser.add_argument("backup", type=Path, metavar="BACKUP", help="a directory backup-N")
+    parser.add_argument(
+        "--into", type=Path, metavar="DIR", required=True, help="its persistence.base-dir"
+    )
+    parser.add_argument(
+        "--newest",
+        action="store_true",
+        help="BACKUP holds directories backup-N: take the complete one of the highest number",
+    )
+    parser.add_argument(
+        "--once", action="store_true", help="succeed when DIR began as this backup before"
+    )
+
+
+def _add_check(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", type=Path, metavar="FILE")
+    parser.add_argument(
+        "--ignore-missing-variables",
+        action="store_true",
+        help="accept ${VARIABLES} that only the member's environment has",
+    )
+
+
+def _add_convert(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", type=Path, metavar="FILE")
+    parser.add_argument("--to", choices=("xml", "yaml"), help="default: the other syntax")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="default: standard output")
+    parser.add_argument("--overwrite", action="store_true", help="replace an existing output")
