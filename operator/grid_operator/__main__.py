@@ -1,86 +1,30 @@
-"""The operator's command line; the only place that reads the environment."""
+"""The command `grid-operator`."""
 
 from __future__ import annotations
 
-import argparse
-import asyncio
-import os
-import socket
+import signal
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from grid_operator.handlers.log_format import configure_logging
-from grid_operator.handlers.operator import OperatorOptions, run_operator
-from grid_operator.ports.errors import OperatorError
-
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-EXIT_FAILED: Final = 1
-HEALTH_PORT: Final = 8080
-LOG_LEVELS: Final = ("debug", "info", "warning", "error")
-
-DESCRIPTION: Final = """Turns GridClusters into running members. Serves the namespace of its own pod
-unless told otherwise. GET /healthz on the health port answers 200 while it lives, with the number
-of requests that it has sent to the API server."""
+EXIT_SIGNAL: Final = 128 + signal.SIGTERM
+"""As a shell tells the end of a process by SIGTERM. An operator at work ends with 0."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the operator until a stop signal; return the exit code."""
-    parsed = make_parser().parse_args(arguments)
-    configure_logging(parsed.log_format, parsed.log_level)
-    try:
-        asyncio.run(run_operator(make_options(parsed, os.environ)))
-    except OperatorError as error:
-        print(f"grid-operator: {error}", file=sys.stderr)  # noqa: T201 - why it ends
-        return EXIT_FAILED
-    return 0
+    # To process 1 of a container a signal that it does not handle does not happen: one that came
+    # while the modules below are loaded would leave the pod waiting for its whole grace period.
+    signal.signal(signal.SIGTERM, _end)
+    from grid_operator.command import main as run
+
+    return run(arguments)
 
 
-def make_parser() -> argparse.ArgumentParser:
-    """Return the parser of the command line."""
-    parser = argparse.ArgumentParser(
-        prog="grid-operator", description=DESCRIPTION, allow_abbrev=False
-    )
-    where = parser.add_mutually_exclusive_group()
-    where.add_argument(
-        "--namespace",
-        action="append",
-        default=[],
-        metavar="NS",
-        help="serve this namespace; may be repeated (default: the operator's own)",
-    )
-    where.add_argument(
-        "--all-namespaces", action="store_true", help="serve all; needs cluster-wide rights"
-    )
-    parser.add_argument("--kubeconfig", metavar="FILE", help="use this file, also in a pod")
-    parser.add_argument("--context", help="use this context of the kubeconfig")
-    parser.add_argument("--log-format", choices=("text", "json"), default="json")
-    parser.add_argument("--log-level", choices=LOG_LEVELS, default="info")
-    parser.add_argument(
-        "--health-port",
-        type=int,
-        default=HEALTH_PORT,
-        metavar="PORT",
-        help="port of GET /healthz (default: %(default)s)",
-    )
-    return parser
-
-
-def make_options(parsed: argparse.Namespace, environment: Mapping[str, str]) -> OperatorOptions:
-    """Return the options: the command line first, then the environment, then defaults."""
-    in_pod = "KUBERNETES_SERVICE_HOST" in environment
-    default = environment.get("KUBECONFIG") or str(Path.home() / ".kube" / "config")
-    return OperatorOptions(
-        kubeconfig=parsed.kubeconfig or (None if in_pod else default),
-        context=parsed.context,
-        namespaces=tuple(parsed.namespace),
-        all_namespaces=parsed.all_namespaces,
-        own_namespace=environment.get("POD_NAMESPACE"),
-        own_name=environment.get("POD_NAME") or socket.gethostname(),
-        health_url=f"http://0.0.0.0:{parsed.health_port}/healthz",
-    )
+def _end(*_: object) -> None:
+    sys.exit(EXIT_SIGNAL)
 
 
 if __name__ == "__main__":

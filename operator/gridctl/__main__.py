@@ -1,124 +1,100 @@
 """The command line tool. The only place of `gridctl` that reads the environment.
 
-Exit codes: 0 success; 1 something failed or nothing was found; 2 the command line or the file is
-wrong.
+Exit codes: 0 success; 1 something failed, was refused or was not found; 2 the command line or the
+file is wrong.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import ipaddress
+import json
 import logging
 import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from grid_operator.api.lifecycle import ClusterState
 from grid_operator.ports.errors import OperatorError
 from grid_operator.reconcile.reconciler import utc_now
+from gridctl import changing, requesting
+from gridctl.arguments import make_parser
+from gridctl.changing import Following
 from gridctl.columns import cluster_row, problem_lines, table
-from gridctl.local_state import AlreadyRunningError
+from gridctl.documents import STDIN, manifest_yaml, read_clusters
+from gridctl.explain import explain
+from gridctl.judging import SpecJudge, StatusError, is_ready
+from gridctl.kubernetes import Access, NotFoundError, clusters_of, fetch_all
+from gridctl.local_state import AlreadyRunningError, running_clusters
 from gridctl.manifest import DEFAULT_NAMESPACE, ManifestError, read_manifest
-from gridctl.status import fetch_kubernetes, fetch_local
+from gridctl.plan import make_plan
+from gridctl.requesting import NotPossibleError
+from gridctl.restoring import CannotRestoreError, restored_manifest
 from gridctl.up import CannotStartError, UpOptions, run_up
+from gridctl.waiting import Ended, await_end, progress_on
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Mapping, Sequence
 
     from grid_operator.api.objects import KubeObject
+    from gridctl.kubernetes import Clusters
 
 EXIT_FAILED: Final = 1
 EXIT_USAGE: Final = 2
-
-DESCRIPTION: Final = "Runs and shows grid clusters, on this machine or on Kubernetes."
-EPILOG: Final = """examples:
-  gridctl up -f gridcluster.yaml       run the cluster in the file here; Ctrl-C stops it
-  gridctl status                       show what runs here
-  kubectl grid status -n NAMESPACE     show what runs on Kubernetes
-"""
-UP_DESCRIPTION: Final = """Runs the GridCluster in a file on this machine, without Kubernetes:
-each member is a process on a loopback address. Edits to the file are rolled out while it
-runs. Ctrl-C stops every member; with persistence enabled the data stays in the data
-directory and is there again the next time."""
-STATUS_DESCRIPTION: Final = """Shows the columns that `kubectl get gc` shows, and why a cluster is
-not ready. Without options: what `gridctl up` runs on this machine; called as `kubectl grid`,
-or with an option that belongs to Kubernetes: the clusters there."""
+PLUGIN_NAME: Final = "kubectl-grid"
+_REFUSALS: Final = (
+    AlreadyRunningError,
+    CannotStartError,
+    CannotRestoreError,
+    NotFoundError,
+    NotPossibleError,
+    OperatorError,
+    StatusError,
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command that the arguments name; return the exit code."""
     environment = os.environ
-    parser = make_parser(default_data_dir(environment))
-    options = parser.parse_args(arguments)
+    options = make_parser(default_data_dir(environment)).parse_args(arguments)
     logging.basicConfig(
         level=logging.DEBUG if options.verbose else logging.WARNING,
         format="[gridctl] %(levelname)s %(message)s",
     )
     try:
-        if options.command == "up":
-            return _up(options, environment)
-        return _status(options, environment)
+        code = _run(options, environment)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        # Whoever read has seen enough; the interpreter must not try to write the rest.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_FAILED
     except ManifestError as error:
         print(error, file=sys.stderr)
         return EXIT_USAGE
-    except (AlreadyRunningError, CannotStartError, OperatorError) as error:
+    except _REFUSALS as error:
         print(f"gridctl: {error}", file=sys.stderr)
         return EXIT_FAILED
+    except KeyboardInterrupt:
+        print("gridctl: given up; the operator goes on", file=sys.stderr)
+        return EXIT_FAILED
+
+
+def _run(options: argparse.Namespace, environment: Mapping[str, str]) -> int:
+    if options.command == "up":
+        return _up(options, environment)
+    if options.command == "status":
+        return _status(options, environment)
+    if options.command == "explain":
+        return _explain(options, environment)
+    return asyncio.run(_on_kubernetes(options, environment))
 
 
 def default_data_dir(environment: Mapping[str, str]) -> Path:
     """Return where data lives by default (XDG base directory specification)."""
     home = environment.get("XDG_DATA_HOME") or str(Path.home() / ".local" / "share")
     return Path(home) / "grid"
-
-
-def make_parser(data_dir: Path) -> argparse.ArgumentParser:
-    """Return the parser of the whole command line."""
-    raw = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(
-        description=DESCRIPTION, epilog=EPILOG, formatter_class=raw, allow_abbrev=False
-    )
-    shared = argparse.ArgumentParser(add_help=False)
-    shared.add_argument("-v", "--verbose", action="store_true", help="say more")
-    shared.add_argument(
-        "--data-dir",
-        type=Path,
-        default=data_dir,
-        metavar="DIR",
-        help="where local clusters keep their data (default: %(default)s)",
-    )
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    up = commands.add_parser(
-        "up", parents=[shared], help="run a GridCluster file here", description=UP_DESCRIPTION
-    )
-    up.add_argument("-f", "--file", type=Path, required=True, help="a file with one GridCluster")
-    up.add_argument(
-        "--address",
-        type=_loopback,
-        default="127.0.0.1",
-        help="loopback address of the first member; others follow (default: %(default)s)",
-    )
-    status = commands.add_parser(
-        "status", parents=[shared], help="show clusters", description=STATUS_DESCRIPTION
-    )
-    status.add_argument("-f", "--file", type=Path, help="show the local cluster of this file only")
-    status.add_argument("--kubeconfig", metavar="FILE", help="ask the Kubernetes of this file")
-    status.add_argument("--context", help="ask the Kubernetes of this context")
-    where = status.add_mutually_exclusive_group()
-    where.add_argument("-n", "--namespace", help="namespace on Kubernetes (default: all)")
-    where.add_argument("-A", "--all-namespaces", action="store_true", help="all namespaces")
-    return parser
-
-
-def _loopback(text: str) -> str:
-    try:
-        address = ipaddress.IPv4Address(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
-    if not address.is_loopback:
-        raise argparse.ArgumentTypeError(f"{text} is not an address in 127.0.0.0/8")
-    return text
 
 
 def _up(options: argparse.Namespace, environment: Mapping[str, str]) -> int:
@@ -136,7 +112,10 @@ def _up(options: argparse.Namespace, environment: Mapping[str, str]) -> int:
 
 
 def _status(options: argparse.Namespace, environment: Mapping[str, str]) -> int:
-    clusters = _clusters(options, environment)
+    if options.file is not None or not _means_kubernetes(options):
+        clusters = running_clusters(options.data_dir)
+    else:
+        clusters = asyncio.run(fetch_all(_access(options, environment)))
     if options.file is not None:
         meta = read_manifest(options.file)["metadata"]
         wanted = (meta["namespace"] or DEFAULT_NAMESPACE, meta["name"])
@@ -151,21 +130,127 @@ def _status(options: argparse.Namespace, environment: Mapping[str, str]) -> int:
     return 0
 
 
+def _explain(options: argparse.Namespace, environment: Mapping[str, str]) -> int:
+    if options.file == STDIN:
+        clusters = read_clusters(sys.stdin.buffer, "standard input")
+    elif options.file is not None:
+        clusters = _read_file(Path(options.file))
+    else:
+        clusters = [_named(options, environment)]
+    told = [explain(cluster, utc_now()) for cluster in clusters]
+    if options.output == "json":
+        print(json.dumps([one.document() for one in told], indent=2))
+    else:
+        print("\n\n".join(one.text() for one in told))
+    return 0
+
+
+def _named(options: argparse.Namespace, environment: Mapping[str, str]) -> KubeObject:
+    """Return the cluster that runs here when there is one of the name, else that on Kubernetes."""
+    if not _means_kubernetes(options):
+        for cluster in running_clusters(options.data_dir):
+            if cluster["metadata"]["name"] == options.name:
+                return cluster
+
+    async def fetch() -> KubeObject:
+        async with clusters_of(_access(options, environment)) as clusters:
+            return await clusters.fetch(options.name)
+
+    return asyncio.run(fetch())
+
+
+def _read_file(path: Path) -> list[KubeObject]:
+    try:
+        with path.open("rb") as stream:
+            return read_clusters(stream, str(path))
+    except OSError as error:
+        raise ManifestError(f"{path}: {error.strerror}") from error
+
+
+async def _on_kubernetes(options: argparse.Namespace, environment: Mapping[str, str]) -> int:
+    manifest = read_manifest(options.file) if getattr(options, "file", None) else None
+    async with clusters_of(_access(options, environment, manifest)) as clusters:
+        if options.command == "plan" and manifest is not None:
+            return await _plan(clusters, manifest, as_json=options.output == "json")
+        if options.command == "restore":
+            return await _restore(clusters, manifest, options)
+        return _told(await _operation(clusters, options))
+
+
+async def _plan(clusters: Clusters, manifest: KubeObject, *, as_json: bool) -> int:
+    plan = await make_plan(clusters, manifest)
+    print(json.dumps(plan.document(), indent=2) if as_json else plan.text())
+    return EXIT_FAILED if plan.refused else 0
+
+
+async def _restore(
+    clusters: Clusters, manifest: KubeObject | None, options: argparse.Namespace
+) -> int:
+    source = manifest or await clusters.fetch(options.source)
+    found = restored_manifest(source, options.name, options.backup, options.member)
+    found.manifest["metadata"]["namespace"] = clusters.namespace
+    for note in found.notes:
+        print(f"gridctl: {note}", file=sys.stderr)
+    if not options.apply:
+        print(manifest_yaml(found.manifest), end="")
+        return 0
+    made = await clusters.create(found.manifest)
+    if not options.wait:
+        return _told(Ended(True, f"{options.name} was created"))
+    generation = int(made["metadata"].get("generation", 0))
+    ready = f"{options.name} is Ready"
+    judge = SpecJudge(generation, frozenset(), frozenset(), is_ready, ready, utc_now)
+    return _told(
+        await await_end(
+            lambda: clusters.fetch(options.name), judge, progress_on(sys.stderr), options.timeout
+        )
+    )
+
+
+async def _operation(clusters: Clusters, options: argparse.Namespace) -> Ended:
+    following = Following(options.wait, options.timeout, progress_on(sys.stderr), utc_now)
+    if options.command == "stop":
+        return await changing.stop(clusters, options.name, following)
+    if options.command == "start":
+        return await changing.start(clusters, options.name, following)
+    if options.command == "set-state":
+        state = ClusterState(options.state)
+        return await changing.set_state(clusters, options.name, state, following)
+    annotation = requesting.RESTART
+    if options.command == "backup":
+        annotation = requesting.INTERRUPT if options.interrupt else requesting.BACKUP
+    return await requesting.request(clusters, options.name, annotation, following)
+
+
+def _told(ended: Ended) -> int:
+    """Print how it ended; return the exit code."""
+    if ended.succeeded:
+        print(ended.text)
+        return 0
+    print(f"gridctl: {ended.text}", file=sys.stderr)
+    return EXIT_FAILED
+
+
 def _names(cluster: KubeObject) -> tuple[str, str]:
     return cluster["metadata"]["namespace"], cluster["metadata"]["name"]
 
 
-def _clusters(options: argparse.Namespace, environment: Mapping[str, str]) -> list[KubeObject]:
-    if options.file is not None or not _means_kubernetes(options):
-        return fetch_local(options.data_dir)
+def _access(
+    options: argparse.Namespace,
+    environment: Mapping[str, str],
+    manifest: KubeObject | None = None,
+) -> Access:
     default = environment.get("KUBECONFIG") or str(Path.home() / ".kube" / "config")
-    kubeconfig = options.kubeconfig or default
-    return asyncio.run(fetch_kubernetes(kubeconfig, options.context, options.namespace))
+    namespace = options.namespace
+    if namespace is None and manifest is not None:
+        namespace = manifest["metadata"]["namespace"]
+    return Access(options.kubeconfig or default, options.context, namespace)
 
 
 def _means_kubernetes(options: argparse.Namespace) -> bool:
-    named = options.kubeconfig or options.context or options.namespace or options.all_namespaces
-    return bool(named) or Path(sys.argv[0]).name == "kubectl-grid"
+    named = options.kubeconfig or options.context or options.namespace
+    everywhere = getattr(options, "all_namespaces", False)
+    return bool(named or everywhere) or Path(sys.argv[0]).name == PLUGIN_NAME
 
 
 if __name__ == "__main__":

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from grid_operator.api.gridcluster import GridClusterStatus
+from gridctl.explain import is_worth_telling
+from gridctl.judging import activity, is_ready, status_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,16 +38,17 @@ def cluster_row(cluster: KubeObject, now: datetime) -> tuple[str, ...]:
 
 
 def problem_lines(cluster: KubeObject) -> list[str]:
-    """Return, for a cluster that is not Ready, why: the messages of its conditions."""
-    status = GridClusterStatus.model_validate(cluster.get("status", {}), strict=False)
-    meta = cluster["metadata"]
-    if any(c.type == "Ready" and c.status == "True" for c in status.conditions):
+    """Return, for a cluster that is not Ready, why, and what is under way."""
+    status = status_of(cluster)
+    if is_ready(status):
         return []
-    return [
-        f"{meta['namespace']}/{meta['name']}: {c.type} is {c.status.value} "
-        f"({c.reason}): {c.message}"
+    name = f"{cluster['metadata']['namespace']}/{cluster['metadata']['name']}"
+    lines = [
+        f"{name}: {c.type} is {c.status.value} ({c.reason}): {c.message}"
         for c in status.conditions
+        if is_worth_telling(c, status)
     ]
+    return [*lines, f"{name}: {activity(cluster)}"] if status.operation is not None else lines
 
 
 def age_text(created: str | None, now: datetime) -> str:

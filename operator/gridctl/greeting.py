@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from grid_operator.api.gridcluster import EndpointGroupName, GridCluster
-from grid_operator.api.names import REST_PORT
+from grid_operator.api.gridcluster import GridCluster
+from grid_operator.api.network import EndpointGroupName
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 def greeting(obj: KubeObject, addresses: Sequence[str], directory: Path) -> str:
     """Return the text for a cluster that has become ready, its members at these addresses."""
     cluster = GridCluster.from_kube(obj)
-    urls = [f"http://{address}:{REST_PORT}" for address in addresses]
+    scheme = "http" if cluster.spec.tls is None else "https"
+    urls = [f"{scheme}://{address}:{cluster.spec.rest_port}" for address in addresses]
     lines = ["", f"{cluster.metadata.name} is ready", *(f"  REST   {url}" for url in urls)]
     if cluster.spec.persistence.enabled:
         lines.append(f"  Data   {directory}")

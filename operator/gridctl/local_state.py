@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import shutil
 import time
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Final
@@ -20,6 +21,12 @@ if TYPE_CHECKING:
 LOCK_NAME: Final = ".lock"
 STATE_NAME: Final = ".state.json"
 RUN_NAME: Final = ".run"
+MEMORY_NAME: Final = ".cluster.json"
+KEPT_STATUS: Final = (
+    *("operation", "lastOperations", "handledRequests", "appliedClusterState"),
+    *("stopped", "resumeState", "restoredFrom", "backup"),
+)
+"""What of a status is about what was done, and not about what was seen."""
 LOCK_ATTEMPTS: Final = 10
 LOCK_PAUSE_S: Final = 0.02
 
@@ -72,13 +79,32 @@ class LocalState:
 
     def write(self, cluster: KubeObject) -> None:
         """Replace the copy of the cluster at once, never half of it."""
-        fresh = self.directory / f"{STATE_NAME}.new"
-        fresh.write_text(json.dumps(cluster), encoding="utf-8")
-        fresh.replace(self.directory / STATE_NAME)
+        self._replace(STATE_NAME, cluster)
+        self.remember(cluster)
+
+    def _replace(self, name: str, content: KubeObject) -> None:
+        fresh = self.directory / f"{name}.new"
+        fresh.write_text(json.dumps(content), encoding="utf-8")
+        fresh.replace(self.directory / name)
 
     def clear(self) -> None:
         """Remove the copy: the cluster is stopped."""
         (self.directory / STATE_NAME).unlink(missing_ok=True)
+        shutil.rmtree(self.run_dir, ignore_errors=True)
+
+    def remember(self, cluster: KubeObject) -> None:
+        """Keep what an API server would know of the cluster the next time it runs here."""
+        status = cluster.get("status", {})
+        kept = {key: status[key] for key in KEPT_STATUS if key in status}
+        self._replace(MEMORY_NAME, {**cluster, "status": kept})
+
+    def recall(self) -> KubeObject | None:
+        """Return what `remember` kept, None when nothing can be told."""
+        try:
+            found = json.loads((self.directory / MEMORY_NAME).read_text("utf-8"))
+        except (OSError, ValueError):
+            return None
+        return found if isinstance(found, dict) and "metadata" in found else None
 
     def read_running(self) -> KubeObject | None:
         """Return the copy of the cluster if it runs now, else None."""
@@ -95,3 +121,9 @@ class LocalState:
         except FileNotFoundError:
             return None
         return cluster
+
+
+def running_clusters(data_dir: Path) -> list[KubeObject]:
+    """Return the clusters that `gridctl up` runs now from this data directory."""
+    running = (state.read_running() for state in LocalState.all_in(data_dir))
+    return [cluster for cluster in running if cluster is not None]

@@ -7,6 +7,7 @@ import contextlib
 import ipaddress
 import os
 import random
+import shutil
 import signal
 import socket
 import sys
@@ -15,12 +16,13 @@ from typing import TYPE_CHECKING, Final
 
 import aiohttp
 
-from grid_operator.api.names import MANAGEMENT_PORT, REST_PORT
+from grid_operator.api.gridcluster import GridCluster
+from grid_operator.api.names import MANAGEMENT_PORT
 from grid_operator.ports.local import LocalKube
-from grid_operator.ports.local_pod import LocalHost
+from grid_operator.ports.local_program import LocalHost
 from grid_operator.ports.member import MemberClient
 from grid_operator.reconcile.queue import WorkQueue
-from grid_operator.reconcile.reconciler import ClusterKey, Reconciler, utc_now
+from grid_operator.reconcile.reconciler import ClusterKey, Reconciler, Surroundings, utc_now
 from gridctl.greeting import greeting
 from gridctl.local_state import LocalState
 from gridctl.manifest import ManifestError, read_manifest
@@ -98,7 +100,7 @@ class _LocalCluster:
             self._on_change,
             options.first_address,
         )
-        reconciler = Reconciler(self._kube, members, LOCAL_OPERATOR_NAMESPACE)
+        reconciler = Reconciler(self._kube, members, Surroundings(LOCAL_OPERATOR_NAMESPACE))
         self._queue = WorkQueue(reconciler.reconcile, random.Random())  # noqa: S311 - jitter
         self._written: KubeObject | None = None
         self._greeted = False
@@ -107,7 +109,7 @@ class _LocalCluster:
         """Run until a stop signal or until a part of this fails."""
         stop = asyncio.Event()
         with _stop_on_signals(stop):
-            self._kube.put_cluster(manifest)
+            self._begin(manifest)
             work = [
                 asyncio.create_task(self._queue.run(), name="queue"),
                 asyncio.create_task(self._follow_file(), name="file"),
@@ -119,6 +121,14 @@ class _LocalCluster:
                 await self._shut_down([*work, stopped])
         for task in done - {stopped}:
             task.result()
+
+    def _begin(self, manifest: KubeObject) -> None:
+        """Go on from where the cluster was left; what pods left behind is gone with them."""
+        shutil.rmtree(self._state.run_dir, ignore_errors=True)
+        known = self._state.recall()
+        if known is not None and _key_of(known) == self._key:
+            self._kube.recall_cluster(known)
+        self._kube.put_cluster(manifest)
 
     async def _shut_down(self, tasks: list[asyncio.Task[None] | asyncio.Task[bool]]) -> None:
         print("stopping …", flush=True)
@@ -183,9 +193,9 @@ def _file_version(path: Path) -> tuple[int, int, int] | None:
 
 
 def _check_addresses(manifest: KubeObject, first_address: str) -> None:
-    first = ipaddress.IPv4Address(first_address)
-    for ordinal in range(manifest.get("spec", {}).get("size", 1)):
-        for port in (REST_PORT, MANAGEMENT_PORT):
+    first, spec = ipaddress.IPv4Address(first_address), GridCluster.from_kube(manifest).spec
+    for ordinal in range(spec.size):
+        for port in (spec.rest_port, MANAGEMENT_PORT):
             with socket.socket() as probe:
                 probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 try:

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import yaml
+
 if TYPE_CHECKING:
     from tests.e2e.conftest import Kube
 
@@ -67,6 +69,29 @@ spec:
       allowPrivilegeEscalation: false
       capabilities: {{drop: [ALL]}}
 """
+
+
+def manifest(name: str, **spec: Any) -> str:
+    """Return a GridCluster with persistence and a volume for backups."""
+    wanted: dict[str, Any] = {
+        "rest": {"endpointGroups": [{"name": "Data", "enabled": True}]},
+        "maps": [{"name": "default"}],
+        "queues": [{"name": "default"}],
+        "persistence": {
+            "enabled": True,
+            "size": "256Mi",
+            "recoveryPolicy": "PartialRecoveryMostRecent",
+            "backup": {"volume": {"size": "256Mi"}},
+        },
+    }
+    return yaml.safe_dump(
+        {
+            "apiVersion": "gridcluster.io/v1alpha1",
+            "kind": "GridCluster",
+            "metadata": {"name": name},
+            "spec": wanted | spec,
+        }
+    )
 
 
 @dataclass(frozen=True, slots=True)

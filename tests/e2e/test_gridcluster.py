@@ -208,9 +208,10 @@ def test_a_deleted_pod_comes_back_with_its_data(grid: Installation) -> None:
 def test_an_edit_is_rolled_out(grid: Installation) -> None:
     uid = grid.member_uid()
     queues = [*yaml.safe_load(EXAMPLE)["spec"]["queues"], {"name": "small", "maxSize": 1}]
-    grid.apply(example(queues=queues))
+    grid.apply(example(queues=queues, pod={"annotations": {"example.org/edition": "second"}}))
     grid.wait_ready()
-    assert grid.member_uid() != uid
+    grid.kube.wait_for(lambda: grid.member_uid() != uid, CHANGE_TIMEOUT_S)
+    grid.wait_ready()
     grid.kube.wait_for(
         lambda: grid.http("client", "POST", "/grid/rest/queues/small", "1").status == 200,
         CHANGE_TIMEOUT_S,

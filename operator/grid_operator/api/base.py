@@ -2,9 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Annotated, Any, ClassVar, Final, Self
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -20,6 +22,11 @@ QUANTITY_PATTERN: Final = (
 """Kubernetes quantities without signs and the sub-milli suffixes, which no resource here needs."""
 MAX_QUANTITY_LENGTH: Final = 32
 MAX_LABEL_LENGTH: Final = 63
+MAX_INT32: Final = 2**31 - 1
+ATOMIC_LIST: Final[dict[str, Any]] = {"x-kubernetes-list-type": "atomic"}
+"""Schema marker of a list that is replaced as a whole."""
+PLAIN_JSON: Final[dict[str, Any]] = {"x-kubernetes-preserve-unknown-fields": True}
+"""Schema marker of an object whose fields Kubernetes' own schema checks where it is used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,3 +111,27 @@ Quantity = Annotated[
 
 LabelValue = Annotated[str, Field(max_length=MAX_LABEL_LENGTH)]
 LabelMap = Annotated[dict[str, LabelValue], Field(max_length=64)]
+
+ObjectName = Annotated[
+    str,
+    Field(min_length=1, max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"),
+]
+"""Name of a Kubernetes object in the cluster's namespace."""
+
+
+def _timestamp(text: str) -> str:
+    try:
+        zoned = datetime.fromisoformat(text).tzinfo is not None
+    except ValueError:
+        zoned = False
+    if not zoned:
+        raise ValueError("must be a time with its zone, such as 2030-01-31T08:00:00Z")
+    return text
+
+
+Timestamp = Annotated[
+    str,
+    AfterValidator(_timestamp),
+    Field(max_length=64, json_schema_extra={"format": "date-time"}),
+]
+"""A moment as RFC 3339 writes it. Held as text."""

@@ -25,6 +25,20 @@ class ConditionType(StrEnum):
     """The operator is changing something or waits for a change to take effect."""
     CONFIG_VALID = "ConfigValid"
     """The spec can work; while it cannot, nothing is applied and running members stay."""
+    SAFE_TO_DISRUPT = "SafeToDisrupt"
+    """A member may be taken away now."""
+    STOPPED = "Stopped"
+    """`spec.runState: Stopped` is reached: no pods, data kept."""
+    CLUSTER_STATE_AS_DESIRED = "ClusterStateAsDesired"
+    """The members are in `spec.clusterState`; only when that is set."""
+    STRUCTURES_MATCH = "StructuresMatch"
+    """Members hold nothing in maps and queues that the spec does not have."""
+    REQUESTS_VALID = "RequestsValid"
+    """Every request annotation asks for something that can be done."""
+    BACKUP_SUCCEEDED = "BackupSucceeded"
+    """The last backup is complete; only when there was one."""
+    RESTORED = "Restored"
+    """The data has come from `spec.restoreFrom`; only when that is set."""
 
 
 class ConditionStatus(StrEnum):
@@ -48,10 +62,16 @@ class ReadyReason(StrEnum):
     """False: the spec cannot work and no member runs an accepted one."""
     DELETING = "Deleting"
     """False: the GridCluster is being deleted."""
+    STOPPED = "Stopped"
+    """False: `spec.runState` is Stopped, there are no members."""
+    RESTORING = "Restoring"
+    """False: the data has to come from the backup first."""
+    RESTORE_FAILED = "RestoreFailed"
+    """False: the data could not be copied; the message says why. No member was started."""
 
 
 class ProgressingReason(StrEnum):
-    """Reasons of `Progressing`."""
+    """Reasons of `Progressing`; while an operation is under way its kind is the reason."""
 
     UP_TO_DATE = "UpToDate"
     """False: everything is as the spec says."""
@@ -63,10 +83,12 @@ class ProgressingReason(StrEnum):
     """True: members have to start, recover or become ready."""
     WAITING_FOR_SAFETY = "WaitingForSafety"
     """True: a member has to be replaced, but replacing it now would not be safe."""
+    RETRYING = "Retrying"
+    """True: an operation failed and begins again at the time that the message names."""
     BLOCKED = "Blocked"
-    """False: the spec cannot work, see `ConfigValid`."""
+    """The spec cannot work, see `ConfigValid`. True when an operation is held up by that."""
     PAUSED = "Paused"
-    """False: `spec.paused` is true, the operator only looks."""
+    """The operator only looks, by `spec.paused`. True when an operation is held up by that."""
     DELETING = "Deleting"
     """True: the GridCluster is being deleted, Kubernetes removes its children."""
 
@@ -90,8 +112,82 @@ class ConfigValidReason(StrEnum):
     """False: a toleration's fields contradict each other."""
     IMMUTABLE_STORAGE = "ImmutableStorage"
     """False: the volume claim differs from the one that the cluster was created with."""
+    INVALID_SCHEDULE = "InvalidSchedule"
+    """False: the backup schedule has no such time, or names no time zone."""
+    INVALID_NETWORK = "InvalidNetwork"
+    """False: an allowed network is not one."""
+    SECRET_MISSING = "SecretMissing"  # noqa: S105 - a reason, no password
+    """False: a Secret that the spec names is not there, or was lost while members run."""
+    INVALID_SECRET = "InvalidSecret"  # noqa: S105 - a reason, no password
+    """False: a Secret that the spec names lacks a key, or holds what members cannot use."""
     INVALID_SPEC = "InvalidSpec"
     """False: the spec does not fit the schema of this operator."""
+
+
+class SafeToDisruptReason(StrEnum):
+    """Reasons of `SafeToDisrupt`."""
+
+    SAFE = "Safe"
+    """True: every member answers, all agree, the cluster is safe and nothing migrates."""
+    UNSAFE = "Unsafe"
+    """False: the message says which member says what."""
+
+
+class StoppedReason(StrEnum):
+    """Reasons of `Stopped`."""
+
+    STOPPED = "Stopped"
+    """True: there are no pods."""
+    STOPPING = "Stopping"
+    """False: members are still there."""
+    RUNNING = "Running"
+    """False: `spec.runState` is Running."""
+
+
+class ClusterStateReason(StrEnum):
+    """Reasons of `ClusterStateAsDesired`."""
+
+    AS_DESIRED = "AsDesired"
+    """True: every member shows `spec.clusterState`."""
+    ADOPTED = "Adopted"
+    """True: somebody else changed the state, and the drift policy lets it be."""
+    CHANGING = "Changing"
+    """False: the members are being brought into the state."""
+    DRIFTED = "Drifted"
+    """False: somebody else changed the state, and the drift policy only reports it."""
+    NO_MEMBERS = "NoMembers"
+    """Unknown: no member answers, or none is wanted."""
+
+
+class StructuresReason(StrEnum):
+    """Reasons of `StructuresMatch`."""
+
+    MATCHED = "Matched"
+    """True: whatever holds entries is in the spec."""
+    RETAINED = "Retained"
+    """False: maps or queues that left the spec still hold entries; their data is kept."""
+    NO_MEMBERS = "NoMembers"
+    """Unknown: no member answers, or none is wanted."""
+
+
+class RequestsReason(StrEnum):
+    """Reasons of `RequestsValid`."""
+
+    VALID = "Valid"
+    """True: every request is understood; the message names those that wait."""
+    INVALID_REQUEST = "InvalidRequest"
+    """False: the message names the annotation and what to change."""
+
+
+class RestoredReason(StrEnum):
+    """Reasons of `Restored`."""
+
+    RESTORED = "Restored"
+    """True: the data began as the backup."""
+    RESTORING = "Restoring"
+    """False: it is being copied."""
+    RESTORE_FAILED = "RestoreFailed"
+    """False: it could not be copied; the message says why."""
 
 
 class Condition(ApiModel):

@@ -33,6 +33,7 @@ _KEPT_KEYWORDS: Final = (
     "maxProperties",
     "required",
     "x-kubernetes-int-or-string",
+    "x-kubernetes-preserve-unknown-fields",
     "x-kubernetes-list-type",
     "x-kubernetes-list-map-keys",
 )

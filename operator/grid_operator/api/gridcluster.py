@@ -1,160 +1,30 @@
 """The GridCluster kind: spec, status, and the object that holds both."""
 
 import json
-from enum import StrEnum
 from typing import Any, ClassVar, Final, Self
 
 from pydantic import Field, ValidationError
 
-from grid_operator.api.base import QUANTITY_PATTERN, ApiModel, Rule, SpecModel, list_map
-from grid_operator.api.conditions import Condition
-from grid_operator.api.names import API_VERSION, KIND, MAX_NAME_LENGTH
+from grid_operator.api.base import ApiModel, Rule, SpecModel, Timestamp, list_map
+from grid_operator.api.lifecycle import (
+    ClusterState,
+    ConfigFormat,
+    DeletionPolicy,
+    DriftPolicy,
+    LogFormat,
+    LogLevel,
+    RunState,
+)
+from grid_operator.api.names import API_VERSION, KIND, MAX_NAME_LENGTH, REST_PORT
+from grid_operator.api.network import AdvancedNetworkSpec, ExposureSpec, RestSpec
 from grid_operator.api.objects import KubeObject
-from grid_operator.api.pod import PodSpec
+from grid_operator.api.persistence import PersistenceSpec, RestoreFromSpec
+from grid_operator.api.pod import ImagePullPolicy, PodSpec
+from grid_operator.api.security import LicenseSpec, SecuritySpec, TlsSpec
+from grid_operator.api.status import GridClusterStatus
+from grid_operator.api.structures import MapSpec, QueueSpec
 
 DEFAULT_IMAGE: Final = "grid-member:0.1.0"
-MAX_INT32: Final = 2**31 - 1
-STRUCTURE_NAME_PATTERN: Final = r"^[^$\x00-\x1f\x7f]+$"
-"""No control characters, and no `$`: it would start a variable in the member's configuration."""
-
-
-class ImagePullPolicy(StrEnum):
-    """When a node pulls the image."""
-
-    ALWAYS = "Always"
-    IF_NOT_PRESENT = "IfNotPresent"
-    NEVER = "Never"
-
-
-class EndpointGroupName(StrEnum):
-    """A group of REST endpoints that is turned on or off as one."""
-
-    CLUSTER_READ = "ClusterRead"
-    CLUSTER_WRITE = "ClusterWrite"
-    HEALTH_CHECK = "HealthCheck"
-    PERSISTENCE = "Persistence"
-    WAN = "Wan"
-    DATA = "Data"
-    CP = "Cp"
-
-
-class LogFormat(StrEnum):
-    """How a member writes its log."""
-
-    TEXT = "Text"
-    JSON = "Json"
-
-
-class LogLevel(StrEnum):
-    """The least important log lines that a member writes."""
-
-    DEBUG = "Debug"
-    INFO = "Info"
-    WARNING = "Warning"
-    ERROR = "Error"
-
-
-class DeletionPolicy(StrEnum):
-    """What becomes of the volumes when the GridCluster is deleted."""
-
-    RETAIN = "Retain"
-    DELETE = "Delete"
-
-
-class EndpointGroup(SpecModel):
-    """Turns one endpoint group on or off."""
-
-    name: EndpointGroupName = Field(description="The group.")
-    enabled: bool = Field(description="Whether its endpoints answer on the REST port.")
-
-
-class RestSpec(SpecModel):
-    """The REST service on port 5701."""
-
-    endpoint_groups: tuple[EndpointGroup, ...] = Field(
-        default=(),
-        max_length=len(EndpointGroupName),
-        json_schema_extra=list_map("name"),
-        description="Endpoint groups that differ from their default: ClusterRead and HealthCheck "
-        "are on, all others off.",
-    )
-    rules: ClassVar[tuple[Rule, ...]] = (
-        Rule(
-            "self.endpointGroups.all(g, g.name != 'HealthCheck' || g.enabled)",
-            "endpoint group HealthCheck cannot be disabled: the pods' probes need it",
-            lambda s: all(
-                g.enabled or g.name != EndpointGroupName.HEALTH_CHECK for g in s.endpoint_groups
-            ),
-        ),
-    )
-
-
-class MapSpec(SpecModel):
-    """Configuration of the maps that a name matches."""
-
-    name: str = Field(
-        min_length=1,
-        max_length=255,
-        pattern=STRUCTURE_NAME_PATTERN,
-        description="Map name; one * matches any text; `default` is for maps that nothing else "
-        "matches.",
-    )
-    time_to_live_seconds: int = Field(
-        default=0, ge=0, le=MAX_INT32, description="Seconds after which an entry is gone; 0: never."
-    )
-
-
-class QueueSpec(SpecModel):
-    """Configuration of the queues that a name matches."""
-
-    name: str = Field(
-        min_length=1,
-        max_length=255,
-        pattern=STRUCTURE_NAME_PATTERN,
-        description="Queue name; one * matches any text; `default` is for queues that nothing else "
-        "matches.",
-    )
-    max_size: int = Field(
-        default=0, ge=0, le=MAX_INT32, description="Most items held; 0: 2147483647."
-    )
-
-
-class PersistenceSpec(SpecModel):
-    """Whether data outlives the pod. Fixed at creation."""
-
-    enabled: bool = Field(
-        default=False, description="Keep data on a volume per member, written before an answer."
-    )
-    size: str = Field(
-        default="1Gi",
-        max_length=32,
-        pattern=QUANTITY_PATTERN,
-        description="Size of each member's volume.",
-    )
-    storage_class_name: str | None = Field(
-        default=None,
-        max_length=253,
-        description="StorageClass of the volumes; none: the default class of the Kubernetes "
-        "cluster.",
-    )
-    rules: ClassVar[tuple[Rule, ...]] = (
-        Rule(
-            "self.enabled == oldSelf.enabled",
-            "persistence.enabled cannot change on an existing GridCluster: the volume claims of a "
-            "StatefulSet are fixed; create a new GridCluster instead",
-        ),
-        Rule(
-            "!oldSelf.enabled || self.size == oldSelf.size",
-            "persistence.size cannot change on an existing GridCluster: the volume claims of a "
-            "StatefulSet are fixed",
-        ),
-        Rule(
-            "!oldSelf.enabled || (has(self.storageClassName) == has(oldSelf.storageClassName) && "
-            "(!has(self.storageClassName) || self.storageClassName == oldSelf.storageClassName))",
-            "persistence.storageClassName cannot change on an existing GridCluster: the volume "
-            "claims of a StatefulSet are fixed",
-        ),
-    )
 
 
 class LoggingSpec(SpecModel):
@@ -163,7 +33,10 @@ class LoggingSpec(SpecModel):
     format: LogFormat = Field(
         default=LogFormat.JSON, description="One JSON object a line, or text."
     )
-    level: LogLevel = Field(default=LogLevel.INFO, description="Least important lines written.")
+    level: LogLevel = Field(
+        default=LogLevel.INFO,
+        description="Least important lines written. A change needs no restart.",
+    )
 
 
 class GridClusterSpec(SpecModel):
@@ -187,7 +60,25 @@ class GridClusterSpec(SpecModel):
         pattern=r"^[A-Za-z0-9._-]+$",
         description="Name that members and callers of management endpoints give.",
     )
-    rest: RestSpec = Field(default=RestSpec(), description="The REST service on port 5701.")
+    run_state: RunState = Field(
+        default=RunState.RUNNING,
+        description="Stopped: members are shut down and their pods removed; data is kept.",
+    )
+    cluster_state: ClusterState | None = Field(
+        default=None, description="State that the members are brought into; none: left alone."
+    )
+    cluster_state_drift_policy: DriftPolicy = Field(
+        default=DriftPolicy.REPORT,
+        description="When somebody else changed the state: say so, change it back, or let it be.",
+    )
+    rest: RestSpec = Field(default=RestSpec(), description="The members' REST service.")
+    advanced_network: AdvancedNetworkSpec = Field(
+        default=AdvancedNetworkSpec(),
+        description="Every listener as an endpoint of its own in the members' configuration.",
+    )
+    config_format: ConfigFormat = Field(
+        default=ConfigFormat.YAML, description="Syntax of the members' configuration file."
+    )
     maps: tuple[MapSpec, ...] = Field(
         default=(),
         max_length=256,
@@ -201,16 +92,39 @@ class GridClusterSpec(SpecModel):
         description="Queues that exist: exact name, then wildcard, then `default`.",
     )
     persistence: PersistenceSpec = Field(
-        default=PersistenceSpec(), description="Whether data outlives the pod. Fixed at creation."
+        default=PersistenceSpec(), description="Whether data outlives the pod, and backups of it."
+    )
+    restore_from: RestoreFromSpec | None = Field(
+        default=None,
+        description="The backup that a new cluster's data begins as. Fixed at creation.",
+    )
+    security: SecuritySpec = Field(
+        default=SecuritySpec(), description="Who may call the members' REST port."
+    )
+    tls: TlsSpec | None = Field(
+        default=None, description="TLS of the REST port and the management listener; none: plain."
+    )
+    license: LicenseSpec | None = Field(
+        default=None, description="The license that the members keep; none: none is given."
+    )
+    exposure: ExposureSpec = Field(
+        default=ExposureSpec(), description="The Service that clients use."
     )
     logging: LoggingSpec = Field(default=LoggingSpec(), description="The members' log.")
     pod: PodSpec = Field(default=PodSpec(), description="How member pods are made.")
     deletion_policy: DeletionPolicy = Field(
         default=DeletionPolicy.RETAIN,
-        description="What becomes of the volumes when the GridCluster is deleted.",
+        description="What becomes of the data volumes when the GridCluster is deleted.",
+    )
+    deletion_protection: bool = Field(
+        default=False, description="While true the GridCluster cannot be deleted."
     )
     paused: bool = Field(
         default=False, description="While true the operator changes nothing and only reports."
+    )
+    paused_until: Timestamp | None = Field(
+        default=None,
+        description="Until then the operator changes nothing and only reports.",
     )
     rules: ClassVar[tuple[Rule, ...]] = (
         Rule(
@@ -218,60 +132,39 @@ class GridClusterSpec(SpecModel):
             "size above 1 is not supported by this version: a GridCluster has exactly one member",
             lambda s: s.size <= 1,
         ),
+        Rule(
+            "!self.advancedNetwork.enabled || self.rest.port == 5701",
+            "rest.port belongs to the network section: with advancedNetwork set restPort there",
+            lambda s: not s.advanced_network.enabled or s.rest.port == REST_PORT,
+        ),
+        Rule(
+            "self.persistence.enabled || (self.maps.all(m, !has(m.dataPersistence) || "
+            "!m.dataPersistence.enabled) && self.queues.all(q, !has(q.dataPersistence) || "
+            "!q.dataPersistence.enabled))",
+            "dataPersistence of a map or queue needs persistence.enabled",
+            lambda s: s.persistence.enabled or not any(map(_is_kept, (*s.maps, *s.queues))),
+        ),
+        Rule(
+            "self.persistence.enabled || !has(self.restoreFrom)",
+            "restoreFrom needs persistence.enabled: there is no volume to restore to",
+            lambda s: s.persistence.enabled or s.restore_from is None,
+        ),
+        Rule(
+            "has(self.restoreFrom) == has(oldSelf.restoreFrom) && "
+            "(!has(self.restoreFrom) || self.restoreFrom == oldSelf.restoreFrom)",
+            "restoreFrom cannot change on an existing GridCluster: create a new one",
+        ),
     )
 
-
-class MemberStatus(ApiModel):
-    """One member, as it was last seen over REST."""
-
-    pod: str = Field(max_length=253, description="Name of the member's pod.")
-    address: str = Field(default="", max_length=300, description="host:port of the REST service.")
-    uuid: str = Field(default="", max_length=64, description="The member's own identity.")
-    version: str = Field(default="", max_length=64, description="Version of the member software.")
-    node_state: str = Field(
-        default="Unknown",
-        max_length=32,
-        description="Starting, Active, Passive, ShutDown; Unknown when the member does not answer.",
-    )
-    ready: bool = Field(default=False, description="Whether the member can be used now.")
+    @property
+    def rest_port(self) -> int:
+        """The port that members listen on for REST."""
+        advanced = self.advanced_network
+        return advanced.rest_port if advanced.enabled else self.rest.port
 
 
-class GridClusterStatus(ApiModel):
-    """What the cluster is, as the operator last saw it."""
-
-    observed_generation: int | None = Field(
-        default=None, ge=0, description="Generation of the spec that this status is about."
-    )
-    conditions: tuple[Condition, ...] = Field(
-        default=(),
-        max_length=32,
-        json_schema_extra=list_map("type"),
-        description="Ready, Progressing, ConfigValid.",
-    )
-    size: int | None = Field(default=None, ge=0, description="Number of member pods.")
-    ready_members: int | None = Field(default=None, ge=0, description="Members that are ready.")
-    selector: str | None = Field(
-        default=None, max_length=1024, description="Label selector of the member pods."
-    )
-    cluster_state: str | None = Field(
-        default=None,
-        max_length=32,
-        description="Active, NoMigration, Frozen, Passive, InTransition; Unknown when no member "
-        "answers or they disagree.",
-    )
-    cluster_version: str | None = Field(
-        default=None, max_length=32, description="major.minor that the members run as."
-    )
-    members: tuple[MemberStatus, ...] = Field(
-        default=(),
-        max_length=1000,
-        json_schema_extra=list_map("pod"),
-        description="The members, by pod.",
-    )
-
-    def to_kube(self) -> KubeObject:
-        """Return the status as JSON for the status subresource; absent values are left out."""
-        return self.model_dump(mode="json", by_alias=True, exclude_none=True)
+def _is_kept(structure: MapSpec | QueueSpec) -> bool:
+    return structure.data_persistence is not None and structure.data_persistence.enabled
 
 
 class ObjectMeta(ApiModel):
@@ -286,6 +179,7 @@ class ObjectMeta(ApiModel):
     resource_version: str = ""
     labels: dict[str, str] = Field(default={})
     annotations: dict[str, str] = Field(default={})
+    finalizers: tuple[str, ...] = ()
     deletion_timestamp: str | None = None
 
 

@@ -28,15 +28,22 @@ REVISION_LABEL: Final = "controller-revision-hash"
 
 GRID_NAME: Final = "grid"
 MEMBER_COMPONENT: Final = "member"
+RESTORE_COMPONENT: Final = "restore"
 OPERATOR_NAME: Final = "grid-operator"
 
 RENDERED_HASH_ANNOTATION: Final = f"{GROUP}/rendered-hash"
 """On every child: digest of the object as it was rendered, without this annotation."""
+STRUCTURES_ANNOTATION: Final = f"{GROUP}/structures"
+"""On the StatefulSet: digests of what members read at their start, and of what they were given
+since, as JSON."""
 CONFIG_HASH_ANNOTATION: Final = f"{GROUP}/config-hash"
 """On the pod template: digest of what a member reads at start, so that a change rolls it."""
 
 NAMESPACE_NAME_LABEL: Final = "kubernetes.io/metadata.name"
 """On every namespace, set by the API server: its own name."""
+
+SHUTDOWN_FINALIZER: Final = f"{GROUP}/shutdown"
+"""On a GridCluster whose members the operator stops gently before it goes."""
 
 REST_PORT: Final = 5701
 REST_PORT_NAME: Final = "rest"
@@ -45,6 +52,12 @@ MANAGEMENT_PORT_NAME: Final = "management"
 
 MEMBER_CONTAINER: Final = "member"
 CONFIG_KEY: Final = "grid.yaml"
+XML_CONFIG_KEY: Final = "grid.xml"
+BACKUP_VOLUME: Final = "backup"
+TLS_VOLUME: Final = "tls"
+TLS_CERTIFICATE_KEY: Final = "tls.crt"
+TLS_KEY_KEY: Final = "tls.key"
+TLS_AUTHORITY_KEY: Final = "ca.crt"
 DATA_VOLUME: Final = "data"
 USERNAME_KEY: Final = "username"
 PASSWORD_KEY: Final = "password"  # noqa: S105 - the key's name, not a password
@@ -79,6 +92,26 @@ def management_secret_name(cluster: str) -> str:
     return f"{cluster}-management"
 
 
+def identity_secret_name(cluster: str) -> str:
+    """Return the name of the Secret with the name and password of the members themselves."""
+    return f"{cluster}-identity"
+
+
+def backup_claim_name(cluster: str) -> str:
+    """Return the name of the volume claim that the operator makes for backups."""
+    return f"{cluster}-backup"
+
+
+def data_claim_name(cluster: str, ordinal: int) -> str:
+    """Return the name of a member's volume claim, as the StatefulSet controller makes it."""
+    return f"{DATA_VOLUME}-{statefulset_name(cluster)}-{ordinal}"
+
+
+def restore_job_name(cluster: str) -> str:
+    """Return the name of the Job that fills the volume of a new cluster from a backup."""
+    return f"{cluster}-restore"
+
+
 def network_policy_name(cluster: str) -> str:
     """Return the name of the members' NetworkPolicy."""
     return cluster
@@ -100,3 +133,13 @@ def child_labels(cluster: str) -> dict[str, str]:
         MANAGED_BY_LABEL: OPERATOR_NAME,
         CLUSTER_LABEL: cluster,
     }
+
+
+def restore_labels(cluster: str) -> dict[str, str]:
+    """Return the labels of the restoring Job and its pod: those of a child, but no member's."""
+    return {**child_labels(cluster), COMPONENT_LABEL: RESTORE_COMPONENT}
+
+
+def pod_labels(cluster: str) -> dict[str, str]:
+    """Return the labels that select all pods of one cluster, members or not."""
+    return {NAME_LABEL: GRID_NAME, INSTANCE_LABEL: cluster}

@@ -1,13 +1,37 @@
 """The part of a GridCluster's spec that shapes member pods."""
 
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any, Final
 
 from pydantic import Field
 
-from grid_operator.api.base import LabelMap, LabelValue, Quantity, SpecModel, list_map
+from grid_operator.api.base import (
+    ATOMIC_LIST,
+    PLAIN_JSON,
+    LabelMap,
+    LabelValue,
+    ObjectName,
+    Quantity,
+    SpecModel,
+    list_map,
+)
 
+MIN_GRACE_S: Final = 30
+"""A member needs it to finish what was begun and to close its store."""
+MAX_GRACE_S: Final = 3600
+MAX_ID: Final = 2**31 - 1
+UserId = Annotated[int, Field(ge=1, le=MAX_ID)]
+"""Not 0: members never run as root."""
+PlainObject = Annotated[dict[str, Any], Field(json_schema_extra=PLAIN_JSON)]
 ResourceAmounts = Annotated[dict[str, Quantity], Field(max_length=16)]
+
+
+class ImagePullPolicy(StrEnum):
+    """When a node pulls the image."""
+
+    ALWAYS = "Always"
+    IF_NOT_PRESENT = "IfNotPresent"
+    NEVER = "Never"
 
 
 class TolerationOperator(StrEnum):
@@ -81,6 +105,20 @@ class SecretRef(SpecModel):
     name: str = Field(min_length=1, max_length=253, description="Name of the Secret.")
 
 
+class PodSecurityContext(SpecModel):
+    """Ids of the member process and of its files; the rest is fixed by the restricted standard."""
+
+    run_as_user: UserId | None = Field(
+        default=None, description="User id of the process; none: 10001."
+    )
+    run_as_group: UserId | None = Field(
+        default=None, description="Group id of the process; none: 10001."
+    )
+    fs_group: UserId | None = Field(
+        default=None, description="Group that owns the volumes; none: 10001."
+    )
+
+
 class PodSpec(SpecModel):
     """How member pods are made."""
 
@@ -99,7 +137,7 @@ class PodSpec(SpecModel):
     tolerations: tuple[Toleration, ...] = Field(
         default=(),
         max_length=32,
-        json_schema_extra={"x-kubernetes-list-type": "atomic"},
+        json_schema_extra=ATOMIC_LIST,
         description="Taints that member pods tolerate.",
     )
     annotations: Annotated[
@@ -113,4 +151,29 @@ class PodSpec(SpecModel):
         max_length=16,
         json_schema_extra=list_map("name"),
         description="Secrets with credentials for the image registry.",
+    )
+    affinity: PlainObject | None = Field(
+        default=None, description="Affinity of member pods, as Kubernetes has it."
+    )
+    topology_spread_constraints: tuple[PlainObject, ...] = Field(
+        default=(),
+        max_length=16,
+        json_schema_extra=ATOMIC_LIST,
+        description="How member pods spread, as Kubernetes has it.",
+    )
+    priority_class_name: ObjectName | None = Field(
+        default=None, description="PriorityClass of member pods."
+    )
+    service_account_name: ObjectName | None = Field(
+        default=None,
+        description="ServiceAccount of member pods; its token is not mounted.",
+    )
+    termination_grace_period_seconds: int = Field(
+        default=60,
+        ge=MIN_GRACE_S,
+        le=MAX_GRACE_S,
+        description="Seconds that a member has to finish what was begun and to close its store.",
+    )
+    security_context: PodSecurityContext = Field(
+        default=PodSecurityContext(), description="Ids of the member process and of its files."
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from grid_operator.api.names import RENDERED_HASH_ANNOTATION
-from grid_operator.decide.quantity import parse_quantity
+from grid_operator.api.quantity import parse_quantity
 
 _QUANTITY_PARENTS: Final = frozenset({"requests", "limits"})
 _QUANTITY_FIELDS: Final = frozenset({"sizeLimit", "storage"})

@@ -1,6 +1,7 @@
 """Events on the GridCluster: told when something turns, never again while it stays.
 
-An Event's reason is the reason of the condition that turned, or one of `EventReason`.
+An Event's reason is the reason of the condition that turned, the kind of an operation with what
+became of it (`StopStarted`, `BackupFailed`), or one of `EventReason`.
 """
 
 from __future__ import annotations
@@ -17,12 +18,13 @@ from grid_operator.api.conditions import (
     find_condition,
 )
 from grid_operator.api.objects import ObjectRef
+from grid_operator.api.status import OperationOutcome
 from grid_operator.decide.drift import differences, is_hand_edited
 from grid_operator.decide.model import ClusterEvent
+from grid_operator.decide.requests import REFUSED
 
 if TYPE_CHECKING:
-    from grid_operator.api.gridcluster import GridClusterStatus
-    from grid_operator.decide.model import Observed
+    from grid_operator.api.status import GridClusterStatus, OperationStatus
     from grid_operator.decide.plan import Plan
 
 NORMAL: Final = "Normal"
@@ -32,42 +34,64 @@ MAX_EVENT_MESSAGE_LENGTH: Final = 1024
 
 
 class EventReason(StrEnum):
-    """Reasons of Events that no condition has."""
+    """Reasons of Events that no condition and no operation has."""
 
     DRIFT_REVERTED = "DriftReverted"
     """Somebody edited a field that the operator owns; it is set back."""
     REPLACING_POD = "ReplacingPod"
-    """A pod of an older revision is deleted, to come back with the newest."""
+    """A pod is deleted, to come back with the newest revision."""
+    CHANGING = "Changing"
+    """The configuration changes; the message says what, and whether members restart for it."""
+    REQUEST_REFUSED = "RequestRefused"
+    """What an annotation asks for cannot be done; the message says why."""
 
 
 _TOLD_PROGRESS: Final = frozenset(
     {ProgressingReason.WAITING_FOR_SAFETY, ProgressingReason.PAUSED, ProgressingReason.DELETING}
 )
+_TOLD_WHEN_BAD: Final = frozenset(
+    {
+        ConditionType.CLUSTER_STATE_AS_DESIRED,
+        ConditionType.STRUCTURES_MATCH,
+        ConditionType.REQUESTS_VALID,
+    }
+)
 _READY_WARNINGS: Final = frozenset({ReadyReason.MEMBERS_NOT_READY})
 
 
-def make_events(
-    observed: Observed, plan: Plan, status: GridClusterStatus
-) -> tuple[ClusterEvent, ...]:
+def make_events(plan: Plan, status: GridClusterStatus) -> tuple[ClusterEvent, ...]:
     """Return what turned since the previous status, and what is being done about it now."""
-    before = observed.cluster.status.conditions
+    before = plan.situation.status
     events = [
         event
         for kind in ConditionType
         if (new := find_condition(status.conditions, kind)) is not None
-        and (event := _turn(kind, find_condition(before, kind), new)) is not None
+        and (event := _turn(kind, find_condition(before.conditions, kind), new)) is not None
     ]
-    return (*events, *_reverted(observed, plan), *_replaced(plan))
+    return (
+        *events,
+        *_operations(before, status),
+        *_requests(before, status),
+        *_notes(plan),
+        *_written(plan),
+        *_replaced(plan),
+    )
 
 
 def _turn(kind: ConditionType, old: Condition | None, new: Condition) -> ClusterEvent | None:
     if old is not None and (old.status, old.reason) == (new.status, new.reason):
-        return None
+        # Another annotation may be wrong now than the one that was told of.
+        other = kind is ConditionType.REQUESTS_VALID and old.message != new.message
+        if not other:
+            return None
     if kind is ConditionType.READY:
         return _ready_turn(old, new)
     if kind is ConditionType.CONFIG_VALID:
         return _config_turn(old, new)
-    told = new.reason in _TOLD_PROGRESS
+    if kind in _TOLD_WHEN_BAD:
+        bad = new.status is ConditionStatus.FALSE
+        return _event(WARNING, new.reason, new.message) if bad else None
+    told = kind is ConditionType.PROGRESSING and new.reason in _TOLD_PROGRESS
     return _event(NORMAL, new.reason, new.message) if told else None
 
 
@@ -88,23 +112,65 @@ def _config_turn(old: Condition | None, new: Condition) -> ClusterEvent | None:
     return _event(NORMAL, new.reason, "the spec is valid again") if was_invalid else None
 
 
-def _reverted(observed: Observed, plan: Plan) -> list[ClusterEvent]:
-    live = {ObjectRef.of(child): child for child in observed.children}
+def _operations(before: GridClusterStatus, status: GridClusterStatus) -> list[ClusterEvent]:
+    known = {(finished.id, finished.finished) for finished in before.last_operations}
     events = []
-    for obj in plan.apply:
+    for finished in reversed(status.last_operations):
+        if (finished.id, finished.finished) in known:
+            continue
+        kind = WARNING if finished.outcome is OperationOutcome.FAILED else NORMAL
+        text = f"{finished.target or finished.id}: {finished.message or 'done'}"
+        events.append(_event(kind, f"{finished.kind.value}{finished.outcome.value}", text))
+    if status.operation is not None and _id(before.operation) != status.operation.id:
+        operation = status.operation
+        cause = f"request {operation.request}" if operation.request else "the spec"
+        text = f"{operation.target or operation.id}, for {cause}"
+        events.append(_event(NORMAL, f"{operation.kind.value}Started", text))
+    return events
+
+
+def _id(operation: OperationStatus | None) -> str | None:
+    return operation.id if operation is not None else None
+
+
+def _requests(before: GridClusterStatus, status: GridClusterStatus) -> list[ClusterEvent]:
+    known = {(handled.annotation, handled.request) for handled in before.handled_requests}
+    return [
+        _event(
+            WARNING,
+            EventReason.REQUEST_REFUSED,
+            f"gridcluster.io/{handled.annotation} {handled.request}: {handled.message}",
+        )
+        for handled in status.handled_requests
+        if handled.outcome == REFUSED and (handled.annotation, handled.request) not in known
+    ]
+
+
+def _notes(plan: Plan) -> list[ClusterEvent]:
+    choice = plan.progress.choice
+    return [_event(WARNING, *note) for note in choice.notes] if choice is not None else []
+
+
+def _written(plan: Plan) -> list[ClusterEvent]:
+    live = {ObjectRef.of(child): child for child in plan.situation.observed.children}
+    events = []
+    for obj in plan.writes.apply:
         current = live.get(ObjectRef.of(obj))
         if current is not None and is_hand_edited(obj, current):
             # Names of fields only: a value may be a credential.
             fields = ", ".join(differences(obj, current))
             name = f"{obj['kind']} {obj['metadata']['name']}"
             events.append(_event(NORMAL, EventReason.DRIFT_REVERTED, f"{name}: {fields}"))
+    changes = plan.situation.desired.changes
+    if changes and plan.writes.apply:
+        events.append(_event(NORMAL, EventReason.CHANGING, "; ".join(changes)))
     return events
 
 
 def _replaced(plan: Plan) -> list[ClusterEvent]:
     return [
         _event(NORMAL, EventReason.REPLACING_POD, f"pod {pod['metadata']['name']}")
-        for pod in plan.roll.delete_pods
+        for pod in plan.delete_pods
     ]
 
 

@@ -5,9 +5,48 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from grid_operator.api.desired import Desired, Live
+
 if TYPE_CHECKING:
-    from grid_operator.api.gridcluster import GridCluster, GridClusterStatus
+    from grid_operator.api.gridcluster import GridCluster
     from grid_operator.api.objects import KubeObject, ObjectRef
+    from grid_operator.api.status import GridClusterStatus
+    from grid_operator.decide.calls import MemberCall
+
+__all__ = [
+    "ClusterEvent",
+    "Decision",
+    "Desired",
+    "Live",
+    "MemberOperation",
+    "MemberProblem",
+    "MemberView",
+    "Observed",
+    "StructureUse",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class MemberOperation:
+    """One long operation of a member, as `GET /grid/rest/management/cluster/operations` has it."""
+
+    id: str
+    kind: str
+    stage: str
+    """STARTED, IN_PROGRESS, FINISHED, FAILED."""
+    progress: int
+    """Percent."""
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class StructureUse:
+    """One map or queue of a member, as `GET /grid/rest/management/cluster/usage` has it."""
+
+    kind: str
+    """`map` or `queue`."""
+    name: str
+    entries: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +67,10 @@ class MemberView:
     cluster_size: int
     ready: bool
     """`GET /grid/health/ready` answered 200."""
+    operations: tuple[MemberOperation, ...] = ()
+    """The long operations that the member knows, the oldest first."""
+    structures: tuple[StructureUse, ...] = ()
+    """Structures that hold anything or are configured by their full name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +80,13 @@ class MemberProblem:
     message: str
     unauthenticated: bool = False
     """It answers, but does not accept the operator's credentials: only a new pod takes new ones."""
+    node_state: str = ""
+    """Of a member that answers and has not joined: STARTING, or PASSIVE when it is parked."""
+
+    @property
+    def parked(self) -> bool:
+        """True when the member was shut down over REST and waits for its pod to be deleted."""
+        return self.node_state == "PASSIVE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +100,12 @@ class Observed:
     pods: tuple[KubeObject, ...]
     members: dict[str, MemberView | MemberProblem]
     """By pod name; pods without an address are left out."""
+    claims: tuple[KubeObject, ...] = ()
+    """Volume claims that carry the cluster's label."""
+    may_hold: bool = False
+    """The operator may set its finalizer: its rights outlive the cluster's namespace."""
+    namespace_terminating: bool = False
+    """The cluster's namespace is being deleted; looked at only when the cluster is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +129,10 @@ class Decision:
     """Owned children that are no longer rendered."""
     delete_pods: tuple[KubeObject, ...] = ()
     """Live pods to delete, with their uid as precondition."""
+    finalizers: tuple[str, ...] | None = None
+    """What the GridCluster's finalizers should be, all of them; None: what they are."""
+    call: MemberCall | None = None
+    """To be sent after the status of this decision, which holds its intent, was written."""
     events: tuple[ClusterEvent, ...] = ()
     requeue_after_s: float = field(default=10.0)
     """Seconds until the next look, before jitter."""

@@ -6,64 +6,137 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from grid_operator.api.conditions import ConfigValidReason
+from grid_operator.api.desired import SpecProblem
 from grid_operator.api.objects import ObjectRef
+from grid_operator.api.phase import Step
+from grid_operator.api.status import OperationKind
 from grid_operator.decide.drift import differences, is_unchanged
-from grid_operator.decide.roll import Roll, plan_roll
-from grid_operator.decide.validate import SpecProblem, find_problem
+from grid_operator.decide.operations.drive import Progress, operate
+from grid_operator.decide.operations.stop import finalizers
+from grid_operator.decide.requests import Requests, read_requests
+from grid_operator.decide.roll import plan_roll
+from grid_operator.decide.situation import Situation
+from grid_operator.decide.validate import find_problem
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from grid_operator.api.objects import KubeObject
-    from grid_operator.decide.model import Observed
+    from grid_operator.decide.model import Desired, Observed
+
+
+@dataclass(frozen=True, slots=True)
+class Writes:
+    """Objects to write."""
+
+    apply: tuple[KubeObject, ...] = ()
+    delete: tuple[ObjectRef, ...] = ()
+
+    def texts(self) -> tuple[str, ...]:
+        """Return what is not as wanted, by kind and name."""
+        applied = tuple(f"{obj['kind']} {obj['metadata']['name']}" for obj in self.apply)
+        deleted = tuple(f"{ref.kind} {ref.name}" for ref in self.delete)
+        return applied + deleted
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The writes of this round, and what stands in their way."""
+    """The writes of this round, what stands in their way, and the journal."""
 
+    situation: Situation
+    requests: Requests
+    progress: Progress
     problem: SpecProblem | None = None
-    apply: tuple[KubeObject, ...] = ()
-    delete: tuple[ObjectRef, ...] = ()
-    roll: Roll = field(default=Roll())
+    writes: Writes = field(default=Writes())
     pending: tuple[str, ...] = ()
     """Children that are not as wanted, also when nothing is written because of a pause."""
+    delete_pods: tuple[KubeObject, ...] = ()
+    finalizers: tuple[str, ...] | None = None
 
 
-def make_plan(observed: Observed, desired: tuple[KubeObject, ...]) -> Plan:
-    """Return what to write now: nothing when deleted, invalid or paused."""
-    cluster = observed.cluster
-    live = {ObjectRef.of(child): child for child in observed.children}
-    statefulset = next((obj for obj in desired if obj["kind"] == "StatefulSet"), None)
+def make_plan(observed: Observed, desired: Desired, now: datetime) -> Plan:
+    """Return what to write now: no objects when deleted, invalid or paused."""
+    live = {ObjectRef.of(obj): obj for obj in (*observed.children, *observed.claims)}
+    statefulset = next((obj for obj in desired.children if obj["kind"] == "StatefulSet"), None)
     current = live.get(ObjectRef.of(statefulset)) if statefulset is not None else None
-    roll = plan_roll(observed, statefulset, current)
-    if cluster.metadata.deletion_timestamp is not None:
-        return Plan()
-    problem = find_problem(cluster.spec) or _storage_problem(statefulset, current)
-    if problem is not None:
-        return Plan(problem=problem, roll=roll.without_deletion())
-    apply = tuple(obj for obj in desired if _needs_apply(obj, live.get(ObjectRef.of(obj))))
-    delete = _leftovers(live, desired)
-    pending = tuple(f"{obj['kind']} {obj['metadata']['name']}" for obj in apply)
-    pending += tuple(f"{ref.kind} {ref.name}" for ref in delete)
-    if cluster.spec.paused:
-        return Plan(roll=roll.without_deletion(), pending=pending)
-    if any(obj is statefulset for obj in apply):
-        roll = roll.without_deletion()
-    return Plan(apply=apply, delete=delete, roll=roll, pending=pending)
+    situation = Situation(observed, desired, plan_roll(observed, statefulset, current), now)
+    problem = None
+    writes = pending = Writes()
+    if not situation.deleted:
+        problem = find_problem(situation.spec) or desired.problem
+        problem = problem or _storage_problem(statefulset, current)
+        pending = Writes() if problem is not None else _writes(situation, live)
+    may_write = problem is None and not situation.deleted and not situation.paused
+    if may_write:
+        writes = pending
+    if not may_write or any(obj is statefulset for obj in writes.apply):
+        situation = situation.with_roll(situation.roll.without_deletion())
+    requests = read_requests(observed.cluster)
+    progress = operate(situation, requests, may_act=problem is None)
+    return Plan(
+        situation,
+        requests,
+        progress,
+        problem,
+        writes,
+        pending.texts(),
+        _deletable(situation, progress),
+        finalizers(situation, release=progress.move.release),
+    )
+
+
+def _writes(situation: Situation, live: dict[ObjectRef, KubeObject]) -> Writes:
+    desired = situation.desired.children
+    return Writes(
+        apply=tuple(obj for obj in desired if _needs_apply(obj, live.get(ObjectRef.of(obj)))),
+        delete=_leftovers(situation, desired),
+    )
 
 
 def _needs_apply(rendered: KubeObject, live: KubeObject | None) -> bool:
-    # An object on its way out would take the change with it: it is made anew once it is gone.
-    if live is not None and live["metadata"].get("deletionTimestamp"):
+    if live is None:
+        return True
+    # A Job cannot change: one that differs is made when this one is gone.
+    if rendered["kind"] == "Job":
         return False
-    return live is None or not is_unchanged(rendered, live)
+    # An object on its way out would take the change with it: it is made anew once it is gone.
+    return not live["metadata"].get("deletionTimestamp") and not is_unchanged(rendered, live)
 
 
-def _leftovers(
-    live: dict[ObjectRef, KubeObject], desired: tuple[KubeObject, ...]
-) -> tuple[ObjectRef, ...]:
+def _leftovers(situation: Situation, desired: tuple[KubeObject, ...]) -> tuple[ObjectRef, ...]:
     wanted = {ObjectRef.of(obj) for obj in desired}
-    gone = (ref for ref, obj in live.items() if obj["metadata"].get("deletionTimestamp"))
-    return tuple(sorted(live.keys() - wanted - set(gone)))
+    # The members' own StatefulSet goes with the GridCluster, never before.
+    kept = situation.statefulset
+    return tuple(
+        sorted(
+            ObjectRef.of(child)
+            for child in situation.observed.children
+            if ObjectRef.of(child) not in wanted
+            and child is not kept
+            and not child["metadata"].get("deletionTimestamp")
+        )
+    )
+
+
+def _deletable(situation: Situation, progress: Progress) -> tuple[KubeObject, ...]:
+    """Return the pods to delete: of the journal's present step, and those that serve nobody."""
+    of_step = progress.move.delete_pod
+    operation = situation.operation
+    chosen = [] if of_step is None else [of_step]
+    stopping = operation is not None and operation.kind is OperationKind.STOP
+    if situation.stop_wanted or stopping or of_step is not None:
+        # Pods that are about to go all together go when the StatefulSet says so.
+        return tuple(chosen)
+    for pod in situation.roll.delete_pods:
+        told = (
+            operation is not None
+            and operation.kind in (OperationKind.PARTIAL_START, OperationKind.FORCE_START)
+            and operation.step == Step.CALL
+        )
+        # Its answer to a call that gives up data must not be lost together with its pod.
+        if not told:
+            chosen.append(pod)
+    return tuple(chosen)
 
 
 def _storage_problem(rendered: KubeObject | None, live: KubeObject | None) -> SpecProblem | None:

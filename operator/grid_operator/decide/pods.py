@@ -19,7 +19,13 @@ def pod_name(pod: KubeObject) -> str:
 
 def by_ordinal(pods: Iterable[KubeObject]) -> list[KubeObject]:
     """Return the pods in the order of their StatefulSet ordinals."""
-    return sorted(pods, key=_ordinal)
+    return sorted(pods, key=ordinal)
+
+
+def ordinal(pod: KubeObject) -> tuple[int, str]:
+    """Return what sorts pods by their StatefulSet ordinal."""
+    last = pod_name(pod).rpartition("-")[2]
+    return (int(last) if last.isdecimal() else -1, pod_name(pod))
 
 
 def is_terminating(pod: KubeObject) -> bool:
@@ -70,8 +76,3 @@ def _scheduling_problem(pod: KubeObject) -> str | None:
 def _condition(pod: KubeObject, kind: str) -> dict[str, Any] | None:
     conditions: list[dict[str, Any]] = pod.get("status", {}).get("conditions") or []
     return next((c for c in conditions if c.get("type") == kind), None)
-
-
-def _ordinal(pod: KubeObject) -> tuple[int, str]:
-    last = pod_name(pod).rpartition("-")[2]
-    return (int(last) if last.isdecimal() else -1, pod_name(pod))

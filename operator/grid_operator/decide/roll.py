@@ -1,4 +1,4 @@
-"""Replaces pods of an older revision, one at a time, behind a gate."""
+"""Tells which pods do not run what the spec says, and which of them may be replaced now."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from grid_operator.api.conditions import ProgressingReason
+from grid_operator.api.names import management_secret_name
 from grid_operator.decide.drift import differences
 from grid_operator.decide.model import MemberProblem
 from grid_operator.decide.pods import by_ordinal, is_outdated, is_ready, is_terminating, pod_name
@@ -17,17 +18,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Roll:
-    """Which pods are outdated, which one goes now, and what is waited for otherwise."""
+    """Which pods are outdated, which of them may go now, and what is waited for otherwise."""
 
     outdated: tuple[str, ...] = ()
     """Names of pods that do not run what the spec says."""
     delete_pods: tuple[KubeObject, ...] = ()
+    """A pod that serves nobody, to be deleted at once."""
+    restartable: tuple[KubeObject, ...] = ()
+    """Outdated pods whose members may be restarted now, the lowest ordinal first."""
     reason: ProgressingReason | None = None
     waiting: str = ""
 
     def without_deletion(self) -> Roll:
         """Return the same view with nothing to do about it."""
-        return replace(self, delete_pods=(), reason=None, waiting="")
+        return replace(self, delete_pods=(), restartable=(), reason=None, waiting="")
 
 
 def plan_roll(observed: Observed, rendered: KubeObject | None, live: KubeObject | None) -> Roll:
@@ -44,30 +48,62 @@ def plan_roll(observed: Observed, rendered: KubeObject | None, live: KubeObject 
         waiting = "the StatefulSet controller has not seen the newest revision yet"
         return Roll(everyone, reason=ProgressingReason.WAITING_FOR_MEMBERS, waiting=waiting)
     outdated = [pod for pod in pods if is_outdated(pod, status.get("updateRevision", ""))]
-    return _next_step(observed, outdated) if outdated else Roll()
+    return _next_step(observed, pods, outdated)
 
 
-def _next_step(observed: Observed, outdated: list[KubeObject]) -> Roll:
+def _next_step(observed: Observed, pods: list[KubeObject], outdated: list[KubeObject]) -> Roll:
     names = tuple(map(pod_name, outdated))
-    going = [pod_name(pod) for pod in observed.pods if is_terminating(pod)]
+    # A pod that is not ready serves nobody: replacing it costs nothing, and a StatefulSet never
+    # replaces one whose template was broken and has been mended. Nor does a member that was shut
+    # down over REST come back before its pod does. A ready pod that only does not answer the
+    # operator serves its clients, so it waits for the gate.
+    lost = [pod for pod in outdated if is_lost(observed, pod)]
+    lost += [pod for pod in pods if pod not in outdated and is_parked(observed, pod)]
+    if not outdated and not lost:
+        return Roll()
+    going = [pod_name(pod) for pod in pods if is_terminating(pod)]
     if going:
         waiting = f"pod {going[0]} is being deleted"
         return Roll(names, reason=ProgressingReason.WAITING_FOR_MEMBERS, waiting=waiting)
-    # A pod that is not ready serves nobody: replacing it costs nothing, and a StatefulSet never
-    # replaces one whose template was broken and has been mended. A ready pod that only does not
-    # answer the operator serves its clients, so it waits for the gate.
-    lost = [pod for pod in outdated if _is_lost(observed, pod)]
-    obstacle = None if lost else gate_obstacle(observed)
+    if lost:
+        waiting = f"replacing pod {pod_name(lost[0])}"
+        return Roll(names, (lost[0],), (), ProgressingReason.ROLLING, waiting)
+    obstacle = gate_obstacle(observed)
     if obstacle is not None:
         return Roll(names, reason=ProgressingReason.WAITING_FOR_SAFETY, waiting=obstacle)
-    chosen = lost[0] if lost else outdated[-1]
-    return Roll(names, (chosen,), ProgressingReason.ROLLING, f"replacing pod {pod_name(chosen)}")
+    waiting = f"replacing pod {names[-1]}"
+    return Roll(names, (), tuple(outdated), ProgressingReason.ROLLING, waiting)
 
 
-def _is_lost(observed: Observed, pod: KubeObject) -> bool:
+def is_parked(observed: Observed, pod: KubeObject) -> bool:
+    """Return whether the pod's member was shut down over REST and waits for a new pod."""
     view = observed.members.get(pod_name(pod))
-    refuses = isinstance(view, MemberProblem) and view.unauthenticated
-    return not is_ready(pod) or refuses
+    return isinstance(view, MemberProblem) and view.parked
+
+
+def is_lost(observed: Observed, pod: KubeObject) -> bool:
+    """Return whether the pod serves nobody, or knows the operator no more and can be replaced.
+
+    A ready pod that holds its data in memory only is never taken away because a Secret was lost.
+    """
+    kept = observed.cluster.spec.persistence.enabled
+    refuses = kept and _refuses_the_operator(observed, pod)
+    return not is_ready(pod) or refuses or is_parked(observed, pod)
+
+
+def _refuses_the_operator(observed: Observed, pod: KubeObject) -> bool:
+    view = observed.members.get(pod_name(pod))
+    return isinstance(view, MemberProblem) and view.unauthenticated
+
+
+def _way_out(observed: Observed, pod: KubeObject) -> str:
+    if not _refuses_the_operator(observed, pod):
+        return ""
+    secret = management_secret_name(observed.cluster.metadata.name)
+    return (
+        f"; put the former Secret {secret} back, or delete pod {pod_name(pod)}, which loses what "
+        "it holds in memory"
+    )
 
 
 def gate_obstacle(observed: Observed) -> str | None:
@@ -80,7 +116,7 @@ def gate_obstacle(observed: Observed) -> str | None:
         name = pod_name(pod)
         view = observed.members.get(name, MemberProblem("it has no address yet"))
         if isinstance(view, MemberProblem):
-            return f"{name} does not answer: {view.message}"
+            return f"{name} does not answer: {view.message}{_way_out(observed, pod)}"
         if not view.cluster_safe:
             return f"{name} says that the cluster is not safe"
         if view.migration_queue_size > 0:

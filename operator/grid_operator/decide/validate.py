@@ -5,19 +5,25 @@ A chain of policies over the spec; the first that objects becomes the `ConfigVal
 
 from __future__ import annotations
 
+import ipaddress
 import re
-from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
+from zoneinfo import ZoneInfo
+
+from cronsim import CronSim, CronSimError
 
 from grid_operator.api.conditions import ConfigValidReason as Reason
+from grid_operator.api.desired import SpecProblem
 from grid_operator.api.names import GROUP, REVISION_LABEL, child_labels
 from grid_operator.api.pod import TaintEffect, TolerationOperator
-from grid_operator.decide.quantity import parse_quantity
+from grid_operator.api.quantity import parse_quantity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from grid_operator.api.gridcluster import GridClusterSpec
+    from grid_operator.api.persistence import PersistenceSpec
     from grid_operator.api.pod import Toleration
 
 MAX_STRUCTURE_NAME_BYTES: Final = 255
@@ -27,19 +33,16 @@ RESERVED_VARIABLE_PREFIX: Final = "GRID_"
 RESERVED_LABELS: Final = frozenset({*child_labels(""), REVISION_LABEL})
 RESERVED_LABEL_DOMAINS: Final = (GROUP, "statefulset.kubernetes.io", "apps.kubernetes.io")
 MAX_LABEL_PREFIX_LENGTH: Final = 253
+CRON_FIELDS: Final = 5
+CRON_PROBE: Final = datetime(2024, 1, 1, tzinfo=UTC)
+"""Any moment: a schedule without a single time is the same without one from everywhere."""
 
 _LABEL_NAME: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
+_UNWRITABLE: Final = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""Characters that XML cannot carry (XML 1.0 section 2.2); members refuse them in YAML as well."""
 _LABEL_PREFIX: Final = re.compile(
     r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class SpecProblem:
-    """Why a spec cannot work, for the `ConfigValid` condition."""
-
-    reason: Reason
-    message: str
 
 
 def find_problem(spec: GridClusterSpec) -> SpecProblem | None:
@@ -64,6 +67,8 @@ def _structure_names(spec: GridClusterSpec) -> Iterable[str]:
                 yield f"spec.{field}: {name!r} has more than one *"
             if name != name.strip():
                 yield f"spec.{field}: {name!r} starts or ends with a space"
+            if _UNWRITABLE.search(name):
+                yield f"spec.{field}: {name!r} holds a character that no text may hold"
 
 
 def _wildcards(spec: GridClusterSpec) -> Iterable[str]:
@@ -100,9 +105,18 @@ def _quantities(spec: GridClusterSpec) -> Iterable[str]:
         wanted, most = parse_quantity(amount), parse_quantity(limits.get(name, ""))
         if wanted is not None and most is not None and wanted > most:
             yield f"spec.pod.resources: request {name}={amount} exceeds its limit {limits[name]}"
-    size = parse_quantity(spec.persistence.size)
-    if spec.persistence.enabled and (size is None or size < 1):
-        yield f"spec.persistence.size: {spec.persistence.size!r} is not a size of at least one byte"
+    yield from _volume_sizes(spec.persistence)
+
+
+def _volume_sizes(persistence: PersistenceSpec) -> Iterable[str]:
+    backup = persistence.backup
+    sizes = {"size": persistence.size if persistence.enabled else "1"}
+    if backup is not None and backup.volume is not None:
+        sizes["backup.volume.size"] = backup.volume.size
+    for field, text in sizes.items():
+        size = parse_quantity(text)
+        if size is None or size < 1:
+            yield f"spec.persistence.{field}: {text!r} is not a size of at least one byte"
 
 
 def _environment(spec: GridClusterSpec) -> Iterable[str]:
@@ -125,6 +139,52 @@ def _labels(spec: GridClusterSpec) -> Iterable[str]:
         for key in entries:
             if _is_reserved(key):
                 yield f"spec.pod.{field}: {key} belongs to the operator or to Kubernetes"
+
+
+def _service_annotations(spec: GridClusterSpec) -> Iterable[str]:
+    for key in spec.exposure.annotations:
+        if not _is_qualified(key):
+            yield f"spec.exposure.annotations: {key!r} is not a valid key"
+        if _is_reserved(key):
+            yield f"spec.exposure.annotations: {key} belongs to the operator or to Kubernetes"
+
+
+def _schedule(spec: GridClusterSpec) -> Iterable[str]:
+    backup = spec.persistence.backup
+    if backup is None or backup.schedule is None:
+        return
+    field = "spec.persistence.backup.schedule"
+    cron, zone = backup.schedule.cron, backup.schedule.time_zone
+    problem = cron_problem(cron)
+    if problem:
+        yield f"{field}.cron: {cron!r} {problem}"
+    try:
+        ZoneInfo(zone)
+    except (OSError, ValueError, LookupError):
+        yield f"{field}.timeZone: {zone!r} is no time zone; one is called Europe/Zurich"
+
+
+def cron_problem(cron: str) -> str | None:
+    """Return what is wrong with a schedule, None when it has a next time."""
+    if len(cron.split()) != CRON_FIELDS:
+        return "needs five fields: minute, hour, day of month, month, day of week"
+    try:
+        next(CronSim(cron, CRON_PROBE))
+    except CronSimError as error:
+        return f"is no schedule: {str(error).lower()}"
+    except StopIteration:
+        return "never comes"
+    return None
+
+
+def _networks(spec: GridClusterSpec) -> Iterable[str]:
+    for text in spec.exposure.allowed_cidrs:
+        try:
+            ipaddress.ip_network(text)
+        except ValueError:
+            yield (
+                f"spec.exposure.allowedCidrs: {text!r} is no network; one is written 192.0.2.0/24"
+            )
 
 
 def _tolerations(spec: GridClusterSpec) -> Iterable[str]:
@@ -170,5 +230,8 @@ _POLICIES: Final[tuple[tuple[Reason, Callable[[GridClusterSpec], Iterable[str]]]
     (Reason.INVALID_QUANTITY, _quantities),
     (Reason.RESERVED_ENVIRONMENT, _environment),
     (Reason.INVALID_LABEL, _labels),
+    (Reason.INVALID_LABEL, _service_annotations),
     (Reason.INVALID_TOLERATION, _tolerations),
+    (Reason.INVALID_SCHEDULE, _schedule),
+    (Reason.INVALID_NETWORK, _networks),
 )

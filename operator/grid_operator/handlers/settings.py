@@ -8,7 +8,7 @@ from typing import Final
 import kopf
 
 from grid_operator.api.names import CLUSTER_LABEL
-from grid_operator.ports.kube import CHILD_KINDS, POD_KIND
+from grid_operator.ports.kube import LABELLED_KINDS
 
 WATCH_SERVER_TIMEOUT_S: Final = 240
 """The API server ends a watch after this; kopf begins the next one where it ended. An integer: the
@@ -23,8 +23,14 @@ LIST_PAGE_SIZE: Final = 500
 EVENT_WORKERS: Final = 16
 
 
-def make_settings() -> kopf.OperatorSettings:
-    """Return the settings for an operator that only listens through kopf."""
+def make_settings(
+    watch_inactivity_s: float = WATCH_INACTIVITY_TIMEOUT_S,
+) -> kopf.OperatorSettings:
+    """Return the settings for an operator that only listens through kopf.
+
+    Args:
+        watch_inactivity_s: After so many seconds without anything a watch is begun anew.
+    """
     settings = kopf.OperatorSettings()
     settings.posting.enabled = False
     settings.posting.level = logging.ERROR
@@ -37,9 +43,9 @@ def make_settings() -> kopf.OperatorSettings:
     settings.watching.server_timeout = WATCH_SERVER_TIMEOUT_S
     settings.watching.client_timeout = WATCH_CLIENT_TIMEOUT_S
     settings.watching.connect_timeout = CONNECT_TIMEOUT_S
-    settings.watching.inactivity_timeout = WATCH_INACTIVITY_TIMEOUT_S
+    settings.watching.inactivity_timeout = watch_inactivity_s
     settings.watching.chunk_size = LIST_PAGE_SIZE
-    for api_version, _, plural in (*CHILD_KINDS, POD_KIND):
+    for api_version, _, plural in LABELLED_KINDS:
         group, _, version = api_version.rpartition("/")
         settings.watching.label_selectors[group, version, plural] = CLUSTER_LABEL
     return settings

@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from grid_operator.api.objects import KubeObject, ObjectRef
+    from grid_operator.decide.calls import CallOutcome, MemberCall
     from grid_operator.decide.model import ClusterEvent, MemberProblem, MemberView
+
+
+@dataclass(frozen=True, slots=True)
+class MemberAccess:
+    """What opens the members' management listener."""
+
+    username: str
+    password: str = field(repr=False)
+    authority: str = ""
+    """Certificates, as PEM, that sign those of the members; empty: the ones this system trusts."""
 
 
 class Kube(Protocol):
@@ -16,10 +30,19 @@ class Kube(Protocol):
         """Return the GridCluster, None when there is none."""
 
     async def fetch_children(self, cluster: KubeObject) -> list[KubeObject]:
-        """Return the objects of every kind that `render` makes and that the cluster owns."""
+        """Return the objects of every kind that `render` makes and that the cluster owns.
+
+        Pods and volume claims are left out.
+        """
 
     async def fetch_pods(self, cluster: KubeObject) -> list[KubeObject]:
-        """Return the cluster's member pods."""
+        """Return the pods that carry the cluster's label."""
+
+    async def fetch_claims(self, cluster: KubeObject) -> list[KubeObject]:
+        """Return the volume claims that carry the cluster's label."""
+
+    async def is_terminating(self, namespace: str) -> bool:
+        """Return whether the namespace is being deleted; False when that is not known."""
 
     async def fetch(self, ref: ObjectRef) -> KubeObject | None:
         """Return one object, whoever owns it; None when there is none."""
@@ -30,8 +53,22 @@ class Kube(Protocol):
     async def delete(self, ref: ObjectRef, uid: str) -> None:
         """Delete the object if it still has this uid; no error when it is gone."""
 
-    async def apply_status(self, cluster: KubeObject, status: KubeObject) -> None:
-        """Write the status subresource, if the cluster is still the one that was observed."""
+    async def apply_status(self, cluster: KubeObject, status: KubeObject) -> KubeObject:
+        """Write the status subresource, if the cluster is still the one that was observed.
+
+        Returns:
+            The cluster as it is now, for the next write of its status.
+
+        Raises:
+            Conflict: Somebody wrote the cluster since; nothing is written.
+        """
+
+    async def set_finalizers(self, cluster: KubeObject, finalizers: tuple[str, ...]) -> None:
+        """Replace the cluster's finalizers, if the cluster is still the one that was observed.
+
+        Raises:
+            Conflict: Somebody wrote the cluster since; nothing is written.
+        """
 
     async def record_event(self, cluster: KubeObject, event: ClusterEvent) -> None:
         """Record an Event on the GridCluster."""
@@ -40,7 +77,19 @@ class Kube(Protocol):
 class Members(Protocol):
     """The members' management REST endpoints."""
 
-    async def fetch_view(
-        self, pod: KubeObject, username: str, password: str
-    ) -> MemberView | MemberProblem:
+    async def fetch_view(self, pod: KubeObject, access: MemberAccess) -> MemberView | MemberProblem:
         """Ask one member what it says of itself; a problem, not an exception, when it cannot."""
+
+    async def call(
+        self, call: MemberCall, access: MemberAccess, may_send: Callable[[], bool]
+    ) -> CallOutcome | None:
+        """Tell one member what to do; an outcome, not an exception, whatever happens.
+
+        Args:
+            call: What to tell whom.
+            access: What opens the member's listener.
+            may_send: Asked once, immediately before the request goes out: whether it still may.
+
+        Returns:
+            None when `may_send` said no: nothing was sent.
+        """

@@ -4,6 +4,7 @@
     ├── NotReady      something that is needed is not there yet: look again after its delay
     ├── Conflict      somebody else wrote in between: observe again, soon
     ├── Rejected      the API refuses what was asked: say so in a condition, look again rarely
+    ├── Deposed       another operator may be at work: stop
     └── Unavailable   the API does not answer, or asks for patience: back off
 
 Only `reconcile` maps these to a condition or a delay.
@@ -34,6 +35,10 @@ class Rejected(OperatorError):  # noqa: N818 - Kubernetes' own word
     def __init__(self, message: str, reason: str = "Rejected") -> None:
         super().__init__(message)
         self.reason = reason
+
+
+class Deposed(OperatorError):  # noqa: N818 - a state, not a fault
+    """This operator's Lease is lost or may have expired: nothing may be changed any more."""
 
 
 class Unavailable(OperatorError):  # noqa: N818 - a state, not a fault

@@ -16,7 +16,7 @@ from grid_operator.api.names import (
     PLURAL,
 )
 from grid_operator.api.objects import KubeObject, ObjectRef
-from grid_operator.ports.errors import Rejected, Unavailable
+from grid_operator.ports.errors import Conflict, Rejected, Unavailable
 from grid_operator.ports.kube_rest import APPLY_TYPE, MERGE_TYPE, KubeRest
 
 if TYPE_CHECKING:
@@ -26,6 +26,8 @@ LIST_PAGE_SIZE: Final = 500
 EVENT_MESSAGE_LIMIT_BYTES: Final = 1024
 INVALID: Final = "Invalid"
 """The API server's reason of a 422."""
+NOT_FOUND: Final = "NotFound"
+"""The API server's reason of a 404."""
 
 CHILD_KINDS: Final = (
     ("apps/v1", "StatefulSet", "statefulsets"),
@@ -33,10 +35,14 @@ CHILD_KINDS: Final = (
     ("v1", "ConfigMap", "configmaps"),
     ("v1", "Secret", "secrets"),
     ("networking.k8s.io/v1", "NetworkPolicy", "networkpolicies"),
+    ("batch/v1", "Job", "jobs"),
 )
-"""apiVersion, kind and plural of everything that `render` makes."""
+"""apiVersion, kind and plural of everything that `render` makes, volume claims left out."""
 POD_KIND: Final = ("v1", "Pod", "pods")
-PLURALS: Final = {kind: plural for _, kind, plural in (*CHILD_KINDS, POD_KIND)} | {KIND: PLURAL}
+CLAIM_KIND: Final = ("v1", "PersistentVolumeClaim", "persistentvolumeclaims")
+LABELLED_KINDS: Final = (*CHILD_KINDS, POD_KIND, CLAIM_KIND)
+"""Everything that carries the label of its cluster."""
+PLURALS: Final = {kind: plural for _, kind, plural in LABELLED_KINDS} | {KIND: PLURAL}
 
 
 class KubeClient:
@@ -66,7 +72,10 @@ class KubeClient:
         return await self._list(API_VERSION, KIND, PLURAL, namespace, None)
 
     async def fetch_children(self, cluster: KubeObject) -> list[KubeObject]:
-        """Return the objects of every kind that `render` makes and that the cluster owns."""
+        """Return the objects of every kind that `render` makes and that the cluster owns.
+
+        Pods and volume claims are left out.
+        """
         lists = await asyncio.gather(
             *(self._list_labelled(*kind, cluster=cluster) for kind in CHILD_KINDS)
         )
@@ -74,8 +83,20 @@ class KubeClient:
         return [obj for listed in lists for obj in listed if _is_owned(obj, uid)]
 
     async def fetch_pods(self, cluster: KubeObject) -> list[KubeObject]:
-        """Return the cluster's member pods."""
+        """Return the pods that carry the cluster's label."""
         return await self._list_labelled(*POD_KIND, cluster=cluster)
+
+    async def fetch_claims(self, cluster: KubeObject) -> list[KubeObject]:
+        """Return the volume claims that carry the cluster's label."""
+        return await self._list_labelled(*CLAIM_KIND, cluster=cluster)
+
+    async def is_terminating(self, namespace: str) -> bool:
+        """Return whether the namespace is being deleted; False when that is not known."""
+        try:
+            found = await self.rest.get(f"/api/v1/namespaces/{namespace}")
+        except Rejected:  # the right to look is not needed for anything else
+            return False
+        return found is None or "deletionTimestamp" in found["metadata"]
 
     async def apply(self, obj: KubeObject) -> KubeObject:
         """Server-side apply with the operator's field manager, forced; return the result.
@@ -115,16 +136,42 @@ class KubeClient:
         }
         await self.rest.delete(object_path(ref), options)
 
-    async def apply_status(self, cluster: KubeObject, status: KubeObject) -> None:
-        """Write the status subresource, if the cluster is still the one that was observed."""
-        meta = cluster["metadata"]
-        gone = dict.fromkeys(set(cluster.get("status", {})) - set(status))
-        patch = {
-            "metadata": {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"]},
-            "status": {**status, **gone},  # in a merge patch, null removes a field
-        }
-        path = object_path(ObjectRef.of(cluster)) + "/status"
-        await self.rest.patch(path, patch, MERGE_TYPE, {"fieldManager": FIELD_MANAGER})
+    async def apply_status(self, cluster: KubeObject, status: KubeObject) -> KubeObject:
+        """Write the status subresource, if the cluster is still the one that was observed.
+
+        Returns:
+            The cluster as it is now, for the next write of its status.
+
+        Raises:
+            Conflict: Somebody wrote the cluster since; nothing is written.
+        """
+        # In a merge patch, null removes a field; lists are replaced, objects are joined.
+        patch = {"status": _replacing(cluster.get("status", {}), status)}
+        return await self._patch_observed(cluster, "/status", patch)
+
+    async def set_finalizers(self, cluster: KubeObject, finalizers: tuple[str, ...]) -> None:
+        """Replace the cluster's finalizers, if the cluster is still the one that was observed.
+
+        Raises:
+            Conflict: Somebody wrote the cluster since; nothing is written.
+        """
+        patch = {"metadata": {"finalizers": list(finalizers)}}
+        await self._patch_observed(cluster, "", patch)
+
+    async def _patch_observed(
+        self, cluster: KubeObject, subresource: str, patch: KubeObject
+    ) -> KubeObject:
+        seen = cluster["metadata"]
+        precondition = {"uid": seen["uid"], "resourceVersion": seen["resourceVersion"]}
+        patch = {**patch, "metadata": {**patch.get("metadata", {}), **precondition}}
+        path = object_path(ObjectRef.of(cluster)) + subresource
+        query = {"fieldManager": FIELD_MANAGER}
+        try:
+            return _trimmed(await self.rest.patch(path, patch, MERGE_TYPE, query))
+        except Rejected as error:
+            if error.reason != NOT_FOUND:
+                raise
+            raise Conflict("the GridCluster is gone") from error
 
     async def record_event(self, cluster: KubeObject, event: ClusterEvent) -> None:
         """Record an Event on the GridCluster."""
@@ -195,6 +242,14 @@ def collection_path(api_version: str, plural: str, namespace: str | None) -> str
 def object_path(ref: ObjectRef) -> str:
     """Return the URL path of one object."""
     return f"{collection_path(ref.api_version, PLURALS[ref.kind], ref.namespace)}/{ref.name}"
+
+
+def _replacing(before: object, after: object) -> object:
+    """Return the merge patch that makes `before` into `after`: null for each field that left."""
+    if not isinstance(before, dict) or not isinstance(after, dict):
+        return after
+    gone = dict.fromkeys(set(before) - set(after))
+    return {k: _replacing(before.get(k), v) for k, v in after.items()} | gone
 
 
 def _is_owned(obj: KubeObject, uid: str) -> bool:

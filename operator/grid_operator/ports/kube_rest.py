@@ -19,10 +19,17 @@ from kubernetes.aio import config as kube_config
 from kubernetes.aio.client.api_client import ApiClient
 from kubernetes.aio.client.configuration import Configuration
 
-from grid_operator.ports.errors import Conflict, OperatorError, Rejected, Unavailable
+from grid_operator.ports.errors import (
+    Conflict,
+    Deposed,
+    OperatorError,
+    Rejected,
+    Unavailable,
+)
+from grid_operator.ports.metrics import OperatorMetrics
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from grid_operator.api.objects import KubeObject
 
@@ -38,6 +45,14 @@ APPLY_TYPE: Final = "application/apply-patch+yaml"
 MERGE_TYPE: Final = "application/merge-patch+json"
 
 READ_METHODS: Final = frozenset({"GET"})
+VERBS: Final = {
+    "GET": "get",
+    "POST": "create",
+    "PUT": "update",
+    "PATCH": "patch",
+    "DELETE": "delete",
+}
+"""What metrics call a method."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +72,15 @@ class KubeRest:
     """A connection to one API server. Counts what it sends, by method."""
 
     def __init__(
-        self, client: ApiClient, timeout_s: float = REQUEST_TIMEOUT_S, namespace: str | None = None
+        self,
+        client: ApiClient,
+        timeout_s: float = REQUEST_TIMEOUT_S,
+        namespace: str | None = None,
+        metrics: OperatorMetrics | None = None,
     ) -> None:
+        self.metrics = metrics or OperatorMetrics()
+        self.may_write: Callable[[], bool] = lambda: True
+        """Asked before each request that may change something: whether it still may."""
         self.calls: Counter[str] = Counter()
         """Requests sent, by HTTP method."""
         self.default_namespace = namespace
@@ -67,12 +89,20 @@ class KubeRest:
         self._timeout_s = timeout_s
 
     @classmethod
-    async def connect(cls, kubeconfig: str | None = None, context: str | None = None) -> KubeRest:
+    async def connect(
+        cls,
+        kubeconfig: str | None = None,
+        context: str | None = None,
+        metrics: OperatorMetrics | None = None,
+        timeout_s: float = REQUEST_TIMEOUT_S,
+    ) -> KubeRest:
         """Return a connection from a kubeconfig file, or from the pod's service account.
 
         Args:
             kubeconfig: Path of the file; None: the service account of the pod.
             context: A context of that file; None: its current one.
+            metrics: Where requests are counted.
+            timeout_s: For each request, its answer included.
 
         Raises:
             Rejected: The configuration is missing or unusable.
@@ -90,7 +120,7 @@ class KubeRest:
                 namespace = _context_namespace(kubeconfig, context)
         except (kube_config.ConfigException, OSError) as error:
             raise Rejected(f"no usable Kubernetes configuration: {error}", "Config") from error
-        return cls(ApiClient(configuration), namespace=namespace)
+        return cls(ApiClient(configuration), timeout_s, namespace, metrics)
 
     @property
     def writes(self) -> int:
@@ -125,6 +155,11 @@ class KubeRest:
         status, answer = await self._send("POST", path, None, body)
         return self._accept(status, answer, path)
 
+    async def replace(self, path: str, body: KubeObject) -> KubeObject:
+        """PUT an object; its resourceVersion is the precondition."""
+        status, answer = await self._send("PUT", path, None, body)
+        return self._accept(status, answer, path)
+
     async def patch(
         self, path: str, body: KubeObject, content_type: str, query: Mapping[str, str] | None = None
     ) -> KubeObject:
@@ -146,25 +181,31 @@ class KubeRest:
         body: KubeObject | None = None,
         content_type: str = JSON_TYPE,
     ) -> tuple[int, Answer]:
+        writes = method not in READ_METHODS
+        if writes and not self.may_write():
+            raise Deposed("this operator does not hold its Lease any more")
         self.calls[method] += 1
-        headers = {"Accept": JSON_TYPE, "Content-Type": content_type}
+        status = 0
         try:
             async with asyncio.timeout(self._timeout_s):
                 request = await self._client.param_serialize(
                     method,
                     path,
                     query_params=list((query or {}).items()),
-                    header_params=headers,
+                    header_params={"Accept": JSON_TYPE, "Content-Type": content_type},
                     body=body,
                     auth_settings=["BearerToken"],
                 )
                 response = await self._client.call_api(*request)
                 data = cast("bytes", await response.read())  # type: ignore[no-untyped-call]
+                status = response.status
         except TimeoutError as error:
             raise Unavailable(f"{method} {path}: no answer in {self._timeout_s:g} s") from error
         except (aiohttp.ClientError, OSError) as error:
             raise Unavailable(f"{method} {path}: {type(error).__name__}: {error}") from error
-        if method not in READ_METHODS:
+        finally:
+            self.metrics.api_called(VERBS[method], status)
+        if writes:
             LOG.debug("wrote %s %s: %d", method, path, response.status)
         return response.status, Answer(data, response.headers.get("Retry-After", ""))
 

@@ -2,7 +2,7 @@
 
 It keeps what `reconcile` looks at as Kubernetes keeps it: uid, resourceVersion and generation;
 StatefulSet status with revisions; pods with their revision label, address and Ready condition;
-OnDelete updates; a volume claim's directory that outlives its pod.
+OnDelete updates; a volume claim's directory that outlives its pod; Jobs that run to their end.
 """
 
 from __future__ import annotations
@@ -11,17 +11,20 @@ import asyncio
 import copy
 import ipaddress
 import itertools
+import shutil
 import uuid
 from typing import TYPE_CHECKING, Final
 
 from grid_operator.api.names import API_VERSION, CLUSTER_LABEL, KIND
 from grid_operator.api.objects import KubeObject, ObjectRef
 from grid_operator.ports.errors import Conflict, Rejected
-from grid_operator.ports.local_pod import LocalHost, PodProcess, process_spec
-from grid_operator.ports.local_set import make_pod, pod_status, set_status
+from grid_operator.ports.local_job import JobProcess
+from grid_operator.ports.local_pod import PodProcess
+from grid_operator.ports.local_program import LocalHost, process_spec
+from grid_operator.ports.local_set import data_claims, make_pod, pod_status, set_status
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Coroutine
     from datetime import datetime
 
     import aiohttp
@@ -29,6 +32,8 @@ if TYPE_CHECKING:
     from grid_operator.decide.model import ClusterEvent
 
 SERVER_FIELDS: Final = ("uid", "resourceVersion", "generation", "creationTimestamp")
+NO_CHILDREN: Final = frozenset({"Pod", "PersistentVolumeClaim", KIND})
+"""Kinds of labelled objects that are read on their own."""
 
 
 class LocalKube:
@@ -60,6 +65,7 @@ class LocalKube:
         self._first_address = ipaddress.IPv4Address(first_address)
         self._objects: dict[ObjectRef, KubeObject] = {}
         self._processes: dict[ObjectRef, PodProcess] = {}
+        self._jobs: dict[ObjectRef, JobProcess] = {}
         self._stopping: set[asyncio.Task[None]] = set()
         self._versions = itertools.count(1)
         self._closed = False
@@ -67,6 +73,12 @@ class LocalKube:
     def put_cluster(self, manifest: KubeObject) -> None:
         """Create or update a GridCluster as `kubectl apply` would; keeps its status."""
         self._store(copy.deepcopy(manifest) | {"kind": KIND, "apiVersion": API_VERSION})
+
+    def recall_cluster(self, cluster: KubeObject) -> None:
+        """Take a GridCluster as it was left: its uid, generation, spec and status."""
+        recalled = copy.deepcopy(cluster)
+        self._objects[ObjectRef.of(cluster)] = recalled
+        self._touch(recalled)
 
     def cluster(self, namespace: str, name: str) -> KubeObject | None:
         """Return a copy of the GridCluster as it is now, None when there is none."""
@@ -84,7 +96,10 @@ class LocalKube:
     async def close(self) -> None:
         """Stop every pod, all at once, and wait until their processes are gone."""
         self._closed = True
-        await asyncio.gather(*(process.stop() for process in self._processes.values()))
+        await asyncio.gather(
+            *(process.stop() for process in self._processes.values()),
+            *(job.stop() for job in self._jobs.values()),
+        )
         await asyncio.gather(*self._stopping)
 
     def find(self, kind: str, namespace: str, name: str) -> KubeObject | None:
@@ -103,17 +118,27 @@ class LocalKube:
         return copy.deepcopy(self._objects.get(ref))
 
     async def fetch_children(self, cluster: KubeObject) -> list[KubeObject]:
-        """Return what the cluster owns, pods left out."""
-        return [o for o in self._labelled(cluster) if o["kind"] != "Pod"]
+        """Return what the cluster owns, pods and volume claims left out."""
+        return [o for o in self._labelled(cluster) if o["kind"] not in NO_CHILDREN]
 
     async def fetch_pods(self, cluster: KubeObject) -> list[KubeObject]:
         """Return the cluster's pods."""
         return [o for o in self._labelled(cluster) if o["kind"] == "Pod"]
 
+    async def fetch_claims(self, cluster: KubeObject) -> list[KubeObject]:
+        """Return the cluster's volume claims."""
+        return [o for o in self._labelled(cluster) if o["kind"] == "PersistentVolumeClaim"]
+
+    async def is_terminating(self, namespace: str) -> bool:
+        """Return False: nobody deletes namespaces here."""
+        return False
+
     async def apply(self, obj: KubeObject) -> KubeObject:
         """Store the object; a StatefulSet's pods follow, also when their ConfigMap comes later."""
         self.writes += 1
         stored = self._store(copy.deepcopy(obj))
+        if obj["kind"] == "Job":
+            self._start_job(ObjectRef.of(obj))
         self._sync_sets()
         return copy.deepcopy(stored)
 
@@ -127,24 +152,39 @@ class LocalKube:
         self.writes += 1
         if ref.kind == "Pod":
             self._begin_pod_stop(ref)
-        else:
-            del self._objects[ref]
+            return
+        del self._objects[ref]
+        job = self._jobs.pop(ref, None)
+        if job is not None:
+            self._stop_later(job.stop(), ref)
         self._changed(obj)
 
-    async def apply_status(self, cluster: KubeObject, status: KubeObject) -> None:
+    async def apply_status(self, cluster: KubeObject, status: KubeObject) -> KubeObject:
         """Write the status of the GridCluster, if nobody wrote the GridCluster since."""
-        stored = self._objects.get(ObjectRef.of(cluster))
-        seen = cluster["metadata"]["resourceVersion"]
-        if stored is None or stored["metadata"]["resourceVersion"] != seen:
-            raise Conflict("the GridCluster changed since it was read")
-        self.writes += 1
+        stored = self._observed(cluster)
         stored["status"] = copy.deepcopy(status)
+        self._touch(stored)
+        return copy.deepcopy(stored)
+
+    async def set_finalizers(self, cluster: KubeObject, finalizers: tuple[str, ...]) -> None:
+        """Replace the GridCluster's finalizers, if nobody wrote the GridCluster since."""
+        stored = self._observed(cluster)
+        stored["metadata"]["finalizers"] = list(finalizers)
         self._touch(stored)
 
     async def record_event(self, cluster: KubeObject, event: ClusterEvent) -> None:
         """Keep the Event and print it with the cluster's name."""
         self.events.append(event)
         self._host.print_log(cluster["metadata"]["name"], f"{event.reason}: {event.message}")
+
+    def _observed(self, cluster: KubeObject) -> KubeObject:
+        """Return the stored form of a cluster that is going to be written."""
+        stored = self._objects.get(ObjectRef.of(cluster))
+        seen = cluster["metadata"]["resourceVersion"]
+        if stored is None or stored["metadata"]["resourceVersion"] != seen:
+            raise Conflict("the GridCluster changed since it was read")
+        self.writes += 1
+        return stored
 
     def _labelled(self, cluster: KubeObject) -> list[KubeObject]:
         meta = cluster["metadata"]
@@ -200,6 +240,9 @@ class LocalKube:
         meta = stateful_set["metadata"]
         for ordinal in range(stateful_set["spec"].get("replicas", 1)):
             ref = ObjectRef("v1", "Pod", meta["namespace"], f"{meta['name']}-{ordinal}")
+            for claim in data_claims(stateful_set, ref.name):
+                if ObjectRef.of(claim) not in self._objects:
+                    self._store(claim)
             if ref not in self._objects:
                 self._store(make_pod(stateful_set, ordinal, str(self._first_address + ordinal)))
             if ref not in self._processes:
@@ -255,15 +298,33 @@ class LocalKube:
         meta = self._objects[ref]["metadata"]
         if "deletionTimestamp" not in meta:
             meta["deletionTimestamp"] = self._timestamp()
-            task = asyncio.create_task(self._stop_pod(ref), name=f"stop {ref.name}")
-            self._stopping.add(task)
-            task.add_done_callback(self._stopping.discard)
+            self._stop_later(self._stop_pod(ref), ref)
+            self._touch(self._objects[ref])
+
+    def _stop_later(self, work: Coroutine[None, None, None], ref: ObjectRef) -> None:
+        task = asyncio.create_task(work, name=f"stop {ref.name}")
+        self._stopping.add(task)
+        task.add_done_callback(self._stopping.discard)
+
+    def _start_job(self, ref: ObjectRef) -> None:
+        if ref not in self._jobs and not self._closed:
+            job = self._objects[ref]
+            self._jobs[ref] = JobProcess(job, self, self._host, lambda: self._job_ended(ref))
+
+    def _job_ended(self, ref: ObjectRef) -> None:
+        job, process = self._objects.get(ref), self._jobs.get(ref)
+        if job is not None and process is not None and process.condition is not None:
+            job["status"] = {"conditions": [process.condition]}
+            self._touch(job)
 
     async def _stop_pod(self, ref: ObjectRef) -> None:
         process = self._processes.get(ref)
         if process is not None:
             await process.stop()
             del self._processes[ref]
+        # What is in it would park the next member of this name.
+        scratch = self._host.scratch_directory(ref.namespace, ref.name)
+        await asyncio.to_thread(shutil.rmtree, scratch, ignore_errors=True)
         pod = self._objects.pop(ref)
         self._changed(pod)
         self._sync_sets()

@@ -55,6 +55,24 @@ def make_pod(stateful_set: KubeObject, ordinal: int, address: str) -> KubeObject
     }
 
 
+def data_claims(stateful_set: KubeObject, pod: str) -> list[KubeObject]:
+    """Return the volume claims that the controller makes for a pod."""
+    namespace = stateful_set["metadata"]["namespace"]
+    return [
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": {
+                "name": f"{template['metadata']['name']}-{pod}",
+                "namespace": namespace,
+                "labels": dict(template["metadata"].get("labels", {})),
+            },
+            "spec": copy.deepcopy(template["spec"]),
+        }
+        for template in stateful_set["spec"].get("volumeClaimTemplates", ())
+    ]
+
+
 def pod_status(pod: KubeObject, ready: bool, restarts: int, now: str) -> KubeObject:
     """Return the pod's status; the Ready condition's time moves only when it flips."""
     state = "True" if ready else "False"

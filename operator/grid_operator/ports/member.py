@@ -1,66 +1,123 @@
-"""Asks members over their management listener what they say of themselves.
+"""Talks to members over their management listener: what they say of themselves, what they are told.
 
 A member is another program that may hang, trickle, lie or be something else by now: every
-question has a deadline and a size, every answer is checked, and whatever is wrong becomes a
-`MemberProblem` in words. Credentials appear in no message and in no log line.
+exchange has a deadline and a size, every answer is checked, and whatever is wrong becomes a
+`MemberProblem` or a `CallOutcome` in words. Credentials appear in no message and in no log line.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
-from typing import TYPE_CHECKING, Final, TypeVar
-from urllib.parse import urlsplit
+import random
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
 
 import aiohttp
 
 from grid_operator.api.names import MANAGEMENT_PORT
-from grid_operator.decide.model import MemberProblem, MemberView
+from grid_operator.decide.calls import CallDone, CallRefused, CallUnknown, Endpoint
+from grid_operator.decide.model import MemberProblem
+from grid_operator.ports.breaker import Breaker
+from grid_operator.ports.member_address import (
+    cluster_id,
+    is_encrypted,
+    member_url,
+    process_id,
+    server_name,
+)
+from grid_operator.ports.member_call import (
+    KEY_HEADER,
+    call_body,
+    call_outcome,
+    call_timeout_s,
+    masked,
+)
+from grid_operator.ports.member_trust import AuthorityError, MemberTrust
+from grid_operator.ports.member_view import BadAnswerError
+from grid_operator.ports.member_wire import (
+    NotSentError,
+    RefusedError,
+    Wire,
+    ask_view,
+    gate_trace,
+)
+from grid_operator.ports.metrics import OperatorMetrics
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Self
 
     from grid_operator.api.objects import KubeObject
+    from grid_operator.decide.calls import CallOutcome, MemberCall
+    from grid_operator.decide.model import MemberView
+    from grid_operator.ports.api import MemberAccess
 
 CONNECT_TIMEOUT_S: Final = 1.0
 VIEW_TIMEOUT_S: Final = 3.0
 """For all questions to one member together."""
-BODY_LIMIT_BYTES: Final = 256 * 1024
+IDLE_CONNECTION_S: Final = 1.0
+"""Long enough for the questions of one view to share a connection, too short for the address of
+the pod to belong to another."""
 HEADER_LIMIT_BYTES: Final = 16 * 1024
 CONNECTION_LIMIT: Final = 256
-
-HEALTH_PATH: Final = "/grid/health"
-READY_PATH: Final = "/grid/health/ready"
-CLUSTER_PATH: Final = "/grid/rest/cluster"
-VERSION_PATH: Final = "/grid/rest/management/cluster/version"
-
-FieldT = TypeVar("FieldT", str, int, bool)
-
-
-class _RefusedError(Exception):
-    """The member answers 401."""
-
-
-class _BadAnswerError(Exception):
-    """The member answered something that is not in the interface."""
+_FAILURES: Final = (
+    aiohttp.ClientError,
+    OSError,
+    ValueError,
+    BadAnswerError,
+    AuthorityError,
+    RefusedError,
+)
+"""What exchanges with a member fail with. A timeout is an OSError, and is caught before."""
+_OUTCOMES: Final = {CallDone: "done", CallRefused: "refused", CallUnknown: "unknown"}
+SILENT: Final = "gave no answer several times in a row; it is asked again in a while"
+VIEW: Final = "view"
+"""What the metrics call the questions about a member's state."""
 
 
 class MemberClient:
     """Implements `ports.api.Members` with HTTP. Use as an async context manager."""
 
-    def __init__(self, port: int = MANAGEMENT_PORT, view_timeout_s: float = VIEW_TIMEOUT_S) -> None:
+    def __init__(
+        self,
+        port: int = MANAGEMENT_PORT,
+        view_timeout_s: float = VIEW_TIMEOUT_S,
+        *,
+        metrics: OperatorMetrics | None = None,
+        breaker: Breaker | None = None,
+        trust: MemberTrust | None = None,
+        timeout_s: Callable[[Endpoint], float] = call_timeout_s,
+    ) -> None:
+        """Make a client.
+
+        Args:
+            port: Of the members' management listener.
+            view_timeout_s: For all questions of one view together.
+            metrics: Where latencies are counted.
+            breaker: Which members are left alone for a while.
+            trust: Which certificates are believed.
+            timeout_s: How long the answer to a call may take.
+        """
         self._port = port
         self._view_timeout_s = view_timeout_s
+        self._metrics = metrics or OperatorMetrics()
+        self._breaker = breaker or Breaker(time.monotonic, random.Random())  # noqa: S311 - jitter
+        self._trust = trust or MemberTrust(time.monotonic)
+        self._timeout_s = timeout_s
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=CONNECTION_LIMIT, force_close=True),
+            connector=aiohttp.TCPConnector(
+                limit=CONNECTION_LIMIT, keepalive_timeout=IDLE_CONNECTION_S
+            ),
             timeout=aiohttp.ClientTimeout(sock_connect=CONNECT_TIMEOUT_S),
             cookie_jar=aiohttp.DummyCookieJar(),
             max_line_size=HEADER_LIMIT_BYTES,
             max_field_size=HEADER_LIMIT_BYTES,
             trust_env=False,
+            trace_configs=[gate_trace()],
         )
         return self
 
@@ -68,83 +125,107 @@ class MemberClient:
         if self._session is not None:
             await self._session.close()
 
-    async def fetch_view(
-        self, pod: KubeObject, username: str, password: str
-    ) -> MemberView | MemberProblem:
+    async def fetch_view(self, pod: KubeObject, access: MemberAccess) -> MemberView | MemberProblem:
         """Ask one member what it says of itself; a problem, not an exception, when it cannot."""
-        address = pod["status"]["podIP"]
-        host = f"[{address}]" if ":" in address else address
-        headers = {"Authorization": aiohttp.encode_basic_auth(username, password, "utf-8")}
+        process = process_id(pod)
+        if not self._breaker.allows(process):
+            return MemberProblem(SILENT)
+        began = time.monotonic()
+        timed_out = False
         try:
             async with asyncio.timeout(self._view_timeout_s):
-                return await self._view(f"http://{host}:{self._port}", headers)
+                view = await ask_view(self._wire(pod, access))
         except TimeoutError:
-            return MemberProblem(f"gave no complete answer within {self._view_timeout_s:g} s")
-        except _RefusedError:
-            return MemberProblem("does not accept the operator's credentials", unauthenticated=True)
-        except _BadAnswerError as error:
-            return MemberProblem(str(error))
-        except aiohttp.ClientConnectorError as error:
-            return MemberProblem(f"cannot be reached: {error.os_error.strerror or error.os_error}")
-        except (aiohttp.ClientError, OSError, ValueError) as error:
-            return MemberProblem(f"broke off its answer: {type(error).__name__}")
+            timed_out = True
+            limit = f"{self._view_timeout_s:g} s"
+            view = MemberProblem(f"gave no complete answer within {limit}")
+        except RefusedError:
+            view = MemberProblem("does not accept the operator's credentials", unauthenticated=True)
+        except _FAILURES as error:
+            view = MemberProblem(masked(failure_text(error), access.password))
+        self._note(process, timed_out=timed_out)
+        if not self._breaker.allows(process):
+            view = MemberProblem(SILENT)  # the same words now and while it is not asked
+        outcome = "problem" if isinstance(view, MemberProblem) else "done"
+        self._metrics.member_asked(VIEW, outcome, time.monotonic() - began)
+        return view
 
-    async def _view(self, base_url: str, headers: dict[str, str]) -> MemberView:
-        health = await self._get_json(base_url + HEALTH_PATH, headers)
-        cluster = await self._get_json(base_url + CLUSTER_PATH, headers)
-        version = await self._get_json(base_url + VERSION_PATH, headers)
-        status, _ = await self._get(base_url + READY_PATH, headers)
-        member = _local_member(cluster)
-        return MemberView(
-            uuid=_field(member, "uuid", str, CLUSTER_PATH),
-            address=_field(member, "address", str, CLUSTER_PATH),
-            version=_field(member, "memberVersion", str, CLUSTER_PATH),
-            cluster_version=_field(version, "version", str, VERSION_PATH),
-            node_state=_field(health, "nodeState", str, HEALTH_PATH),
-            cluster_state=_field(health, "clusterState", str, HEALTH_PATH),
-            cluster_safe=_field(health, "clusterSafe", bool, HEALTH_PATH),
-            migration_queue_size=_field(health, "migrationQueueSize", int, HEALTH_PATH),
-            cluster_size=_field(health, "clusterSize", int, HEALTH_PATH),
-            ready=status == 200,
-        )
+    async def call(
+        self, call: MemberCall, access: MemberAccess, may_send: Callable[[], bool]
+    ) -> CallOutcome | None:
+        """Tell one member what to do; an outcome, not an exception, whatever happens.
 
-    async def _get_json(self, url: str, headers: dict[str, str]) -> dict[str, object]:
-        path = urlsplit(url).path
-        status, body = await self._get(url, headers)
-        if status == 401:
-            raise _RefusedError
-        if status != 200:
-            raise _BadAnswerError(f"answered {status} to GET {path}")
+        Args:
+            call: What to tell whom.
+            access: What opens the member's listener.
+            may_send: Asked once, immediately before the request goes out: whether it still may.
+
+        Returns:
+            None when `may_send` said no: nothing was sent.
+        """
+        process = process_id(call.pod)
+        if not self._breaker.allows(process):
+            return CallUnknown(SILENT)
+        began = time.monotonic()
+        timed_out = False
         try:
-            document = json.loads(body)
-        except (ValueError, RecursionError) as error:
-            raise _BadAnswerError(f"answered something other than JSON to GET {path}") from error
-        if not isinstance(document, dict):
-            raise _BadAnswerError(f"answered no JSON object to GET {path}")
-        return document
+            async with asyncio.timeout(self._timeout_s(call.endpoint)):
+                outcome = await self._call(call, access, may_send)
+        except NotSentError:
+            return None
+        except TimeoutError:
+            timed_out = True
+            outcome = CallUnknown("gave no complete answer in time")
+        except _FAILURES as error:
+            outcome = CallUnknown(masked(failure_text(error), access.password))
+        self._note(process, timed_out=timed_out)
+        self._metrics.member_asked(
+            call.endpoint.value, _OUTCOMES[type(outcome)], time.monotonic() - began
+        )
+        return outcome
 
-    async def _get(self, url: str, headers: dict[str, str]) -> tuple[int, bytes]:
+    async def _call(
+        self, call: MemberCall, access: MemberAccess, may_send: Callable[[], bool]
+    ) -> CallOutcome:
+        headers = {KEY_HEADER: call.key, "Content-Type": "text/plain"}
+        wire = self._wire(call.pod, access)
+        reply = await wire.post(call.endpoint.value, call_body(call), headers, may_send)
+        outcome = call_outcome(call, reply.status, reply.headers, reply.body)
+        if isinstance(outcome, CallDone):
+            return outcome
+        licence = call.parameter if call.endpoint is Endpoint.LICENSE else None
+        return replace(outcome, message=masked(outcome.message, access.password, licence or ""))
+
+    def _wire(self, pod: KubeObject, access: MemberAccess) -> Wire:
         if self._session is None:
             raise RuntimeError("MemberClient is used outside its context")
-        async with self._session.get(url, headers=headers, allow_redirects=False) as response:
-            body = bytearray()
-            async for chunk in response.content.iter_any():
-                body += chunk
-                if len(body) > BODY_LIMIT_BYTES:
-                    raise _BadAnswerError(f"answered more than {BODY_LIMIT_BYTES} bytes")
-            return response.status, bytes(body)
+        authorization = aiohttp.encode_basic_auth(access.username, access.password, "utf-8")
+        return Wire(
+            self._session,
+            member_url(pod, self._port),
+            {"Authorization": authorization},
+            tls=self._trust.context(cluster_id(pod), access.authority)
+            if is_encrypted(pod)
+            else None,
+            server_name=server_name(pod),
+        )
+
+    def _note(self, process: str, *, timed_out: bool) -> None:
+        if timed_out:
+            self._breaker.timed_out(process)
+        else:
+            self._breaker.answered(process)
 
 
-def _local_member(document: dict[str, object]) -> dict[str, object]:
-    members = document.get("members")
-    for member in members if isinstance(members, list) else ():
-        if isinstance(member, dict) and member.get("localMember") is True:
-            return member
-    raise _BadAnswerError(f"answered no local member to GET {CLUSTER_PATH}")
-
-
-def _field(document: dict[str, object], name: str, kind: type[FieldT], path: str) -> FieldT:
-    value = document.get(name)
-    if type(value) is not kind:  # bool is an int to isinstance
-        raise _BadAnswerError(f"answered no proper {name} to GET {path}")
-    return value
+def failure_text(error: Exception) -> str:
+    """Return in words why an exchange failed."""
+    if isinstance(error, BadAnswerError | AuthorityError):
+        return str(error)
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        reason = getattr(error.certificate_error, "verify_message", "") or "it cannot be verified"
+        return f"shows a certificate that is not trusted: {reason}"
+    if isinstance(error, aiohttp.ClientSSLError):
+        return "speaks no TLS that the operator accepts"
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return f"cannot be reached: {error.os_error.strerror or error.os_error}"
+    return f"broke off its answer: {type(error).__name__}"

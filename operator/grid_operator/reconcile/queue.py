@@ -8,6 +8,7 @@ repeated with a growing, jittered delay of its own key, so that one broken clust
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import heapq
 import itertools
 import logging
@@ -15,13 +16,30 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
-from grid_operator.ports.errors import Conflict, NotReady, OperatorError, Unavailable
+from grid_operator.ports.errors import (
+    Conflict,
+    Deposed,
+    NotReady,
+    OperatorError,
+    Rejected,
+    Unavailable,
+)
+from grid_operator.ports.metrics import OperatorMetrics
 
 if TYPE_CHECKING:
     import random
     from collections.abc import Awaitable, Callable
 
 LOG: Final = logging.getLogger(__name__)
+
+_RESULTS: Final = {
+    NotReady: "not_ready",
+    Conflict: "conflict",
+    Rejected: "rejected",
+    Deposed: "deposed",
+    Unavailable: "unavailable",
+}
+"""What metrics call a run that ended with an error."""
 
 KeyT = TypeVar("KeyT", bound=Hashable)
 
@@ -62,10 +80,12 @@ class WorkQueue(Generic[KeyT]):
         work: Callable[[KeyT], Awaitable[float | None]],
         rng: random.Random,
         limits: QueueLimits | None = None,
+        metrics: OperatorMetrics | None = None,
     ) -> None:
         self._work = work
         self._rng = rng
         self._limits = limits or QueueLimits()
+        self._metrics = metrics or OperatorMetrics()
         self._entries: dict[KeyT, _Entry] = {}
         self._heap: list[tuple[float, int, KeyT]] = []
         self._sequence = itertools.count()
@@ -80,6 +100,12 @@ class WorkQueue(Generic[KeyT]):
     def running(self) -> int:
         """Return the number of keys that run now."""
         return len(self._runs)
+
+    @property
+    def waiting(self) -> int:
+        """Return the number of keys that are due and have no worker yet."""
+        now = self._now()
+        return sum(not e.running and e.due <= now for e in self._entries.values())
 
     def add(self, key: KeyT, delay_s: float = 0.0) -> bool:
         """Make the key run after the delay, or earlier if it is due earlier already.
@@ -104,10 +130,11 @@ class WorkQueue(Generic[KeyT]):
             while True:
                 self._wake.clear()
                 pause_s = self._start_due()
-                try:
-                    await asyncio.wait_for(self._wake.wait(), pause_s)
-                except TimeoutError:
-                    continue
+                # Not wait_for: until Python 3.12 that forgets a cancellation that comes with the
+                # event, and the queue would go on.
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(pause_s):
+                        await self._wake.wait()
         finally:
             for task in self._runs:
                 task.cancel()
@@ -137,6 +164,7 @@ class WorkQueue(Generic[KeyT]):
         return None
 
     def _start(self, key: KeyT, entry: _Entry) -> None:
+        self._metrics.waited(max(self._now() - entry.due, 0.0))
         entry.running = True
         entry.due = float("inf")
         task = asyncio.create_task(self._run_one(key, entry), name=f"reconcile {key}")
@@ -145,7 +173,9 @@ class WorkQueue(Generic[KeyT]):
         task.add_done_callback(lambda _: self._wake.set())
 
     async def _run_one(self, key: KeyT, entry: _Entry) -> None:
-        delay_s = await self._delay_after_run(key, entry)
+        began = self._now()
+        delay_s, result = await self._delay_after_run(key, entry)
+        self._metrics.reconciled(result, self._now() - began)
         entry.running = False
         if delay_s is None and entry.due == float("inf"):
             del self._entries[key]
@@ -154,26 +184,30 @@ class WorkQueue(Generic[KeyT]):
         due = self._now() + (float("inf") if delay_s is None else self._jittered(delay_s))
         self._schedule(key, entry, max(min(due, entry.due), entry.not_before))
 
-    async def _delay_after_run(self, key: KeyT, entry: _Entry) -> float | None:
+    async def _delay_after_run(self, key: KeyT, entry: _Entry) -> tuple[float | None, str]:
+        """Run the work; return the seconds until its next run, and how it went."""
         try:
             async with asyncio.timeout(self._limits.run_deadline_s):
                 delay_s = await self._work(key)
-        except NotReady as not_ready:
-            LOG.info("%s: %s", key, not_ready)
-            return not_ready.delay_s
         except OperatorError as error:
-            level = logging.INFO if isinstance(error, Conflict) else logging.WARNING
-            LOG.log(level, "%s: %s: %s", key, type(error).__name__, error)
-            patience_s = error.retry_after_s if isinstance(error, Unavailable) else 0.0
-            return max(self._next_backoff_s(entry), patience_s)
+            return self._delay_after_error(key, entry, error), _RESULTS.get(type(error), "failed")
         except TimeoutError:
             LOG.warning("%s: not done within %g s", key, self._limits.run_deadline_s)
-            return self._next_backoff_s(entry)
+            return self._next_backoff_s(entry), "timeout"
         except Exception:  # a defect in one cluster's reconcile must not stop the others
             LOG.exception("%s: reconcile failed", key)
-            return self._next_backoff_s(entry)
+            return self._next_backoff_s(entry), "defect"
         entry.failures = 0
-        return delay_s
+        return delay_s, "gone" if delay_s is None else "done"
+
+    def _delay_after_error(self, key: KeyT, entry: _Entry, error: OperatorError) -> float:
+        if isinstance(error, NotReady):
+            LOG.info("%s: %s", key, error)
+            return error.delay_s
+        level = logging.INFO if isinstance(error, Conflict) else logging.WARNING
+        LOG.log(level, "%s: %s: %s", key, type(error).__name__, error)
+        patience_s = error.retry_after_s if isinstance(error, Unavailable) else 0.0
+        return max(self._next_backoff_s(entry), patience_s)
 
     def _next_backoff_s(self, entry: _Entry) -> float:
         delay_s = self._limits.backoff_first_s * 2.0 ** min(entry.failures, 32)

@@ -1,52 +1,50 @@
-"""One reconcile: observe, render, decide, apply, and write the status if it changed.
+"""One reconcile: observe, render, decide, apply, write the status, and then call a member.
 
-Every trigger calls the same `reconcile`; nothing is remembered between two calls. An operator
-that dies at any line below does the rest the next time, because each step is found undone again.
+Every trigger calls the same `reconcile`; of one cluster nothing is remembered between two calls but
+Events that are still to be told. An operator that dies at any line below does the rest the next
+time: each step is found undone again, and a call is sent again under the same key.
 """
 
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 import logging
-import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from grid_operator.api.gridcluster import GridCluster, InvalidClusterError
-from grid_operator.api.names import (
-    OPERATOR_NAME,
-    PASSWORD_KEY,
-    USERNAME_KEY,
-    management_secret_name,
-)
+from grid_operator.api.names import SHUTDOWN_FINALIZER
 from grid_operator.api.objects import KubeObject, ObjectRef
 from grid_operator.decide.decision import decide
-from grid_operator.decide.model import ClusterEvent, Decision, Observed
-from grid_operator.ports.errors import OperatorError, Rejected
+from grid_operator.decide.model import Decision, Observed
+from grid_operator.ports.clock import steady_s
+from grid_operator.ports.errors import Rejected
+from grid_operator.reconcile.calling import Caller
+from grid_operator.reconcile.materials import MaterialSource, new_password
+from grid_operator.reconcile.outbox import Outbox
 from grid_operator.reconcile.ownership import check_may_take, member_pods
 from grid_operator.reconcile.refusal import (
     invalid_spec_status,
-    refusal_reason,
+    previous_status,
     refused_status,
+    told_events,
 )
-from grid_operator.render.children import render_children
-from grid_operator.render.context import RenderContext
+from grid_operator.render import desired_state
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from grid_operator.api.gridcluster import GridClusterStatus
-    from grid_operator.decide.model import MemberProblem, MemberView
-    from grid_operator.ports.api import Kube, Members
+    from grid_operator.api.status import GridClusterStatus
+    from grid_operator.decide.model import ClusterEvent, MemberProblem, MemberView
+    from grid_operator.ports.api import Kube, MemberAccess, Members
+    from grid_operator.reconcile.materials import Materials
 
 LOG: Final = logging.getLogger(__name__)
 
-PASSWORD_BYTES: Final = 32
 REFUSED_REQUEUE_S: Final = 60.0
 """A refusal seldom goes away by itself: a quota is raised, a webhook is repaired."""
+AT_ONCE_S: Final = 0.0
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -65,22 +63,45 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """Where an operator works, and by which clocks and chances."""
+
+    operator_namespace: str
+    """Where its pods run."""
+    serves_all: bool = False
+    """It has rights in all namespaces, which do not vanish together with one."""
+    now: Callable[[], datetime] = utc_now
+    steady_s: Callable[[], float] = steady_s
+    make_password: Callable[[], str] = field(default=new_password, repr=False)
+    may_act: Callable[[], bool] = lambda: True
+    """Whether this operator may change anything now: it holds its Lease, or needs none."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Round:
+    """What was observed of one cluster."""
+
+    live: KubeObject
+    observed: Observed
+    materials: Materials
+
+
 class Reconciler:
     """Brings one cluster at a time closer to its spec."""
 
-    def __init__(
-        self,
-        kube: Kube,
-        members: Members,
-        operator_namespace: str,
-        now: Callable[[], datetime] = utc_now,
-        make_password: Callable[[], str] = lambda: secrets.token_urlsafe(PASSWORD_BYTES),
-    ) -> None:
+    def __init__(self, kube: Kube, members: Members, surroundings: Surroundings) -> None:
         self._kube = kube
         self._members = members
-        self._operator_namespace = operator_namespace
-        self._now = now
-        self._make_password = make_password
+        self._where = surroundings
+        self._now = surroundings.now
+        self._materials = MaterialSource(
+            kube, surroundings.operator_namespace, surroundings.make_password
+        )
+        self._outbox = Outbox(kube, surroundings.steady_s)
+        self._caller = Caller(
+            kube, members, surroundings.now, surroundings.steady_s, surroundings.may_act
+        )
 
     async def reconcile(self, key: ClusterKey) -> float | None:
         """Do what can be done now.
@@ -97,79 +118,98 @@ class Reconciler:
         try:
             cluster = GridCluster.from_kube(live)
         except InvalidClusterError as error:
-            await self._write_status(live, invalid_spec_status(live, error, self._now()))
+            status = invalid_spec_status(live, error, self._now())
+            await self._let_go(await self._write_status(live, status))
             return REFUSED_REQUEUE_S
-        return await self._bring_closer(live, cluster)
+        try:
+            seen = await self._observe(live, cluster)
+        except Rejected as refusal:
+            return await self._report_refusal(live, previous_status(live), refusal, ())
+        return await self._bring_closer(seen)
 
-    async def _bring_closer(self, live: KubeObject, cluster: GridCluster) -> float:
-        children, labelled = await asyncio.gather(
-            self._kube.fetch_children(live), self._kube.fetch_pods(live)
+    async def _let_go(self, live: KubeObject) -> None:
+        """Hold up no deletion of a GridCluster that this operator cannot read."""
+        held = live["metadata"].get("finalizers") or []
+        if live["metadata"].get("deletionTimestamp") and SHUTDOWN_FINALIZER in held:
+            others = tuple(name for name in held if name != SHUTDOWN_FINALIZER)
+            await self._kube.set_finalizers(live, others)
+
+    async def _observe(self, live: KubeObject, cluster: GridCluster) -> _Round:
+        children, labelled, claims = await asyncio.gather(
+            self._kube.fetch_children(live),
+            self._kube.fetch_pods(live),
+            self._kube.fetch_claims(live),
         )
         pods = member_pods(labelled, children)
-        context = await self._render_context(cluster, children)
+        materials = await self._materials.gather(cluster, children, pods, claims)
+        namespace = cluster.metadata.namespace
+        deleted = cluster.metadata.deletion_timestamp is not None
         observed = Observed(
             cluster=cluster,
             children=tuple(children),
             pods=tuple(pods),
-            members=await self._ask_members(pods, context),
+            members=await self._ask_members(pods, materials.access),
+            claims=tuple(claims),
+            may_hold=self._where.serves_all and namespace != self._where.operator_namespace,
+            namespace_terminating=deleted and await self._kube.is_terminating(namespace),
         )
-        decision = decide(observed, render_children(cluster, context), self._now())
-        uids = {ObjectRef.of(child): child["metadata"]["uid"] for child in children}
+        return _Round(live, observed, materials)
+
+    async def _bring_closer(self, seen: _Round) -> float:
+        live, observed = seen.live, seen.observed
+        desired = desired_state(observed.cluster, seen.materials.context)
+        decision = decide(observed, desired, self._now())
         try:
-            await self._perform(live, decision, uids)
+            await self._perform(live, observed, decision)
         except Rejected as refusal:
-            return await self._report_refusal(live, decision.status, refusal)
-        await self._write_status(live, decision.status)
-        await self._record_events(live, decision.events)
-        return decision.requeue_after_s
+            return await self._report_refusal(live, decision.status, refusal, decision.events)
+        intended_s = self._where.steady_s()
+        written = await self._write_status(live, decision.status)
+        self._outbox.put(live, decision.events)
+        delay_s = decision.requeue_after_s
+        if decision.call is not None:
+            delay_s = await self._caller.carry_out(
+                written, decision.status, decision.call, seen.materials.access, intended_s
+            )
+        elif decision.finalizers not in (None, observed.cluster.metadata.finalizers):
+            await self._kube.set_finalizers(written, decision.finalizers)
+            delay_s = AT_ONCE_S
+        await self._outbox.send(live)
+        return delay_s
 
     async def _report_refusal(
-        self, live: KubeObject, decided: GridClusterStatus, refusal: Rejected
+        self,
+        live: KubeObject,
+        decided: GridClusterStatus,
+        refusal: Rejected,
+        events: tuple[ClusterEvent, ...],
     ) -> float:
         LOG.warning("%s: %s", ObjectRef.of(live), refusal)
         status = refused_status(live, decided, refusal, self._now())
-        if await self._write_status(live, status):
-            event = ClusterEvent("Warning", refusal_reason(refusal).value, str(refusal))
-            await self._record_events(live, (event,))
+        await self._write_status(live, status)
+        self._outbox.put(live, told_events(live, status, events, refusal))
+        await self._outbox.send(live)
         return REFUSED_REQUEUE_S
 
-    async def _render_context(
-        self, cluster: GridCluster, children: list[KubeObject]
-    ) -> RenderContext:
-        name = management_secret_name(cluster.metadata.name)
-        ref = ObjectRef("v1", "Secret", cluster.metadata.namespace, name)
-        owned = (child for child in children if ObjectRef.of(child) == ref)
-        secret = next(owned, None) or await self._kube.fetch(ref)
-        return RenderContext(
-            operator_namespace=self._operator_namespace,
-            management_username=_secret_text(secret, USERNAME_KEY) or OPERATOR_NAME,
-            management_password=_secret_text(secret, PASSWORD_KEY) or self._make_password(),
-        )
-
     async def _ask_members(
-        self, pods: list[KubeObject], context: RenderContext
+        self, pods: list[KubeObject], access: MemberAccess
     ) -> dict[str, MemberView | MemberProblem]:
         with_address = [pod for pod in pods if pod.get("status", {}).get("podIP")]
         views = await asyncio.gather(
-            *(
-                self._members.fetch_view(
-                    pod, context.management_username, context.management_password
-                )
-                for pod in with_address
-            )
+            *(self._members.fetch_view(pod, access) for pod in with_address)
         )
         names = (pod["metadata"]["name"] for pod in with_address)
         return dict(zip(names, views, strict=True))
 
-    async def _perform(
-        self, live: KubeObject, decision: Decision, uids: dict[ObjectRef, str]
-    ) -> None:
+    async def _perform(self, live: KubeObject, observed: Observed, decision: Decision) -> None:
+        known = (*observed.children, *observed.claims)
+        uids = {ObjectRef.of(obj): obj["metadata"]["uid"] for obj in known}
         for child in decision.apply:
             ref = ObjectRef.of(child)
             if ref not in uids:
                 check_may_take(ref, await self._kube.fetch(ref), live)
             await self._kube.apply(child)
-            LOG.info("%s: applied %s", ObjectRef.of(live), ObjectRef.of(child))
+            LOG.info("%s: applied %s", ObjectRef.of(live), ref)
         for ref, uid in (
             *((ref, uids[ref]) for ref in decision.delete),
             *((ObjectRef.of(pod), pod["metadata"]["uid"]) for pod in decision.delete_pods),
@@ -177,27 +217,11 @@ class Reconciler:
             await self._kube.delete(ref, uid)
             LOG.info("%s: deleted %s", ObjectRef.of(live), ref)
 
-    async def _record_events(self, live: KubeObject, events: tuple[ClusterEvent, ...]) -> None:
-        """Record Events as far as possible: they inform people, nothing depends on them."""
-        for event in events:
-            LOG.info("%s: %s: %s", ObjectRef.of(live), event.reason, event.message)
-            try:
-                await self._kube.record_event(live, event)
-            except OperatorError as error:
-                LOG.warning("%s: Event %s is lost: %s", ObjectRef.of(live), event.reason, error)
-
-    async def _write_status(self, live: KubeObject, status: GridClusterStatus) -> bool:
-        """Write the status if it says something else than before; return whether it did."""
+    async def _write_status(self, live: KubeObject, status: GridClusterStatus) -> KubeObject:
+        """Write the status if it says something else than before; return the cluster as it is."""
         content = status.to_kube()
         if content == live.get("status"):
-            return False
-        await self._kube.apply_status(live, content)
+            return live
+        written = await self._kube.apply_status(live, content)
         LOG.debug("%s: status written", ObjectRef.of(live))
-        return True
-
-
-def _secret_text(secret: KubeObject | None, key: str) -> str:
-    try:
-        return base64.b64decode((secret or {}).get("data", {}).get(key, "")).decode()
-    except (binascii.Error, UnicodeDecodeError):
-        return ""
+        return written

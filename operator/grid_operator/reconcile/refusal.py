@@ -15,9 +15,11 @@ from grid_operator.api.conditions import (
     ConfigValidReason,
     ProgressingReason,
     ReadyReason,
+    find_condition,
     make_condition,
 )
-from grid_operator.api.gridcluster import GridClusterStatus
+from grid_operator.api.status import GridClusterStatus
+from grid_operator.decide.model import ClusterEvent
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -28,6 +30,19 @@ if TYPE_CHECKING:
 
 SPEC_FAULTS: Final = frozenset({"Invalid", "BadRequest", "RequestEntityTooLarge"})
 """Reasons of a refusal that only another spec can help against."""
+
+
+_JOURNAL: Final = (
+    "operation",
+    "last_operations",
+    "handled_requests",
+    "applied_cluster_state",
+    "stopped",
+    "resume_state",
+    "restored_from",
+    "backup",
+)
+"""Fields of the status that tell what was done."""
 
 
 class RefusalReason(StrEnum):
@@ -69,13 +84,44 @@ def invalid_spec_status(
 def refused_status(
     cluster: KubeObject, decided: GridClusterStatus, refusal: Rejected, now: datetime
 ) -> GridClusterStatus:
-    """Return the decided status, changed to say that the API server refused a write."""
+    """Return the decided status, changed to say that the API server refused a write.
+
+    The journal stays as it was: of what was decided, nothing that it tells of was done.
+    """
+    before = previous_status(cluster)
     changed = _Conditions(decided, cluster["metadata"].get("generation", 0), now)
-    changed.previous = previous_status(cluster).conditions
-    changed.set(ConditionType.PROGRESSING, refusal_reason(refusal), str(refusal))
+    changed.previous = before.conditions
+    busy = ConditionStatus.FALSE if before.operation is None else ConditionStatus.TRUE
+    changed.set(ConditionType.PROGRESSING, refusal_reason(refusal), str(refusal), busy)
     if refusal.reason in SPEC_FAULTS:
         changed.set(ConditionType.CONFIG_VALID, RefusalReason.API_REFUSED, str(refusal))
-    return changed.status(decided)
+    journal = {name: getattr(before, name) for name in _JOURNAL}
+    return changed.status(decided.model_copy(update=journal))
+
+
+def told_events(
+    cluster: KubeObject,
+    written: GridClusterStatus,
+    events: tuple[ClusterEvent, ...],
+    refusal: Rejected,
+) -> tuple[ClusterEvent, ...]:
+    """Return the Events of a refused round: those of conditions as written, and the refusal.
+
+    All others tell of what was not done; they come again with the round in which it is.
+    """
+    before = previous_status(cluster).conditions
+    known = {(c.type, c.status, c.reason) for c in before}
+    turned = {
+        (c.reason, c.message)
+        for c in written.conditions
+        if (c.type, c.status, c.reason) not in known
+    }
+    told = tuple(event for event in events if (event.reason, event.message) in turned)
+    reason = refusal_reason(refusal).value
+    old = find_condition(before, ConditionType.PROGRESSING)
+    if old is not None and (old.reason, old.message) == (reason, str(refusal)):
+        return told
+    return (*told, ClusterEvent("Warning", reason, str(refusal)))
 
 
 class _Conditions:
@@ -87,9 +133,15 @@ class _Conditions:
         self._generation = generation
         self._now = now
 
-    def set(self, kind: ConditionType, reason: StrEnum, message: str) -> None:
+    def set(
+        self,
+        kind: ConditionType,
+        reason: StrEnum,
+        message: str,
+        status: ConditionStatus = ConditionStatus.FALSE,
+    ) -> None:
         self._conditions[kind.value] = make_condition(
-            self.previous, kind, ConditionStatus.FALSE, reason, message, self._generation, self._now
+            self.previous, kind, status, reason, message, self._generation, self._now
         )
 
     def status(self, base: GridClusterStatus) -> GridClusterStatus:

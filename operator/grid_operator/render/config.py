@@ -1,4 +1,4 @@
-"""The member configuration of a cluster, as one tree and as the YAML file that members read.
+"""The member configuration of a cluster, as one tree and as the file that members read.
 
 Values that differ per pod, and credentials, are variables that the member resolves from its
 environment: the ConfigMap is the same for all members and holds no secret.
@@ -10,19 +10,40 @@ from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
-from grid_operator.api.gridcluster import EndpointGroupName
-from grid_operator.api.names import MANAGEMENT_PORT, REST_PORT
+from grid_operator.api.lifecycle import ConfigFormat
+from grid_operator.api.names import (
+    CONFIG_KEY,
+    MANAGEMENT_PORT,
+    TLS_AUTHORITY_KEY,
+    TLS_CERTIFICATE_KEY,
+    TLS_KEY_KEY,
+    XML_CONFIG_KEY,
+)
+from grid_operator.api.network import EndpointGroupName
+from grid_operator.api.persistence import RecoveryPolicy
+from grid_operator.api.security import ClientCertificates
+from grid_operator.render.config_structures import structure_trees
+from grid_operator.render.config_xml import configuration_xml
 
 if TYPE_CHECKING:
-    from grid_operator.api.gridcluster import GridCluster, GridClusterSpec, MapSpec, QueueSpec
+    from grid_operator.api.gridcluster import GridCluster, GridClusterSpec
+    from grid_operator.api.security import TlsSpec
 
 MANAGEMENT_REALM: Final = "management"
+MEMBER_REALM: Final = "members"
 USERNAME_VARIABLE: Final = "GRID_MANAGEMENT_USERNAME"
 PASSWORD_VARIABLE: Final = "GRID_MANAGEMENT_PASSWORD"  # noqa: S105 - the variable's name
+IDENTITY_USERNAME_VARIABLE: Final = "GRID_IDENTITY_USERNAME"
+IDENTITY_PASSWORD_VARIABLE: Final = "GRID_IDENTITY_PASSWORD"  # noqa: S105 - the variable's name
 DATA_DIR_VARIABLE: Final = "GRID_DATA_DIR"
+BACKUP_DIR_VARIABLE: Final = "GRID_BACKUP_DIR"
+TLS_DIR_VARIABLE: Final = "GRID_TLS_DIR"
+PARKED_FILE_VARIABLE: Final = "GRID_PARKED_FILE"
 BIND_ADDRESS_VARIABLE: Final = "GRID_BIND_ADDRESS"
-PUBLIC_ADDRESS_VARIABLE: Final = "GRID_PUBLIC_ADDRESS"
 """Unset in pods: members listen on every address. `gridctl up` sets it to a loopback one."""
+PUBLIC_ADDRESS_VARIABLE: Final = "GRID_PUBLIC_ADDRESS"
+PERSISTENCE_DIR: Final = "persistence"
+"""Below the data volume."""
 
 _GROUP_ELEMENTS: Final = {
     EndpointGroupName.CLUSTER_READ: "CLUSTER_READ",
@@ -33,24 +54,27 @@ _GROUP_ELEMENTS: Final = {
     EndpointGroupName.DATA: "DATA",
     EndpointGroupName.CP: "CP",
 }
+_RECOVERY_POLICIES: Final = {
+    RecoveryPolicy.FULL_RECOVERY_ONLY: "FULL_RECOVERY_ONLY",
+    RecoveryPolicy.PARTIAL_RECOVERY_MOST_RECENT: "PARTIAL_RECOVERY_MOST_RECENT",
+    RecoveryPolicy.PARTIAL_RECOVERY_MOST_COMPLETE: "PARTIAL_RECOVERY_MOST_COMPLETE",
+}
 
 
 def configuration_tree(cluster: GridCluster) -> dict[str, Any]:
     """Return the member configuration, from its top element `grid` down."""
     spec = cluster.spec
-    tree: dict[str, Any] = {
-        "cluster-name": spec.cluster_name,
-        "instance-name": "${POD_NAME}",
-        "network": _network(cluster.spec),
-        "security": {"realms": [_management_realm()]},
-    }
+    tree: dict[str, Any] = {"cluster-name": spec.cluster_name, "instance-name": "${POD_NAME}"}
+    if spec.advanced_network.enabled:
+        tree["advanced-network"] = _advanced_network(spec)
+    else:
+        tree["network"] = _network(spec)
+    tree["security"] = _security(spec)
     if spec.persistence.enabled:
-        base_dir = f"${{{DATA_DIR_VARIABLE}}}/persistence"
-        tree["persistence"] = {"enabled": True, "base-dir": base_dir}
-    if spec.maps:
-        tree["map"] = {structure.name: _map(structure) for structure in spec.maps}
-    if spec.queues:
-        tree["queue"] = {structure.name: _queue(structure) for structure in spec.queues}
+        tree["persistence"] = _persistence(spec)
+    # On a volume that lives as long as the pod: a new pod starts normally.
+    tree["shutdown"] = {"parked-file": f"${{{PARKED_FILE_VARIABLE}}}"}
+    tree |= structure_trees(spec)
     tree["logging"] = {
         "format": spec.logging.format.value.lower(),
         "level": spec.logging.level.value.lower(),
@@ -60,44 +84,159 @@ def configuration_tree(cluster: GridCluster) -> dict[str, Any]:
 
 def configuration_yaml(cluster: GridCluster) -> str:
     """Return the configuration as the text of `grid.yaml`."""
-    text: str = yaml.safe_dump(
-        configuration_tree(cluster), sort_keys=False, allow_unicode=True, width=100
-    )
+    return yaml_text(configuration_tree(cluster))
+
+
+def configuration_file(cluster: GridCluster) -> tuple[str, str]:
+    """Return name and text of the file that members read, in the format that the spec wants."""
+    if cluster.spec.config_format is ConfigFormat.XML:
+        return XML_CONFIG_KEY, configuration_xml(configuration_tree(cluster))
+    return CONFIG_KEY, configuration_yaml(cluster)
+
+
+def yaml_text(tree: dict[str, Any]) -> str:
+    """Return a configuration as YAML."""
+    text: str = yaml.dump(tree, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
     return text
 
 
+class _Dumper(yaml.SafeDumper):
+    """Quotes what is not plain ASCII: other styles break lines at characters that look like it."""
+
+    def represent_text(self, text: str) -> yaml.ScalarNode:
+        """Return the node of a text, or of a name."""
+        style = None if text.isascii() and text.isprintable() else '"'
+        return self.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+    def ignore_aliases(self, data: object) -> bool:
+        """Write everything out: members refuse anchors."""
+        return True
+
+
+_Dumper.add_representer(str, _Dumper.represent_text)
+
+
+def user_variable(index: int) -> str:
+    """Return the environment variable with the password of a user, counted by their names."""
+    return f"GRID_USER_{index}_PASSWORD"
+
+
 def _network(spec: GridClusterSpec) -> dict[str, Any]:
-    return {
-        "port": {"port": REST_PORT, "auto-increment": False},
+    element: dict[str, Any] = {
+        "port": _port(spec.rest_port),
         "public-address": f"${{{PUBLIC_ADDRESS_VARIABLE}}}",
-        "interfaces": {"enabled": True, "interfaces": [f"${{{BIND_ADDRESS_VARIABLE}:*}}"]},
-        "rest-api": _rest_api(spec),
+        "interfaces": _interfaces(),
+        "rest-api": {"enabled": True, **_endpoint_groups(spec)},
         "management": {
             "enabled": True,
-            "port": {"port": MANAGEMENT_PORT, "auto-increment": False},
+            "port": _port(MANAGEMENT_PORT),
             "realm": MANAGEMENT_REALM,
         },
     }
-
-
-def _rest_api(spec: GridClusterSpec) -> dict[str, Any]:
-    element: dict[str, Any] = {"enabled": True}
-    if spec.rest.endpoint_groups:
-        element["endpoint-groups"] = {
-            _GROUP_ELEMENTS[group.name]: {"enabled": group.enabled}
-            for group in spec.rest.endpoint_groups
-        }
+    if spec.tls is not None:
+        element["ssl"] = _ssl(spec.tls)
+        element["management"]["ssl"] = _ssl(spec.tls)
     return element
 
 
+def _advanced_network(spec: GridClusterSpec) -> dict[str, Any]:
+    rest: dict[str, Any] = {
+        "port": _port(spec.rest_port),
+        "public-address": f"${{{PUBLIC_ADDRESS_VARIABLE}}}",
+        "interfaces": _interfaces(),
+        **_endpoint_groups(spec),
+    }
+    management: dict[str, Any] = {
+        "port": _port(MANAGEMENT_PORT),
+        "interfaces": _interfaces(),
+        "realm": MANAGEMENT_REALM,
+    }
+    if spec.tls is not None:
+        rest["ssl"] = _ssl(spec.tls)
+        management["ssl"] = _ssl(spec.tls)
+    return {
+        "enabled": True,
+        "rest-server-socket-endpoint-config": rest,
+        "management-server-socket-endpoint-config": management,
+    }
+
+
+def _port(port: int) -> dict[str, Any]:
+    return {"port": port, "auto-increment": False}
+
+
+def _interfaces() -> dict[str, Any]:
+    return {"enabled": True, "interfaces": [f"${{{BIND_ADDRESS_VARIABLE}:*}}"]}
+
+
+def _ssl(tls: TlsSpec) -> dict[str, Any]:
+    directory = f"${{{TLS_DIR_VARIABLE}}}"
+    element: dict[str, Any] = {
+        "enabled": True,
+        "certificate-file": f"{directory}/{TLS_CERTIFICATE_KEY}",
+        "key-file": f"{directory}/{TLS_KEY_KEY}",
+    }
+    if tls.client_certificates is not ClientCertificates.NONE:
+        element["client-certificates"] = tls.client_certificates.value.lower()
+        element["client-ca-file"] = f"{directory}/{TLS_AUTHORITY_KEY}"
+    return element
+
+
+def _endpoint_groups(spec: GridClusterSpec) -> dict[str, Any]:
+    groups = {
+        _GROUP_ELEMENTS[group.name]: {"enabled": group.enabled}
+        for group in spec.rest.endpoint_groups
+    }
+    return {"endpoint-groups": groups} if groups else {}
+
+
+def _security(spec: GridClusterSpec) -> dict[str, Any]:
+    realms = [_management_realm()]
+    if not spec.security.enabled:
+        return {"realms": realms}
+    element: dict[str, Any] = {
+        "enabled": True,
+        "member-authentication": {"realm": MEMBER_REALM},
+    }
+    if spec.security.protected:
+        groups = sorted({_GROUP_ELEMENTS[name] for name in spec.security.protected})
+        element["rest"] = {"protected": groups}
+    return {**element, "realms": [*realms, _member_realm(spec)]}
+
+
 def _management_realm() -> dict[str, Any]:
-    user = {"username": f"${{{USERNAME_VARIABLE}}}", "password": f"${{{PASSWORD_VARIABLE}}}"}
+    user = _account(f"${{{USERNAME_VARIABLE}}}", PASSWORD_VARIABLE)
     return {"name": MANAGEMENT_REALM, "authentication": {"simple": {"users": [user]}}}
 
 
-def _map(structure: MapSpec) -> dict[str, Any]:
-    return {"time-to-live-seconds": structure.time_to_live_seconds}
+def _member_realm(spec: GridClusterSpec) -> dict[str, Any]:
+    identity = _account(f"${{{IDENTITY_USERNAME_VARIABLE}}}", IDENTITY_PASSWORD_VARIABLE)
+    realm: dict[str, Any] = {
+        "name": MEMBER_REALM,
+        "identity": {"username-password": identity},
+    }
+    users = [
+        _account(name, user_variable(index))
+        for index, name in enumerate(sorted(user.name for user in spec.security.users))
+    ]
+    if users:
+        realm["authentication"] = {"simple": {"users": users}}
+    return realm
 
 
-def _queue(structure: QueueSpec) -> dict[str, Any]:
-    return {"max-size": structure.max_size}
+def _account(username: str, variable: str) -> dict[str, Any]:
+    return {"username": username, "password": f"${{{variable}}}"}
+
+
+def _persistence(spec: GridClusterSpec) -> dict[str, Any]:
+    persistence = spec.persistence
+    element: dict[str, Any] = {
+        "enabled": True,
+        "base-dir": f"${{{DATA_DIR_VARIABLE}}}/{PERSISTENCE_DIR}",
+        "cluster-data-recovery-policy": _RECOVERY_POLICIES[persistence.recovery_policy],
+        "validation-timeout-seconds": persistence.validation_timeout_seconds,
+    }
+    if persistence.backup is not None:
+        # A directory for each pod: the claim may be shared.
+        element["backup-dir"] = f"${{{BACKUP_DIR_VARIABLE}}}/${{POD_NAME}}"
+    return element

@@ -1,11 +1,11 @@
-"""The ConfigMap that holds the member configuration."""
+"""The ConfigMap that holds the member configuration: always the newest, read at the next start."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from grid_operator.api.names import CONFIG_KEY, config_map_name
-from grid_operator.render.config import configuration_yaml
+from grid_operator.api.names import config_map_name
+from grid_operator.render.config import configuration_file
 from grid_operator.render.metadata import child_metadata
 
 if TYPE_CHECKING:
@@ -14,10 +14,11 @@ if TYPE_CHECKING:
 
 
 def config_map(cluster: GridCluster) -> KubeObject:
-    """Return the ConfigMap with `grid.yaml`."""
+    """Return the ConfigMap with `grid.yaml` or `grid.xml`."""
+    name, text = configuration_file(cluster)
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": child_metadata(cluster, config_map_name(cluster.metadata.name)),
-        "data": {CONFIG_KEY: configuration_yaml(cluster)},
+        "data": {name: text},
     }

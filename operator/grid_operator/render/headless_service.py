@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from grid_operator.api.names import (
     MANAGEMENT_PORT,
     MANAGEMENT_PORT_NAME,
-    REST_PORT,
     REST_PORT_NAME,
     headless_service_name,
     selector_labels,
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 def headless_service(cluster: GridCluster) -> KubeObject:
     """Return the Service that names the members."""
     name = cluster.metadata.name
-    ports = ((REST_PORT_NAME, REST_PORT), (MANAGEMENT_PORT_NAME, MANAGEMENT_PORT))
+    ports = ((REST_PORT_NAME, cluster.spec.rest_port), (MANAGEMENT_PORT_NAME, MANAGEMENT_PORT))
     return {
         "apiVersion": "v1",
         "kind": "Service",

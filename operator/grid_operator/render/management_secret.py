@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import base64
 from typing import TYPE_CHECKING
 
 from grid_operator.api.names import PASSWORD_KEY, USERNAME_KEY, management_secret_name
 from grid_operator.render.metadata import child_metadata
+from grid_operator.render.secrets import encoded
 
 if TYPE_CHECKING:
     from grid_operator.api.gridcluster import GridCluster
@@ -25,11 +25,7 @@ def management_secret(cluster: GridCluster, context: RenderContext) -> KubeObjec
         "metadata": child_metadata(cluster, management_secret_name(cluster.metadata.name)),
         "type": "Opaque",
         "data": {
-            USERNAME_KEY: _encoded(context.management_username),
-            PASSWORD_KEY: _encoded(context.management_password),
+            USERNAME_KEY: encoded(context.management_username),
+            PASSWORD_KEY: encoded(context.management_password),
         },
     }
-
-
-def _encoded(text: str) -> str:
-    return base64.b64encode(text.encode()).decode()

@@ -18,21 +18,27 @@ DIGEST_LENGTH: Final = 16
 
 def child_metadata(cluster: GridCluster, name: str) -> dict[str, Any]:
     """Return a child's metadata: name, labels, and the cluster as its controlling owner."""
-    meta = cluster.metadata
     return {
-        "name": name,
-        "namespace": meta.namespace,
-        "labels": child_labels(meta.name),
-        "ownerReferences": [
-            {
-                "apiVersion": API_VERSION,
-                "kind": KIND,
-                "name": meta.name,
-                "uid": meta.uid,
-                "controller": True,
-                "blockOwnerDeletion": True,
-            }
-        ],
+        **unowned_metadata(cluster, name),
+        "ownerReferences": [owner_reference(cluster, controller=True)],
+    }
+
+
+def unowned_metadata(cluster: GridCluster, name: str) -> dict[str, Any]:
+    """Return the metadata of an object that stays when the cluster goes."""
+    meta = cluster.metadata
+    return {"name": name, "namespace": meta.namespace, "labels": child_labels(meta.name)}
+
+
+def owner_reference(cluster: GridCluster, *, controller: bool) -> dict[str, Any]:
+    """Return the cluster as an owner; its deletion waits for what it controls."""
+    return {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "name": cluster.metadata.name,
+        "uid": cluster.metadata.uid,
+        "controller": controller,
+        "blockOwnerDeletion": controller,
     }
 
 

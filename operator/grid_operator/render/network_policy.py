@@ -10,9 +10,8 @@ from grid_operator.api.names import (
     NAME_LABEL,
     NAMESPACE_NAME_LABEL,
     OPERATOR_NAME,
-    REST_PORT,
     network_policy_name,
-    selector_labels,
+    pod_labels,
 )
 from grid_operator.render.metadata import child_metadata
 
@@ -23,24 +22,29 @@ if TYPE_CHECKING:
 
 
 def network_policy(cluster: GridCluster, context: RenderContext) -> KubeObject:
-    """Return the policy: labelled clients to the REST port, the operator to both, no way out."""
-    clients = {"podSelector": {"matchLabels": {CLIENT_LABEL: "true"}}}
+    """Return the policy: clients to the REST port, the operator to both ports, no way out.
+
+    Clients are labelled pods of the namespace and the networks that the spec allows.
+    """
+    clients: list[dict[str, Any]] = [{"podSelector": {"matchLabels": {CLIENT_LABEL: "true"}}}]
+    clients += ({"ipBlock": {"cidr": cidr}} for cidr in cluster.spec.exposure.allowed_cidrs)
     operator = {
         "namespaceSelector": {"matchLabels": {NAMESPACE_NAME_LABEL: context.operator_namespace}},
         "podSelector": {"matchLabels": {NAME_LABEL: OPERATOR_NAME}},
     }
-    name = cluster.metadata.name
+    name, rest_port = cluster.metadata.name, cluster.spec.rest_port
     return {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
         "metadata": child_metadata(cluster, network_policy_name(name)),
         "spec": {
-            "podSelector": {"matchLabels": selector_labels(name)},
+            # The restoring Job's pod as well.
+            "podSelector": {"matchLabels": pod_labels(name)},
             # Egress is named without a rule: a single member opens no connection, not even DNS.
             "policyTypes": ["Ingress", "Egress"],
             "ingress": [
-                {"from": [clients], "ports": [_tcp(REST_PORT)]},
-                {"from": [operator], "ports": [_tcp(REST_PORT), _tcp(MANAGEMENT_PORT)]},
+                {"from": clients, "ports": [_tcp(rest_port)]},
+                {"from": [operator], "ports": [_tcp(rest_port), _tcp(MANAGEMENT_PORT)]},
             ],
         },
     }

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -10,6 +12,7 @@ from gridctl.columns import age_text, cluster_row, problem_lines, table
 from gridctl.local_state import AlreadyRunningError, LocalState
 from gridctl.manifest import ManifestError, read_manifest
 from gridctl.up import inherited
+from tests.unit.gridctl.fake_api import cluster_object, condition, operation
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -77,6 +80,18 @@ def test_status_of_an_unusable_kubeconfig_exits_1(
     assert "Kubernetes configuration" in capsys.readouterr().err
 
 
+def test_a_reader_that_has_seen_enough_is_no_error(tmp_path: Path) -> None:
+    file = write(tmp_path, (HEAD + "metadata: {name: demo}\n---\n") * 400)
+    command = [sys.executable, "-m", "gridctl", "explain", "-f", str(file)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait(30) == 1
+
+
 def test_only_a_loopback_address_is_accepted(tmp_path: Path) -> None:
     with pytest.raises(SystemExit) as caught:
         main(["up", "-f", "x", "--address", "192.0.2.1", "--data-dir", str(tmp_path)])
@@ -125,6 +140,20 @@ def test_columns_are_those_of_kubectl() -> None:
         lines[0].index("READY")
     ] * 2
     assert problem_lines(cluster) == ["n/demo: Ready is False (MembersNotReady): demo-0 starts"]
+
+
+def test_problems_are_those_of_a_cluster_that_is_not_ready_and_what_is_done() -> None:
+    cluster = cluster_object()
+    waits = condition("Progressing", "True", "Start", "AwaitReady: demo-0 starts")
+    fine = condition("ConfigValid", "True", "Valid")
+    cluster["status"]["conditions"] = [condition("Ready", "False", "Stopped", "x"), fine, waits]
+    cluster["status"]["operation"] = operation("Start", "AwaitReady")
+    assert problem_lines(cluster) == [
+        "grids/demo: Ready is False (Stopped): x",
+        "grids/demo: Start: AwaitReady: demo-0 starts",
+    ]
+    cluster["status"]["conditions"][0] = condition("Ready", "True", "AllMembersReady")
+    assert problem_lines(cluster) == []
 
 
 @pytest.mark.parametrize(

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 import itertools
+import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from grid_operator.api.objects import KubeObject, ObjectRef
+from grid_operator.decide.calls import CallDone, Endpoint
 from grid_operator.decide.model import MemberProblem, MemberView
 from grid_operator.ports.errors import Conflict, OperatorError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from grid_operator.decide.calls import CallOutcome, MemberCall
     from grid_operator.decide.model import ClusterEvent
+    from grid_operator.ports.api import MemberAccess
 
 VIEW = MemberView(
     uuid="0d8f9f9e-0f6a-4b7c-8a55-2f4ac8e6a111",
@@ -54,8 +60,13 @@ class FakeKube:
         self.events: list[ClusterEvent] = []
         self.fail: dict[str, OperatorError] = {}
         """By what it happens to: a method's name, or `apply KIND`."""
+        self.terminating: set[str] = set()
+        """Namespaces that are being deleted."""
+        self.job_condition = "Complete"
+        """What becomes of Jobs at once; empty: they run on."""
         self.before_status: Callable[[], None] = lambda: None
         self._versions = itertools.count(100)
+        self._pods = itertools.count(1)
         for cluster in clusters:
             self.objects[ObjectRef.of(cluster)] = cluster
 
@@ -66,6 +77,20 @@ class FakeKube:
         conditions = self.get("GridCluster", name)["status"]["conditions"]
         return next(c for c in conditions if c["type"] == kind)
 
+    def edit(self, name: str = "demo", **spec: object) -> None:
+        """Change the spec as a user would."""
+        cluster = self.get("GridCluster", name)
+        cluster["spec"] = {**cluster["spec"], **spec}
+        cluster["metadata"]["generation"] += 1
+        self._touch(cluster)
+
+    def annotate(self, name: str = "demo", **annotations: str) -> None:
+        """Set annotations of ours, `-` written as `_`."""
+        cluster = self.get("GridCluster", name)
+        found = cluster["metadata"].setdefault("annotations", {})
+        found |= {f"gridcluster.io/{k.replace('_', '-')}": v for k, v in annotations.items()}
+        self._touch(cluster)
+
     async def fetch_cluster(self, namespace: str, name: str) -> KubeObject | None:
         self._raise("fetch_cluster")
         return await self.fetch(
@@ -73,13 +98,21 @@ class FakeKube:
         )
 
     async def fetch(self, ref: ObjectRef) -> KubeObject | None:
+        self._raise(f"fetch {ref.kind}")
         return copy.deepcopy(self.objects.get(ref))
 
     async def fetch_children(self, cluster: KubeObject) -> list[KubeObject]:
-        return [o for o in self._labelled(cluster) if o["kind"] != "Pod"]
+        apart = ("Pod", "PersistentVolumeClaim")
+        return [o for o in self._labelled(cluster) if o["kind"] not in apart]
 
     async def fetch_pods(self, cluster: KubeObject) -> list[KubeObject]:
         return [o for o in self._labelled(cluster) if o["kind"] == "Pod"]
+
+    async def fetch_claims(self, cluster: KubeObject) -> list[KubeObject]:
+        return [o for o in self._labelled(cluster) if o["kind"] == "PersistentVolumeClaim"]
+
+    async def is_terminating(self, namespace: str) -> bool:
+        return namespace in self.terminating
 
     async def apply(self, obj: KubeObject) -> KubeObject:
         self._raise("apply")
@@ -93,29 +126,51 @@ class FakeKube:
         self.objects[ref] = fresh
         if ref.kind == "StatefulSet":
             self._run_pods(fresh)
+        if ref.kind == "Job" and self.job_condition:
+            conditions = [{"type": self.job_condition, "status": "True", "message": "as told"}]
+            fresh["status"] = {"conditions": conditions}
         return copy.deepcopy(fresh)
 
     async def delete(self, ref: ObjectRef, uid: str) -> None:
         self._raise("delete")
         self.writes.append(f"delete {ref.kind}")
-        if self.objects[ref]["metadata"]["uid"] == uid:
+        if ref in self.objects and self.objects[ref]["metadata"]["uid"] == uid:
             del self.objects[ref]
+        if ref.kind == "Pod":
+            for obj in [o for r, o in self.objects.items() if r.kind == "StatefulSet"]:
+                self._run_pods(obj)
 
-    async def apply_status(self, cluster: KubeObject, status: KubeObject) -> None:
+    async def apply_status(self, cluster: KubeObject, status: KubeObject) -> KubeObject:
         self.before_status()
         self._raise("apply_status")
-        live = self.objects.get(ObjectRef.of(cluster))
-        version = cluster["metadata"]["resourceVersion"]
-        if live is None or live["metadata"]["resourceVersion"] != version:
-            raise Conflict("the object has been modified")
+        live = self._observed(cluster)
         self.writes.append("status")
         live["status"] = copy.deepcopy(status)
-        live["metadata"]["resourceVersion"] = str(next(self._versions))
+        return self._touch(live)
+
+    async def set_finalizers(self, cluster: KubeObject, finalizers: tuple[str, ...]) -> None:
+        live = self._observed(cluster)
+        self.writes.append("finalizers")
+        live["metadata"]["finalizers"] = list(finalizers)
+        self._touch(live)
+        if not finalizers and "deletionTimestamp" in live["metadata"]:
+            del self.objects[ObjectRef.of(live)]
 
     async def record_event(self, cluster: KubeObject, event: ClusterEvent) -> None:
         self._raise("record_event")
         self.writes.append(f"event {event.reason}")
         self.events.append(event)
+
+    def _observed(self, cluster: KubeObject) -> KubeObject:
+        live = self.objects.get(ObjectRef.of(cluster))
+        version = cluster["metadata"]["resourceVersion"]
+        if live is None or live["metadata"]["resourceVersion"] != version:
+            raise Conflict("the object has been modified")
+        return live
+
+    def _touch(self, cluster: KubeObject) -> KubeObject:
+        cluster["metadata"]["resourceVersion"] = str(next(self._versions))
+        return copy.deepcopy(cluster)
 
     def _raise(self, what: str) -> None:
         if what in self.fail:
@@ -130,17 +185,38 @@ class FakeKube:
         ]
 
     def _run_pods(self, stateful_set: KubeObject) -> None:
-        meta, template = stateful_set["metadata"], stateful_set["spec"]["template"]
-        pod: KubeObject = {
+        meta, spec = stateful_set["metadata"], stateful_set["spec"]
+        ref = ObjectRef("v1", "Pod", meta["namespace"], f"{meta['name']}-0")
+        text = json.dumps(spec["template"], sort_keys=True)
+        revision = hashlib.sha256(text.encode()).hexdigest()[:10]
+        if spec["replicas"] == 0:
+            self.objects.pop(ref, None)
+        elif ref not in self.objects:
+            self.objects[ref] = self._pod(ref, stateful_set, revision)
+        stateful_set["status"] = {
+            "observedGeneration": meta["generation"],
+            "replicas": spec["replicas"],
+            "readyReplicas": spec["replicas"],
+            "currentRevision": revision,
+            "updateRevision": revision,
+        }
+
+    def _pod(self, ref: ObjectRef, stateful_set: KubeObject, revision: str) -> KubeObject:
+        template = stateful_set["spec"]["template"]
+        labels = {**template["metadata"]["labels"], "controller-revision-hash": revision}
+        return {
             "apiVersion": "v1",
             "kind": "Pod",
             "metadata": {
-                "name": f"{meta['name']}-0",
-                "namespace": meta["namespace"],
-                "uid": f"uid-pod-{meta['generation']}",
-                "labels": {**template["metadata"]["labels"], "controller-revision-hash": "r1"},
+                "name": ref.name,
+                "namespace": ref.namespace,
+                "uid": f"uid-pod-{next(self._pods)}",
+                "creationTimestamp": "2026-01-01T00:00:00Z",
+                "labels": labels,
                 "annotations": dict(template["metadata"]["annotations"]),
-                "ownerReferences": [{"kind": "StatefulSet", "uid": meta["uid"]}],
+                "ownerReferences": [
+                    {"kind": "StatefulSet", "uid": stateful_set["metadata"]["uid"]}
+                ],
             },
             "spec": copy.deepcopy(template["spec"]),
             "status": {
@@ -149,28 +225,42 @@ class FakeKube:
                 "conditions": [{"type": "Ready", "status": "True"}],
             },
         }
-        self.objects.setdefault(ObjectRef.of(pod), pod)
-        stateful_set["status"] = {
-            "observedGeneration": meta["generation"],
-            "replicas": 1,
-            "readyReplicas": 1,
-            "currentRevision": "r1",
-            "updateRevision": "r1",
-        }
 
 
 class FakeMembers:
-    """Implements `ports.api.Members`."""
+    """Implements `ports.api.Members`: one member that does what it is told, each key once."""
 
     def __init__(self) -> None:
         self.answer: Callable[[KubeObject], Awaitable[MemberView | MemberProblem]] = self._view
-        self.credentials: set[tuple[str, str]] = set()
+        self.outcome: Callable[[MemberCall], CallOutcome] = self._carried_out
+        self.accesses: set[MemberAccess] = set()
+        self.calls: list[MemberCall] = []
+        """Every one that was sent."""
+        self.effects: list[Endpoint] = []
+        """What was carried out."""
+        self.view = VIEW
+        self._known: dict[str, CallOutcome] = {}
 
-    async def fetch_view(
-        self, pod: KubeObject, username: str, password: str
-    ) -> MemberView | MemberProblem:
-        self.credentials.add((username, password))
+    async def fetch_view(self, pod: KubeObject, access: MemberAccess) -> MemberView | MemberProblem:
+        self.accesses.add(access)
         return await self.answer(pod)
 
+    async def call(
+        self, call: MemberCall, access: MemberAccess, may_send: Callable[[], bool]
+    ) -> CallOutcome | None:
+        self.accesses.add(access)
+        if not may_send():
+            return None
+        self.calls.append(call)
+        if call.key not in self._known:
+            self._known[call.key] = self.outcome(call)
+        return self._known[call.key]
+
     async def _view(self, pod: KubeObject) -> MemberView:
-        return VIEW
+        return self.view
+
+    def _carried_out(self, call: MemberCall) -> CallOutcome:
+        self.effects.append(call.endpoint)
+        if call.endpoint is Endpoint.CHANGE_STATE:
+            self.view = replace(self.view, cluster_state=str(call.parameter).upper())
+        return CallDone("op-1" if call.endpoint is Endpoint.BACKUP else "")

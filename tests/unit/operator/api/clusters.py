@@ -6,27 +6,68 @@ from typing import TYPE_CHECKING, Any
 
 from grid_operator.api.gridcluster import GridCluster
 from grid_operator.api.names import API_VERSION, KIND
-from grid_operator.render import RenderContext, render_children
+from grid_operator.render import RenderContext, SecretContent, render_children
 
 if TYPE_CHECKING:
     from grid_operator.api.objects import KubeObject
 
-CONTEXT = RenderContext("grid-system", "grid-operator", "a-password")
+SECRETS = {
+    "demo-identity": SecretContent({"username": "member", "password": "member-password"}, True),
+    "ada": SecretContent({"username": "ada", "password": "ada-password"}, True),
+    "bob": SecretContent({"password": "bob-password"}),
+    "member-tls": SecretContent({"tls.crt": "cert", "tls.key": "key", "ca.crt": "ca"}),
+    "license": SecretContent({"license": "a-license\n"}),
+}
+CONTEXT = RenderContext("grid-system", "grid-operator", "a-password", secrets=SECRETS)
 
 FULL_SPEC: dict[str, Any] = {
     "image": "registry.example/grid-member:1",
     "imagePullPolicy": "Always",
     "clusterName": "orders",
+    "clusterState": "Active",
+    "clusterStateDriftPolicy": "Correct",
+    "runState": "Running",
     "rest": {
+        "port": 5801,
         "endpointGroups": [
             {"name": "Data", "enabled": True},
             {"name": "ClusterRead", "enabled": False},
-        ]
+        ],
     },
-    "maps": [{"name": "default"}, {"name": "session-*", "timeToLiveSeconds": 60}],
-    "queues": [{"name": "jobs", "maxSize": 10}],
-    "persistence": {"enabled": True, "size": "2Gi", "storageClassName": "fast"},
+    "maps": [
+        {"name": "default"},
+        {"name": "session-*", "timeToLiveSeconds": 60, "maxIdleSeconds": 30},
+        {
+            "name": "hot",
+            "eviction": {"policy": "Lru", "maxSizePolicy": "UsedHeapSize", "size": 64},
+            "dataPersistence": {"enabled": False},
+        },
+    ],
+    "queues": [{"name": "jobs", "maxSize": 10, "dataPersistence": {"fsync": False}}],
+    "persistence": {
+        "enabled": True,
+        "size": "2Gi",
+        "storageClassName": "fast",
+        "recoveryPolicy": "PartialRecoveryMostRecent",
+        "validationTimeoutSeconds": 600,
+        "backup": {
+            "volume": {"size": "4Gi", "storageClassName": "slow", "accessMode": "ReadWriteMany"},
+            "schedule": {
+                "cron": "30 2 * * *",
+                "timeZone": "Europe/Zurich",
+                "missedRunPolicy": "Skip",
+                "startingDeadlineSeconds": 600,
+            },
+        },
+    },
     "logging": {"format": "Text", "level": "Debug"},
+    "exposure": {
+        "type": "LoadBalancer",
+        "nodePort": 30801,
+        "annotations": {"example.org/lb": "internal"},
+        "loadBalancerClass": "example.org/lb",
+        "allowedCidrs": ["192.0.2.0/24", "2001:db8::/32"],
+    },
     "pod": {
         "resources": {"requests": {"cpu": "0.5", "memory": "1024Mi"}, "limits": {"cpu": 2}},
         "env": [{"name": "TZ", "value": "UTC"}],
@@ -38,18 +79,52 @@ FULL_SPEC: dict[str, Any] = {
         "annotations": {"example.org/team": "grid"},
         "labels": {"team": "grid"},
         "imagePullSecrets": [{"name": "registry"}],
+        "affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}},
+        "topologySpreadConstraints": [
+            {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"}
+        ],
+        "priorityClassName": "high",
+        "serviceAccountName": "members",
+        "terminationGracePeriodSeconds": 120,
+        "securityContext": {"runAsUser": 2000, "runAsGroup": 2001, "fsGroup": 2002},
     },
     "deletionPolicy": "Delete",
+    "deletionProtection": True,
 }
+SECURE_SPEC: dict[str, Any] = {
+    "configFormat": "Xml",
+    "advancedNetwork": {"enabled": True, "restPort": 5711},
+    "rest": {"endpointGroups": [{"name": "ClusterWrite", "enabled": True}]},
+    "tls": {"secretName": "member-tls", "clientCertificates": "Optional"},
+    "security": {
+        "enabled": True,
+        "users": [{"name": "bob", "secretName": "bob"}, {"name": "ada", "secretName": "ada"}],
+        "protected": ["Data", "ClusterRead"],
+    },
+    "license": {"secretName": "license"},
+    "exposure": {"type": "NodePort"},
+    "persistence": {"enabled": True, "backup": {"claimName": "shared"}},
+    "maps": [{"name": "a & <b> \"c\" 'd' é"}],
+}
+SPECS: dict[str, dict[str, Any]] = {"minimal": {}, "full": FULL_SPEC, "secure": SECURE_SPEC}
 
 
 def make_cluster(
-    spec: dict[str, Any] | None = None, name: str = "demo", **metadata: Any
+    spec: dict[str, Any] | None = None,
+    name: str = "demo",
+    status: dict[str, Any] | None = None,
+    **metadata: Any,
 ) -> GridCluster:
     """Return a GridCluster as the API server would hand it out."""
     meta = {"name": name, "namespace": "default", "uid": "uid-1", "generation": 1, **metadata}
     return GridCluster.from_kube(
-        {"apiVersion": API_VERSION, "kind": KIND, "metadata": meta, "spec": spec or {}}
+        {
+            "apiVersion": API_VERSION,
+            "kind": KIND,
+            "metadata": meta,
+            "spec": spec or {},
+            "status": status or {},
+        }
     )
 
 

@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from grid_operator.api import crd
+from grid_operator.api.base import SpecModel
 from grid_operator.api.gridcluster import GridCluster
 
 ROOT = Path(__file__).parents[4]
@@ -64,6 +65,11 @@ def test_every_value_is_bounded(path: str, node: dict[str, Any]) -> None:
         assert {"minimum", "maximum"} <= node.keys(), path
     if "additionalProperties" in node:
         assert "maxProperties" in node, path
+    if node.get("x-kubernetes-preserve-unknown-fields"):
+        # What Kubernetes' own schema checks when a pod is made of it.
+        assert path.startswith((".spec.pod.affinity", ".spec.pod.topologySpread")), path
+    elif kind == "object":
+        assert {"properties", "additionalProperties"} & node.keys(), path
 
 
 @pytest.mark.parametrize(("path", "node"), SPEC_NODES)
@@ -77,15 +83,31 @@ def test_defaults_fit_their_own_schema(path: str, node: dict[str, Any]) -> None:
         jsonschema.validate(node["default"], node)
 
 
-def test_rules_carry_messages_and_stay_out_of_long_lists() -> None:
+def test_rules_carry_messages_and_are_where_they_are_looked_for() -> None:
     rules = {path: node.get("x-kubernetes-validations", []) for path, node in NODES}
 
     assert {path for path, found in rules.items() if found} == {
         ".spec",
         ".spec.rest",
+        ".spec.advancedNetwork",
+        ".spec.exposure",
+        ".spec.security",
         ".spec.persistence",
+        ".spec.persistence.backup",
+        ".spec.persistence.backup.volume",
+        ".spec.restoreFrom",
+        ".spec.maps[].eviction",
     }
     assert all(rule["message"] for found in rules.values() for rule in found)
+
+
+def test_every_rule_of_the_api_server_holds_in_python_too_but_those_of_transitions() -> None:
+    """`gridctl up` has no API server; `decide` compares with the live objects instead."""
+    models = [m for m in crd._all_subclasses(SpecModel) if "rules" in vars(m)]
+    rules = [rule for model in models for rule in model.rules]
+
+    assert rules
+    assert all((rule.holds is None) == ("oldSelf" in rule.cel) for rule in rules)
 
 
 def test_default_spec_of_the_schema_is_that_of_the_models() -> None:

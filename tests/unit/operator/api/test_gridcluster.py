@@ -11,10 +11,32 @@ from grid_operator.api.conditions import (
     ReadyReason,
     make_condition,
 )
-from grid_operator.api.gridcluster import GridCluster, GridClusterStatus, InvalidClusterError
-from tests.unit.operator.api.clusters import FULL_SPEC, make_cluster
+from grid_operator.api.gridcluster import GridCluster, InvalidClusterError
+from grid_operator.api.status import GridClusterStatus
+from tests.unit.operator.api.clusters import FULL_SPEC, SPECS, make_cluster
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678, tzinfo=UTC)
+
+
+ADVANCED = {"advancedNetwork": {"enabled": True}}
+ADA = {"name": "ada", "secretName": "ada"}
+CRON = {"cron": "* * * * *"}
+
+
+def maps(**fields: Any) -> dict[str, Any]:
+    return {"maps": [{"name": "m", **fields}]}
+
+
+def security(**fields: Any) -> dict[str, Any]:
+    return {"security": fields}
+
+
+def backup(**fields: Any) -> dict[str, Any]:
+    return {"persistence": {"enabled": True, "backup": fields}}
+
+
+def restore(**source: Any) -> dict[str, Any]:
+    return {"persistence": {"enabled": True}, "restoreFrom": source}
 
 
 @pytest.mark.parametrize(
@@ -35,6 +57,49 @@ NOW = datetime(2026, 1, 2, 3, 4, 5, 678, tzinfo=UTC)
         ({"pod": {"resources": {"limits": {"cpu": "-1"}}}}, "limits.cpu"),
         ({"pod": {"resources": {"limits": {"cpu": True}}}}, "limits.cpu"),
         ({"image": "two words"}, "spec.image"),
+        ({"clusterState": "InTransition"}, "spec.clusterState"),
+        ({"runState": "Paused"}, "spec.runState"),
+        ({"pausedUntil": "tomorrow"}, "a time with its zone"),
+        ({"pausedUntil": "2030-01-01T00:00:00"}, "a time with its zone"),
+        ({"rest": {"port": 80}}, "spec.rest.port"),
+        ({"rest": {"port": 5702}}, "belongs to the management listener"),
+        ({"rest": {"port": 6000}, **ADVANCED}, "with advancedNetwork set restPort"),
+        ({"advancedNetwork": {"enabled": True, "restPort": 5702}}, "management listener"),
+        ({"advancedNetwork": {"restPort": 6000}}, "no effect while advancedNetwork.enabled"),
+        (maps(eviction={"policy": "Lru"}), "both a policy other than None and a size"),
+        (maps(eviction={"size": 1}), "both a policy other than None and a size"),
+        (maps(dataPersistence={}), "needs persistence.enabled"),
+        ({"queues": [{"name": "q", "dataPersistence": {}}]}, "needs persistence.enabled"),
+        (maps(maxIdleSeconds=-1), "maps.0.maxIdleSeconds"),
+        (security(enabled=False, users=[ADA]), "no effect while security.enabled"),
+        (security(enabled=False, protected=["Data"]), "no effect while security.enabled"),
+        (security(enabled=True, users=[ADA, ADA]), "users: duplicate ada"),
+        (security(enabled=True, users=[{"name": "a:b", "secretName": "s"}]), "users.0.name"),
+        (security(enabled=True, protected=["DATA"]), "security.protected.0"),
+        ({"tls": {}}, "tls.secretName"),
+        ({"tls": {"secretName": "No_Name"}}, "tls.secretName"),
+        ({"license": {"secretName": "s", "key": "a b"}}, "license.key"),
+        ({"persistence": {"backup": {"volume": {}}}}, "needs persistence.enabled"),
+        (backup(), "exactly one of volume and claimName"),
+        (backup(volume={}, claimName="c"), "exactly one of volume and claimName"),
+        (backup(claimName="c", schedule={}), "schedule.cron"),
+        (backup(claimName="c", schedule={"cron": "@daily"}), "schedule.cron"),
+        (backup(claimName="c", schedule={"cron": "* * * * * *"}), "schedule.cron"),
+        (backup(claimName="c", schedule={**CRON, "startingDeadlineSeconds": 1}), "Seconds"),
+        (backup(claimName="c", schedule={**CRON, "concurrencyPolicy": "Allow"}), "Policy"),
+        ({"persistence": {"enabled": True, "validationTimeoutSeconds": 0}}, "Timeout"),
+        ({"restoreFrom": {"cluster": "old"}}, "restoreFrom needs persistence.enabled"),
+        (restore(), "exactly one of cluster and claimName"),
+        (restore(cluster="a", claimName="b"), "exactly one of cluster and claimName"),
+        (restore(claimName="b"), "restoreFrom.claimName needs member"),
+        (restore(cluster="a", backup=0), "restoreFrom.backup"),
+        ({"exposure": {"nodePort": 30000}}, "nodePort needs type"),
+        ({"exposure": {"type": "NodePort", "loadBalancerClass": "x"}}, "needs type LoadBalancer"),
+        ({"exposure": {"allowedCidrs": ["host/8"]}}, "allowedCidrs.0"),
+        ({"pod": {"terminationGracePeriodSeconds": 29}}, "terminationGracePeriodSeconds"),
+        ({"pod": {"securityContext": {"runAsUser": 0}}}, "runAsUser"),
+        ({"pod": {"securityContext": {"privileged": True}}}, "privileged"),
+        ({"pod": {"affinity": "none"}}, "pod.affinity"),
     ],
 )
 def test_bad_spec_is_refused_with_the_field_and_the_reason(
@@ -44,6 +109,28 @@ def test_bad_spec_is_refused_with_the_field_and_the_reason(
         make_cluster(spec)
 
     assert any(message in problem for problem in caught.value.problems)
+
+
+@pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS)
+def test_what_is_read_is_what_is_written(spec: dict[str, Any]) -> None:
+    cluster = make_cluster(spec)
+
+    written = cluster.spec.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+    assert make_cluster(written) == cluster
+
+
+@pytest.mark.parametrize("time", ["2030-01-31T08:00:00Z", "2030-01-31T08:00:00.5+01:00"])
+def test_a_pause_may_end_at_any_time_with_its_zone(time: str) -> None:
+    assert make_cluster({"pausedUntil": time}).spec.paused_until == time
+
+
+@pytest.mark.parametrize(
+    ("spec", "port"),
+    [({}, 5701), ({"rest": {"port": 6000}}, 6000), ({"advancedNetwork": {"enabled": True}}, 5701)],
+)
+def test_the_rest_port_is_that_of_the_section_that_is_used(spec: dict[str, Any], port: int) -> None:
+    assert make_cluster(spec).spec.rest_port == port
 
 
 def test_several_problems_are_told_at_once() -> None:

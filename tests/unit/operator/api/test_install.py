@@ -3,13 +3,19 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
 import yaml
+
+from grid_operator.api.crd import cluster_schema
+from grid_operator.api.names import PLURAL
+from grid_operator.ports.kube import CHILD_KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROOT = Path(__file__).parents[4]
 INSTALL = ROOT / "operator" / "install"
+EVERYWHERE = ROOT / "operator" / "install-all-namespaces"
 
 
 def documents(directory: Path) -> Iterator[dict[str, Any]]:
@@ -46,16 +52,49 @@ def test_rights_are_namespaced_and_name_everything() -> None:
         assert not any("*" in word for words in rule.values() for word in words)
 
 
-def test_operator_cannot_write_what_users_own() -> None:
-    verbs = {
-        resource: set(rule["verbs"])
-        for rule in OBJECTS["Role"]["rules"]
-        for resource in rule["resources"]
+def verbs(role: dict[str, Any]) -> dict[str, set[str]]:
+    return {
+        resource: set(rule["verbs"]) for rule in role["rules"] for resource in rule["resources"]
     }
 
-    assert verbs["gridclusters"] == {"get", "list", "watch"}
-    assert verbs["persistentvolumeclaims"] == {"get", "list", "watch"}
-    assert verbs["gridclusters/status"] == {"patch", "update"}
+
+def test_operator_cannot_write_what_users_own_nor_delete_a_volume() -> None:
+    granted = verbs(OBJECTS["Role"])
+
+    assert granted["gridclusters"] == {"get", "list", "watch"}
+    assert granted["gridclusters/status"] == {"patch", "update"}
+    assert granted["persistentvolumeclaims"] == {"get", "list", "watch", "create", "patch"}
+    assert granted["pods"] == {"get", "list", "watch", "delete"}
+    assert granted["namespaces"] == {"get"}
+
+
+@pytest.mark.parametrize("kind", CHILD_KINDS, ids=lambda kind: kind[1])
+def test_operator_may_make_and_watch_every_kind_of_child(kind: tuple[str, str, str]) -> None:
+    wanted = {"get", "list", "watch", "create", "patch", "delete"}
+
+    assert verbs(OBJECTS["Role"])[kind[2]] == wanted
+
+
+def test_everywhere_the_rights_are_the_same_but_for_finalizers_and_the_lease() -> None:
+    objects = {d["kind"]: d for d in documents(EVERYWHERE)}
+    here, everywhere = verbs(OBJECTS["Role"]), verbs(objects["ClusterRole"])
+
+    assert everywhere.pop("gridclusters") == here.pop("gridclusters") | {"patch"}
+    assert here.pop("leases") == {"get", "create", "update", "patch"}
+    assert everywhere == here
+    assert not [r for r in objects["ClusterRole"]["rules"] if "*" in str(r)]
+
+
+def test_protection_speaks_of_the_field_that_the_schema_has() -> None:
+    policy = OBJECTS["ValidatingAdmissionPolicy"]
+    binding = OBJECTS["ValidatingAdmissionPolicyBinding"]["spec"]
+    (rule,) = policy["spec"]["matchConstraints"]["resourceRules"]
+    text = str(policy["spec"])
+
+    assert "deletionProtection" in cluster_schema()["properties"]["spec"]["properties"]
+    assert text.count("spec.deletionProtection") >= 3
+    assert (rule["resources"], rule["operations"]) == ([PLURAL], ["DELETE"])
+    assert binding == {"policyName": policy["metadata"]["name"], "validationActions": ["Deny"]}
 
 
 def test_operator_pod_meets_the_restricted_standard_that_its_namespace_enforces() -> None:

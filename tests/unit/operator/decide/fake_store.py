@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import copy
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from grid_operator.api.gridcluster import GridCluster
 from grid_operator.api.objects import KubeObject, ObjectRef
 from grid_operator.decide import decide
-from grid_operator.decide.model import Decision, MemberProblem, MemberView, Observed
-from grid_operator.render import render_children
+from grid_operator.decide.calls import CallDone, CallOutcome, MemberCall
+from grid_operator.decide.model import Decision, Desired, MemberProblem, MemberView, Observed
+from grid_operator.decide.operations.journal import record_outcome
+from grid_operator.render import desired_state, read_record
 from tests.unit.operator.api.clusters import CONTEXT, make_cluster
 from tests.unit.operator.fake_kube import VIEW
 
@@ -19,7 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
-MAX_ROUNDS = 12
+MAX_ROUNDS = 40
+"""Enough for a restart and for all that is given to a member afterwards, step by step."""
 WELL = VIEW
 
 
@@ -32,6 +36,7 @@ def make_pod(name: str = "demo-0", revision: str = "r1", *, ready: bool = True) 
             "name": name,
             "namespace": "default",
             "uid": f"uid-{name}-{revision}",
+            "creationTimestamp": "2025-12-31T00:00:00Z",
             "labels": {"controller-revision-hash": revision},
         },
         "status": {"podIP": "10.0.0.1", "conditions": [{"type": "Ready", "status": status}]},
@@ -54,7 +59,7 @@ def _is_keyed(items: list[Any]) -> bool:
 
 
 class FakeStore:
-    """Holds one cluster and its children; counts writes."""
+    """Holds one cluster and its children; counts writes. Its members do what they are told."""
 
     def __init__(self, spec: dict[str, Any] | None = None) -> None:
         self.cluster = make_cluster(spec)
@@ -64,12 +69,33 @@ class FakeStore:
         self.now = START
         self.replaced: list[str] = []
         self.events: list[str] = []
+        self.calls: list[MemberCall] = []
+        self.born = 0
+        self.answer: CallOutcome = CallDone()
+        self.decision: Decision | None = None
+        """The newest."""
 
     def change_spec(self, spec: dict[str, Any]) -> None:
         generation = self.cluster.metadata.generation + 1
-        status = self.cluster.status
-        changed = make_cluster(spec, generation=generation)
+        status, annotations = self.cluster.status, self.cluster.metadata.annotations
+        changed = make_cluster(spec, generation=generation, annotations=annotations)
         self.cluster = changed.model_copy(update={"status": status})
+
+    def annotate(self, **annotations: str) -> None:
+        """Ask for something: `force_start` is `gridcluster.io/force-start`."""
+        keyed = {f"gridcluster.io/{n.replace('_', '-')}": v for n, v in annotations.items()}
+        meta = self.cluster.metadata.model_copy(update={"annotations": keyed})
+        self.cluster = self.cluster.model_copy(update={"metadata": meta})
+
+    def change_status(self, **changes: Any) -> None:
+        status = self.cluster.status.model_copy(update=changes)
+        self.cluster = self.cluster.model_copy(update={"status": status})
+
+    def desired(self) -> Desired:
+        sets = (o for o in self.objects.values() if o["kind"] == "StatefulSet")
+        live = next(sets, None)
+        recorded = read_record(live) if live is not None else None
+        return desired_state(self.cluster, replace(CONTEXT, recorded=recorded))
 
     def observe(self) -> Observed:
         members = {name: view for name, view in self.views.items() if name in self.pods}
@@ -83,14 +109,21 @@ class FakeStore:
     def step(self) -> int:
         """Decide once and perform it; return the number of writes."""
         self.now += timedelta(seconds=10)
-        decision = decide(self.observe(), render_children(self.cluster, CONTEXT), self.now)
+        self.decision = decision = decide(self.observe(), self.desired(), self.now)
         writes = self._perform(decision)
-        stored = decision.status.to_kube()
-        writes += stored != self.cluster.status.to_kube()
-        body = json.loads(self.cluster.model_dump_json(by_alias=True, exclude_none=True))
-        self.cluster = GridCluster.from_kube({**body, "status": stored})
+        writes += self._store(decision.status.to_kube())
+        if decision.call is not None:
+            self.calls.append(decision.call)
+            status = record_outcome(self.cluster.status, decision.call, self.answer, self.now)
+            writes += self._store(status.to_kube())
         self.run_controller()
         return writes
+
+    def _store(self, stored: KubeObject) -> bool:
+        changed = stored != self.cluster.status.to_kube()
+        body = json.loads(self.cluster.model_dump_json(by_alias=True, exclude_none=True))
+        self.cluster = GridCluster.from_kube({**body, "status": stored})
+        return changed
 
     def settle(self) -> int:
         """Step until nothing is written; return how many rounds wrote something."""
@@ -122,6 +155,9 @@ class FakeStore:
                 "observedGeneration": obj["metadata"]["generation"],
                 "updateRevision": revision,
             }
-            for ordinal in range(obj["spec"]["replicas"]):
-                name = f"{obj['metadata']['name']}-{ordinal}"
-                self.pods.setdefault(name, make_pod(name, revision))
+            names = [f"{obj['metadata']['name']}-{i}" for i in range(obj["spec"]["replicas"])]
+            self.pods = {name: pod for name, pod in self.pods.items() if name in names}
+            for name in set(names) - set(self.pods):
+                self.born += 1
+                self.pods[name] = make_pod(name, revision)
+                self.pods[name]["metadata"]["uid"] = f"uid-{self.born}"

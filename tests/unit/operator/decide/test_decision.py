@@ -49,7 +49,7 @@ def test_roll_waits_behind_the_gate_and_says_who_says_what(view: MemberView, tol
     assert (progressing.status, progressing.reason) == ("True", "WaitingForSafety")
     assert told in progressing.message
     assert condition(store, ConditionType.READY).reason == "MembersOutdated"
-    assert store.events == ["WaitingForSafety"]
+    assert store.events == ["Changing", "WaitingForSafety"]
 
     store.views = {"demo-0": WELL}
     store.settle()
@@ -81,8 +81,21 @@ def test_a_ready_pod_that_does_not_answer_waits_for_the_gate() -> None:
     assert "gave no complete answer" in waiting.message
 
 
-def test_a_pod_with_former_credentials_is_replaced() -> None:
+def test_data_in_memory_outlives_a_lost_secret() -> None:
     store = settled()
+    store.pods["demo-0"] = make_pod(revision="old")
+    store.views = {"demo-0": MemberProblem("refuses", unauthenticated=True)}
+
+    store.settle()
+
+    assert store.replaced == []
+    waiting = condition(store, ConditionType.PROGRESSING)
+    assert waiting.reason == "WaitingForSafety"
+    assert "put the former Secret demo-management back" in waiting.message
+
+
+def test_a_pod_with_former_credentials_is_replaced() -> None:
+    store = settled({"persistence": {"enabled": True}})
     store.pods["demo-0"] = make_pod(revision="old")
     store.views = {"demo-0": MemberProblem("refuses", unauthenticated=True)}
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from grid_operator.decide.quantity import parse_quantity
+from grid_operator.api.quantity import parse_quantity
 from grid_operator.decide.validate import find_problem
-from tests.unit.operator.api.clusters import FULL_SPEC, make_cluster
+from tests.unit.operator.api.clusters import SPECS, make_cluster
 
 
 def pod(**fields: Any) -> dict[str, Any]:
@@ -17,12 +17,37 @@ def maps(*names: str) -> dict[str, Any]:
     return {"maps": [{"name": name} for name in names]}
 
 
+def schedule(cron: str = "* * * * *", zone: str = "UTC") -> dict[str, Any]:
+    backup = {"claimName": "backups", "schedule": {"cron": cron, "timeZone": zone}}
+    return {"persistence": {"enabled": True, "backup": backup}}
+
+
+def volume(size: str) -> dict[str, Any]:
+    return {"persistence": {"enabled": True, "backup": {"volume": {"size": size}}}}
+
+
 @pytest.mark.parametrize(
     ("spec", "reason", "told"),
     [
         (maps("é" * 200), "InvalidStructureName", "255 bytes"),
         (maps("a*b*"), "InvalidStructureName", "more than one *"),
         (maps(" a"), "InvalidStructureName", "space"),
+        (maps("a\ufffe"), "InvalidStructureName", "no text may hold"),
+        (schedule("61 * * * *"), "InvalidSchedule", "bad minute"),
+        (schedule("0 0 30 2 *"), "InvalidSchedule", "bad day-of-month"),
+        (schedule("0 0 * * MAN"), "InvalidSchedule", "bad day-of-week"),
+        (schedule(zone="Nowhere/Land"), "InvalidSchedule", "'Nowhere/Land' is no time zone"),
+        (schedule(zone="/etc/passwd"), "InvalidSchedule", "is no time zone"),
+        (schedule(zone="Europe"), "InvalidSchedule", "is no time zone"),
+        (volume("0"), "InvalidQuantity", "persistence.backup.volume.size"),
+        ({"exposure": {"allowedCidrs": ["10.0.0.1/8"]}}, "InvalidNetwork", "10.0.0.1/8"),
+        ({"exposure": {"allowedCidrs": ["10.0.0.0/33"]}}, "InvalidNetwork", "10.0.0.0/33"),
+        ({"exposure": {"annotations": {"a b": ""}}}, "InvalidLabel", "exposure.annotations"),
+        (
+            {"exposure": {"annotations": {"gridcluster.io/rendered-hash": "x"}}},
+            "InvalidLabel",
+            "belongs to the operator",
+        ),
         (maps("a*", "*b"), "AmbiguousWildcard", "'*b' and 'a*'"),
         ({"queues": [{"name": "*1"}, {"name": "1*"}]}, "AmbiguousWildcard", "spec.queues"),
         (
@@ -66,7 +91,10 @@ def test_value_that_cannot_work_is_found(spec: dict[str, Any], reason: str, told
     "spec",
     [
         {},
-        FULL_SPEC,
+        *SPECS.values(),
+        schedule("30 2 29 2 *", "America/New_York"),
+        schedule("*/5 8-18 * JAN-NOV MON-FRI", "Asia/Kolkata"),
+        {"exposure": {"allowedCidrs": ["0.0.0.0/0", "::/0", "192.0.2.7"]}},
         maps("a*", "b*", "a*c", "default", "*"),
         pod(annotations={"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}),
         pod(tolerations=[{"operator": "Exists"}]),

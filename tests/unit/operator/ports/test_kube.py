@@ -12,7 +12,7 @@ from aiohttp import web
 
 from grid_operator.api.objects import ObjectRef
 from grid_operator.decide.model import ClusterEvent
-from grid_operator.ports.errors import Conflict, OperatorError, Rejected, Unavailable
+from grid_operator.ports.errors import Conflict, Deposed, OperatorError, Rejected, Unavailable
 from grid_operator.ports.kube import KubeClient
 from grid_operator.ports.kube_rest import KubeRest
 from tests.unit.operator.fake_kube import cluster_object
@@ -135,6 +135,123 @@ async def test_status_is_written_with_preconditions_and_absent_fields_are_remove
         "metadata": {"uid": "uid-demo", "resourceVersion": "1"},
         "status": {"size": 1, "clusterState": None},
     }
+
+
+async def test_a_field_that_left_an_object_of_the_status_is_removed_there_too(
+    tmp_path: Path,
+) -> None:
+    operation = {"id": "a", "step": "Call", "lastAttempt": "now", "more": {"x": 1}}
+    cluster = cluster_object() | {"status": {"operation": operation, "conditions": [{"a": 1}]}}
+    async with api(tmp_path) as (server, kube):
+        status = {"operation": {"id": "a", "step": "Confirm", "more": {}}, "conditions": []}
+        await kube.apply_status(cluster, status)
+    assert server.seen[0][4]["status"] == {
+        "operation": {"id": "a", "step": "Confirm", "lastAttempt": None, "more": {"x": None}},
+        "conditions": [],
+    }
+
+
+async def test_the_cluster_as_written_is_what_the_next_write_names(tmp_path: Path) -> None:
+    async with api(tmp_path) as (server, kube):
+
+        def answer(_request: web.Request, _body: Any) -> web.Response:
+            written = cluster_object()
+            written["metadata"] |= {"resourceVersion": "2", "managedFields": [{}]}
+            return web.json_response(written)
+
+        server.answer = answer
+        written = await kube.apply_status(cluster_object(), {"size": 1})
+        assert "managedFields" not in written["metadata"]
+        await kube.set_finalizers(written, ("gridcluster.io/shutdown",))
+    _, path, _, content_type, body = server.seen[1]
+    assert path.endswith("/gridclusters/demo")
+    assert content_type == "application/merge-patch+json"
+    assert body == {
+        "metadata": {
+            "finalizers": ["gridcluster.io/shutdown"],
+            "uid": "uid-demo",
+            "resourceVersion": "2",
+        }
+    }
+
+
+async def test_a_cluster_that_is_gone_is_a_conflict_not_a_refusal(tmp_path: Path) -> None:
+    async with api(tmp_path) as (server, kube):
+        gone = {"kind": "Status", "reason": "NotFound", "message": "no such object"}
+        server.answer = lambda *_: web.json_response(gone, status=404)
+        with pytest.raises(Conflict):
+            await kube.apply_status(cluster_object(), {"size": 1})
+        with pytest.raises(Conflict):
+            await kube.set_finalizers(cluster_object(), ())
+
+
+@pytest.mark.parametrize(
+    ("status", "metadata", "expected"),
+    [
+        (200, {"name": "grids"}, False),
+        (200, {"name": "grids", "deletionTimestamp": "2026-01-01T00:00:00Z"}, True),
+        (404, {}, True),
+        (403, {}, False),
+    ],
+)
+async def test_whether_a_namespace_is_being_deleted(
+    tmp_path: Path, status: int, metadata: dict[str, str], expected: bool
+) -> None:
+    async with api(tmp_path) as (server, kube):
+        server.answer = lambda *_: web.json_response({"metadata": metadata}, status=status)
+        assert await kube.is_terminating("grids") is expected
+    assert server.seen[0][1] == "/api/v1/namespaces/grids"
+
+
+async def test_claims_are_no_children_and_jobs_are(tmp_path: Path) -> None:
+    async with api(tmp_path) as (server, kube):
+        server.answer = lambda *_: web.json_response({"metadata": {}, "items": []})
+        await kube.fetch_children(cluster_object())
+        plurals = {path.rpartition("/")[2] for _, path, _, _, _ in server.seen}
+        assert "jobs" in plurals
+        assert not plurals & {"pods", "persistentvolumeclaims"}
+        await kube.fetch_claims(cluster_object())
+        assert server.seen[-1][1] == "/api/v1/namespaces/grids/persistentvolumeclaims"
+
+
+async def test_a_deposed_operator_writes_nothing_and_may_look(tmp_path: Path) -> None:
+    async with api(tmp_path) as (server, kube):
+        kube.rest.may_write = lambda: False
+        for write in (
+            kube.apply(cluster_object()),
+            kube.delete(ObjectRef("v1", "Pod", "grids", "demo-0"), "uid-7"),
+            kube.apply_status(cluster_object(), {"size": 1}),
+            kube.set_finalizers(cluster_object(), ()),
+            kube.record_event(cluster_object(), ClusterEvent("Normal", "Because", "")),
+        ):
+            with pytest.raises(Deposed):
+                await write
+        assert server.seen == []
+        assert await kube.fetch_cluster("grids", "demo") is not None
+
+
+async def test_requests_are_counted_by_verb_and_status(tmp_path: Path) -> None:
+    def hang_up(request: web.Request, _body: Any) -> web.Response:
+        assert request.transport is not None
+        request.transport.abort()
+        return web.Response()
+
+    async with api(tmp_path) as (server, kube):
+        await kube.apply(cluster_object())
+        server.answer = lambda *_: web.json_response({}, status=503)
+        with pytest.raises(Unavailable):
+            await kube.fetch_cluster("grids", "demo")
+        server.answer = hang_up
+        with pytest.raises(Unavailable):
+            await kube.fetch_cluster("grids", "demo")
+    registry = kube.rest.metrics.registry
+    counts = [
+        registry.get_sample_value(
+            "grid_operator_api_requests_total", {"verb": verb, "status": status}
+        )
+        for verb, status in (("patch", "200"), ("get", "503"), ("get", "0"))
+    ]
+    assert counts == [1, 1, 1]
 
 
 async def test_delete_has_a_uid_precondition_and_gone_is_no_error(tmp_path: Path) -> None:

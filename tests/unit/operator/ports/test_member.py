@@ -9,8 +9,10 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from grid_operator.decide.model import MemberProblem, MemberView
-from grid_operator.ports.member import BODY_LIMIT_BYTES, MemberClient
+from grid_operator.decide.model import MemberOperation, MemberProblem, MemberView, StructureUse
+from grid_operator.ports.api import MemberAccess
+from grid_operator.ports.member import MemberClient
+from grid_operator.ports.member_wire import BODY_LIMIT_BYTES
 
 PASSWORD = "pass:wörd-that-nobody-may-see"
 POD = {"metadata": {"name": "demo-0"}, "status": {"podIP": "127.0.0.1"}}
@@ -30,6 +32,14 @@ DOCUMENTS: dict[str, object] = {
     },
     "/grid/rest/management/cluster/version": {"status": "success", "version": "0.1"},
     "/grid/health/ready": {},
+    "/grid/rest/management/cluster/operations": [
+        {"id": "op-1", "kind": "backup", "stage": "FAILED", "progress": 7, "error": "full"},
+        {"id": "op-2", "kind": "backup", "stage": "STARTED", "progress": 0, "error": None},
+    ],
+    "/grid/rest/management/cluster/usage": {
+        "structures": [{"kind": "map", "name": "m", "entries": 3, "bytes": 9, "limits": {}}],
+        "members": [],
+    },
 }
 
 Serve = Callable[[bytes, asyncio.StreamWriter], Awaitable[None]]
@@ -62,7 +72,7 @@ async def member(serve: Serve) -> AsyncIterator[MemberClient]:
 
 
 async def ask(client: MemberClient) -> MemberView | MemberProblem:
-    return await client.fetch_view(POD, "operator", PASSWORD)
+    return await client.fetch_view(POD, MemberAccess("operator", PASSWORD))
 
 
 async def test_a_healthy_member_gives_a_view_and_gets_credentials() -> None:
@@ -85,6 +95,11 @@ async def test_a_healthy_member_gives_a_view_and_gets_credentials() -> None:
         migration_queue_size=0,
         cluster_size=1,
         ready=True,
+        operations=(
+            MemberOperation("op-1", "backup", "FAILED", 7, "full"),
+            MemberOperation("op-2", "backup", "STARTED", 0, ""),
+        ),
+        structures=(StructureUse("map", "m", 3),),
     )
     token = base64.b64encode(f"operator:{PASSWORD}".encode())
     assert all(b"Authorization: Basic " + token in head for head in heads)
@@ -99,6 +114,63 @@ async def test_a_member_that_is_not_ready_is_a_view() -> None:
         view = await ask(client)
     assert isinstance(view, MemberView)
     assert not view.ready
+
+
+def answers(**changed: object) -> Serve:
+    """Return a member whose documents are healthy but for those changed, by their last word."""
+
+    async def serve(head: bytes, writer: asyncio.StreamWriter) -> None:
+        path = path_of(head)
+        answer = changed.get(path.rpartition("/")[2], DOCUMENTS[path])
+        whole = answer if isinstance(answer, bytes) else http(json.dumps(answer).encode())
+        writer.write(whole)
+
+    return serve
+
+
+async def test_a_member_that_has_not_joined_is_a_problem_with_its_state_and_reason() -> None:
+    starting = {**DOCUMENTS["/grid/health"], "nodeState": "STARTING"}  # type: ignore[dict-item]
+    waits = b"HTTP/1.1 503 No\r\nContent-Length: 0\r\nX-Grid-Error: checksum mismatch\r\n\r\n"
+    early = b"HTTP/1.1 503 No\r\nContent-Length: 0\r\nX-Grid-Error: starting\r\n\r\n"
+    async with member(answers(health=starting, ready=waits, cluster=early)) as client:
+        problem = await ask(client)
+    assert problem == MemberProblem("checksum mismatch", node_state="STARTING")
+    parked = {**DOCUMENTS["/grid/health"], "nodeState": "PASSIVE"}  # type: ignore[dict-item]
+    async with member(answers(health=parked, ready=waits, cluster=early)) as client:
+        found = await ask(client)
+    assert isinstance(found, MemberProblem)
+    assert found.parked
+
+
+@pytest.mark.parametrize(
+    "usage",
+    [
+        pytest.param(http(b"", "404 No"), id="unknown"),
+        pytest.param(http(b" " * 2_000_000), id="too large"),
+    ],
+)
+async def test_usage_is_no_condition_of_a_view(usage: bytes) -> None:
+    async with member(answers(usage=usage, operations=http(b"", "404 No"))) as client:
+        view = await ask(client)
+    assert isinstance(view, MemberView)
+    assert (view.structures, view.operations) == ((), ())
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"operations": {}},
+        {"operations": [7]},
+        {"operations": [{"id": 1}]},
+        {"operations": http(b"", "500 Oops")},
+        {"usage": {"structures": [{"kind": "map", "name": "m", "entries": "3"}]}},
+        {"health": {**DOCUMENTS["/grid/health"], "nodeState": "A" * 33}},  # type: ignore[dict-item]
+        {"health": {**DOCUMENTS["/grid/health"], "nodeState": "A\nB"}},  # type: ignore[dict-item]
+    ],
+)
+async def test_what_is_not_in_the_interface_is_a_problem(changed: dict[str, object]) -> None:
+    async with member(answers(**changed)) as client:
+        assert isinstance(await ask(client), MemberProblem)
 
 
 async def hang(_head: bytes, _writer: asyncio.StreamWriter) -> None:

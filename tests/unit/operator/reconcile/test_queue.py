@@ -6,7 +6,8 @@ import itertools
 import random
 from typing import TYPE_CHECKING
 
-from grid_operator.ports.errors import NotReady, Unavailable
+from grid_operator.ports.errors import Conflict, Deposed, NotReady, Unavailable
+from grid_operator.ports.metrics import OperatorMetrics
 from grid_operator.reconcile.queue import QueueLimits, WorkQueue
 
 if TYPE_CHECKING:
@@ -228,3 +229,53 @@ async def test_cancelling_the_queue_cancels_its_runs() -> None:
         queue.add("a")
         await until(lambda: queue.running == 1)
     assert cancelled.is_set()
+
+
+async def test_a_cancellation_that_comes_together_with_an_event_is_not_forgotten() -> None:
+    async def work(_key: str) -> None:
+        await asyncio.sleep(0)
+
+    queue = WorkQueue(work, random.Random(1), QUICK)
+    task = asyncio.create_task(queue.run())
+    await asyncio.sleep(0)
+    queue.add("a")  # wakes it …
+    task.cancel()  # … in the same turn of the loop
+    async with asyncio.timeout(5):
+        await asyncio.gather(task, return_exceptions=True)
+    assert task.cancelled()
+    assert queue.running == 0
+
+
+async def test_the_queue_tells_what_waits_and_how_runs_ended() -> None:
+    metrics = OperatorMetrics()
+    endings: dict[str, Exception | None] = {
+        "done": None,
+        "conflict": Conflict("409"),
+        "deposed": Deposed("no Lease"),
+        "defect": KeyError("boom"),
+    }
+
+    async def work(key: str) -> float:
+        error = endings[key]
+        if error is not None:
+            raise error
+        return 3600.0
+
+    queue = WorkQueue(work, random.Random(1), QueueLimits(backoff_first_s=60.0), metrics)
+    for key in endings:
+        queue.add(key)
+    assert queue.waiting == len(endings)
+    task = asyncio.create_task(queue.run())
+
+    def count(result: str) -> float:
+        name = "grid_operator_reconcile_duration_seconds_count"
+        return metrics.registry.get_sample_value(name, {"result": result}) or 0.0
+
+    try:
+        await until(lambda: all(count(result) == 1 for result in endings))
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    assert queue.waiting == 0
+    waits = metrics.registry.get_sample_value("grid_operator_queue_wait_seconds_count")
+    assert waits == len(endings)

@@ -7,8 +7,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from grid_operator.api.objects import KubeObject, ObjectRef
+from grid_operator.ports.api import MemberAccess
 from grid_operator.ports.errors import Conflict, NotReady, Rejected, Unavailable
-from grid_operator.reconcile.reconciler import REFUSED_REQUEUE_S, ClusterKey, Reconciler
+from grid_operator.reconcile.reconciler import (
+    REFUSED_REQUEUE_S,
+    ClusterKey,
+    Reconciler,
+    Surroundings,
+)
 from tests.unit.operator.fake_kube import FakeKube, FakeMembers, cluster_object
 
 if TYPE_CHECKING:
@@ -20,13 +26,13 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 def make(kube: FakeKube, members: FakeMembers | None = None) -> Reconciler:
     passwords = itertools.count(1)
-    return Reconciler(
-        kube,
-        members or FakeMembers(),
+    surroundings = Surroundings(
         "grid-system",
         now=lambda: NOW,
+        steady_s=lambda: 0.0,
         make_password=lambda: f"password-{next(passwords)}",
     )
+    return Reconciler(kube, members or FakeMembers(), surroundings)
 
 
 async def settle(reconciler: Reconciler, rounds: int = 4) -> float | None:
@@ -94,7 +100,7 @@ async def test_password_is_made_once_and_used_for_members() -> None:
     secret = kube.get("Secret", "demo-management")["data"]
     await settle(reconciler)
     assert kube.get("Secret", "demo-management")["data"] == secret
-    assert members.credentials == {("grid-operator", "password-1")}
+    assert members.accesses == {MemberAccess("grid-operator", "password-1")}
 
 
 async def test_a_restored_secret_keeps_its_content() -> None:
@@ -198,6 +204,18 @@ async def test_spec_that_the_schema_refuses_shows_in_a_condition_and_applies_not
     assert kube.writes == ["status"]
 
 
+async def test_deletion_of_what_the_schema_refuses_is_not_held_up() -> None:
+    cluster = cluster_object(size="many")
+    cluster["metadata"]["finalizers"] = ["example.org/other", "gridcluster.io/shutdown"]
+    kube = FakeKube(cluster)
+    await make(kube).reconcile(KEY)
+    assert len(kube.get("GridCluster")["metadata"]["finalizers"]) == 2
+
+    kube.get("GridCluster")["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    await make(kube).reconcile(KEY)
+    assert kube.get("GridCluster")["metadata"]["finalizers"] == ["example.org/other"]
+
+
 async def test_a_lost_event_does_not_fail_the_reconcile() -> None:
     kube = FakeKube(cluster_object())
     kube.fail["record_event"] = Unavailable("503")
@@ -276,10 +294,10 @@ async def test_a_labelled_pod_of_somebody_else_is_no_member() -> None:
 
     class Watched(FakeMembers):
         async def fetch_view(
-            self, pod: KubeObject, username: str, password: str
+            self, pod: KubeObject, access: MemberAccess
         ) -> MemberView | MemberProblem:
             asked.append(pod["metadata"]["name"])
-            return await super().fetch_view(pod, username, password)
+            return await super().fetch_view(pod, access)
 
     kube.writes.clear()
     await settle(make(kube, Watched()))

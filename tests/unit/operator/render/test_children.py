@@ -1,105 +1,103 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from grid_member.config.load import parse_config
 from grid_operator.api.names import CONFIG_HASH_ANNOTATION, RENDERED_HASH_ANNOTATION
-from grid_operator.render import RenderContext, render_children
-from tests.unit.operator.api.clusters import CONTEXT, FULL_SPEC, make_cluster, render
+from grid_operator.render import render_children
+from tests.unit.operator.api.clusters import CONTEXT, FULL_SPEC, SPECS, make_cluster, render
+from tests.unit.operator.render.restoring import restore_children
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from grid_operator.api.objects import KubeObject
 
-SPECS: dict[str, dict[str, Any]] = {"minimal": {}, "full": FULL_SPEC}
-OBJECTS = ["Secret", "ConfigMap", "NetworkPolicy", "Service-members", "Service", "StatefulSet"]
-ENVIRONMENT = {
-    "POD_NAME": "demo-0",
-    "POD_NAMESPACE": "default",
-    "GRID_PUBLIC_ADDRESS": "demo-0.demo-members.default.svc",
-    "GRID_MANAGEMENT_USERNAME": "grid-operator",
-    "GRID_MANAGEMENT_PASSWORD": "a-password",
-    "GRID_DATA_DIR": "/data",
-}
+GOLDEN = {**{name: render(spec) for name, spec in SPECS.items()}, "restore": restore_children()}
+
+
+def ref(obj: KubeObject) -> str:
+    return f"{obj['kind']}-{obj['metadata']['name']}".lower()
+
+
+RENDERED = [(f"{case}-{ref(o)}", o) for case, children in GOLDEN.items() for o in children]
 
 
 def by_name(children: tuple[KubeObject, ...]) -> dict[str, KubeObject]:
-    return dict(zip(OBJECTS, children, strict=True))
+    return {ref(child): child for child in children}
 
 
-def pod_spec(children: tuple[KubeObject, ...]) -> dict[str, Any]:
-    spec: dict[str, Any] = by_name(children)["StatefulSet"]["spec"]["template"]["spec"]
-    return spec
+def template(children: tuple[KubeObject, ...]) -> dict[str, Any]:
+    found: dict[str, Any] = by_name(children)["statefulset-demo"]["spec"]["template"]
+    return found
 
 
-@pytest.mark.parametrize("spec", SPECS)
-@pytest.mark.parametrize("name", OBJECTS)
+def pod_specs() -> list[tuple[str, dict[str, Any]]]:
+    return [
+        (name, obj["spec"]["template"]["spec"])
+        for name, obj in RENDERED
+        if obj["kind"] in ("StatefulSet", "Job")
+    ]
+
+
+@pytest.mark.parametrize(("name", "obj"), RENDERED, ids=[name for name, _ in RENDERED])
 def test_rendered_object_is_as_recorded(
-    check_golden: Callable[[str, KubeObject], None], spec: str, name: str
+    check_golden: Callable[[str, KubeObject], None], name: str, obj: KubeObject
 ) -> None:
-    check_golden(f"{spec}-{name.lower()}", by_name(render(SPECS[spec]))[name])
+    check_golden(name, obj)
 
 
 def test_every_golden_file_is_used() -> None:
     files = {path.stem for path in (Path(__file__).parent / "golden").glob("*.yaml")}
 
-    assert files == {f"{spec}-{name.lower()}" for spec in SPECS for name in OBJECTS}
+    assert files == {name for name, _ in RENDERED}
 
 
 @pytest.mark.parametrize("spec", SPECS)
-def test_member_loads_the_rendered_configuration(spec: str) -> None:
-    text = by_name(render(SPECS[spec]))["ConfigMap"]["data"]["grid.yaml"]
+def test_no_object_but_a_secret_holds_a_credential(spec: str) -> None:
+    text = json.dumps([o for o in render(SPECS[spec]) if o["kind"] != "Secret"])
+    secrets = [CONTEXT.management_password]
+    secrets += [v for c in CONTEXT.secrets.values() for k, v in c.data.items() if k == "password"]
 
-    config = parse_config(text, "grid.yaml", ENVIRONMENT)
-
-    cluster = make_cluster(SPECS[spec]).spec
-    assert config.cluster_name == cluster.cluster_name
-    assert config.public_address == "demo-0.demo-members.default.svc"
-    assert set(config.maps) == {m.name for m in cluster.maps}
-    assert set(config.queues) == {q.name for q in cluster.queues}
-    assert all(m.persistent == cluster.persistence.enabled for m in config.maps.values())
-    assert config.logging.format == cluster.logging.format.value.lower()
-    assert config.logging.level == cluster.logging.level.value.lower()
-    assert config.rest is not None
-    assert config.management is not None
-    assert (config.rest.port, config.management.port) == (5701, 5702)
-    assert config.rest.interfaces == config.management.interfaces == ("*",)
+    assert not [secret for secret in secrets if secret in text]
+    assert not [secret for secret in secrets if secret in repr(CONTEXT)]
+    assert "a-license" not in text + repr(CONTEXT)
 
 
-def test_configuration_holds_no_credential() -> None:
-    text = json.dumps([o for o in render(FULL_SPEC) if o["kind"] != "Secret"])
-
-    assert CONTEXT.management_password not in text
-    assert CONTEXT.management_password not in repr(CONTEXT)
-
-
-def test_pods_meet_the_restricted_standard() -> None:
-    pod = pod_spec(render(FULL_SPEC))
+@pytest.mark.parametrize(("name", "pod"), pod_specs())
+def test_pods_meet_the_restricted_standard(name: str, pod: dict[str, Any]) -> None:
     (container,) = pod["containers"]
 
-    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["securityContext"]["runAsNonRoot"] is True, name
+    assert pod["securityContext"]["runAsUser"] > 0
     assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
     assert container["securityContext"]["allowPrivilegeEscalation"] is False
     assert container["securityContext"]["readOnlyRootFilesystem"] is True
     assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
     assert pod["automountServiceAccountToken"] is False
+    # The standard's list of volume types.
+    allowed = {"configMap", "emptyDir", "secret", "persistentVolumeClaim"}
+    assert {kind for volume in pod["volumes"] for kind in volume if kind != "name"} <= allowed
 
 
-def test_every_child_is_owned_labelled_and_in_the_namespace() -> None:
-    for child in render():
-        meta = child["metadata"]
-        (owner,) = meta["ownerReferences"]
-        assert (owner["uid"], owner["controller"], meta["namespace"]) == ("uid-1", True, "default")
-        assert meta["labels"]["gridcluster.io/cluster"] == "demo"
+@pytest.mark.parametrize(("name", "obj"), RENDERED, ids=[name for name, _ in RENDERED])
+def test_every_child_is_labelled_and_in_the_namespace(name: str, obj: KubeObject) -> None:
+    meta = obj["metadata"]
+
+    assert meta["namespace"] == "default", name
+    assert meta["labels"]["gridcluster.io/cluster"] == "demo"
+    owners = meta.get("ownerReferences", [])
+    owned = [(o["uid"], o["controller"]) for o in owners]
+    assert owned == ([] if obj["kind"] == "PersistentVolumeClaim" else [("uid-1", True)])
 
 
-def test_only_operator_reaches_the_management_port() -> None:
-    rules = by_name(render())["NetworkPolicy"]["spec"]["ingress"]
+@pytest.mark.parametrize("spec", SPECS)
+def test_only_operator_reaches_the_management_port(spec: str) -> None:
+    rules = by_name(render(SPECS[spec]))["networkpolicy-demo"]["spec"]["ingress"]
 
     reaching = [rule for rule in rules if any(p["port"] == 5702 for p in rule["ports"])]
 
@@ -111,39 +109,112 @@ def test_only_operator_reaches_the_management_port() -> None:
     assert peer["podSelector"]["matchLabels"] == {"app.kubernetes.io/name": "grid-operator"}
 
 
+@pytest.mark.parametrize(
+    ("spec", "port"),
+    [
+        ({}, 5701),
+        ({"rest": {"port": 6000}}, 6000),
+        ({"advancedNetwork": {"enabled": True, "restPort": 6001}}, 6001),
+    ],
+)
+def test_every_object_follows_the_rest_port(spec: dict[str, Any], port: int) -> None:
+    found = by_name(render(spec))
+    (container,) = template(render(spec))["spec"]["containers"]
+    policy = found["networkpolicy-demo"]["spec"]["ingress"]
+    (client_port,) = found["service-demo"]["spec"]["ports"]
+
+    assert {p["port"] for rule in policy for p in rule["ports"]} == {port, 5702}
+    assert container["ports"][0] == {"name": "rest", "containerPort": port, "protocol": "TCP"}
+    assert found["service-demo-members"]["spec"]["ports"][0]["port"] == port
+    assert (client_port["port"], client_port["targetPort"]) == (5701, "rest")
+
+
+def test_members_and_the_restoring_pod_are_selected_by_the_policy_and_only_members_served() -> None:
+    children = by_name(restore_children())
+    pod = children["job-demo-restore"]["spec"]["template"]["metadata"]["labels"]
+    policy = children["networkpolicy-demo"]["spec"]["podSelector"]["matchLabels"]
+    service = children["service-demo"]["spec"]["selector"]
+
+    assert policy.items() <= pod.items()
+    assert not service.items() <= pod.items()
+
+
+def test_a_list_of_networks_keeps_the_addresses_that_it_is_about() -> None:
+    def spec(**exposure: Any) -> Any:
+        return by_name(render({"exposure": exposure}))["service-demo"]["spec"]
+
+    cidrs = ["192.0.2.0/24"]
+    assert spec(type="NodePort", allowedCidrs=cidrs)["externalTrafficPolicy"] == "Local"
+    assert "externalTrafficPolicy" not in spec(type="NodePort")
+    assert "externalTrafficPolicy" not in spec(allowedCidrs=cidrs)
+
+
 def test_rendering_is_repeatable() -> None:
     assert render(FULL_SPEC) == render(FULL_SPEC)
 
 
 @pytest.mark.parametrize(
     ("spec", "password"),
-    [({"maps": [{"name": "new"}]}, "a-password"), ({}, "another"), ({"clusterName": "x"}, "b")],
+    [
+        ({"maps": [{"name": "new"}]}, "a-password"),
+        ({}, "another"),
+        ({"clusterName": "x"}, "b"),
+        ({"configFormat": "Xml"}, "a-password"),
+        ({"tls": {"secretName": "member-tls"}}, "a-password"),
+    ],
 )
 def test_what_a_member_reads_at_start_changes_the_template(
     spec: dict[str, Any], password: str
 ) -> None:
-    context = RenderContext("grid-system", "grid-operator", password)
-    before, after = (
-        by_name(children)["StatefulSet"]["spec"]["template"]["metadata"]["annotations"]
-        for children in (render(), render_children(make_cluster(spec), context))
-    )
+    context = replace(CONTEXT, management_password=password)
 
-    assert before[CONFIG_HASH_ANNOTATION] != after[CONFIG_HASH_ANNOTATION]
+    assert template(render()) != template(render_children(make_cluster(spec), context))
 
 
-@pytest.mark.parametrize("spec", [{"deletionPolicy": "Delete"}, {"paused": True}])
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"deletionPolicy": "Delete"},
+        {"deletionProtection": True},
+        {"paused": True},
+        {"clusterState": "Frozen"},
+        {"runState": "Stopped"},
+        {"logging": {"level": "Debug"}},
+        {"license": {"secretName": "license"}},
+        {"exposure": {"type": "NodePort", "allowedCidrs": ["192.0.2.0/24"]}},
+    ],
+)
 def test_what_members_do_not_read_leaves_the_template(spec: dict[str, Any]) -> None:
-    before, after = (by_name(render(s))["StatefulSet"]["spec"]["template"] for s in ({}, spec))
+    assert template(render()) == template(render(spec))
 
-    assert before == after
+
+@pytest.mark.parametrize(
+    ("status", "replicas"),
+    [({}, 1), ({"stopped": True}, 0), ({"stopped": False}, 1)],
+)
+def test_replicas_follow_the_phase(status: dict[str, Any], replicas: int) -> None:
+    children = by_name(render_children(make_cluster({}, status=status), CONTEXT))
+
+    assert children["statefulset-demo"]["spec"]["replicas"] == replicas
+
+
+def test_a_stopped_cluster_keeps_its_template() -> None:
+    stopped = render_children(make_cluster({}, status={"stopped": True}), CONTEXT)
+
+    assert template(stopped) == template(render())
 
 
 def test_secret_annotation_tells_nothing_of_its_content() -> None:
-    other = RenderContext("grid-system", "grid-operator", "another")
+    other = replace(CONTEXT, management_password="another")
     first, second = (
-        by_name(render_children(make_cluster(), context))["Secret"] for context in (CONTEXT, other)
+        by_name(render_children(make_cluster(), context))["secret-demo-management"]
+        for context in (CONTEXT, other)
     )
 
     assert first["data"] != second["data"]
     key = RENDERED_HASH_ANNOTATION
     assert first["metadata"]["annotations"][key] == second["metadata"]["annotations"][key]
+
+
+def test_the_template_carries_the_digest_of_the_configuration() -> None:
+    assert template(render())["metadata"]["annotations"][CONFIG_HASH_ANNOTATION]

@@ -1,0 +1,46 @@
+"""What rendering says a cluster should be: plain data between `render` and `decide`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from grid_operator.api.conditions import ConfigValidReason
+    from grid_operator.api.objects import KubeObject
+
+
+@dataclass(frozen=True, slots=True)
+class SpecProblem:
+    """Why a spec cannot work, for the `ConfigValid` condition."""
+
+    reason: ConfigValidReason
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """What a running member can take without a restart."""
+
+    digest: str
+    """Of all of it; secret content enters as a keyed hash only. Empty: nothing to give."""
+    structures: str = ""
+    """YAML document for config/upload with the structures that the pods were made without; empty:
+    there are none."""
+    log_level: str = ""
+    """As POST log-level takes it."""
+    license: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Desired:
+    """What render says the cluster should consist of now."""
+
+    children: tuple[KubeObject, ...]
+    """In the order in which they are applied."""
+    live: Live = field(default_factory=lambda: Live(""))
+    changes: tuple[str, ...] = ()
+    """What differs from the live configuration, each with its effect: `maps[m]: changed:
+    restart`."""
+    problem: SpecProblem | None = None
+    """What the objects that the spec refers to lack; judged like a problem of the spec itself."""

@@ -1,0 +1,118 @@
+"""The conditions about what members hold and show: cluster state, structures, backups."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from grid_operator.api.conditions import (
+    ClusterStateReason,
+    ConditionType,
+    StructuresReason,
+    find_condition,
+)
+from grid_operator.api.lifecycle import DriftPolicy
+from grid_operator.api.status import OperationKind, OperationOutcome
+from grid_operator.decide.operations.change_state import member_word
+from grid_operator.decide.pods import pod_name
+from grid_operator.decide.situation import IN_TRANSITION
+from grid_operator.decide.verdicts import CONDITION_UNKNOWN, FALSE, TRUE, Verdict
+from grid_operator.decide.words import camel_case
+
+if TYPE_CHECKING:
+    from grid_operator.api.status import FinishedOperation
+    from grid_operator.decide.plan import Plan
+    from grid_operator.decide.situation import Situation
+
+MAX_NAMES: Final = 10
+"""Structures that a message names."""
+DEFAULT_NAME: Final = "default"
+
+
+def cluster_state(plan: Plan) -> Verdict | None:
+    """Return whether the members are in `spec.clusterState`, None when it is not set."""
+    situation = plan.situation
+    state = situation.spec.cluster_state
+    if state is None:
+        return None
+    joined = situation.joined()
+    if not joined:
+        return CONDITION_UNKNOWN, ClusterStateReason.NO_MEMBERS, _nobody(situation)
+    others = [
+        f"{pod_name(pod)} shows {camel_case(view.cluster_state)}"
+        for pod, view in joined
+        if view.cluster_state != member_word(state)
+    ]
+    if not others:
+        return TRUE, ClusterStateReason.AS_DESIRED, ""
+    text = f"spec.clusterState is {state.value}; {'; '.join(others)}"
+    is_new = plan.progress.status.applied_cluster_state != state.value
+    policy = situation.spec.cluster_state_drift_policy
+    if is_new or policy is DriftPolicy.CORRECT or IN_TRANSITION in situation.states():
+        return FALSE, ClusterStateReason.CHANGING, text
+    if policy is DriftPolicy.ADOPT:
+        return TRUE, ClusterStateReason.ADOPTED, text
+    return FALSE, ClusterStateReason.DRIFTED, text
+
+
+def structures_match(plan: Plan) -> Verdict:
+    """Return whether all that holds entries is in the spec."""
+    situation = plan.situation
+    joined = situation.joined()
+    if not joined:
+        return CONDITION_UNKNOWN, StructuresReason.NO_MEMBERS, _nobody(situation)
+    retained = sorted(
+        {
+            (used.kind, used.name)
+            for _, view in joined
+            for used in view.structures
+            if used.entries > 0 and not _is_configured(situation, used.kind, used.name)
+        }
+    )
+    if not retained:
+        return TRUE, StructuresReason.MATCHED, ""
+    named = ", ".join(f"{kind} {name}" for kind, name in retained[:MAX_NAMES])
+    more = f" and {len(retained) - MAX_NAMES} more" if len(retained) > MAX_NAMES else ""
+    text = f"not in spec.maps or spec.queues, and kept with their entries: {named}{more}"
+    return FALSE, StructuresReason.RETAINED, text
+
+
+def _is_configured(situation: Situation, kind: str, name: str) -> bool:
+    spec = situation.spec
+    names = [m.name for m in spec.maps] if kind == "map" else [q.name for q in spec.queues]
+    return any(_matches(pattern, name) for pattern in names)
+
+
+def _matches(pattern: str, name: str) -> bool:
+    if pattern in (name, DEFAULT_NAME):
+        return True
+    head, star, tail = pattern.partition("*")
+    fits = len(name) >= len(head) + len(tail)
+    return bool(star) and fits and name.startswith(head) and name.endswith(tail)
+
+
+def backup_succeeded(plan: Plan) -> Verdict | None:
+    """Return how the last backup ended, None before the first."""
+    finished = plan.progress.move.finished
+    if finished is not None and finished.kind is OperationKind.BACKUP:
+        return _backup_verdict(finished)
+    before = plan.situation.status.conditions
+    known = find_condition(before, ConditionType.BACKUP_SUCCEEDED)
+    if known is None:
+        return None
+    reasons = {outcome.value: outcome for outcome in OperationOutcome}
+    return known.status, reasons.get(known.reason, OperationOutcome.FAILED), known.message
+
+
+def _backup_verdict(finished: FinishedOperation) -> Verdict:
+    scheduled = ":" in finished.request  # no request id has one
+    cause = "spec.persistence.backup.schedule" if scheduled else "gridcluster.io/backup"
+    if finished.outcome is OperationOutcome.SUCCEEDED:
+        return TRUE, finished.outcome, f"{cause} {finished.request}: ended {finished.finished}"
+    return FALSE, finished.outcome, f"{cause} {finished.request}: {finished.message}"
+
+
+def _nobody(situation: Situation) -> str:
+    if situation.stop_wanted:
+        return "there are no members: spec.runState is Stopped"
+    names = ", ".join(situation.wanted_pods())
+    return f"{names}: no member answers" if not situation.pods else situation.no_member_text()

@@ -1,0 +1,1 @@
+"""What the operator does in steps, each written down before it is done."""

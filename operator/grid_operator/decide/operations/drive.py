@@ -1,0 +1,174 @@
+"""One round of the journal: the operation under way moves on, or the next one begins."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from grid_operator.api.conditions import timestamp
+from grid_operator.api.phase import Step
+from grid_operator.api.status import (
+    BackupStatus,
+    FinishedOperation,
+    GridClusterStatus,
+    OperationKind,
+    OperationOutcome,
+)
+from grid_operator.decide import requests as asked
+from grid_operator.decide.operations import (
+    apply_live,
+    backup,
+    change_state,
+    recover,
+    restart,
+    restore,
+    start,
+    stop,
+)
+from grid_operator.decide.operations.choose import Choice, choose
+from grid_operator.decide.operations.journal import Move, filed, finish
+from grid_operator.decide.situation import moment
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from datetime import datetime
+
+    from grid_operator.api.status import OperationStatus
+    from grid_operator.decide.requests import Requests
+    from grid_operator.decide.situation import Situation
+
+_STEPS: Final[Mapping[OperationKind, Callable[[Situation, OperationStatus], Move]]] = {
+    OperationKind.CHANGE_STATE: change_state.step,
+    OperationKind.STOP: stop.step,
+    OperationKind.START: start.step,
+    OperationKind.RESTART: restart.step,
+    OperationKind.APPLY_LIVE: apply_live.step,
+    OperationKind.PARTIAL_START: recover.step,
+    OperationKind.FORCE_START: recover.step,
+    OperationKind.RESTORE: restore.step,
+}
+_KNOWN_STEPS: Final = frozenset(step.value for step in Step)
+_RECOVERS: Final = frozenset({OperationKind.PARTIAL_START, OperationKind.FORCE_START})
+_AWAIT_MEMBERS: Final = frozenset({OperationKind.START, OperationKind.RESTART}) | _RECOVERS
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What a round does to the journal, and what it leaves waiting."""
+
+    status: GridClusterStatus
+    """The previous status with the journal as it is now."""
+    move: Move
+    choice: Choice | None = None
+    """What begins, or waits to begin; None: nothing was looked for."""
+
+
+def operate(situation: Situation, requests: Requests, *, may_act: bool) -> Progress:
+    """Return the round's part in the journal.
+
+    Args:
+        situation: The facts.
+        requests: What annotations ask for.
+        may_act: False while the spec cannot work; a pause is known from the facts.
+    """
+    operation = _with_sane_times(situation)
+    if situation.deleted:
+        return _moved(situation, stop.deletion_move(situation))
+    if not may_act or situation.paused:
+        return Progress(situation.status, Move(operation, until=situation.pause_end))
+    if operation is None:
+        return _chosen(situation, requests, Move(None))
+    progress = _moved(situation, _next_move(situation, requests, operation))
+    if progress.status.operation is not None:
+        return progress
+    # What comes next begins in the same write, so that nobody sees the cluster at rest between.
+    after = situation.with_status(progress.status)
+    left = {n: i for n, i in requests.ids.items() if not asked.was_handled(progress.status, n, i)}
+    return _chosen(after, replace(requests, ids=left), progress.move)
+
+
+def _next_move(situation: Situation, requests: Requests, operation: OperationStatus) -> Move:
+    if operation.step not in _KNOWN_STEPS:
+        text = f"this operator knows no step {operation.step}"
+        return finish(operation, OperationOutcome.FAILED, situation.now, text)
+    reason = _interruption(situation, requests, operation)
+    if reason:
+        return finish(operation, OperationOutcome.INTERRUPTED, situation.now, reason)
+    if operation.kind is OperationKind.BACKUP:
+        return _backup_move(situation, requests, operation)
+    if operation.kind is OperationKind.SHUT_DOWN:
+        text = "the GridCluster is not being deleted any more"
+        return finish(operation, OperationOutcome.INTERRUPTED, situation.now, text)
+    return _STEPS[operation.kind](situation, operation)
+
+
+def _backup_move(situation: Situation, requests: Requests, operation: OperationStatus) -> Move:
+    request = requests.ids.get(asked.BACKUP_INTERRUPT)
+    waits = operation.step in (Step.BEGIN, Step.AWAIT_FINISH)
+    interrupt = request is not None and waits
+    move = backup.step(situation, operation, interrupt=interrupt)
+    if request is None or not interrupt:
+        return move
+    handled = asked.with_handled(situation.status, asked.BACKUP_INTERRUPT, request, asked.ACCEPTED)
+    return replace(move, changes={**move.changes, "handled_requests": handled})
+
+
+def _interruption(
+    situation: Situation, requests: Requests, operation: OperationStatus
+) -> str | None:
+    """Return why an operation that waits for members is ended before they are ready."""
+    if operation.kind not in _AWAIT_MEMBERS or operation.step == Step.FINISH:
+        return None
+    awaits = operation.step == Step.AWAIT_READY
+    if situation.stop_wanted:
+        untold = operation.kind not in _RECOVERS and operation.attempts == 0
+        if awaits or operation.kind is OperationKind.START or untold:
+            return "spec.runState is Stopped"
+    asks = {asked.PARTIAL_START, asked.FORCE_START} & set(requests.ids)
+    if awaits and asks and situation.waiting_for_data() is not None:
+        return f"gridcluster.io/{min(asks)} comes first"
+    return None
+
+
+def _moved(situation: Situation, move: Move) -> Progress:
+    status = situation.status.model_copy(update={**move.changes, "operation": move.operation})
+    if move.finished is not None:
+        status = _with_finished(status, move.finished)
+    return Progress(status, move)
+
+
+def _chosen(situation: Situation, requests: Requests, move: Move) -> Progress:
+    choice = choose(situation, requests)
+    return Progress(choice.status, move, choice)
+
+
+def _with_finished(status: GridClusterStatus, finished: FinishedOperation) -> GridClusterStatus:
+    changed = {
+        "last_operations": filed(status.last_operations, finished),
+        "handled_requests": asked.after_finish(status, finished),
+    }
+    if finished.kind is OperationKind.BACKUP:
+        good = finished.outcome is OperationOutcome.SUCCEEDED
+        field = "last_successful_time" if good else "last_failed_time"
+        known = status.backup or BackupStatus()
+        return status.model_copy(
+            update={**changed, "backup": known.model_copy(update={field: finished.finished})}
+        )
+    return status.model_copy(update=changed)
+
+
+def _with_sane_times(situation: Situation) -> OperationStatus | None:
+    """Return the operation; a step that began later than now began now: the clock was set back."""
+    operation = situation.operation
+    began = moment(operation.step_started) if operation is not None else None
+    if operation is None or began is None or began <= situation.now:
+        return operation
+    return operation.model_copy(update={"step_started": timestamp(situation.now)})
+
+
+def next_look(progress: Progress) -> datetime | None:
+    """Return when the journal wants to be looked at again, None: at the usual time."""
+    moments = [progress.move.until] if progress.move.until is not None else []
+    if progress.choice is not None:
+        moments += progress.choice.until
+    return min(moments, default=None)

@@ -1,0 +1,95 @@
+"""PartialStart and ForceStart: a member with damaged data is told to go on without some, or all.
+
+    Call ──▶ AwaitReady ──▶ finished
+
+Only on request, only for a member that waits to be told, and never again for a pod that replaced
+the one that was told: what it holds by then is not what the request was about.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from grid_operator.api.phase import Step
+from grid_operator.api.status import OperationKind, OperationOutcome
+from grid_operator.decide.calls import Endpoint
+from grid_operator.decide.model import MemberView
+from grid_operator.decide.operations.journal import (
+    Move,
+    advance,
+    attempt,
+    begin,
+    finish,
+    is_over,
+    step_end,
+    wait,
+)
+from grid_operator.decide.pods import pod_name
+from grid_operator.decide.situation import STARTING
+
+if TYPE_CHECKING:
+    from grid_operator.api.objects import KubeObject
+    from grid_operator.api.status import OperationStatus
+    from grid_operator.decide.situation import Situation
+
+LIMIT_S: Final = 120.0
+"""For the call."""
+READY_LIMIT_S: Final = 600.0
+"""For becoming ready with the data that is left; then it may be asked for again."""
+_ENDPOINTS: Final = {
+    OperationKind.PARTIAL_START: Endpoint.PARTIAL_START,
+    OperationKind.FORCE_START: Endpoint.FORCE_START,
+}
+
+
+def wanted(situation: Situation, kind: OperationKind, request: str) -> OperationStatus | None:
+    """Return the operation for the member that waits, None when none does."""
+    pod = situation.waiting_for_data()
+    if pod is None:
+        return None
+    name, uid = pod_name(pod), pod["metadata"]["uid"]
+    return begin(situation, kind, Step.CALL, target=name, target_uid=uid, request=request)
+
+
+def step(situation: Situation, operation: OperationStatus) -> Move:
+    """Return the next move."""
+    now = situation.now
+    if operation.step == Step.GIVE_UP:
+        return finish(operation, OperationOutcome.FAILED, now, operation.last_error)
+    if operation.step == Step.AWAIT_READY:
+        return _await_ready(situation, operation)
+    pod = situation.pod(operation.target, operation.target_uid)
+    if pod is None:
+        text = f"pod {operation.target} was replaced before it answered: look whether its data is "
+        text += "what you expect, and ask again under another request id if it still waits"
+        return finish(operation, OperationOutcome.FAILED, now, text)
+    return _call(situation, operation, pod)
+
+
+def _await_ready(situation: Situation, operation: OperationStatus) -> Move:
+    problems = "; ".join(situation.member_problems())
+    if not problems:
+        return finish(operation, OperationOutcome.SUCCEEDED, situation.now)
+    if is_over(operation, READY_LIMIT_S, situation.now):
+        text = f"told, and not ready since: {problems}"
+        return finish(operation, OperationOutcome.FAILED, situation.now, text)
+    return wait(operation, problems, step_end(operation, READY_LIMIT_S))
+
+
+def _call(situation: Situation, operation: OperationStatus, pod: KubeObject) -> Move:
+    now = situation.now
+    view = situation.view(pod)
+    if isinstance(view, MemberView):
+        if operation.attempts > 0:
+            # It was told, and has joined since: its answer was lost on the way.
+            return advance(operation, Step.AWAIT_READY, now)
+        text = f"{operation.target} has joined by itself: nothing was given up"
+        return finish(operation, OperationOutcome.FAILED, now, text)
+    waits = view is not None and view.node_state == STARTING
+    if is_over(operation, LIMIT_S, now) and (operation.attempts > 0 or not waits):
+        reason = operation.last_error or situation.no_member_text()
+        return finish(operation, OperationOutcome.FAILED, now, reason)
+    if not waits:
+        text = f"{operation.target} {situation.member_problem(pod)}"
+        return wait(operation, text, step_end(operation, LIMIT_S))
+    return attempt(situation, operation, pod, _ENDPOINTS[operation.kind])

@@ -1,0 +1,101 @@
+"""Restart: members are stopped gently and their pods replaced, the highest ordinal first.
+
+    ShutDownMember ──▶ DeletePod ──▶ AwaitReady ──▶ ShutDownMember of the next … ──▶ finished
+
+Each pod is found by its uid, so that the pod that comes after it is never taken for it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from grid_operator.api.phase import Step
+from grid_operator.api.status import OperationKind, OperationOutcome
+from grid_operator.decide.calls import Endpoint
+from grid_operator.decide.operations.journal import (
+    Move,
+    advance,
+    attempt,
+    begin,
+    finish,
+    is_over,
+    wait,
+)
+from grid_operator.decide.pods import is_terminating, ordinal, pod_name
+from grid_operator.decide.roll import gate_obstacle, is_lost
+from grid_operator.decide.situation import EPOCH, moment
+
+if TYPE_CHECKING:
+    from grid_operator.api.objects import KubeObject
+    from grid_operator.api.status import OperationStatus
+    from grid_operator.decide.situation import Situation
+
+LIMIT_S: Final = 60.0
+"""For telling one member to stop, once the first attempt was made."""
+
+
+def wanted(situation: Situation, request: str = "") -> OperationStatus | None:
+    """Return the restart of the first pod that is due; a request makes all of them due."""
+    pods = situation.pods if request else list(situation.roll.restartable)
+    if not pods:
+        return None
+    pod = pods[-1]
+    return begin(
+        situation,
+        OperationKind.RESTART,
+        Step.SHUT_DOWN_MEMBER,
+        target=pod_name(pod),
+        target_uid=pod["metadata"]["uid"],
+        request=request,
+    )
+
+
+def step(situation: Situation, operation: OperationStatus) -> Move:
+    """Return the next move."""
+    pod = situation.pod(operation.target, operation.target_uid)
+    if operation.step == Step.AWAIT_READY:
+        return _await_ready(situation, operation)
+    if pod is None or is_terminating(pod):
+        return advance(operation, Step.AWAIT_READY, situation.now)
+    if operation.step == Step.DELETE_POD:
+        return Move(operation, waiting=f"pod {operation.target} is deleted", delete_pod=pod)
+    return _shut_down(situation, operation, pod)
+
+
+def _shut_down(situation: Situation, operation: OperationStatus, pod: KubeObject) -> Move:
+    over = operation.attempts > 0 and is_over(operation, LIMIT_S, situation.now)
+    if over or is_lost(situation.observed, pod):
+        # Who cannot be told is stopped by the end of the pod, which is as gentle.
+        last_error = operation.last_error
+        return advance(operation, Step.DELETE_POD, situation.now, last_error=last_error)
+    if operation.attempts == 0:
+        obstacle = gate_obstacle(situation.observed)
+        if obstacle is not None:
+            # The time for telling counts from the first attempt, however long it is waited here.
+            return wait(operation, f"until it is safe: {obstacle}")
+    return attempt(situation, operation, pod, Endpoint.MEMBER_SHUTDOWN)
+
+
+def _await_ready(situation: Situation, operation: OperationStatus) -> Move:
+    problems = situation.member_problems()
+    if problems:
+        return wait(operation, "; ".join(problems))
+    below = [pod for pod in situation.pods if ordinal(pod) < _ordinal(operation.target)]
+    due = [pod for pod in below if _is_due(situation, operation, pod)]
+    if not due:
+        return finish(operation, OperationOutcome.SUCCEEDED, situation.now)
+    pod = due[-1]
+    uid = pod["metadata"]["uid"]
+    changes = {"target": pod_name(pod), "target_uid": uid}
+    return advance(operation, Step.SHUT_DOWN_MEMBER, situation.now, **changes)
+
+
+def _is_due(situation: Situation, operation: OperationStatus, pod: KubeObject) -> bool:
+    if not operation.request:
+        return pod_name(pod) in situation.roll.outdated
+    created = moment(pod["metadata"].get("creationTimestamp"))
+    return (created or EPOCH) < (moment(operation.started) or EPOCH)
+
+
+def _ordinal(name: str) -> tuple[int, str]:
+    return ordinal({"metadata": {"name": name}})

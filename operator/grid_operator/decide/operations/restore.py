@@ -1,0 +1,87 @@
+"""Restore: the volume of a new cluster is filled from a backup before there is a member.
+
+    Copy ──▶ CleanUp ──▶ finished, and the StatefulSet may be made
+
+Rendering makes the claim and the Job while the journal is at Copy, and neither at CleanUp, so the
+Job is swept then; a claim never is.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from grid_operator.api.objects import ObjectRef
+from grid_operator.api.phase import Step, is_restoring
+from grid_operator.api.status import OperationKind, OperationOutcome
+from grid_operator.decide.operations.journal import Move, advance, begin, finish, wait
+
+if TYPE_CHECKING:
+    from grid_operator.api.gridcluster import GridClusterSpec
+    from grid_operator.api.objects import KubeObject
+    from grid_operator.api.status import OperationStatus
+    from grid_operator.decide.situation import Situation
+
+RETRY_AFTER_S: Final = 300.0
+"""After a restore that failed, with the same spec."""
+JOB: Final = "Job"
+
+
+def wanted(situation: Situation) -> OperationStatus | None:
+    """Return the restore that the spec asks for and that was not done."""
+    if not is_restoring(situation.cluster) or situation.statefulset is not None:
+        return None
+    source = source_text(situation.spec)
+    return begin(situation, OperationKind.RESTORE, Step.COPY, target=source)
+
+
+def found_done(situation: Situation) -> bool:
+    """Return whether there are members already, so that their data may not be replaced."""
+    return is_restoring(situation.cluster) and situation.statefulset is not None
+
+
+def source_text(spec: GridClusterSpec) -> str:
+    """Return the name of the backup that the spec names: claim, member and number."""
+    source = spec.restore_from
+    if source is None:
+        return ""
+    claim = source.claim_name or f"{source.cluster}-backup"
+    member = source.member or f"{source.cluster}-0"
+    number = "newest" if source.backup is None else f"backup-{source.backup}"
+    return f"{claim}/{member}/{number}"
+
+
+def step(situation: Situation, operation: OperationStatus) -> Move:
+    """Return the next move."""
+    jobs = [child for child in situation.observed.children if child["kind"] == JOB]
+    if operation.step == Step.CLEAN_UP:
+        if jobs:
+            return wait(operation, f"until Job {jobs[0]['metadata']['name']} is gone")
+        done = {"restored_from": operation.target}
+        return finish(operation, OperationOutcome.SUCCEEDED, situation.now, **done)
+    return _copy(situation, operation)
+
+
+def _copy(situation: Situation, operation: OperationStatus) -> Move:
+    rendered = {ObjectRef.of(obj) for obj in situation.desired.children if obj["kind"] == JOB}
+    live = [child for child in situation.observed.children if ObjectRef.of(child) in rendered]
+    if not live:
+        return wait(operation, f"until the Job that reads {operation.target} exists")
+    job = live[0]
+    name = job["metadata"]["name"]
+    if job["metadata"].get("deletionTimestamp"):
+        return wait(operation, f"until the former Job {name} is gone")
+    if _condition(job, "Complete") is not None:
+        return advance(operation, Step.CLEAN_UP, situation.now)
+    failed = _condition(job, "Failed")
+    if failed is not None:
+        message = f"Job {name} failed: {failed or 'look at the log of its pod'}"
+        return finish(operation, OperationOutcome.FAILED, situation.now, message)
+    return wait(operation, f"until Job {name} has copied {operation.target}")
+
+
+def _condition(job: KubeObject, kind: str) -> str | None:
+    """Return the message of a Job's condition that is true, None when it is not."""
+    for condition in job.get("status", {}).get("conditions") or ():
+        if condition.get("type") == kind and condition.get("status") == "True":
+            return str(condition.get("message", ""))
+    return None

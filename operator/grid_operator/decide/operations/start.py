@@ -1,0 +1,66 @@
+"""Start: pods again, and the cluster state from before the stop.
+
+    ScaleUp ──▶ AwaitReady ──▶ Resume ──▶ Finish ──▶ finished
+
+It has no deadline: it waits, and says for whom.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from grid_operator.api.phase import Step
+from grid_operator.api.status import OperationKind, OperationOutcome
+from grid_operator.decide.calls import Endpoint
+from grid_operator.decide.operations.change_state import member_word
+from grid_operator.decide.operations.journal import (
+    Move,
+    advance,
+    attempt,
+    begin,
+    finish,
+    wait,
+)
+
+if TYPE_CHECKING:
+    from grid_operator.api.status import OperationStatus
+    from grid_operator.decide.situation import Situation
+
+
+def wanted(situation: Situation) -> Move | None:
+    """Return the start that the spec asks for, also of what an interrupted one left undone."""
+    status = situation.status
+    if situation.stop_wanted or not (status.stopped or status.resume_state):
+        return None
+    target = status.resume_state or ""
+    entry = begin(situation, OperationKind.START, Step.SCALE_UP, target=target)
+    return Move(entry, changes={"stopped": False}, until=situation.now)
+
+
+def step(situation: Situation, operation: OperationStatus) -> Move:
+    """Return the next move."""
+    now = situation.now
+    if operation.step == Step.SCALE_UP:
+        return _scale_up(situation, operation)
+    problems = situation.member_problems()
+    if operation.step == Step.AWAIT_READY:
+        if problems:
+            return wait(operation, "; ".join(problems))
+        return advance(operation, Step.RESUME, now)
+    states = situation.states()
+    there = not operation.target or states == {member_word(operation.target)}
+    if operation.step == Step.FINISH or there:
+        return finish(operation, OperationOutcome.SUCCEEDED, now, resume_state=None)
+    joined = situation.joined()
+    if not joined:
+        return wait(operation, f"no member can be told: {situation.no_member_text()}")
+    word = member_word(operation.target).lower()
+    return attempt(situation, operation, joined[0][0], Endpoint.CHANGE_STATE, word)
+
+
+def _scale_up(situation: Situation, operation: OperationStatus) -> Move:
+    statefulset = situation.statefulset
+    size = situation.spec.size
+    if statefulset is not None and statefulset["spec"].get("replicas") == size:
+        return advance(operation, Step.AWAIT_READY, situation.now)
+    return wait(operation, f"until the StatefulSet has {size} replicas")

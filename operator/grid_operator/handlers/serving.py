@@ -1,0 +1,67 @@
+"""The operator's own two HTTP ports: that it lives, and what it counts."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Final
+
+from aiohttp import web
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+
+from grid_operator.ports.errors import Rejected
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+
+    from prometheus_client import CollectorRegistry
+
+HEALTH_PATH: Final = "/healthz"
+METRICS_PATH: Final = "/metrics"
+SHUTDOWN_S: Final = 1.0
+
+
+def health_handler(
+    shown: Mapping[str, Callable[[], object]],
+) -> Callable[[web.Request], Awaitable[web.Response]]:
+    """Return what answers 200 with the shown values while the event loop turns."""
+
+    async def answer(_request: web.Request) -> web.Response:
+        return web.json_response({name: value() for name, value in shown.items()})
+
+    return answer
+
+
+def metrics_handler(
+    registry: CollectorRegistry,
+) -> Callable[[web.Request], Awaitable[web.Response]]:
+    """Return what answers with the metrics as Prometheus reads them."""
+
+    async def answer(_request: web.Request) -> web.Response:
+        body = generate_latest(registry)
+        return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+    return answer
+
+
+@contextlib.asynccontextmanager
+async def serving(
+    address: str, port: int, path: str, handler: Callable[[web.Request], Awaitable[web.Response]]
+) -> AsyncIterator[int]:
+    """Answer GET on one path of a port while the block runs; give the port.
+
+    Raises:
+        Rejected: The port cannot be listened on.
+    """
+    app = web.Application()
+    app.router.add_get(path, handler)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=SHUTDOWN_S)
+    await runner.setup()
+    try:
+        try:
+            await web.TCPSite(runner, address, port).start()
+        except OSError as error:
+            reason = error.strerror or type(error).__name__
+            raise Rejected(f"port {port} cannot be listened on: {reason}", "Port") from error
+        yield int(runner.addresses[0][1])
+    finally:
+        await runner.cleanup()

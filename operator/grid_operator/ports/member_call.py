@@ -1,0 +1,109 @@
+"""Calls to members as bytes, and their answers as outcomes. Pure.
+
+Source: docs/member.md, "Calls with credentials".
+"""
+
+from __future__ import annotations
+
+import json
+import string
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
+
+from grid_operator.decide.calls import (
+    CallDone,
+    CallOutcome,
+    CallRefused,
+    CallUnknown,
+    Endpoint,
+    MemberCall,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+KEY_HEADER: Final = "Idempotency-Key"
+OPERATION_HEADER: Final = "X-Grid-Operation"
+ERROR_HEADER: Final = "X-Grid-Error"
+MAX_OPERATION_LENGTH: Final = 64
+MAX_MESSAGE_LENGTH: Final = 512
+MASK: Final = "***"
+_PLAIN: Final = "".join(set(string.punctuation) - set("%+")) + " \n"
+"""What needs no encoding in the last part of a body, besides letters and digits."""
+_CALL_TIMEOUT_S: Final = 10.0
+_TIMEOUTS_S: Final = {Endpoint.FORCE_START: 30.0, Endpoint.PARTIAL_START: 30.0}
+"""These two are answered when the data was replaced and read."""
+
+
+def call_timeout_s(endpoint: Endpoint) -> float:
+    """Return how long the whole answer of a call may take, connecting included."""
+    return _TIMEOUTS_S.get(endpoint, _CALL_TIMEOUT_S)
+
+
+def call_body(call: MemberCall) -> bytes:
+    """Return the body: two empty parts, for which the Basic header stands, and the parameter."""
+    if call.parameter is None:
+        return b"&"
+    return b"&&" + quote(call.parameter, safe=_PLAIN).encode()
+
+
+def call_outcome(
+    call: MemberCall, status: int, headers: Mapping[str, str], body: bytes
+) -> CallOutcome:
+    """Return what a complete answer to a call means.
+
+    Only a member that says `success`, or that its state is already the one that is asked for, has
+    done it. What it understood and refused is refused; all else may have been done.
+    """
+    document = _document(body)
+    if status == 200:
+        return _carried_out(call, headers, document)
+    reason = _text(document.get("message")) or _text(headers.get(ERROR_HEADER))
+    if status == 401:
+        reason = "the member does not accept the operator's credentials"
+    message = f"answered {status}: {reason}" if reason else f"answered {status}"
+    if 400 <= status < 500:
+        return CallRefused(message)
+    return CallUnknown(message)
+
+
+def masked(text: str, *secrets: str) -> str:
+    """Return the text with none of the secrets in it."""
+    for secret in secrets:
+        if secret:
+            text = text.replace(secret, MASK)
+    return text
+
+
+def _carried_out(
+    call: MemberCall, headers: Mapping[str, str], document: Mapping[str, object]
+) -> CallOutcome:
+    status = document.get("status")
+    if status == "success":
+        return CallDone(_operation(headers.get(OPERATION_HEADER, "")))
+    if status != "fail":
+        return CallUnknown("answered 200 without a status of success or fail")
+    if call.endpoint is Endpoint.CHANGE_STATE:
+        present, wanted = _text(document.get("state")), call.parameter or ""
+        if present.lower() == wanted.lower():
+            return CallDone()  # it was that already
+    return CallRefused(_text(document.get("message")) or "answered that it failed")
+
+
+def _operation(text: str) -> str:
+    visible = all("!" <= character <= "~" for character in text)
+    return text if visible and len(text) <= MAX_OPERATION_LENGTH else ""
+
+
+def _document(body: bytes) -> dict[str, object]:
+    try:
+        document = json.loads(body)
+    except (ValueError, RecursionError):
+        return {}
+    return document if isinstance(document, dict) else {}
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        return ""
+    return "".join(c if c.isprintable() else " " for c in value)[:MAX_MESSAGE_LENGTH].strip()

@@ -1,0 +1,192 @@
+"""HTTP exchanges with one member, each bounded in size; and the exchanges that make a view."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import aiohttp
+
+from grid_operator.decide.model import MemberProblem
+from grid_operator.ports.member_call import ERROR_HEADER, MAX_MESSAGE_LENGTH
+from grid_operator.ports.member_view import (
+    CLUSTER_PATH,
+    HEALTH_PATH,
+    OPERATIONS_PATH,
+    READY_PATH,
+    USAGE_PATH,
+    VERSION_PATH,
+    BadAnswerError,
+    member_view,
+    node_state,
+    parse_object,
+)
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Callable, Mapping
+    from types import SimpleNamespace
+
+    from grid_operator.decide.model import MemberView
+
+BODY_LIMIT_BYTES: Final = 256 * 1024
+USAGE_LIMIT_BYTES: Final = 1024 * 1024
+USAGE_TIMEOUT_S: Final = 1.0
+"""Usage is told for people: a member that cannot tell it now is as good as any."""
+
+
+class RefusedError(Exception):
+    """The member answers 401."""
+
+
+class NotSentError(Exception):
+    """The request was given up before a byte of it went out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A complete answer."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def reason(self) -> str:
+        """What the member says is wrong, empty when it does not say."""
+        text = self.headers.get(ERROR_HEADER, "")
+        return "".join(c for c in text if c.isprintable())[:MAX_MESSAGE_LENGTH]
+
+
+class Wire:
+    """The way to one member."""
+
+    def __init__(
+        self,
+        session: aiohttp.ClientSession,
+        base_url: str,
+        headers: Mapping[str, str],
+        *,
+        tls: ssl.SSLContext | None = None,
+        server_name: str | None = None,
+    ) -> None:
+        self._session = session
+        self._base_url = base_url
+        self._headers = headers
+        self._tls = tls
+        self._server_name = server_name if tls is not None else None
+
+    async def get(self, path: str, limit_bytes: int = BODY_LIMIT_BYTES) -> Reply:
+        """Return what is at the path.
+
+        Raises:
+            BadAnswerError: It is larger than the limit.
+        """
+        return await self._exchange("GET", path, self._headers, None, None, limit_bytes)
+
+    async def post(
+        self, path: str, body: bytes, headers: Mapping[str, str], may_send: Callable[[], bool]
+    ) -> Reply:
+        """Send the body; `may_send` is asked when the connection is there, before the first byte.
+
+        Raises:
+            NotSentError: `may_send` said no.
+            BadAnswerError: The answer is larger than the limit.
+        """
+        return await self._exchange(
+            "POST", path, {**self._headers, **headers}, body, may_send, BODY_LIMIT_BYTES
+        )
+
+    async def _exchange(
+        self,
+        method: str,
+        path: str,
+        headers: Mapping[str, str],
+        data: bytes | None,
+        may_send: Callable[[], bool] | None,
+        limit_bytes: int,
+    ) -> Reply:
+        async with self._session.request(
+            method,
+            self._base_url + path,
+            headers=headers,
+            data=data,
+            allow_redirects=False,
+            ssl=True if self._tls is None else self._tls,
+            server_hostname=self._server_name,
+            trace_request_ctx=may_send,
+        ) as response:
+            body = bytearray()
+            async for chunk in response.content.iter_any():
+                body += chunk
+                if len(body) > limit_bytes:
+                    raise BadAnswerError(f"answered more than {limit_bytes} bytes")
+            return Reply(response.status, response.headers, bytes(body))
+
+
+def gate_trace() -> aiohttp.TraceConfig:
+    """Return what makes a session ask `may_send` before it writes a request's first byte.
+
+    aiohttp calls it when the connection is there and the head is still to be written.
+    """
+    trace = aiohttp.TraceConfig()
+
+    async def before_head(
+        _session: aiohttp.ClientSession, context: SimpleNamespace, _params: object
+    ) -> None:
+        may_send = context.trace_request_ctx
+        if may_send is not None and not may_send():
+            raise NotSentError
+
+    trace.on_request_headers_sent.append(before_head)
+    return trace
+
+
+async def ask_view(wire: Wire) -> MemberView | MemberProblem:
+    """Return what a member says of itself; a problem when it has not joined.
+
+    Raises:
+        RefusedError: It does not accept the credentials.
+        BadAnswerError: It says something that is not in the interface.
+    """
+    health = await _document(wire, HEALTH_PATH)
+    ready = await wire.get(READY_PATH)
+    cluster = await wire.get(CLUSTER_PATH)
+    if cluster.status == 503:
+        state = node_state(parse_object(health, HEALTH_PATH))
+        reason = ready.reason or cluster.reason or "it has not joined"
+        return MemberProblem(reason, node_state=state)
+    documents = {
+        HEALTH_PATH: health,
+        CLUSTER_PATH: _accepted(cluster, CLUSTER_PATH),
+        VERSION_PATH: await _document(wire, VERSION_PATH),
+    }
+    operations = await wire.get(OPERATIONS_PATH)
+    if operations.status != 404:  # a member of a version that has no such document
+        documents[OPERATIONS_PATH] = _accepted(operations, OPERATIONS_PATH)
+    usage = await _usage(wire)
+    if usage is not None:
+        documents[USAGE_PATH] = usage
+    return member_view(documents, ready=ready.status == 200)
+
+
+async def _usage(wire: Wire) -> bytes | None:
+    try:
+        async with asyncio.timeout(USAGE_TIMEOUT_S):
+            reply = await wire.get(USAGE_PATH, USAGE_LIMIT_BYTES)
+    except (TimeoutError, BadAnswerError):
+        return None
+    return reply.body if reply.status == 200 else None
+
+
+async def _document(wire: Wire, path: str) -> bytes:
+    return _accepted(await wire.get(path), path)
+
+
+def _accepted(reply: Reply, path: str) -> bytes:
+    if reply.status == 401:
+        raise RefusedError
+    if reply.status != 200:
+        raise BadAnswerError(f"answered {reply.status} to GET {path}")
+    return reply.body

@@ -1,0 +1,181 @@
+"""The member container: its arguments, environment, probes and mounts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from grid_operator.api.lifecycle import ConfigFormat
+from grid_operator.api.names import (
+    BACKUP_VOLUME,
+    CONFIG_KEY,
+    DATA_VOLUME,
+    MANAGEMENT_PORT,
+    MANAGEMENT_PORT_NAME,
+    MEMBER_CONTAINER,
+    PASSWORD_KEY,
+    REST_PORT_NAME,
+    TLS_VOLUME,
+    USERNAME_KEY,
+    XML_CONFIG_KEY,
+    headless_service_name,
+    identity_secret_name,
+    management_secret_name,
+)
+from grid_operator.render.config import (
+    BACKUP_DIR_VARIABLE,
+    DATA_DIR_VARIABLE,
+    IDENTITY_PASSWORD_VARIABLE,
+    IDENTITY_USERNAME_VARIABLE,
+    PARKED_FILE_VARIABLE,
+    PASSWORD_VARIABLE,
+    PUBLIC_ADDRESS_VARIABLE,
+    TLS_DIR_VARIABLE,
+    USERNAME_VARIABLE,
+    user_variable,
+)
+
+if TYPE_CHECKING:
+    from grid_operator.api.gridcluster import GridCluster, GridClusterSpec
+    from grid_operator.api.pod import PodSpec
+
+CONFIG_VOLUME: Final = "config"
+TMP_VOLUME: Final = "tmp"
+CONFIG_DIR: Final = "/etc/grid"
+TLS_DIR: Final = "/etc/grid-tls"
+DATA_DIR: Final = "/data"
+BACKUP_DIR: Final = "/backup"
+TMP_DIR: Final = "/tmp"  # noqa: S108 - the pod's own volume
+PARKED_FILE: Final = f"{TMP_DIR}/parked"
+STARTUP_LIMIT_S: Final = 600
+"""For reading a large store before the first answer."""
+
+_LIVENESS_PATH: Final = "/grid/health/node-state"
+_READINESS_PATH: Final = "/grid/health/ready"
+
+
+def member_container(cluster: GridCluster) -> dict[str, Any]:
+    """Return the container of a member pod."""
+    spec = cluster.spec
+    file = XML_CONFIG_KEY if spec.config_format is ConfigFormat.XML else CONFIG_KEY
+    scheme = "HTTP" if spec.tls is None else "HTTPS"
+    return {
+        "name": MEMBER_CONTAINER,
+        "image": spec.image,
+        "imagePullPolicy": spec.image_pull_policy.value,
+        "args": ["--config", f"{CONFIG_DIR}/{file}"],
+        "env": _environment(cluster),
+        "ports": [
+            {"name": REST_PORT_NAME, "containerPort": spec.rest_port, "protocol": "TCP"},
+            {"name": MANAGEMENT_PORT_NAME, "containerPort": MANAGEMENT_PORT, "protocol": "TCP"},
+        ],
+        "startupProbe": {
+            **_probe(_LIVENESS_PATH, scheme),
+            "periodSeconds": 1,
+            "timeoutSeconds": 2,
+            "failureThreshold": STARTUP_LIMIT_S,
+        },
+        "livenessProbe": {
+            **_probe(_LIVENESS_PATH, scheme),
+            "periodSeconds": 10,
+            "timeoutSeconds": 5,
+            "failureThreshold": 6,
+        },
+        "readinessProbe": {
+            **_probe(_READINESS_PATH, scheme),
+            "periodSeconds": 2,
+            "timeoutSeconds": 2,
+            "failureThreshold": 2,
+        },
+        "resources": resources(spec.pod),
+        "securityContext": container_security_context(),
+        "volumeMounts": _volume_mounts(spec),
+    }
+
+
+def container_security_context() -> dict[str, Any]:
+    """Return what the restricted standard asks of a container, and a read-only root."""
+    return {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+
+
+def resources(pod: PodSpec) -> dict[str, Any]:
+    """Return the compute resources of a container."""
+    amounts = {"requests": pod.resources.requests, "limits": pod.resources.limits}
+    return {kind: dict(values) for kind, values in amounts.items() if values}
+
+
+def mount(volume: str, path: str, *, read_only: bool = False) -> dict[str, Any]:
+    """Return one mount of a volume."""
+    found: dict[str, Any] = {"name": volume, "mountPath": path}
+    return {**found, "readOnly": True} if read_only else found
+
+
+def _environment(cluster: GridCluster) -> list[dict[str, Any]]:
+    spec, name = cluster.spec, cluster.metadata.name
+    secret = management_secret_name(name)
+    variables = [
+        _from_field("POD_NAME", "metadata.name"),
+        _from_field("POD_NAMESPACE", "metadata.namespace"),
+        _from_field("POD_IP", "status.podIP"),
+        _from_secret(USERNAME_VARIABLE, secret, USERNAME_KEY),
+        _from_secret(PASSWORD_VARIABLE, secret, PASSWORD_KEY),
+        *_security_environment(cluster),
+        _literal(DATA_DIR_VARIABLE, DATA_DIR),
+        _literal(PARKED_FILE_VARIABLE, PARKED_FILE),
+        # Kubernetes expands variables that stand above it in the list.
+        _literal(
+            PUBLIC_ADDRESS_VARIABLE,
+            f"$(POD_NAME).{headless_service_name(name)}.$(POD_NAMESPACE).svc",
+        ),
+    ]
+    if spec.persistence.backup is not None:
+        variables.append(_literal(BACKUP_DIR_VARIABLE, BACKUP_DIR))
+    if spec.tls is not None:
+        variables.append(_literal(TLS_DIR_VARIABLE, TLS_DIR))
+    return [*variables, *(_literal(var.name, var.value) for var in spec.pod.env)]
+
+
+def _security_environment(cluster: GridCluster) -> list[dict[str, Any]]:
+    security = cluster.spec.security
+    if not security.enabled:
+        return []
+    identity = identity_secret_name(cluster.metadata.name)
+    users = sorted(security.users, key=lambda user: user.name)
+    return [
+        _from_secret(IDENTITY_USERNAME_VARIABLE, identity, USERNAME_KEY),
+        _from_secret(IDENTITY_PASSWORD_VARIABLE, identity, PASSWORD_KEY),
+        *(
+            _from_secret(user_variable(index), user.secret_name, PASSWORD_KEY)
+            for index, user in enumerate(users)
+        ),
+    ]
+
+
+def _literal(name: str, value: str) -> dict[str, Any]:
+    return {"name": name, "value": value}
+
+
+def _from_field(name: str, path: str) -> dict[str, Any]:
+    return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
+
+
+def _from_secret(name: str, secret: str, key: str) -> dict[str, Any]:
+    return {"name": name, "valueFrom": {"secretKeyRef": {"name": secret, "key": key}}}
+
+
+def _probe(path: str, scheme: str) -> dict[str, Any]:
+    return {"httpGet": {"path": path, "port": REST_PORT_NAME, "scheme": scheme}}
+
+
+def _volume_mounts(spec: GridClusterSpec) -> list[dict[str, Any]]:
+    mounts = [mount(CONFIG_VOLUME, CONFIG_DIR, read_only=True), mount(TMP_VOLUME, TMP_DIR)]
+    if spec.tls is not None:
+        mounts.append(mount(TLS_VOLUME, TLS_DIR, read_only=True))
+    if spec.persistence.enabled:
+        mounts.append(mount(DATA_VOLUME, DATA_DIR))
+    if spec.persistence.backup is not None:
+        mounts.append(mount(BACKUP_VOLUME, BACKUP_DIR))
+    return mounts

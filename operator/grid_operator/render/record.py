@@ -1,0 +1,261 @@
+"""What of a changed spec running members can take, and what needs their restart.
+
+The StatefulSet's annotation records, in digests, what its pods read at their start. An entry's
+value is a digest. Before it stands `+` for what members were given while they ran, `=` for what was
+read at start, left the spec, and is given again because it came back: members that were restarted
+meanwhile have lost it. `-` before all is for what has left the spec.
+
+    config/NETWORK…, config/credentials   read at start; a change restarts
+    map/NAME, queue/NAME                  a new one is given, a changed one restarts
+    live/log-level, live/license          given
+    secret/NAME                           members were given its password
+
+The record is renewed, without marks, whenever the template changes because of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from grid_operator.api.desired import Live
+from grid_operator.api.lifecycle import LogLevel
+from grid_operator.api.names import (
+    STRUCTURES_ANNOTATION,
+    USERNAME_KEY,
+    identity_secret_name,
+)
+from grid_operator.api.phase import wanted_replicas
+from grid_operator.render.config import configuration_tree, yaml_text
+from grid_operator.render.metadata import digest
+from grid_operator.render.secrets import (
+    RECORD_PREFIX,
+    generated_secrets,
+    license_text,
+    password_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from grid_operator.api.gridcluster import GridCluster
+    from grid_operator.api.objects import KubeObject
+    from grid_operator.render.context import RenderContext
+
+GIVEN: Final = "+"
+AGAIN: Final = "="
+GONE: Final = "-"
+STRUCTURE_DIGITS: Final = 8
+"""Hexadecimal digits kept of a structure's digest: an annotation has room for 1,500 of them."""
+SECRET_DIGITS: Final = 16
+MAX_RECORDED_NAME_BYTES: Final = 64
+SHORTENED_NAME_CHARACTERS: Final = 32
+"""Of longer names the beginning is recorded, and a digest of all."""
+LOG_LEVELS: Final = {
+    LogLevel.DEBUG: "FINE",
+    LogLevel.INFO: "INFO",
+    LogLevel.WARNING: "WARNING",
+    LogLevel.ERROR: "SEVERE",
+}
+"""The levels of POST log-level."""
+_STRUCTURES: Final = {"map": "maps", "queue": "queues"}
+_LOG_LEVEL: Final = "live/log-level"
+_LICENSE: Final = "live/license"
+_CREDENTIALS: Final = "config/credentials"
+
+
+@dataclass(frozen=True, slots=True)
+class StartRecord:
+    """What the pods of the template read at start, and what they are given besides."""
+
+    entries: Mapping[str, str]
+    live: Live
+    changes: tuple[str, ...] = ()
+
+    @property
+    def annotation(self) -> str:
+        """The record as the StatefulSet carries it."""
+        ordered = dict(sorted(self.entries.items()))
+        return json.dumps(ordered, ensure_ascii=False, separators=(",", ":"))
+
+    @property
+    def start_hash(self) -> str:
+        """Digest of what is read at start: a change of it restarts the members."""
+        read = {
+            key: _plain(value)
+            for key, value in self.entries.items()
+            if key.startswith(("config/", "map/", "queue/")) and GIVEN not in value
+        }
+        return digest(json.dumps(read, sort_keys=True))
+
+
+def read_record(statefulset: KubeObject) -> dict[str, str]:
+    """Return what a live StatefulSet's annotation says; nothing when it cannot be read."""
+    text = statefulset["metadata"].get("annotations", {}).get(STRUCTURES_ANNOTATION, "")
+    try:
+        found = json.loads(text)
+    except json.JSONDecodeError:
+        return {}
+    if not isinstance(found, dict):
+        return {}
+    return {str(key): value for key, value in found.items() if isinstance(value, str)}
+
+
+def start_record(cluster: GridCluster, context: RenderContext) -> StartRecord:
+    """Return the record that the StatefulSet should carry now, and what it leaves to be given."""
+    wanted = _wanted(cluster, context)
+    recorded = context.recorded or None
+    without_pods = wanted_replicas(cluster) == 0
+    if recorded is None or without_pods or _restarts(recorded, wanted):
+        entries = wanted
+    else:
+        entries = _continued(recorded, wanted)
+    changes = () if recorded is None else tuple(_changes(recorded, wanted, entries))
+    return StartRecord(entries, _live(cluster, context, entries), changes)
+
+
+def _wanted(cluster: GridCluster, context: RenderContext) -> dict[str, str]:
+    """Return the record of members that start now."""
+    tree = configuration_tree(cluster)["grid"]
+    tree["logging"] = {"format": tree["logging"]["format"]}
+    structures = {section: tree.pop(section, {}) for section in _STRUCTURES}
+    entries = {f"config/{name}": digest(_json(element)) for name, element in tree.items()}
+    entries[_CREDENTIALS] = _keyed(context, *_credentials(cluster, context))
+    for section, found in structures.items():
+        for name, element in found.items():
+            entries[_structure_key(section, name)] = digest(_json(element))[:STRUCTURE_DIGITS]
+    entries[_LOG_LEVEL] = cluster.spec.logging.level.value.lower()
+    if cluster.spec.license is not None:
+        entries[_LICENSE] = _keyed(context, license_text(cluster, context))
+    made = generated_secrets(cluster)
+    present = (name for name in made if name in context.secrets)
+    return entries | {f"{RECORD_PREFIX}{name}": "1" for name in present}
+
+
+def _credentials(cluster: GridCluster, context: RenderContext) -> list[str]:
+    texts = [context.management_username]
+    if not cluster.spec.security.enabled:
+        return texts
+    identity = identity_secret_name(cluster.metadata.name)
+    content = context.secrets.get(identity)
+    texts += ["" if content is None else content.data.get(USERNAME_KEY, "")]
+    texts += [password_of(context, identity)]
+    users = sorted(cluster.spec.security.users, key=lambda user: user.name)
+    return [*texts, *(password_of(context, user.secret_name) for user in users)]
+
+
+def _restarts(recorded: Mapping[str, str], wanted: Mapping[str, str]) -> bool:
+    """Return whether anything changed that members read at start only."""
+    config = {key for key in recorded.keys() | wanted.keys() if key.startswith("config/")}
+    return any(recorded.get(key) != wanted.get(key) for key in config) or any(
+        _is_structure(key) and key in recorded and _plain(recorded[key]) != value
+        for key, value in wanted.items()
+    )
+
+
+def _continued(recorded: Mapping[str, str], wanted: Mapping[str, str]) -> dict[str, str]:
+    """Return the record of members that go on, with what they are given marked."""
+    entries = {key: value for key, value in wanted.items() if key.startswith(RECORD_PREFIX)}
+    for key, value in recorded.items():
+        stays = key in wanted
+        if key.startswith("config/"):
+            entries[key] = value
+        elif _is_structure(key):
+            entries[key] = _back(value) if stays else _gone(value)
+    for key, value in wanted.items():
+        if key.startswith("live/"):
+            entries[key] = value if recorded.get(key) == value else GIVEN + value
+        elif _is_structure(key) and key not in recorded:
+            entries[key] = GIVEN + value
+    return entries
+
+
+def _changes(
+    recorded: Mapping[str, str], wanted: Mapping[str, str], entries: Mapping[str, str]
+) -> list[str]:
+    """Return what differs from the record, in words; restarts first."""
+    restarts, others = [], []
+    for key in sorted(recorded.keys() | wanted.keys()):
+        before, after = recorded.get(key, ""), wanted.get(key, "")
+        if key.startswith("config/") and before != after:
+            restarts.append(f"{key.removeprefix('config/')}: changed: restart")
+        elif _is_structure(key) and after and before and _plain(before) != after:
+            restarts.append(f"{_shown(key)}: changed: restart")
+        elif _is_structure(key) and not before:
+            effect = "live" if entries[key].startswith(GIVEN) else "at the next start"
+            others.append(f"{_shown(key)}: new: {effect}")
+        elif _is_structure(key) and not after and not before.startswith(GONE):
+            others.append(f"{_shown(key)}: removed: members keep its data")
+        elif key.startswith("live/") and after and _plain(before) != after:
+            others.append(f"{key.removeprefix('live/')}: changed: live")
+    return [*restarts, *others]
+
+
+def _live(cluster: GridCluster, context: RenderContext, entries: Mapping[str, str]) -> Live:
+    structures = _given_structures(cluster, entries)
+    level = cluster.spec.logging.level
+    log_level = LOG_LEVELS[level] if entries[_LOG_LEVEL].startswith(GIVEN) else ""
+    text = license_text(cluster, context)
+    if not (structures or log_level or text):
+        return Live("")
+    return Live(_keyed(context, structures, log_level, text), structures, log_level, text)
+
+
+def _given_structures(cluster: GridCluster, entries: Mapping[str, str]) -> str:
+    tree = configuration_tree(cluster)["grid"]
+    given: dict[str, dict[str, Any]] = {}
+    for section in _STRUCTURES:
+        for name, element in tree.get(section, {}).items():
+            if _is_given(entries[_structure_key(section, name)]):
+                given.setdefault(section, {})[name] = element
+    return yaml_text({"grid": given}) if given else ""
+
+
+def _structure_key(section: str, name: str) -> str:
+    if len(name.encode()) > MAX_RECORDED_NAME_BYTES:
+        name = f"{name[:SHORTENED_NAME_CHARACTERS]}#{digest(name)}"
+    return f"{section}/{name}"
+
+
+def _is_structure(key: str) -> bool:
+    return key.startswith(("map/", "queue/"))
+
+
+def _shown(key: str) -> str:
+    section, _, name = key.partition("/")
+    return f"{_STRUCTURES[section]}[{name}]"
+
+
+def _back(value: str) -> str:
+    """Return the entry of what is in the spec, whether or not it was there before."""
+    if not value.startswith(GONE):
+        return value
+    known = value.removeprefix(GONE)
+    return known if known.startswith(GIVEN) else AGAIN + known
+
+
+def _gone(value: str) -> str:
+    """Return the entry of what is not in the spec; members may have it."""
+    return GONE + value.lstrip(GONE + AGAIN)
+
+
+def _is_given(value: str) -> bool:
+    return value.startswith((GIVEN, AGAIN))
+
+
+def _plain(value: str) -> str:
+    return value.lstrip(GONE + AGAIN + GIVEN)
+
+
+def _json(element: object) -> str:
+    return json.dumps(element, sort_keys=True, ensure_ascii=False)
+
+
+def _keyed(context: RenderContext, *texts: str) -> str:
+    """Return a digest that tells nothing to whoever does not know the management password."""
+    key = context.management_password.encode()
+    message = json.dumps(texts).encode()
+    return hmac.new(key, message, hashlib.sha256).hexdigest()[:SECRET_DIGITS]

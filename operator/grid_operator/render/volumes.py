@@ -1,0 +1,109 @@
+"""Volume claims: the one for backups, the one that a restore fills, and who owns the data claims.
+
+No claim is ever deleted by the operator. Data claims go with the GridCluster when an owner
+reference says so; the backup claim has none, so that backups outlive the cluster.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from grid_operator.api.lifecycle import DeletionPolicy
+from grid_operator.api.names import backup_claim_name, data_claim_name
+from grid_operator.api.persistence import AccessMode
+from grid_operator.api.quantity import parse_quantity
+from grid_operator.render.metadata import owner_reference, unowned_metadata
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from grid_operator.api.gridcluster import GridCluster
+    from grid_operator.api.objects import KubeObject
+    from grid_operator.api.persistence import PersistenceSpec
+    from grid_operator.render.context import RenderContext
+
+
+_CLAIMED: Final = ("accessModes", "volumeMode", "resources", "storageClassName")
+"""The part of a claim that somebody asked for; the rest is what became of it."""
+
+
+def claim_spec(persistence: PersistenceSpec) -> dict[str, Any]:
+    """Return what is claimed for the data of one member."""
+    return _claimed(AccessMode.READ_WRITE_ONCE, persistence.size, persistence.storage_class_name)
+
+
+def backup_claim(cluster: GridCluster, context: RenderContext) -> KubeObject | None:
+    """Return the claim for backups, None when the spec wants none."""
+    backup = cluster.spec.persistence.backup
+    if backup is None or backup.volume is None:
+        return None
+    volume, name = backup.volume, backup_claim_name(cluster.metadata.name)
+    live = next((c for c in context.claims if c["metadata"]["name"] == name), None)
+    size = volume.size if live is None else _larger(volume.size, _size(live))
+    spec = _claimed(volume.access_mode, size, volume.storage_class_name)
+    return _claim(cluster, name, spec)
+
+
+def restored_claim(cluster: GridCluster) -> KubeObject:
+    """Return the claim of the first member, for the Job that fills it before there is a member.
+
+    It is what the StatefulSet controller would make, and later takes up by its name.
+    """
+    name = data_claim_name(cluster.metadata.name, 0)
+    return _claim(cluster, name, claim_spec(cluster.spec.persistence))
+
+
+def claim_owners(cluster: GridCluster, context: RenderContext) -> Iterator[KubeObject]:
+    """Yield the data claims that the cluster owns, or owned and should not any more.
+
+    What is claimed is the live claim's: it is the StatefulSet controller's, or a restore's.
+    """
+    owned = cluster.spec.deletion_policy is DeletionPolicy.DELETE
+    names = _data_claims(cluster)
+    for live in context.claims:
+        meta = live["metadata"]
+        if meta["name"] not in names or meta.get("deletionTimestamp"):
+            continue
+        if owned or _is_owned(live, cluster):
+            claimed = {key: live["spec"][key] for key in _CLAIMED if key in live["spec"]}
+            claim = _claim(cluster, meta["name"], claimed)
+            owner = [owner_reference(cluster, controller=False)] if owned else []
+            yield {**claim, "metadata": {**claim["metadata"], "ownerReferences": owner}}
+
+
+def _data_claims(cluster: GridCluster) -> frozenset[str]:
+    name = cluster.metadata.name
+    return frozenset(data_claim_name(name, ordinal) for ordinal in range(cluster.spec.size))
+
+
+def _is_owned(claim: KubeObject, cluster: GridCluster) -> bool:
+    owners = claim["metadata"].get("ownerReferences", ())
+    return any(owner["uid"] == cluster.metadata.uid for owner in owners)
+
+
+def _claim(cluster: GridCluster, name: str, spec: dict[str, Any]) -> KubeObject:
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": unowned_metadata(cluster, name),
+        "spec": spec,
+    }
+
+
+def _claimed(mode: AccessMode, size: str, storage_class: str | None) -> dict[str, Any]:
+    spec: dict[str, Any] = {
+        "accessModes": [mode.value],
+        "volumeMode": "Filesystem",
+        "resources": {"requests": {"storage": size}},
+    }
+    return spec if storage_class is None else {**spec, "storageClassName": storage_class}
+
+
+def _size(claim: KubeObject) -> str:
+    return str(claim["spec"].get("resources", {}).get("requests", {}).get("storage", "0"))
+
+
+def _larger(wanted: str, live: str) -> str:
+    # A volume only grows, and somebody may have let it grow by hand.
+    one, other = parse_quantity(wanted), parse_quantity(live)
+    return live if one is not None and other is not None and other > one else wanted

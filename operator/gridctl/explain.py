@@ -1,0 +1,241 @@
+"""Why a cluster is not Ready, what is under way, what happens next and what a person can do.
+
+All of it from the GridCluster alone, so that it works on a file from somebody else as well.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from grid_operator.api.conditions import (
+    Condition,
+    ConditionStatus,
+    ConditionType,
+    find_condition,
+)
+from grid_operator.api.gridcluster import GridCluster, InvalidClusterError
+from grid_operator.api.phase import Step
+from grid_operator.api.status import OperationOutcome
+from gridctl.explain_words import ADVICE, ENDING, STEPS, WAITS_FOR_START, Advice
+from gridctl.judging import is_ready, pause_text, status_of
+
+if TYPE_CHECKING:
+    from grid_operator.api.objects import KubeObject
+    from grid_operator.api.status import GridClusterStatus, OperationStatus
+
+INDENT: Final = "  "
+MINUTE_S: Final = 60
+HOUR_S: Final = 60 * MINUTE_S
+DAY_S: Final = 24 * HOUR_S
+_ALWAYS_TOLD: Final = ("ConfigValid", "RequestsValid", "StructuresMatch", "ClusterStateAsDesired",
+                       "BackupSucceeded", "Restored")  # fmt: skip
+"""Conditions that are told whenever they are False, also of a cluster that is Ready."""
+_WAITS: Final = "waits: "
+_DAMAGED: Final = "damaged"
+"""Words of the operator and of the member when the member waits to be told what to do."""
+_LOOK_FOR_OPERATOR: Final = (
+    "look whether the operator runs and looks after namespace NAMESPACE: "
+    "kubectl get deployments -A -l app.kubernetes.io/name=grid-operator"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What is told of one cluster."""
+
+    headline: str
+    why: tuple[str, ...] = ()
+    under_way: tuple[str, ...] = ()
+    next: tuple[str, ...] = ()
+    do: tuple[str, ...] = ()
+
+    def text(self) -> str:
+        """Return it for people."""
+        sections = (
+            ("why", self.why),
+            ("under way", self.under_way),
+            ("what happens next", self.next),
+            ("what you can do", self.do),
+        )
+        lines = [self.headline]
+        for title, content in sections:
+            if content:
+                lines += [f"{title}:", *(f"{INDENT}- {line}" for line in content)]
+        return "\n".join(lines)
+
+    def document(self) -> dict[str, Any]:
+        """Return it for programs."""
+        return {
+            "headline": self.headline,
+            "why": list(self.why),
+            "underWay": list(self.under_way),
+            "next": list(self.next),
+            "do": list(self.do),
+        }
+
+
+def explain(cluster: KubeObject, now: datetime) -> Explanation:
+    """Return what the object itself tells of its cluster."""
+    status = status_of(cluster)
+    told = [c for c in status.conditions if is_worth_telling(c, status)]
+    why = [_line(condition, now) for condition in told]
+    advice = [_advice(condition) for condition in told]
+    nexts = [*_next(status), *(a.next for a in advice)]
+    steps = [a.do for a in advice]
+    paused = pause_text(cluster, now)
+    if paused is not None:
+        why.insert(0, paused)
+    for problem in _unseen(cluster, status):
+        why.insert(0, problem)
+        steps.insert(0, _LOOK_FOR_OPERATOR)
+    steps += _data_loss(status)
+    names = _names(cluster)
+    return Explanation(
+        _headline(cluster, status, now),
+        _distinct(why, {}),
+        _distinct(_under_way(status, now), {}),
+        _distinct(nexts, names),
+        _distinct(steps, names),
+    )
+
+
+def since_text(time: str | None, now: datetime) -> str:
+    """Return how long ago a time was, in the largest unit that makes at least 2."""
+    try:
+        seconds = int((now - datetime.fromisoformat(str(time))).total_seconds())
+    except (ValueError, TypeError):
+        return "an unknown time"
+    for unit_s, letter in ((DAY_S, "d"), (HOUR_S, "h"), (MINUTE_S, "m")):
+        if seconds >= 2 * unit_s:
+            return f"{seconds // unit_s}{letter}"
+    return f"{max(seconds, 0)}s"
+
+
+def _headline(cluster: KubeObject, status: GridClusterStatus, now: datetime) -> str:
+    meta = cluster["metadata"]
+    name = f"{meta.get('name', '?')} in namespace {meta.get('namespace', 'default')}"
+    ready = next((c for c in status.conditions if c.type == ConditionType.READY), None)
+    if ready is None:
+        return f"{name}: nothing is known of it yet"
+    since = since_text(ready.last_transition_time, now)
+    if not is_ready(status):
+        return f"{name} is not Ready since {since}"
+    return f"{name} is Ready since {since}: {ready.message}"
+
+
+def is_worth_telling(condition: Condition, status: GridClusterStatus) -> bool:
+    """Return whether a condition says why something is not as it should be."""
+    if condition.type == ConditionType.READY:
+        return condition.status is not ConditionStatus.TRUE
+    if condition.type in _ALWAYS_TOLD:
+        return condition.status is ConditionStatus.FALSE
+    if condition.type == ConditionType.PROGRESSING:
+        if status.operation is not None and condition.reason == status.operation.kind:
+            return False  # it is told together with the operation
+        # Of a ready cluster with nothing under way it says only that.
+        going = condition.status is ConditionStatus.TRUE
+        return going or (not is_ready(status) and condition.reason in ADVICE)
+    blocked = status.operation is not None or not is_ready(status)
+    return condition.type == "SafeToDisrupt" and condition.status is ConditionStatus.FALSE \
+        and blocked  # fmt: skip
+
+
+def _line(condition: Condition, now: datetime) -> str:
+    since = since_text(condition.last_transition_time, now)
+    state = f"{condition.type} is {condition.status.value} since {since} ({condition.reason})"
+    return f"{state}: {condition.message}" if condition.message else state
+
+
+def _advice(condition: Condition) -> Advice:
+    return ADVICE.get(condition.reason, Advice())
+
+
+def _under_way(status: GridClusterStatus, now: datetime) -> list[str]:
+    lines = []
+    if status.operation is not None:
+        lines += _operation_lines(status, status.operation, now)
+    for done in status.last_operations[:1]:
+        if done.outcome is not OperationOutcome.SUCCEEDED:
+            ended = since_text(done.finished, now)
+            lines.append(f"before that {done.kind.value} {done.outcome.value.lower()} {ended} ago"
+                         + (f": {done.message}" if done.message else ""))  # fmt: skip
+    return lines
+
+
+def _operation_lines(
+    status: GridClusterStatus, operation: OperationStatus, now: datetime
+) -> list[str]:
+    progressing = find_condition(status.conditions, ConditionType.PROGRESSING)
+    same = progressing is not None and progressing.reason == operation.kind
+    message = progressing.message if progressing is not None and same else ""
+    about = f" of {operation.target}" if operation.target else ""
+    asked = f", request {operation.request}" if operation.request else ""
+    lines = [
+        f"{operation.kind.value}{about} since {since_text(operation.started, now)}{asked} "
+        f"(id {operation.id})",
+        f"step {operation.step} since {since_text(operation.step_started, now)}"
+        + (f": {message}" if message else ""),
+    ]
+    if operation.attempts:
+        last = since_text(operation.last_attempt, now)
+        lines.append(f"attempts of this step: {operation.attempts}, the last one {last} ago")
+    if operation.last_error:
+        lines.append(f"last error: {operation.last_error}")
+    return lines
+
+
+def _next(status: GridClusterStatus) -> list[str]:
+    operation = status.operation
+    if operation is None:
+        return []
+    if operation.step not in set(Step):
+        return [f"step {operation.step} is one of a newer operator"]
+    step = Step(operation.step)
+    known = STEPS.get((operation.kind, step)) or ENDING.get(step)
+    return [known] if known else []
+
+
+def _unseen(cluster: KubeObject, status: GridClusterStatus) -> list[str]:
+    """Return what makes the status older than the object."""
+    if status.observed_generation is not None:
+        if status.observed_generation < int(cluster["metadata"].get("generation") or 0):
+            return ["the newest change of the spec was not seen by the operator yet"]
+        return []
+    try:
+        GridCluster.from_kube(cluster)
+    except InvalidClusterError as error:
+        return [f"the spec does not fit this version: {problem}" for problem in error.problems]
+    return ["no operator has written a status"]
+
+
+def _data_loss(status: GridClusterStatus) -> list[str]:
+    if status.operation is not None:
+        return []
+    ready = find_condition(status.conditions, ConditionType.READY)
+    text = ready.message if ready is not None else ""
+    if not (_WAITS in text and _DAMAGED in text):
+        return []
+    return [f"{m.pod}: {WAITS_FOR_START}" for m in status.members if m.pod in text]
+
+
+def _names(cluster: KubeObject) -> dict[str, str]:
+    meta = cluster["metadata"]
+    return {
+        "NAMESPACE": str(meta.get("namespace", "default")),
+        "NAME": str(meta.get("name", "NAME")),
+        "UID": str(meta.get("uid", "UID")),
+    }
+
+
+def _distinct(lines: list[str], names: dict[str, str]) -> tuple[str, ...]:
+    """Return the lines that say something, each once, with the names in them."""
+    found: dict[str, None] = {}
+    for line in lines:
+        text = line
+        for word, name in names.items():
+            text = text.replace(word, name)
+        if text:
+            found[text] = None
+    return tuple(found)

@@ -1,0 +1,196 @@
+"""What reasons and steps mean for people: what happens next, and what they can do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from grid_operator.api.phase import Step
+from grid_operator.api.status import OperationKind
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """About one reason of a condition that is not as it should be."""
+
+    next: str = ""
+    """What the operator does by itself."""
+    do: str = ""
+    """What the reader can do; NAME and NAMESPACE are replaced."""
+
+
+_FIX_SPEC: Final = "nothing is applied until the spec is changed; members keep what they run"
+_LOGS: Final = "kubectl describe pod -n NAMESPACE POD; kubectl logs -n NAMESPACE POD"
+
+ADVICE: Final[Mapping[str, Advice]] = {
+    # Ready
+    "MembersNotReady": Advice(
+        "the operator looks every few seconds and replaces a pod that cannot start with its "
+        "present template as soon as a newer template exists",
+        f"look at the member that is named: {_LOGS}",
+    ),
+    "MembersOutdated": Advice(
+        "the operator replaces the named pods, one at a time, when that is safe",
+        "see SafeToDisrupt for what it waits for",
+    ),
+    "ConfigInvalid": Advice(_FIX_SPEC, "change the field that ConfigValid names"),
+    "Deleting": Advice(
+        "the members are shut down, then Kubernetes removes what belongs to the cluster",
+        "nothing: it cannot be taken back. Data volumes stay with deletionPolicy Retain",
+    ),
+    "Stopped": Advice(
+        "nothing: the data is kept, and no member runs",
+        "gridctl start NAME -n NAMESPACE brings it back",
+    ),
+    "Restoring": Advice(
+        "a Job copies the backup into the data volume and checks every byte; then members start",
+        "kubectl logs -n NAMESPACE -l gridcluster.io/cluster=NAME --all-containers shows the copy",
+    ),
+    "RestoreFailed": Advice(
+        "the restore is begun again after five minutes, or when the spec changes; no member is "
+        "started without its data",
+        "restoreFrom is fixed: delete this GridCluster and create it again with a backup that is "
+        "there and whole",
+    ),
+    # Progressing
+    "Applying": Advice("objects are written until they are as the spec says"),
+    "Rolling": Advice("the pod comes back with the newest revision; then the next one follows"),
+    "WaitingForMembers": Advice(
+        "the operator goes on as soon as the members are ready",
+        f"look at the member that is named: {_LOGS}",
+    ),
+    "WaitingForSafety": Advice(
+        "the pod is replaced as soon as every member answers, agrees and is safe",
+        "mend the member that is named; the operator deletes no pod before",
+    ),
+    "Blocked": Advice(_FIX_SPEC, "change the field that ConfigValid names"),
+    "Paused": Advice(
+        "nothing is changed until the pause is over; an operation under way stays where it is",
+        "set spec.paused to false, or wait until spec.pausedUntil",
+    ),
+    "Retrying": Advice(
+        "the operation begins again at the time that is named",
+        "the message says why it failed; mend that before then",
+    ),
+    "Stopping": Advice("the members are told to stop; then their pods go"),
+    "Changing": Advice("the members are brought into the state"),
+    "Unsafe": Advice(
+        "nothing is taken away until every member answers, agrees and is safe",
+        "mend the member that is named",
+    ),
+    # ConfigValid
+    "InvalidQuantity": Advice(_FIX_SPEC, "correct the amount that is named"),
+    "InvalidLabel": Advice(_FIX_SPEC, "correct the label, annotation or selector that is named"),
+    "InvalidStructureName": Advice(_FIX_SPEC, "rename the map or queue that is named"),
+    "AmbiguousWildcard": Advice(_FIX_SPEC, "make one of the two wildcard names longer"),
+    "ReservedEnvironment": Advice(_FIX_SPEC, "take the variable out of spec.pod.env"),
+    "InvalidToleration": Advice(_FIX_SPEC, "correct the toleration that is named"),
+    "ImmutableStorage": Advice(
+        _FIX_SPEC,
+        "set the volume back to what the cluster was created with; for another one back up and "
+        "restore into a new cluster: gridctl restore NEW --from NAME",
+    ),
+    "InvalidSchedule": Advice(_FIX_SPEC, "correct persistence.backup.schedule"),
+    "InvalidNetwork": Advice(_FIX_SPEC, "correct the network that is named"),
+    "SecretMissing": Advice(
+        _FIX_SPEC + "; it is tried again when the Secret is there",
+        "create the Secret that is named. One that was lost while members run is not made anew, "
+        "because they go on with the old one: restore it, or stop the cluster first",
+    ),
+    "InvalidSecret": Advice(
+        _FIX_SPEC + "; it is tried again when the Secret changes",
+        "give the Secret the key that is named",
+    ),
+    "InvalidSpec": Advice(
+        _FIX_SPEC,
+        "correct the field; when it is a newer one, update the operator and the "
+        "CustomResourceDefinition together",
+    ),
+    "ApiRefused": Advice(
+        "it is tried again every minute",
+        "do what the API server's message says: a quota, a webhook, a right that is missing",
+    ),
+    "NameTaken": Advice(
+        "it is tried again every minute; nothing of the other object is touched",
+        "delete or rename the object that is named, or give the GridCluster another name",
+    ),
+    # The others
+    "Drifted": Advice(
+        "nothing, as clusterStateDriftPolicy is Report",
+        "gridctl set-state NAME STATE -n NAMESPACE with another state and back, or set "
+        "clusterStateDriftPolicy to Correct, or to Adopt to let it be",
+    ),
+    "Failed": Advice(
+        "a schedule begins the next one at its time",
+        "mend what the message names, then gridctl backup NAME -n NAMESPACE --wait",
+    ),
+    "Interrupted": Advice(
+        "a schedule begins the next one at its time", "gridctl backup NAME -n NAMESPACE begins one"
+    ),
+    "Retained": Advice(
+        "nothing: data is never dropped because a map or queue left the spec",
+        "put it back into the spec, or clear it over REST when nobody needs it any more",
+    ),
+    "InvalidRequest": Advice(
+        "nothing is done about that request",
+        "correct the annotation that is named; a new request needs a new request id",
+    ),
+}
+"""By reason."""
+
+_TELL: Final = "the operator tells a member, with the same key each time, so it is done once"
+
+STEPS: Final[Mapping[tuple[OperationKind, Step], str]] = {
+    (OperationKind.CHANGE_STATE, Step.CALL): f"{_TELL}; then every member has to show the state",
+    (OperationKind.CHANGE_STATE, Step.CONFIRM): "every member has to show the state; then it is "
+    "done",
+    (OperationKind.APPLY_LIVE, Step.UPLOAD): "the member takes new maps and queues; then its log "
+    "level and license",
+    (OperationKind.APPLY_LIVE, Step.LOG_LEVEL): "the member takes its log level; then its license",
+    (OperationKind.APPLY_LIVE, Step.LICENSE): "the member takes its license; then it is done",
+    (OperationKind.RESTART, Step.SHUT_DOWN_MEMBER): "the member stops gently; then its pod is "
+    "replaced",
+    (OperationKind.RESTART, Step.DELETE_POD): "the pod is deleted, and Kubernetes makes a new one",
+    (OperationKind.RESTART, Step.AWAIT_READY): "the new pod has to become ready; then the next one "
+    "follows, or it is done",
+    (OperationKind.STOP, Step.PASSIVE): "the cluster refuses writes from then on; then it is shut "
+    "down",
+    (OperationKind.STOP, Step.SHUTDOWN): "the members stop gently; then the pods go",
+    (OperationKind.STOP, Step.SCALE_DOWN): "the pods have to go; the data stays",
+    (OperationKind.START, Step.SCALE_UP): "pods are made again",
+    (OperationKind.START, Step.AWAIT_READY): "the members have to read their data and become "
+    "ready; there is no limit for it",
+    (OperationKind.START, Step.RESUME): "the cluster gets the state that it had before the stop",
+    (OperationKind.BACKUP, Step.BEGIN): "a member begins the backup of this moment; one that runs "
+    "already is waited for",
+    (OperationKind.BACKUP, Step.AWAIT_FINISH): "the member writes the backup while it goes on "
+    "serving",
+    (OperationKind.BACKUP, Step.INTERRUPT): "the member gives the backup up and removes what there "
+    "is of it",
+    (OperationKind.RESTORE, Step.COPY): "a Job copies the backup into the data volume and checks "
+    "every byte",
+    (OperationKind.RESTORE, Step.CLEAN_UP): "the Job is removed; then the members start",
+    (OperationKind.PARTIAL_START, Step.CALL): "the member makes a store of what can be read; the "
+    "damaged one is kept beside it",
+    (OperationKind.PARTIAL_START, Step.AWAIT_READY): "the member has to become ready",
+    (OperationKind.FORCE_START, Step.CALL): "the member deletes its data and starts empty",
+    (OperationKind.FORCE_START, Step.AWAIT_READY): "the member has to become ready",
+    (OperationKind.SHUT_DOWN, Step.PASSIVE): "the cluster refuses writes; then it is shut down. "
+    "After a minute in all the deletion goes on without",
+    (OperationKind.SHUT_DOWN, Step.SHUTDOWN): "the members stop gently; then the deletion goes on",
+}
+"""What happens in a step of an operation, and after it."""
+ENDING: Final[Mapping[Step, str]] = {
+    Step.FINISH: "all is done and is being written down",
+    Step.GIVE_UP: "a member refused for good; that is being written down",
+}
+"""Steps that any operation may end with."""
+WAITS_FOR_START: Final = (
+    "its data is damaged and it waits to be told what to do: annotate "
+    "gridcluster.io/partial-start=ID,acknowledge-data-loss=UID to go on with what can be read, or "
+    "gridcluster.io/force-start=ID,acknowledge-data-loss=UID to delete its data and start empty"
+)
+"""UID is replaced by that of the GridCluster."""

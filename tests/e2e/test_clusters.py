@@ -1,0 +1,235 @@
+"""Clusters of other shapes than the example: TLS, users, XML, several namespaces, odd endings."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import TYPE_CHECKING, Final
+
+import pytest
+import yaml
+
+from tests.e2e.installation import (
+    CHANGE_TIMEOUT_S,
+    NAMESPACE,
+    READY_TIMEOUT_S,
+    Installation,
+    manifest,
+)
+from tests.unit.member.security.certificates import Authority
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+    from typing import Any
+
+    from tests.e2e.conftest import Images, Kube
+
+pytestmark = pytest.mark.timeout(300)
+
+SECRETS_TIMEOUT_S: Final = 150.0
+"""The kubelet looks at mounted Secrets about once a minute; the member every 10 seconds."""
+OTHER: Final = "grid-other"
+
+# Prints the serial number of the certificate that a server shows, then an answer of it.
+TLS_CODE: Final = """
+import http.client, ssl, sys
+host, ca, path = sys.argv[1:4]
+context = ssl.create_default_context(cadata=ca)
+connection = http.client.HTTPSConnection(host, 5701, timeout=5, context=context)
+connection.request("GET", path)
+answer = connection.getresponse()
+print(connection.sock.getpeercert()["serialNumber"] if connection.sock else "-", answer.status)
+"""
+
+
+@pytest.fixture(scope="module")
+def grid(kube: Kube, images: Images) -> Installation:
+    installation = Installation(kube, images.member)
+    installation.install_operator()
+    installation.start_pod("client", client=True)
+    return installation
+
+
+@pytest.fixture(autouse=True)
+def _clean(grid: Installation) -> Iterator[None]:
+    """Leave nothing of a test to the next."""
+    yield
+    grid.kubectl("delete", "gridclusters", "--all", "--timeout=60s")
+    grid.kube.wait_for(
+        lambda: grid.get("pods", "-l", "gridcluster.io/cluster")["items"] == [], CHANGE_TIMEOUT_S
+    )
+    grid.kubectl("delete", "pvc", "--all", "--timeout=60s")
+
+
+def secret(name: str, **content: str) -> str:
+    data = {key.replace("_", "."): value for key, value in content.items()}
+    metadata = {"name": name}
+    return yaml.safe_dump(
+        {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": data}
+    )
+
+
+def tls_secret(authority: Authority, number: int) -> str:
+    names = ",".join(
+        f"DNS:{name}.{NAMESPACE}.svc" for name in ("tls", "*.tls-members", "tls-members")
+    )
+    pair = authority.issue(f"member-{number}", names=names)
+    return secret(
+        "member-tls",
+        tls_crt=pair.certificate.read_text(),
+        tls_key=pair.key.read_text(),
+        ca_crt=authority.file.read_text(),
+    )
+
+
+def test_tls_and_its_rotation(grid: Installation, tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    ca = authority.file.read_text()
+
+    def shown() -> list[str]:
+        host = f"tls.{NAMESPACE}.svc"
+        arguments = (host, ca, "/grid/health/ready")
+        return grid.kubectl("exec", "client", "--", "python3", "-c", TLS_CODE, *arguments).split()
+
+    grid.apply(tls_secret(authority, 1))
+    grid.apply(manifest("tls", tls={"secretName": "member-tls"}, configFormat="Xml"))
+    grid.wait_ready("tls")
+    serial, status = shown()
+    assert status == "200"
+    pod = grid.get("pod", "tls-0")
+    grid.apply(tls_secret(authority, 2))
+    grid.kube.wait_for(lambda: shown()[0] != serial, SECRETS_TIMEOUT_S)
+    after = grid.get("pod", "tls-0")
+    assert after["metadata"]["uid"] == pod["metadata"]["uid"]
+    assert after["status"]["containerStatuses"][0]["restartCount"] == 0
+    assert grid.condition("Ready", "tls")["status"] == "True"
+
+
+def test_users_are_made_once_and_asked_for(grid: Installation) -> None:
+    security = {"enabled": True, "users": [{"name": "ada", "secretName": "ada"}]}
+    groups = [{"name": name, "enabled": True} for name in ("Data", "ClusterWrite")]
+    wanted = manifest(
+        "safe",
+        security=security,
+        rest={"endpointGroups": groups},
+        advancedNetwork={"enabled": True, "restPort": 5711},
+        configFormat="Xml",
+    )
+    grid.apply(wanted)
+    grid.wait_ready("safe")
+    made = grid.get("secret", "ada")
+    password = base64.b64decode(made["data"]["password"]).decode()
+    path = "/grid/rest/management/cluster/state"
+    assert grid.http("client", "POST", path, f"ada&{password}", host="safe").status == 200
+    assert grid.http("client", "POST", path, "ada&guess", host="safe").status == 403
+    grid.kubectl("annotate", "gc", "safe", "example.org/touched=yes")
+    grid.wait_quiet()
+    assert grid.get("secret", "ada")["metadata"]["uid"] == made["metadata"]["uid"]
+    shown = json.dumps([grid.cluster("safe"), grid.get("events"), grid.get("configmaps")])
+    assert password not in shown
+    assert password not in grid.kubectl("logs", grid.operator_pod())
+
+
+def test_a_cluster_in_memory_stops_and_starts_empty(grid: Installation) -> None:
+    path = "/grid/rest/maps/default/k"
+    grid.apply(manifest("fleeting", persistence={"enabled": False}))
+    grid.wait_ready("fleeting")
+    assert grid.http("client", "POST", path, "v", host="fleeting").status == 200
+    grid.kubectl("patch", "gc", "fleeting", "--type=merge", "-p", '{"spec":{"runState":"Stopped"}}')
+    grid.kubectl("wait", "--for=condition=Stopped", "gc/fleeting", "--timeout=90s")
+    grid.kubectl("patch", "gc", "fleeting", "--type=merge", "-p", '{"spec":{"runState":"Running"}}')
+    grid.kubectl("wait", "--for=condition=Ready", "gc/fleeting", "--timeout=90s")
+    assert grid.http("client", "GET", path, host="fleeting").status == 204
+    assert grid.http("client", "POST", path, "v", host="fleeting").status == 200
+
+
+@pytest.mark.capability("signal")
+def test_damaged_data_is_given_up_only_with_the_right_words(grid: Installation) -> None:
+    grid.apply(manifest("hurt"))
+    grid.wait_ready("hurt")
+    path = "/grid/rest/maps/default/k"
+    assert grid.http("client", "POST", path, "v", host="hurt").status == 200
+    damage = (
+        "import pathlib\n"
+        "for path in pathlib.Path('/data/persistence').rglob('data.mdb'):\n"
+        "    path.write_bytes(b'\\x5a' * path.stat().st_size)\n"
+    )
+    grid.kubectl("exec", "hurt-0", "--", "python3", "-c", damage)
+    grid.kube.signal_pod(NAMESPACE, "hurt-0", "KILL")
+    grid.kube.wait_for(
+        lambda: "damaged" in json.dumps(grid.cluster("hurt")["status"]["conditions"]),
+        READY_TIMEOUT_S,
+    )
+    uid = grid.cluster("hurt")["metadata"]["uid"]
+
+    def ask(value: str) -> None:
+        annotation = f"gridcluster.io/force-start={value}"
+        grid.kubectl("annotate", "gc", "hurt", "--overwrite", annotation)
+
+    ask("f1,acknowledge-data-loss=0d8f9f9e-0f6a-4b7c-8a55-2f4ac8e6a111")
+    grid.kubectl("wait", "--for=condition=RequestsValid=false", "gc/hurt", "--timeout=30s")
+    assert grid.condition("Ready", "hurt")["status"] == "False"
+    ask(f"f2,acknowledge-data-loss={uid}")
+    grid.kubectl("wait", "--for=condition=Ready", "gc/hurt", "--timeout=90s")
+    assert grid.http("client", "GET", path, host="hurt").status == 204
+
+
+def test_two_clusters_of_one_name_in_two_namespaces(grid: Installation, images: Images) -> None:
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": OTHER}}
+    grid.kube.apply(yaml.safe_dump(namespace))
+    _let_the_operator_serve(grid, OTHER)
+    try:
+        for place in (NAMESPACE, OTHER):
+            grid.kube.kubectl("-n", place, "apply", "-f", "-", stdin=manifest("twin"))
+        for place in (NAMESPACE, OTHER):
+            words = ("wait", "--for=condition=Ready", "gc/twin", "--timeout=90s")
+            grid.kube.kubectl("-n", place, *words, timeout_s=100)
+        uids = {
+            grid.kube.json("-n", place, "get", "pod", "twin-0")["metadata"]["uid"]
+            for place in (NAMESPACE, OTHER)
+        }
+        assert len(uids) == 2
+    finally:
+        # The namespace goes with a cluster in it, and nothing holds it back.
+        grid.kube.kubectl("delete", "namespace", OTHER, "--timeout=90s", timeout_s=100)
+        grid.install_operator()
+
+
+def _let_the_operator_serve(grid: Installation, namespace: str) -> None:
+    for kind in ("role", "rolebinding"):
+        obj: dict[str, Any] = grid.get(kind, "grid-operator")
+        labels = obj["metadata"].get("labels", {})
+        obj["metadata"] = {"name": "grid-operator", "namespace": namespace, "labels": labels}
+        grid.kube.apply(json.dumps(obj))
+    arguments = [
+        *grid.get("deployment", "grid-operator")["spec"]["template"]["spec"]["containers"][0].get(
+            "args", []
+        ),
+        *("--namespace", NAMESPACE, "--namespace", namespace),
+    ]
+    patch = [{"op": "add", "path": "/spec/template/spec/containers/0/args", "value": arguments}]
+    words = ("patch", "deployment", "grid-operator", "--type=json", "-p", json.dumps(patch))
+    grid.kubectl(*words)
+    grid.kubectl("rollout", "status", "deployment/grid-operator", "--timeout=60s")
+
+
+def test_a_paused_cluster_can_be_deleted_and_touched_by_nobody(grid: Installation) -> None:
+    grid.apply(manifest("still", paused=True))
+    grid.kubectl(
+        *("wait", "--for=jsonpath={.status.conditions[?(@.type=='Progressing')].reason}=Paused"),
+        *("gc/still", "--timeout=30s"),
+    )
+    assert grid.get("statefulsets", "-l", "gridcluster.io/cluster=still")["items"] == []
+    grid.kubectl("delete", "gc", "still", "--timeout=30s")
+
+
+def test_deletion_while_a_backup_runs(grid: Installation) -> None:
+    grid.apply(manifest("busy"))
+    grid.wait_ready("busy")
+    grid.kubectl("annotate", "gc", "busy", "gridcluster.io/backup=b1")
+    grid.kubectl("delete", "gc", "busy", "--timeout=60s")
+    grid.kube.wait_for(
+        lambda: grid.get("pods", "-l", "gridcluster.io/cluster=busy")["items"] == [],
+        CHANGE_TIMEOUT_S,
+    )

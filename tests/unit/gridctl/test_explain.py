@@ -1,0 +1,225 @@
+"""`gridctl explain`: from the object alone, whatever is in it."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from grid_operator.api import conditions
+from grid_operator.api.phase import Step
+from grid_operator.api.status import OperationKind
+from gridctl.__main__ import main
+from gridctl.documents import read_clusters
+from gridctl.explain import Explanation, explain, since_text
+from gridctl.explain_words import ADVICE, STEPS
+from gridctl.local_state import LocalState
+from gridctl.manifest import ManifestError
+from tests.unit.gridctl.fake_api import cluster_object, condition, finished, operation
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.unit.gridctl.conftest import Console
+
+NOW = datetime(2026, 1, 1, 0, 2, 30, tzinfo=UTC)
+READY = condition("Ready", "True", "AllMembersReady", "1 of 1 members are ready")
+FINE = frozenset(
+    {"AllMembersReady", "UpToDate", "Valid", "Running", "Safe", "AsDesired", "NoMembers",
+     "Adopted", "Matched", "Restored"}
+)  # fmt: skip
+"""Reasons of conditions that are as they should be."""
+
+
+def told(*found: dict[str, Any], spec: dict[str, Any] | None = None, **status: Any) -> Explanation:
+    cluster = cluster_object(**(spec or {}))
+    cluster["status"] = {"observedGeneration": 1, "conditions": list(found), **status}
+    return explain(cluster, NOW)
+
+
+def test_a_ready_cluster_needs_no_words() -> None:
+    idle = condition("Progressing", "False", "UpToDate")
+    found = told(READY, idle, condition("ConfigValid", "True", "Valid"))
+    assert found.text() == ("demo in namespace grids is Ready since 2m: 1 of 1 members are ready")
+
+
+def test_why_what_next_and_what_to_do() -> None:
+    found = told(
+        condition("Ready", "False", "MembersNotReady", "demo-0 does not answer: cannot be reached"),
+        condition("Progressing", "True", "WaitingForMembers", "demo-0 does not answer"),
+    )
+    assert found.headline == "demo in namespace grids is not Ready since 2m"
+    told_first = "Ready is False since 2m (MembersNotReady): demo-0 does not answer: cannot be"
+    assert found.why[0].startswith(told_first)
+    assert any("kubectl logs -n grids" in line for line in found.do)
+    assert any("goes on as soon as the members are ready" in line for line in found.next)
+
+
+def test_an_operation_with_its_attempts_and_last_error() -> None:
+    entry = operation(
+        "Backup", "Begin", request="nightly", attempts=3, lastAttempt="2026-01-01T00:02:26Z",
+        lastError="demo-0: a backup is running already",
+    )  # fmt: skip
+    found = told(READY, operation=entry)
+    text = found.text()
+    for words in (
+        "Backup since 2m, request nightly (id backup-1)",
+        "step Begin since 2m",
+        "attempts of this step: 3, the last one 4s ago",
+        "last error: demo-0: a backup is running already",
+        "a member begins the backup of this moment",
+    ):
+        assert words in text
+
+
+def test_what_ended_badly_before() -> None:
+    over = finished("Stop", "Failed", message="demo-0: no answer")
+    (line,) = told(READY, lastOperations=[over]).under_way
+    assert line == "before that Stop failed 2m ago: demo-0: no answer"
+    assert told(READY, lastOperations=[finished("Stop", "Succeeded")]).under_way == ()
+
+
+def test_a_stale_status_and_none_at_all() -> None:
+    cluster = cluster_object()
+    cluster["metadata"]["generation"] = 2
+    assert "newest change of the spec was not seen" in explain(cluster, NOW).why[0]
+    del cluster["status"]
+    found = explain(cluster, NOW)
+    assert found.headline == "demo in namespace grids: nothing is known of it yet"
+    assert found.why == ("no operator has written a status",)
+    assert "namespace grids" in found.do[0]
+    cluster["spec"] = {"size": 7, "paused": "yes"}
+    assert any("spec.paused" in line for line in explain(cluster, NOW).why)
+
+
+@pytest.mark.parametrize("spec", [{"paused": True}, {"pausedUntil": "2026-01-01T00:03:00Z"}])
+def test_a_pause_is_the_first_reason(spec: dict[str, Any]) -> None:
+    found = told(condition("Ready", "False", "MembersNotReady", "x"), spec=spec)
+    assert found.why[0].startswith(f"spec.{next(iter(spec))}")
+    assert not told(READY, spec={"pausedUntil": "2026-01-01T00:02:00Z"}).why
+
+
+def test_damaged_data_names_the_annotation_and_the_uid() -> None:
+    member = {"pod": "demo-0", "nodeState": "Unknown", "ready": False}
+    message = "demo-0 is not ready: it waits: the log in /data is foreign or damaged: x"
+    found = told(condition("Ready", "False", "MembersNotReady", message), members=[member])
+    (line,) = [line for line in found.do if "partial-start" in line]
+    assert "acknowledge-data-loss=uid-demo" in line
+
+
+def test_conditions_that_are_told_of_a_ready_cluster_too() -> None:
+    retained = condition("StructuresMatch", "False", "Retained", "map old")
+    safe = condition("SafeToDisrupt", "False", "Unsafe", "demo-0 says so")
+    assert len(told(READY, retained, safe).why) == 1
+    assert "map old" in told(READY, retained).why[0]
+    assert len(told(READY, safe, operation=operation("Restart", "DeletePod")).why) == 1
+
+
+def test_every_reason_has_advice() -> None:
+    enums = [
+        found
+        for name, found in vars(conditions).items()
+        if name.endswith("Reason") and isinstance(found, type) and issubclass(found, StrEnum)
+    ]
+    assert enums
+    reasons = {reason.value for found in enums for reason in found}
+    assert reasons - FINE - set(ADVICE) == set(), "without advice"
+
+
+def test_every_step_of_every_kind_is_one_that_exists() -> None:
+    assert {kind for kind, _ in STEPS} == set(OperationKind)
+    used = {step for _, step in STEPS} | {Step.FINISH, Step.GIVE_UP}
+    assert used == set(Step)
+
+
+@pytest.mark.parametrize("step", [*Step, "FromLater"])
+@pytest.mark.parametrize("kind", list(OperationKind))
+def test_any_operation_can_be_told(kind: OperationKind, step: str) -> None:
+    assert kind.value in told(READY, operation=operation(kind.value, str(step))).text()
+
+
+def test_how_long_ago() -> None:
+    assert since_text("2026-01-01T00:02:29Z", NOW) == "1s"
+    assert since_text("2025-12-30T00:00:00Z", NOW) == "2d"
+    assert since_text("2027-01-01T00:00:00Z", NOW) == "0s"
+    assert since_text(None, NOW) == since_text("x", NOW) == "an unknown time"
+
+
+def documents(path: Path) -> list[Any]:
+    with path.open("rb") as stream:
+        return read_clusters(stream, "f")
+
+
+def test_yaml_json_lists_and_unquoted_times(tmp_path: Path) -> None:
+    cluster = cluster_object()
+    path = tmp_path / "f"
+    path.write_text(json.dumps({"kind": "List", "items": [cluster, {"kind": "Pod"}]}))
+    assert documents(path) == [cluster]
+    path.write_text(yaml.safe_dump_all([cluster, None, cluster]))
+    assert documents(path) == [cluster] * 2
+    path.write_text(yaml.safe_dump(cluster).replace("'", ""))
+    (found,) = documents(path)
+    assert found["metadata"]["creationTimestamp"] == "2026-01-01T00:00:00+00:00"
+    for text in ("", "a: [", "7", "kind: Pod", "\x00", "kind: GridCluster", "- 1"):
+        path.write_text(text)
+        with pytest.raises(ManifestError):
+            documents(path)
+
+
+def test_a_file_offline(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cluster = cluster_object()
+    cluster["status"]["conditions"] = [READY]
+    path = tmp_path / "gc.yaml"
+    path.write_text(yaml.safe_dump(cluster))
+    assert main(["explain", "-f", str(path)]) == 0
+    assert "demo in namespace grids is Ready" in capsys.readouterr().out
+    assert main(["explain", "-f", str(path), "-o", "json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)
+    assert set(found) == {"headline", "why", "underWay", "next", "do"}
+    assert main(["explain", "-f", str(tmp_path / "none")]) == 2
+    assert "No such file" in capsys.readouterr().err
+
+
+async def test_a_live_cluster_by_name(console: Console) -> None:
+    live = console.api.add(cluster_object())
+    live["status"]["conditions"] = [READY]
+    shown = await console.run("explain", "demo")
+    assert (shown.code, "is Ready" in shown.out) == (0, True)
+
+
+def test_a_local_cluster_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    state = LocalState.of(tmp_path, "default", "demo")
+    lock = state.acquire()
+    cluster = cluster_object()
+    cluster["metadata"]["namespace"] = "default"
+    state.write(cluster)
+    assert main(["explain", "demo", "--data-dir", str(tmp_path)]) == 0
+    lock.close()
+    assert "demo in namespace default" in capsys.readouterr().out
+
+
+def test_a_secret_in_the_spec_is_not_told() -> None:
+    env = [{"name": "TOKEN", "value": "topsecret"}]
+    found = told(condition("Ready", "False", "MembersNotReady", "x"), spec={"pod": {"env": env}})
+    assert "topsecret" not in found.text()
+
+
+def test_what_an_operation_waits_for_is_told_once() -> None:
+    message = "AwaitFinish x: demo-0 says IN_PROGRESS, 40 %"
+    entry = operation("Backup", "AwaitFinish")
+    found = told(READY, condition("Progressing", "True", "Backup", message), operation=entry)
+    assert found.text().count("40 %") == 1
+    assert f"step AwaitFinish since 2m: {message}" in found.under_way
+    held = condition("Progressing", "True", "Paused", "spec.paused is true; Backup stays")
+    assert "Backup stays" in told(READY, held, operation=entry).text()
+
+
+def test_a_backup_that_failed_is_told_of_a_ready_cluster() -> None:
+    failed = condition("BackupSucceeded", "False", "Failed", "demo-0: the disk is full")
+    found = told(READY, failed)
+    assert "the disk is full" in found.why[0]
+    assert any("gridctl backup demo -n grids" in line for line in found.do)

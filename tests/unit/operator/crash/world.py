@@ -1,0 +1,339 @@
+"""One cluster of the crash tests, and the wishes that operators are to fulfil in it."""
+
+from __future__ import annotations
+
+import base64
+import collections
+import json
+import os
+import random
+import signal
+import socket
+import time
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import aiohttp
+from aiohttp import web
+
+from tests.unit.engine.backed_up import flipped_everywhere
+from tests.unit.operator.crash.pods import POD, SECRET, SET, Node
+from tests.unit.operator.fake_api import FakeApi
+from tests.unit.operator.fake_kube import cluster_object
+from tests.unit.operator.waiting import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from tests.unit.operator.crash.processes import Forker
+
+CLUSTER = "/apis/gridcluster.io/v1alpha1/namespaces/grids/gridclusters/demo"
+MANAGEMENT = "/grid/rest/management/cluster"
+PERSISTENCE = {
+    "enabled": True,
+    "backup": {"volume": {"size": "1Gi"}},
+    "recoveryPolicy": "PartialRecoveryMostRecent",
+}
+KILLED = -int(signal.SIGKILL)
+CALL = ("before", "sent", "answered", "patched")
+EFFECT = ("undone", "done")
+
+
+@dataclass
+class Scenario:
+    """One wish, and what has to have been done exactly once when it is fulfilled."""
+
+    kinds: tuple[str, ...]
+    """The operations that have to succeed, in this order."""
+    calls: dict[str, int]
+    """How often each call was carried out."""
+    pods: int
+    """How many pods there have been."""
+    moments: tuple[str, ...]
+    wish: dict[str, Any] = field(default_factory=dict)
+    annotations: dict[str, str] = field(default_factory=dict)
+    stopped: bool = False
+    """Start from a stopped cluster."""
+    damaged: bool = False
+    """Start with a member that waits, its data being damaged."""
+
+
+def moments(**steps: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(f"{step}:{moment}" for step, found in steps.items() for moment in found)
+
+
+SCENARIOS = {
+    "ChangeState": Scenario(
+        ("ChangeState",),
+        {"changeState": 1},
+        1,
+        moments(Call=("entered", *CALL), Confirm=("entered",), End=("entered",)),
+        wish={"clusterState": "Frozen"},
+    ),
+    "Stop": Scenario(
+        ("Stop",),
+        {"changeState": 1, "clusterShutdown": 1},
+        1,
+        moments(
+            Passive=("entered", *CALL),
+            Shutdown=("entered", *CALL),
+            ScaleDown=("entered", *EFFECT),
+            End=("entered",),
+        ),
+        wish={"runState": "Stopped"},
+    ),
+    "Start": Scenario(
+        ("Stop", "Start"),
+        {"changeState": 2, "clusterShutdown": 1},
+        2,
+        moments(
+            ScaleUp=("entered", *EFFECT),
+            AwaitReady=("entered",),
+            Resume=("entered", *CALL),
+            End=("entered",),
+        ),
+        wish={"runState": "Running"},
+        stopped=True,
+    ),
+    "Restart": Scenario(
+        ("Restart",),
+        {"memberShutdown": 1},
+        2,
+        moments(
+            ShutDownMember=("entered", *CALL),
+            DeletePod=("entered", *EFFECT),
+            AwaitReady=("entered",),
+            End=("entered",),
+        ),
+        annotations={"restart": "r-1"},
+    ),
+    "Backup": Scenario(
+        ("Backup",),
+        {"backup": 1},
+        1,
+        moments(Begin=("entered", *CALL), AwaitFinish=("entered",), End=("entered",)),
+        annotations={"backup": "b-1"},
+    ),
+    "ApplyLive": Scenario(
+        ("ApplyLive",),
+        {"upload": 1},
+        1,
+        moments(Upload=("entered", *CALL), End=("entered",)),
+        wish={"maps": [{"name": "late"}]},
+    ),
+    "PartialStart": Scenario(
+        ("PartialStart",),
+        {"partialStart": 1},
+        1,
+        moments(Call=("entered", *CALL), AwaitReady=("entered",), End=("entered",)),
+        annotations={"partial-start": "p-1,acknowledge-data-loss=uid-demo"},
+        damaged=True,
+    ),
+    "ForceStart": Scenario(
+        ("ForceStart",),
+        {"forceStart": 1},
+        1,
+        moments(Call=("entered", *CALL), AwaitReady=("entered",), End=("entered",)),
+        annotations={"force-start": "f-1,acknowledge-data-loss=uid-demo"},
+        damaged=True,
+    ),
+}
+
+
+class World:
+    """One cluster: its API server, its node and its operators."""
+
+    def __init__(self, api: FakeApi, node: Node, operators: Forker, place: Path, port: int) -> None:
+        self.api, self.node = api, node
+        self.place = place
+        self._operators, self._port = operators, port
+        self.serves_all = False
+        """Whether operators have rights in all namespaces."""
+        self.clock_speed = 20
+        """Backoffs and limits are of seconds; the operators' two clocks run that fast."""
+        self._epoch_s = time.time()
+        self._count = 0
+        self._kubeconfig = api.kubeconfig(place / "kubeconfig")
+
+    @property
+    def status(self) -> dict[str, Any]:
+        status: dict[str, Any] = self.api.objects.get(CLUSTER, {}).get("status", {})
+        return status
+
+    def operator(self, crash: str = "", number: int = signal.SIGKILL) -> int:
+        """Start an operator process and return its id; at the moment it sends itself the signal."""
+        self._count += 1
+        file = self.place / f"operator-{self._count}.json"
+        options = {
+            "kubeconfig": str(self._kubeconfig),
+            "member_port": self._port,
+            "epoch_s": self._epoch_s,
+            "crash": crash,
+            "signal": int(number),
+            "serves_all": self.serves_all,
+            "clock_speed": self.clock_speed,
+        }
+        file.write_text(json.dumps(options))
+        log = self.place / f"operator-{self._count}.log"
+        identity: int = self._operators.ask("start", str(file), str(log))
+        return identity
+
+    def ended(self, operator: int) -> int | None:
+        code: int | None = self._operators.ask("ended", operator)
+        return code
+
+    @asynccontextmanager
+    async def operating(self) -> AsyncIterator[None]:
+        """Have an operator at work while the block runs."""
+        operator = self.operator()
+        try:
+            yield
+            assert self.ended(operator) is None, self.told()
+        finally:
+            self._operators.ask("kill", operator)
+
+    def requests(self) -> int:
+        """Return how many requests the API server has answered."""
+        return self.api.requests
+
+    def told(self) -> str:
+        """Return what the operators said, and where things are."""
+        logs = [p.read_text() for p in sorted(self.place.glob("operator-*.log"))]
+        return "\n".join([*logs, json.dumps(self.status, indent=1)])
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        async def holds() -> bool:
+            return condition()
+
+        try:
+            await eventually(holds, patience_s=25)
+        except TimeoutError:
+            raise AssertionError(self.told()) from None
+
+    def is_so(self, condition: str) -> bool:
+        found = {c["type"]: c["status"] for c in self.status.get("conditions", ())}
+        return found.get(condition) == "True"
+
+    def kinds(self) -> list[tuple[str, str]]:
+        found = self.status.get("lastOperations", ())
+        return [(o["kind"], o["outcome"]) for o in reversed(found)]
+
+    def wish(self, spec: dict[str, Any], annotations: dict[str, str]) -> None:
+        """Edit the GridCluster as a user would."""
+        live = self.api.objects[CLUSTER]
+        meta = live["metadata"]
+        wanted = {f"gridcluster.io/{name}": value for name, value in annotations.items()}
+        changed = {**meta, "annotations": {**meta.get("annotations", {}), **wanted}}
+        self.api.put(CLUSTER, {**live, "metadata": changed, "spec": {**live["spec"], **spec}})
+
+    def carried_out(self) -> dict[str, int]:
+        """Return how often the members did what they were told, by the call's last word."""
+        done = (
+            entry["endpoint"].rpartition("/")[2]
+            for entry in self.node.log()
+            if entry["message"] == "management call"
+            and entry["outcome"] == "done"
+            and not entry.get("repeated")
+        )
+        return dict(collections.Counter(done))
+
+    async def damage(self) -> None:
+        """Kill the member, damage its data, and return when it waits for what to do."""
+        async with aiohttp.ClientSession() as session:
+            auth = aiohttp.encode_basic_auth(*self._credentials())
+            url = f"http://127.0.0.1:{self._port}/grid/rest/queues/default"
+            for number in range(20):
+                body, headers = b"item %d" % number, {"Authorization": auth}
+                async with session.post(url, data=body, headers=headers) as response:
+                    assert response.status == 200
+        assert self.node.pid is not None
+        os.kill(self.node.pid, signal.SIGSTOP)
+        file = self.place / "data/store/shard-0/data.mdb"
+        file.write_bytes(flipped_everywhere(file.read_bytes(), b"item 12"))
+        os.kill(self.node.pid, signal.SIGKILL)
+        waits = "the store is damaged: the member waits for forceStart or partialStart"
+        await self.until(lambda: any(e["message"] == waits for e in self.node.log()))
+
+    def _credentials(self) -> tuple[str, str]:
+        data = self.api.objects[SECRET]["data"]
+        user, password = (base64.b64decode(data[k]).decode() for k in ("username", "password"))
+        return user, password
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    return port
+
+
+@asynccontextmanager
+async def world(members: Forker, operators: Forker, place: Path) -> AsyncIterator[World]:
+    api, port = FakeApi(), free_port()
+    await api.start()
+    cluster = cluster_object(persistence=PERSISTENCE)
+    api.objects[CLUSTER] = cluster
+    api.objects["/api/v1/namespaces/grids"] = {"kind": "Namespace", "metadata": {"name": "grids"}}
+    node = Node(api, members, place, port)
+    try:
+        yield World(api, node, operators, place, port)
+    finally:
+        await node.stop()
+        await api.stop()
+
+
+async def settled(made: World, scenario: Scenario) -> None:
+    """Bring the world to where the scenario begins."""
+    async with made.operating():
+        await made.until(lambda: made.is_so("Ready") and "operation" not in made.status)
+        if scenario.stopped:
+            made.wish({"runState": "Stopped"}, {})
+            await made.until(lambda: made.kinds() == [("Stop", "Succeeded")])
+            await made.until(lambda: POD not in made.api.objects)
+    if scenario.damaged:
+        await made.damage()
+
+
+async def fulfilled(made: World, scenario: Scenario) -> None:
+    """Have an operator at work until the wish is fulfilled."""
+    kinds = [(kind, "Succeeded") for kind in scenario.kinds]
+    async with made.operating():
+        await made.until(lambda: made.kinds() == kinds and "operation" not in made.status)
+        stopped = made.status.get("stopped") is True
+        await made.until(lambda: stopped or made.is_so("Ready"))
+
+
+def check(made: World, scenario: Scenario) -> None:
+    """Fail unless everything was done exactly once."""
+    calls = {k: v for k, v in made.carried_out().items() if k in scenario.calls}
+    assert calls == scenario.calls, made.told()
+    assert len(made.node.pods_made) == scenario.pods
+    stopped = made.status.get("stopped") is True
+    assert (made.api.objects[SET]["spec"]["replicas"] == 0) is stopped
+    if "backup" in scenario.calls:
+        assert sorted(os.listdir(made.place / "backup")) == ["backup-1"]
+
+
+class Storm:
+    """Fails requests at random, seeded; with every other of them an answer is lost."""
+
+    def __init__(self, status: int) -> None:
+        self._status = status
+        self._rng = random.Random(status)
+        self.failed = 0
+
+    def __call__(self) -> tuple[bool, web.Response] | None:
+        if self._rng.random() > 1 / 6:
+            return None
+        self.failed += 1
+        body = {"kind": "Status", "message": "a storm", "reason": "Storm"}
+        # A conflict is never the answer to what was carried out.
+        carried_out = self._status != 409 and self.failed % 2 == 0
+        return carried_out, web.json_response(body, status=self._status)
+
+
+def is_stopped(pid: int) -> bool:
+    """Return whether the process stands still; see proc(5)."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"

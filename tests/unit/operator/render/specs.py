@@ -1,0 +1,135 @@
+"""Specs made by chance, of all that shows in the members' configuration."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from hypothesis import strategies as st
+
+Spec = dict[str, Any]
+
+TRAPS: Final = (
+    *("yes", "null", "~", "1", "0x10", "1e3", "<<", "=", "!x", "&a", "a: b", "a #b", "{", "[", "|"),
+    *(
+        "<a>",
+        "</grid>",
+        "]]>",
+        "&amp;",
+        "<!-- a -->",
+        "<?a?>",
+        "'",
+        '"',
+        "\\n",
+        "---",
+        "%",
+        "{{a}}",
+    ),
+    *("é", "a\u2028b", "a\u0085b", "a\u00a0b", "\ufeff", "\U0001f600", "a b", "default", "x*"),
+)
+_CHARACTERS: Final = st.characters(
+    exclude_categories=("Cs", "Cc", "Cn"), exclude_characters="$*\ufffe\uffff"
+)
+NAMES: Final = (st.sampled_from(TRAPS) | st.text(_CHARACTERS, min_size=1, max_size=12)).filter(
+    lambda name: name == name.strip()
+)
+_GROUPS: Final = ("ClusterRead", "ClusterWrite", "Persistence", "Wan", "Data", "Cp")
+_COUNTS: Final = st.integers(0, 2**31 - 1)
+
+
+def specs() -> st.SearchStrategy[Spec]:
+    """Return specs that the schema takes and members can run with."""
+    return _spec().map(_without_nothing)
+
+
+@st.composite
+def _spec(draw: st.DrawFn) -> Spec:
+    kept = draw(st.booleans())
+    advanced = draw(st.booleans())
+    ports = st.integers(1024, 65535).filter(lambda port: port != 5702)
+    groups = draw(st.lists(st.sampled_from(_GROUPS), unique=True))
+    return {
+        "clusterName": draw(st.from_regex(r"\A[A-Za-z0-9._-]{1,20}\Z")),
+        "rest": {
+            "port": 5701 if advanced else draw(ports),
+            "endpointGroups": [{"name": g, "enabled": draw(st.booleans())} for g in groups],
+        },
+        "advancedNetwork": {"enabled": True, "restPort": draw(ports)} if advanced else {},
+        "maps": draw(_structures(_map, kept)),
+        "queues": draw(_structures(_queue, kept)),
+        "persistence": draw(_persistence()) if kept else {},
+        "security": draw(_security()),
+        "tls": draw(st.none() | _tls()),
+        "logging": {
+            "format": draw(st.sampled_from(["Text", "Json"])),
+            "level": draw(st.sampled_from(["Debug", "Info", "Warning", "Error"])),
+        },
+    }
+
+
+@st.composite
+def _structures(draw: st.DrawFn, kind: Any, kept: bool) -> list[Spec]:
+    names = draw(st.lists(NAMES, unique=True, max_size=4))
+    return [{"name": name, **draw(kind(kept))} for name in names]
+
+
+@st.composite
+def _map(draw: st.DrawFn, kept: bool) -> Spec:
+    policy = draw(st.sampled_from(["None", "Lru", "Lfu", "Random"]))
+    sizes = st.sampled_from(["PerNode", "UsedHeapSize"])
+    size = 0 if policy == "None" else draw(st.integers(1, 2**31 - 1))
+    eviction = {"policy": policy, "size": size, "maxSizePolicy": draw(sizes)}
+    return {
+        "timeToLiveSeconds": draw(_COUNTS),
+        "maxIdleSeconds": draw(_COUNTS),
+        "eviction": eviction,
+        **draw(_kept(kept)),
+    }
+
+
+@st.composite
+def _queue(draw: st.DrawFn, kept: bool) -> Spec:
+    return {"maxSize": draw(_COUNTS), **draw(_kept(kept))}
+
+
+@st.composite
+def _kept(draw: st.DrawFn, kept: bool) -> Spec:
+    if draw(st.booleans()):
+        return {}
+    return {
+        "dataPersistence": {"enabled": kept and draw(st.booleans()), "fsync": draw(st.booleans())}
+    }
+
+
+@st.composite
+def _persistence(draw: st.DrawFn) -> Spec:
+    policies = ["FullRecoveryOnly", "PartialRecoveryMostRecent", "PartialRecoveryMostComplete"]
+    return {
+        "enabled": True,
+        "recoveryPolicy": draw(st.sampled_from(policies)),
+        "validationTimeoutSeconds": draw(st.integers(1, 2**31 - 1)),
+        "backup": draw(st.sampled_from([None, {"claimName": "b"}, {"volume": {}}])),
+    }
+
+
+@st.composite
+def _security(draw: st.DrawFn) -> Spec:
+    if draw(st.booleans()):
+        return {}
+    users = draw(st.lists(st.from_regex(r"\A[A-Za-z0-9._@-]{1,12}\Z"), unique=True, max_size=3))
+    return {
+        "enabled": True,
+        "users": [{"name": name, "secretName": f"s{i}"} for i, name in enumerate(users)],
+        "protected": draw(st.lists(st.sampled_from(_GROUPS), unique=True)),
+    }
+
+
+@st.composite
+def _tls(draw: st.DrawFn) -> Spec:
+    certificates = draw(st.sampled_from(["None", "Optional"]))
+    return {"secretName": "t", "clientCertificates": certificates}
+
+
+def _without_nothing(spec: Any) -> Any:
+    if isinstance(spec, dict):
+        return {key: _without_nothing(value) for key, value in spec.items() if value is not None}
+    return spec
