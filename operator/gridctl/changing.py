@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from grid_operator.api.lifecycle import ClusterState, RunState
 from grid_operator.api.status import OperationKind
 from gridctl.judging import SpecJudge, is_ready, status_of
+from gridctl.requesting import STOPPED, NotPossibleError
 from gridctl.waiting import Ended, await_end
 
 if TYPE_CHECKING:
@@ -51,7 +52,11 @@ async def start(clusters: Clusters, name: str, following: Following) -> Ended:
 async def set_state(
     clusters: Clusters, name: str, state: ClusterState, following: Following
 ) -> Ended:
-    """Ask for a cluster state, and wait until every member shows it."""
+    """Ask for a cluster state, and wait until every member shows it.
+
+    Raises:
+        NotPossibleError: There is no member that could show it.
+    """
     kinds = frozenset({OperationKind.CHANGE_STATE})
 
     def reached(status: GridClusterStatus) -> bool:
@@ -60,6 +65,8 @@ async def set_state(
     change = {"clusterState": state.value}
     done = f"{name} is {state.value}"
     before = await clusters.fetch(name)
+    if (before.get("spec") or {}).get("runState") == RunState.STOPPED.value:
+        raise NotPossibleError(STOPPED)
     drifted = _drift(before, state)
     if drifted is not None:
         return drifted

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -12,9 +12,6 @@ if TYPE_CHECKING:
 Spec: TypeAlias = dict[str, Any]
 Place: TypeAlias = tuple[str, ...]
 """Where something is in a spec; an item of a list that has a name is `[name]`."""
-
-UNIT_LEVELS: Final = 2
-"""Fields below so many levels take effect together: a field alone may be no valid spec."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +28,9 @@ class Difference:
         return "".join(p if p.startswith("[") else f".{p}" for p in self.place).removeprefix(".")
 
     @property
-    def unit(self) -> Place:
-        """The smallest part of the spec around it that is judged on its own."""
-        return self.place[:UNIT_LEVELS]
+    def units(self) -> tuple[Place, ...]:
+        """The parts of the spec around it, smallest first: a field alone may be no valid spec."""
+        return tuple(self.place[:depth] for depth in range(len(self.place), 0, -1))
 
 
 def differences(old: Spec, new: Spec) -> list[Difference]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import yaml
 
 from grid_operator.api.names import GROUP, KIND
-from gridctl.manifest import FILE_LIMIT_BYTES, ManifestError
+from gridctl.manifest import FILE_LIMIT_BYTES, ManifestError, yaml_problem
 
 if TYPE_CHECKING:
     from typing import BinaryIO
@@ -31,7 +31,7 @@ def read_clusters(stream: BinaryIO, name: str) -> list[KubeObject]:
     try:
         documents = list(yaml.safe_load_all(content))  # JSON is YAML as well
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise ManifestError(f"{name}: neither YAML nor JSON: {error}") from error
+        raise ManifestError(f"{name}: neither YAML nor JSON: {yaml_problem(error)}") from None
     found = [one for document in documents for one in _items(document)]
     clusters = [_plain(one) for one in found if _is_cluster(one)]
     if not clusters:

@@ -13,13 +13,22 @@ from grid_operator.api.conditions import (
     Condition,
     ConditionStatus,
     ConditionType,
+    ProgressingReason,
     find_condition,
 )
 from grid_operator.api.gridcluster import GridCluster, InvalidClusterError
 from grid_operator.api.phase import Step
 from grid_operator.api.status import OperationOutcome
-from gridctl.explain_words import ADVICE, ENDING, STEPS, WAITS_FOR_START, Advice
-from gridctl.judging import is_ready, pause_text, status_of
+from gridctl.explain_words import (
+    ADVICE,
+    ENDING,
+    HINTS,
+    NO_POD,
+    STEPS,
+    WAITS_FOR_START,
+    Advice,
+)
+from gridctl.judging import HOPELESS, is_ready, pause_text, status_of
 
 if TYPE_CHECKING:
     from grid_operator.api.objects import KubeObject
@@ -35,6 +44,8 @@ _ALWAYS_TOLD: Final = ("ConfigValid", "RequestsValid", "StructuresMatch", "Clust
 _WAITS: Final = "waits: "
 _DAMAGED: Final = "damaged"
 """Words of the operator and of the member when the member waits to be told what to do."""
+_NO_POD: Final = "does not exist yet"
+"""Words of the operator about a member without a pod."""
 _LOOK_FOR_OPERATOR: Final = (
     "look whether the operator runs and looks after namespace NAMESPACE: "
     "kubectl get deployments -A -l app.kubernetes.io/name=grid-operator"
@@ -90,8 +101,8 @@ def explain(cluster: KubeObject, now: datetime) -> Explanation:
     for problem in _unseen(cluster, status):
         why.insert(0, problem)
         steps.insert(0, _LOOK_FOR_OPERATOR)
-    steps += _data_loss(status)
-    names = _names(cluster)
+    steps += [*_data_loss(status), *_hints([*told, *_of_operation(status)])]
+    names = _names(cluster, status)
     return Explanation(
         _headline(cluster, status, now),
         _distinct(why, {}),
@@ -134,9 +145,10 @@ def is_worth_telling(condition: Condition, status: GridClusterStatus) -> bool:
     if condition.type == ConditionType.PROGRESSING:
         if status.operation is not None and condition.reason == status.operation.kind:
             return False  # it is told together with the operation
+        if condition.status is ConditionStatus.TRUE or condition.reason in HOPELESS:
+            return True
         # Of a ready cluster with nothing under way it says only that.
-        going = condition.status is ConditionStatus.TRUE
-        return going or (not is_ready(status) and condition.reason in ADVICE)
+        return not is_ready(status) and condition.reason in ADVICE
     blocked = status.operation is not None or not is_ready(status)
     return condition.type == "SafeToDisrupt" and condition.status is ConditionStatus.FALSE \
         and blocked  # fmt: skip
@@ -220,9 +232,24 @@ def _data_loss(status: GridClusterStatus) -> list[str]:
     return [f"{m.pod}: {WAITS_FOR_START}" for m in status.members if m.pod in text]
 
 
-def _names(cluster: KubeObject) -> dict[str, str]:
+def _of_operation(status: GridClusterStatus) -> list[Condition]:
+    found = find_condition(status.conditions, ConditionType.PROGRESSING)
+    return [] if found is None or status.operation is None else [found]
+
+
+def _hints(told: list[Condition]) -> list[str]:
+    """Return where to look, by what Kubernetes says of a pod; the object itself has no more."""
+    text = "\n".join(c.message for c in told if c.reason not in HOPELESS)
+    waits = any(condition.reason == ProgressingReason.WAITING_FOR_MEMBERS for condition in told)
+    hints = [hint for words, hint in HINTS.items() if words.casefold() in text.casefold()]
+    return [*hints, NO_POD] if waits and _NO_POD in text else hints
+
+
+def _names(cluster: KubeObject, status: GridClusterStatus) -> dict[str, str]:
     meta = cluster["metadata"]
+    unready = (member.pod for member in status.members if not member.ready)
     return {
+        "POD": next(unready, f"{meta.get('name', 'NAME')}-0"),
         "NAMESPACE": str(meta.get("namespace", "default")),
         "NAME": str(meta.get("name", "NAME")),
         "UID": str(meta.get("uid", "UID")),

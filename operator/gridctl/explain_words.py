@@ -19,7 +19,7 @@ class Advice:
     next: str = ""
     """What the operator does by itself."""
     do: str = ""
-    """What the reader can do; NAME and NAMESPACE are replaced."""
+    """What the reader can do; NAME, NAMESPACE and POD are replaced."""
 
 
 _FIX_SPEC: Final = "nothing is applied until the spec is changed; members keep what they run"
@@ -111,7 +111,8 @@ ADVICE: Final[Mapping[str, Advice]] = {
     ),
     "ApiRefused": Advice(
         "it is tried again every minute",
-        "do what the API server's message says: a quota, a webhook, a right that is missing",
+        "do what the API server's message says: a quota, a webhook, a right that is missing; or "
+        "set the field that it names back",
     ),
     "NameTaken": Advice(
         "it is tried again every minute; nothing of the other object is touched",
@@ -188,9 +189,26 @@ ENDING: Final[Mapping[Step, str]] = {
     Step.GIVE_UP: "a member refused for good; that is being written down",
 }
 """Steps that any operation may end with."""
+HINTS: Final[Mapping[str, str]] = {
+    "PersistentVolumeClaim": "kubectl describe pvc -n NAMESPACE says what a volume waits for: a "
+    "StorageClass that is not there, no default one, or a claim that nobody has made",
+    "ImagePull": "correct spec.image, or name the registry's credentials in "
+    "spec.pod.imagePullSecrets",
+    "InvalidImageName": "correct spec.image",
+    "Insufficient": "lower spec.pod.resources.requests, or add a node that has as much",
+    "CrashLoopBackOff": "kubectl logs -n NAMESPACE POD --previous says why the member ended",
+    "CreateContainerConfigError": "kubectl describe pod -n NAMESPACE POD names the Secret, or the "
+    "key in it, that is not there",
+}
+"""What to do, by words of Kubernetes in a message."""
+NO_POD: Final = (
+    "if the pod does not come: kubectl describe statefulset -n NAMESPACE NAME shows why Kubernetes "
+    "refuses to make it, such as a quota, a missing ServiceAccount or a webhook"
+)
 WAITS_FOR_START: Final = (
     "its data is damaged and it waits to be told what to do: annotate "
-    "gridcluster.io/partial-start=ID,acknowledge-data-loss=UID to go on with what can be read, or "
+    "gridcluster.io/partial-start=ID,acknowledge-data-loss=UID to go on with what can be read, "
+    "which needs another spec.persistence.recoveryPolicy than FullRecoveryOnly, or "
     "gridcluster.io/force-start=ID,acknowledge-data-loss=UID to delete its data and start empty"
 )
 """UID is replaced by that of the GridCluster."""

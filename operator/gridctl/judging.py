@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from grid_operator.api.objects import KubeObject
 
 ACCEPTED: Final = "Accepted"
-_HOPELESS: Final = frozenset({ReadyReason.RESTORE_FAILED.value, "ApiRefused", "NameTaken"})
+HOPELESS: Final = frozenset({ReadyReason.RESTORE_FAILED.value, "ApiRefused", "NameTaken"})
 """Reasons that somebody has to do something about first."""
 
 
@@ -148,12 +148,12 @@ class SpecJudge:
             return Ended(True, self.done)
         paused = pause_text(cluster, self.now())
         if paused is not None:
-            return Ended(False, paused)
+            return Ended(False, f"the spec is changed, but {paused}")
         if not seen:
             return Waiting("the operator has not seen the change yet")
         for found in status.conditions:
             invalid = found.type == ConditionType.CONFIG_VALID
-            if found.status is ConditionStatus.FALSE and (invalid or found.reason in _HOPELESS):
+            if found.status is ConditionStatus.FALSE and (invalid or found.reason in HOPELESS):
                 return Ended(False, f"{found.reason}: {found.message}")
         for over in status.last_operations:
             failed = over.outcome is not OperationOutcome.SUCCEEDED

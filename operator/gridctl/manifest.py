@@ -42,6 +42,14 @@ def read_manifest(path: Path) -> KubeObject:
     return manifest
 
 
+def yaml_problem(error: Exception) -> str:
+    """Return where a text stops being YAML. What stands there is not quoted: it may be a secret."""
+    mark = getattr(error, "problem_mark", None)
+    if mark is None:
+        return "is no YAML"
+    return f"is no YAML at line {mark.line + 1}, column {mark.column + 1}"
+
+
 def _read_document(path: Path) -> dict[str, Any]:
     try:
         with path.open("rb") as file:
@@ -51,8 +59,8 @@ def _read_document(path: Path) -> dict[str, Any]:
         documents = [d for d in yaml.safe_load_all(content) if d is not None]
     except OSError as error:
         raise ManifestError(f"{path}: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ManifestError(f"{path}: {error}") from error
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise ManifestError(f"{path}: {yaml_problem(error)}") from None
     if len(documents) != 1 or not isinstance(documents[0], dict):
         raise ManifestError(f"{path}: expected exactly one object, a {KIND}")
     return documents[0]

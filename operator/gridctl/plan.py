@@ -47,8 +47,12 @@ _OPERATIONS: Final = {
 _STRUCTURES: Final = ("maps", "queues")
 _AROUND_REASON: Final = re.compile(r'^\S+ "\S*" is invalid: |\s*\([0-9]+ for /\S*\)$')
 """What an API server and the client put around the reason of a refusal."""
-_VALUE: Final = re.compile(r'Invalid value: "(?:[^"\\]|\\.)*"')
+_VALUE: Final = re.compile(r'(Invalid|Unsupported) value: (?:"(?:[^"\\]|\\.)*"|\{.*?\}(?=:|$))')
 """It quotes the value, which may be a password."""
+
+
+_TAKEN_UP: Final = frozenset({"Secret", "PersistentVolumeClaim"})
+"""Kinds whose objects are used as they are when a person, or a former cluster, left them there."""
 
 
 class Effect(StrEnum):
@@ -175,21 +179,27 @@ async def _refusal(clusters: Clusters, live: KubeObject | None, manifest: KubeOb
         else:
             await clusters.try_spec(live, manifest.get("spec") or {})
     except Rejected as error:
-        return _VALUE.sub("Invalid value", _AROUND_REASON.sub("", str(error)))
+        return _VALUE.sub(r"\1 value", _AROUND_REASON.sub("", str(error)))
     return None
 
 
 def _change(difference: Difference, effects: _Effects, reasons: list[str]) -> Change:
     top = difference.place[0]
-    refused = [reason for reason in reasons if difference.field in reason]
+    refused = [reason for reason in reasons if _names(reason, difference.field)]
     if refused:
         return Change(difference.field, Effect.REFUSED, refused[0])
-    if difference.field in _OPERATIONS:
+    if difference.field in _OPERATIONS and difference.kind != "removed":
         return Change(difference.field, Effect.OPERATION, _OPERATIONS[difference.field])
     if top in _STRUCTURES and difference.kind == "removed" and len(difference.place) == 2:
         return Change(difference.field, Effect.KEPT, _TEXTS[Effect.KEPT])
-    effect, text = effects.of(difference.unit)
+    effect, text = effects.of(difference)
     return Change(difference.field, effect, text)
+
+
+def _names(reason: str, field: str) -> bool:
+    """Return whether a refusal speaks of this very field, not of one that ends or begins so."""
+    text = reason.replace("spec.", " ")
+    return re.search(rf"(?<![\w.]){re.escape(field)}(?![\w])", text) is not None
 
 
 def _refusals(reasons: list[str], changes: list[Change]) -> list[Change]:
@@ -213,7 +223,11 @@ def _requests(live: KubeObject, manifest: KubeObject) -> list[Change]:
 def _created(cluster: GridCluster) -> list[Change]:
     desired = desired_state(cluster, _context(cluster, None))
     return [
-        Change(f"{child['kind']} {child['metadata']['name']}", Effect.OBJECTS, "would be made")
+        Change(
+            f"{child['kind']} {child['metadata']['name']}",
+            Effect.OBJECTS,
+            "would be made" + (" where there is none" if child["kind"] in _TAKEN_UP else ""),
+        )
         for child in desired.children
     ]
 
@@ -227,23 +241,27 @@ class _Effects:
         self._old = old
         self._new = new
         self._before = self._rendered(old)
-        self._known: dict[Place, tuple[Effect, str]] = {}
+        self._known: dict[Place, tuple[Effect, str] | None] = {}
 
-    def of(self, unit: Place) -> tuple[Effect, str]:
-        """Return what a unit does, in a word and in words."""
-        if unit not in self._known:
-            self._known[unit] = self._judged(unit)
-        return self._known[unit]
+    def of(self, difference: Difference) -> tuple[Effect, str]:
+        """Return what a change does, in a word and in words.
 
-    def _judged(self, unit: Place) -> tuple[Effect, str]:
-        after = None
-        for part in (unit, unit[:1]):
-            try:
-                after = self._rendered(with_unit(self._old, self._new, part))
-                break
-            except InvalidClusterError:
-                continue
-        after = after or self._rendered(self._new)
+        It is judged together with as little around it as makes a valid spec.
+        """
+        for unit in difference.units:
+            if unit not in self._known:
+                self._known[unit] = self._judged(with_unit(self._old, self._new, unit))
+            known = self._known[unit]
+            if known is not None:
+                return known
+        return self._judged(self._new) or (Effect.NONE, _TEXTS[Effect.NONE])
+
+    def _judged(self, spec: Spec) -> tuple[Effect, str] | None:
+        """Return what a spec would do, None when it is not valid."""
+        try:
+            after = self._rendered(spec)
+        except InvalidClusterError:
+            return None
         if _template(self._before) != _template(after):
             return Effect.RESTART, _TEXTS[Effect.RESTART]
         if self._before.live != after.live:
@@ -285,16 +303,25 @@ def _recorded(live: KubeObject, statefulset: KubeObject | None) -> Mapping[str, 
 
 
 def _context(cluster: GridCluster, recorded: Mapping[str, str] | None) -> RenderContext:
-    made, wanted = generated_secrets(cluster), cluster.spec.license
-    keys = [PASSWORD_KEY, TLS_CERTIFICATE_KEY, TLS_KEY_KEY, TLS_AUTHORITY_KEY]
-    data = dict.fromkeys([*keys, *([wanted.key] if wanted else [])], PLACEHOLDER)
+    made = generated_secrets(cluster)
     return RenderContext(
         operator_namespace=PLACEHOLDER,
         management_username=PLACEHOLDER,
         management_password=PLACEHOLDER,
         recorded=recorded,
         secrets={
-            name: SecretContent({**data, USERNAME_KEY: made.get(name, PLACEHOLDER)}, name in made)
+            name: SecretContent(
+                {**_content(cluster, name), USERNAME_KEY: made.get(name, PLACEHOLDER)}, name in made
+            )
             for name in named_secrets(cluster)
         },
     )
+
+
+def _content(cluster: GridCluster, name: str) -> dict[str, str]:
+    """Return what stands for a Secret's content; that of another Secret, or key, is another one."""
+    keys = [PASSWORD_KEY, TLS_CERTIFICATE_KEY, TLS_KEY_KEY, TLS_AUTHORITY_KEY]
+    wanted = cluster.spec.license
+    if wanted is not None and wanted.secret_name == name:
+        keys.append(wanted.key)
+    return {key: f"{PLACEHOLDER}{name}/{key}" for key in keys}

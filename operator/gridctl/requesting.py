@@ -20,6 +20,7 @@ BACKUP: Final = "backup"
 INTERRUPT: Final = "backup-interrupt"
 RESTART: Final = "restart"
 RANDOM_BYTES: Final = 3
+STOPPED: Final = "the cluster is stopped: gridctl start brings it back"
 
 
 class NotPossibleError(Exception):
@@ -69,7 +70,7 @@ def check_possible(cluster: KubeObject, annotation: str, now: datetime) -> None:
     if paused is not None:
         raise NotPossibleError(paused)
     if spec.get("runState") == "Stopped":
-        raise NotPossibleError("the cluster is stopped: gridctl start brings it back")
+        raise NotPossibleError(STOPPED)
     waiting = _unhandled(cluster, annotation)
     if waiting:
         raise NotPossibleError(

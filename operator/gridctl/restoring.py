@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from grid_operator.api.gridcluster import GridCluster, InvalidClusterError
 from grid_operator.api.lifecycle import RunState
-from grid_operator.api.names import API_VERSION, KIND, statefulset_name
+from grid_operator.api.names import (
+    API_VERSION,
+    KIND,
+    headless_service_name,
+    statefulset_name,
+)
 
 if TYPE_CHECKING:
     from grid_operator.api.objects import KubeObject
@@ -58,6 +63,7 @@ def restored_manifest(
     ]
     notes += _without_node_port(spec)
     notes += _shared_secrets(spec, meta["name"])
+    notes += _certificate(spec, name, meta.get("namespace", "default"))
     spec = _without_empty_lists(spec) | {"restoreFrom": origin}
     manifest: KubeObject = {
         "apiVersion": API_VERSION,
@@ -109,6 +115,16 @@ def _without_node_port(spec: dict[str, Any]) -> list[str]:
         return []
     port = exposure.pop("nodePort")
     return [f"spec.exposure.nodePort {port} is left out: two Services cannot have one"]
+
+
+def _certificate(spec: dict[str, Any], name: str, namespace: str) -> list[str]:
+    secret = (spec.get("tls") or {}).get("secretName")
+    if secret is None:
+        return []
+    return [
+        f"spec.tls.secretName {secret}: its certificate has to be for {name} as well, that is "
+        f"*.{headless_service_name(name)}.{namespace}.svc; name another Secret if it is not"
+    ]
 
 
 def _shared_secrets(spec: dict[str, Any], source: str) -> list[str]:

@@ -152,7 +152,7 @@ class _LocalCluster:
         conditions = cluster.get("status", {}).get("conditions", ())
         ready = any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
         if ready and not self._greeted:
-            print(greeting(cluster, self._kube.addresses(), self._state.directory), flush=True)
+            print(greeting(cluster, self._kube.addresses(), self._options.data_dir), flush=True)
         self._greeted = ready
 
     async def _follow_file(self) -> None:

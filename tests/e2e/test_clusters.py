@@ -13,6 +13,7 @@ from tests.e2e.installation import (
     CHANGE_TIMEOUT_S,
     NAMESPACE,
     READY_TIMEOUT_S,
+    ROOT,
     Installation,
     manifest,
 )
@@ -40,6 +41,20 @@ connection = http.client.HTTPSConnection(host, 5701, timeout=5, context=context)
 connection.request("GET", path)
 answer = connection.getresponse()
 print(connection.sock.getpeercert()["serialNumber"] if connection.sock else "-", answer.status)
+"""
+
+# Turns the bits of a value wherever the store has it, in place.
+DAMAGE_CODE: Final = """
+import pathlib
+value = b"spoilt by a disk"
+for path in pathlib.Path("/data/persistence").rglob("data.mdb"):
+    content = path.read_bytes()
+    with path.open("r+b") as file:
+        at = content.find(value)
+        while at >= 0:
+            file.seek(at)
+            file.write(bytes(byte ^ 255 for byte in value))
+            at = content.find(value, at + 1)
 """
 
 
@@ -145,34 +160,35 @@ def test_a_cluster_in_memory_stops_and_starts_empty(grid: Installation) -> None:
 
 
 @pytest.mark.capability("signal")
-def test_damaged_data_is_given_up_only_with_the_right_words(grid: Installation) -> None:
-    grid.apply(manifest("hurt"))
-    grid.wait_ready("hurt")
-    path = "/grid/rest/maps/default/k"
-    assert grid.http("client", "POST", path, "v", host="hurt").status == 200
-    damage = (
-        "import pathlib\n"
-        "for path in pathlib.Path('/data/persistence').rglob('data.mdb'):\n"
-        "    path.write_bytes(b'\\x5a' * path.stat().st_size)\n"
-    )
-    grid.kubectl("exec", "hurt-0", "--", "python3", "-c", damage)
-    grid.kube.signal_pod(NAMESPACE, "hurt-0", "KILL")
+@pytest.mark.parametrize(("annotation", "left"), [("partial-start", 200), ("force-start", 204)])
+def test_damaged_data_is_given_up_only_with_the_right_words(
+    grid: Installation, annotation: str, left: int
+) -> None:
+    name = f"hurt-{annotation}"
+    grid.apply(manifest(name))
+    grid.wait_ready(name)
+    maps = "/grid/rest/maps/default/"
+    for key, value in (("old", "sound"), ("new", "spoilt by a disk")):
+        assert grid.http("client", "POST", maps + key, value, host=name).status == 200
+    grid.kubectl("exec", f"{name}-0", "--", "python3", "-c", DAMAGE_CODE)
+    grid.kube.signal_pod(NAMESPACE, f"{name}-0", "KILL")
     grid.kube.wait_for(
-        lambda: "damaged" in json.dumps(grid.cluster("hurt")["status"]["conditions"]),
+        lambda: "checksum" in json.dumps(grid.cluster(name)["status"]["conditions"]),
         READY_TIMEOUT_S,
     )
-    uid = grid.cluster("hurt")["metadata"]["uid"]
+    uid = grid.cluster(name)["metadata"]["uid"]
 
     def ask(value: str) -> None:
-        annotation = f"gridcluster.io/force-start={value}"
-        grid.kubectl("annotate", "gc", "hurt", "--overwrite", annotation)
+        wanted = f"gridcluster.io/{annotation}={value}"
+        grid.kubectl("annotate", "gc", name, "--overwrite", wanted)
 
     ask("f1,acknowledge-data-loss=0d8f9f9e-0f6a-4b7c-8a55-2f4ac8e6a111")
-    grid.kubectl("wait", "--for=condition=RequestsValid=false", "gc/hurt", "--timeout=30s")
-    assert grid.condition("Ready", "hurt")["status"] == "False"
+    grid.kubectl("wait", "--for=condition=RequestsValid=false", f"gc/{name}", "--timeout=30s")
+    assert grid.condition("Ready", name)["status"] == "False"
     ask(f"f2,acknowledge-data-loss={uid}")
-    grid.kubectl("wait", "--for=condition=Ready", "gc/hurt", "--timeout=90s")
-    assert grid.http("client", "GET", path, host="hurt").status == 204
+    grid.kubectl("wait", "--for=condition=Ready", f"gc/{name}", "--timeout=90s")
+    assert grid.http("client", "GET", maps + "new", host=name).status == 204
+    assert grid.http("client", "GET", maps + "old", host=name).status == left
 
 
 def test_two_clusters_of_one_name_in_two_namespaces(grid: Installation, images: Images) -> None:
@@ -193,6 +209,35 @@ def test_two_clusters_of_one_name_in_two_namespaces(grid: Installation, images: 
     finally:
         # The namespace goes with a cluster in it, and nothing holds it back.
         grid.kube.kubectl("delete", "namespace", OTHER, "--timeout=90s", timeout_s=100)
+        grid.install_operator()
+
+
+def test_with_rights_everywhere_members_are_stopped_before_their_pods_go(
+    grid: Installation,
+) -> None:
+    everywhere = str(ROOT / "operator" / "install-all-namespaces")
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": OTHER}}
+    grid.kube.apply(yaml.safe_dump(namespace))
+    grid.kube.kubectl("apply", "-k", everywhere)
+    grid.kubectl("rollout", "status", "deployment/grid-operator", "--timeout=60s")
+    try:
+        for name in ("alone", "left"):
+            grid.kube.kubectl("-n", OTHER, "apply", "-f", "-", stdin=manifest(name))
+        for name in ("alone", "left"):
+            words = ("wait", "--for=condition=Ready", f"gc/{name}", "--timeout=90s")
+            grid.kube.kubectl("-n", OTHER, *words, timeout_s=100)
+        found = grid.kube.json("-n", OTHER, "get", "gc", "alone")["metadata"]["finalizers"]
+        assert found == ["gridcluster.io/shutdown"]
+        grid.kube.kubectl("-n", OTHER, "delete", "gc", "alone", "--timeout=60s")
+        events = grid.kube.json("-n", OTHER, "get", "events")["items"]
+        told = {e["reason"] for e in events if e["involvedObject"]["name"] == "alone"}
+        assert "ShutDownStarted" in told
+        # With one left in it, and its finalizer: nothing holds the namespace back.
+        grid.kube.kubectl("delete", "namespace", OTHER, "--timeout=90s", timeout_s=100)
+    finally:
+        grid.kube.kubectl("delete", "namespace", OTHER, "--ignore-not-found", "--timeout=90s")
+        for kind in ("clusterrolebinding", "clusterrole"):
+            grid.kube.kubectl("delete", kind, "grid-operator", "--ignore-not-found")
         grid.install_operator()
 
 

@@ -224,4 +224,6 @@ class InvalidClusterError(ValueError):
 def _problem(error: Any) -> str:
     path = ".".join(str(part) for part in error["loc"])
     text = str(error["msg"]).removeprefix("Value error, ")
+    if error["type"] == "extra_forbidden":
+        text = "this version knows no such field"
     return f"{path}: {text}" if path else text

@@ -42,7 +42,13 @@ class ConcurrencyPolicy(StrEnum):
 class BackupVolume(SpecModel):
     """A volume claim that the operator makes for backups and never deletes."""
 
-    size: VolumeSize = Field(default="1Gi", description="Size of the volume.")
+    # No rule against shrinking: where volumes cannot be resized, a size that was made larger has to
+    # be taken back.
+    size: VolumeSize = Field(
+        default="1Gi",
+        description="Size of the volume. It may grow; less than the claim has already changes "
+        "nothing.",
+    )
     storage_class_name: str | None = Field(
         default=None, min_length=1, max_length=253, description=_STORAGE_CLASS
     )
@@ -51,10 +57,6 @@ class BackupVolume(SpecModel):
         description="ReadWriteMany where members on several nodes share it.",
     )
     rules: ClassVar[tuple[Rule, ...]] = (
-        Rule(
-            "!quantity(self.size).isLessThan(quantity(oldSelf.size))",
-            "persistence.backup.volume.size cannot shrink: a volume only grows",
-        ),
         Rule(
             "has(self.storageClassName) == has(oldSelf.storageClassName) && "
             "(!has(self.storageClassName) || self.storageClassName == oldSelf.storageClassName) && "

@@ -13,6 +13,7 @@ from grid_operator.api.conditions import (
 from grid_operator.api.lifecycle import DriftPolicy
 from grid_operator.api.status import OperationKind, OperationOutcome
 from grid_operator.decide.operations.change_state import member_word
+from grid_operator.decide.patterns import Patterns
 from grid_operator.decide.pods import pod_name
 from grid_operator.decide.situation import IN_TRANSITION
 from grid_operator.decide.verdicts import CONDITION_UNKNOWN, FALSE, TRUE, Verdict
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 
 MAX_NAMES: Final = 10
 """Structures that a message names."""
-DEFAULT_NAME: Final = "default"
+_CHANGES_STATE: Final = frozenset({OperationKind.STOP, OperationKind.START})
+"""While one of these is under way, another state is the operator's own doing."""
 
 
 def cluster_state(plan: Plan) -> Verdict | None:
@@ -45,6 +47,10 @@ def cluster_state(plan: Plan) -> Verdict | None:
     if not others:
         return TRUE, ClusterStateReason.AS_DESIRED, ""
     text = f"spec.clusterState is {state.value}; {'; '.join(others)}"
+    operation = plan.progress.status.operation
+    if operation is not None and operation.kind in _CHANGES_STATE:
+        text = f"{text}, while {operation.kind.value} is under way"
+        return FALSE, ClusterStateReason.CHANGING, text
     is_new = plan.progress.status.applied_cluster_state != state.value
     policy = situation.spec.cluster_state_drift_policy
     if is_new or policy is DriftPolicy.CORRECT or IN_TRANSITION in situation.states():
@@ -60,12 +66,14 @@ def structures_match(plan: Plan) -> Verdict:
     joined = situation.joined()
     if not joined:
         return CONDITION_UNKNOWN, StructuresReason.NO_MEMBERS, _nobody(situation)
+    spec = situation.spec
+    maps, queues = Patterns(m.name for m in spec.maps), Patterns(q.name for q in spec.queues)
     retained = sorted(
         {
             (used.kind, used.name)
             for _, view in joined
             for used in view.structures
-            if used.entries > 0 and not _is_configured(situation, used.kind, used.name)
+            if used.entries > 0 and not (maps if used.kind == "map" else queues).match(used.name)
         }
     )
     if not retained:
@@ -74,20 +82,6 @@ def structures_match(plan: Plan) -> Verdict:
     more = f" and {len(retained) - MAX_NAMES} more" if len(retained) > MAX_NAMES else ""
     text = f"not in spec.maps or spec.queues, and kept with their entries: {named}{more}"
     return FALSE, StructuresReason.RETAINED, text
-
-
-def _is_configured(situation: Situation, kind: str, name: str) -> bool:
-    spec = situation.spec
-    names = [m.name for m in spec.maps] if kind == "map" else [q.name for q in spec.queues]
-    return any(_matches(pattern, name) for pattern in names)
-
-
-def _matches(pattern: str, name: str) -> bool:
-    if pattern in (name, DEFAULT_NAME):
-        return True
-    head, star, tail = pattern.partition("*")
-    fits = len(name) >= len(head) + len(tail)
-    return bool(star) and fits and name.startswith(head) and name.endswith(tail)
 
 
 def backup_succeeded(plan: Plan) -> Verdict | None:

@@ -102,6 +102,8 @@ class Observed:
     """By pod name; pods without an address are left out."""
     claims: tuple[KubeObject, ...] = ()
     """Volume claims that carry the cluster's label."""
+    job_pods: tuple[KubeObject, ...] = ()
+    """Pods of the Job that restores, if there is one."""
     may_hold: bool = False
     """The operator may set its finalizer: its rights outlive the cluster's namespace."""
     namespace_terminating: bool = False

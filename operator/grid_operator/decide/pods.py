@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
 
 from grid_operator.api.names import REVISION_LABEL
+from grid_operator.decide.words import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from grid_operator.api.objects import KubeObject
+
+_ENDED: Final = frozenset({"Failed", "Succeeded"})
+OVERDUE_S: Final = 60.0
+"""After the end of the pod's grace, which its deletionTimestamp tells: its node does not answer."""
+MAX_WORDS_LENGTH: Final = 512
+"""Of a container, in characters."""
 
 
 def pod_name(pod: KubeObject) -> str:
@@ -39,10 +47,38 @@ def is_ready(pod: KubeObject) -> bool:
     return condition is not None and condition.get("status") == "True" and not is_terminating(pod)
 
 
+def is_unscheduled(pod: KubeObject) -> bool:
+    """Return whether no node has taken the pod yet, so that it uses no volume."""
+    condition = _condition(pod, "PodScheduled")
+    return condition is not None and condition.get("status") == "False"
+
+
 def is_outdated(pod: KubeObject, update_revision: str) -> bool:
     """Return whether the pod was made from another template than the newest."""
     revision: object = pod["metadata"].get("labels", {}).get(REVISION_LABEL)
     return revision != update_revision
+
+
+def has_address(pod: KubeObject) -> bool:
+    """Return whether the address in the pod's status is its own.
+
+    One that has ended still shows the address that it had, and that may be another pod's by now.
+    """
+    status = pod.get("status", {})
+    return bool(status.get("podIP")) and status.get("phase") not in _ENDED
+
+
+def going(pod: KubeObject, now: datetime) -> str:
+    """Return that the pod is being deleted, and if it should be gone by now, where to look."""
+    text = str(pod["metadata"].get("deletionTimestamp", ""))
+    try:
+        overdue = now - datetime.fromisoformat(text) > timedelta(seconds=OVERDUE_S)
+    except (ValueError, TypeError):
+        overdue = False
+    if not overdue:
+        return "is being deleted"
+    node = pod.get("spec", {}).get("nodeName") or "of it"
+    return f"is being deleted and should have been gone at {text}: look whether node {node} works"
 
 
 def pod_problem(pod: KubeObject) -> str | None:
@@ -51,7 +87,25 @@ def pod_problem(pod: KubeObject) -> str | None:
         return "is being deleted"
     if is_ready(pod):
         return None
+    status = pod.get("status", {})
+    if status.get("phase") == "Failed" and status.get("reason"):
+        return f"has failed: {status['reason']}"  # such as Evicted
     return _container_problem(pod) or _scheduling_problem(pod) or "is not ready yet"
+
+
+def newest(pods: Iterable[KubeObject]) -> KubeObject | None:
+    """Return the pod that was made last, None without any."""
+    return max(pods, key=lambda pod: str(pod["metadata"].get("creationTimestamp")), default=None)
+
+
+def last_words(pod: KubeObject) -> str:
+    """Return the last line that a container of the pod said before it ended badly."""
+    for container in pod.get("status", {}).get("containerStatuses", ()):
+        terminated = container.get("state", {}).get("terminated") or {}
+        lines = str(terminated.get("message", "")).strip().splitlines()
+        if lines and terminated.get("exitCode"):
+            return printable(lines[-1])[:MAX_WORDS_LENGTH].strip()
+    return ""
 
 
 def _container_problem(pod: KubeObject) -> str | None:
@@ -59,11 +113,23 @@ def _container_problem(pod: KubeObject) -> str | None:
         waiting = container.get("state", {}).get("waiting")
         if waiting and waiting.get("reason") not in (None, "ContainerCreating", "PodInitializing"):
             # The reason only: messages carry back-off times, which would change all the time.
-            return f"container {container['name']}: {waiting['reason']}"
+            return f"container {container['name']}: {waiting['reason']}{_last_end(container)}"
         terminated = container.get("state", {}).get("terminated")
         if terminated:
             return f"container {container['name']} ended with code {terminated.get('exitCode')}"
+        if _last_end(container):
+            return f"container {container['name']} is not ready yet{_last_end(container)}"
     return None
+
+
+def _last_end(container: dict[str, Any]) -> str:
+    """Return how the container ended before it was started again, empty when it did not."""
+    terminated = container.get("lastState", {}).get("terminated")
+    if not terminated:
+        return ""
+    reason, code = terminated.get("reason"), terminated.get("exitCode")
+    why = f" ({reason})" if reason not in (None, "Error", "Completed") else ""
+    return f"; it ended with code {code}{why} before"
 
 
 def _scheduling_problem(pod: KubeObject) -> str | None:

@@ -6,10 +6,21 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from grid_operator.api.conditions import ProgressingReason
-from grid_operator.api.names import management_secret_name
+from grid_operator.api.names import (
+    DATA_VOLUME,
+    TEMPLATE_HASH_ANNOTATION,
+    management_secret_name,
+)
 from grid_operator.decide.drift import differences
 from grid_operator.decide.model import MemberProblem
-from grid_operator.decide.pods import by_ordinal, is_outdated, is_ready, is_terminating, pod_name
+from grid_operator.decide.pods import (
+    by_ordinal,
+    is_outdated,
+    is_ready,
+    is_terminating,
+    is_unscheduled,
+    pod_name,
+)
 
 if TYPE_CHECKING:
     from grid_operator.api.objects import KubeObject
@@ -28,6 +39,8 @@ class Roll:
     """Outdated pods whose members may be restarted now, the lowest ordinal first."""
     reason: ProgressingReason | None = None
     waiting: str = ""
+    unsettled: bool = False
+    """Which pods are outdated will be known when the newest template was written and seen."""
 
     def without_deletion(self) -> Roll:
         """Return the same view with nothing to do about it."""
@@ -40,15 +53,29 @@ def plan_roll(observed: Observed, rendered: KubeObject | None, live: KubeObject 
     if rendered is None or live is None or not pods:
         return Roll()
     everyone = tuple(map(pod_name, pods))
-    if differences(rendered["spec"]["template"], live["spec"]["template"]):
-        return Roll(outdated=everyone)
+    if _template_differs(rendered, live):
+        return Roll(outdated=everyone, unsettled=True)
     status = live.get("status", {})
     # Until the controller has seen the newest template, its updateRevision names an older one.
     if status.get("observedGeneration", 0) < live["metadata"].get("generation", 0):
         waiting = "the StatefulSet controller has not seen the newest revision yet"
-        return Roll(everyone, reason=ProgressingReason.WAITING_FOR_MEMBERS, waiting=waiting)
+        reason = ProgressingReason.WAITING_FOR_MEMBERS
+        return Roll(everyone, reason=reason, waiting=waiting, unsettled=True)
     outdated = [pod for pod in pods if is_outdated(pod, status.get("updateRevision", ""))]
     return _next_step(observed, pods, outdated)
+
+
+def _template_differs(rendered: KubeObject, live: KubeObject) -> bool:
+    wanted, has = _template_hash(rendered), _template_hash(live)
+    # Without the digest, of a StatefulSet that an earlier operator made, a field that has left the
+    # template is noticed a round later.
+    left = None not in (wanted, has) and wanted != has
+    return left or bool(differences(rendered["spec"]["template"], live["spec"]["template"]))
+
+
+def _template_hash(statefulset: KubeObject) -> object:
+    annotations = statefulset["metadata"].get("annotations") or {}
+    return annotations.get(TEMPLATE_HASH_ANNOTATION)
 
 
 def _next_step(observed: Observed, pods: list[KubeObject], outdated: list[KubeObject]) -> Roll:
@@ -65,6 +92,9 @@ def _next_step(observed: Observed, pods: list[KubeObject], outdated: list[KubeOb
     if going:
         waiting = f"pod {going[0]} is being deleted"
         return Roll(names, reason=ProgressingReason.WAITING_FOR_MEMBERS, waiting=waiting)
+    kept = claim_obstacle(observed, lost[0]) if lost else None
+    if kept is not None:
+        return Roll(names, reason=ProgressingReason.WAITING_FOR_SAFETY, waiting=kept)
     if lost:
         waiting = f"replacing pod {pod_name(lost[0])}"
         return Roll(names, (lost[0],), (), ProgressingReason.ROLLING, waiting)
@@ -123,4 +153,23 @@ def gate_obstacle(observed: Observed) -> str | None:
             return f"{name} says that {view.migration_queue_size} migrations are waiting"
         if view.cluster_size != len(observed.pods):
             return f"{name} sees {view.cluster_size} members, there are {len(observed.pods)}"
+        obstacle = claim_obstacle(observed, pod)
+        if obstacle is not None:
+            return obstacle
     return None
+
+
+def claim_obstacle(observed: Observed, pod: KubeObject) -> str | None:
+    """Return why the pod must stay: its volume claim was deleted and is there only as long as it.
+
+    Nothing brings such a claim back, so whoever deletes the pod deletes the data.
+    """
+    name = f"{DATA_VOLUME}-{pod_name(pod)}"
+    claims = (claim["metadata"] for claim in observed.claims)
+    deleted = any(meta["name"] == name and meta.get("deletionTimestamp") for meta in claims)
+    if not deleted or is_unscheduled(pod):
+        return None
+    return (
+        f"claim {name} is being deleted, and its data goes with pod {pod_name(pod)}: make a backup "
+        "and restore it into another GridCluster, or delete the pod to give the data up"
+    )

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Final
 
 from grid_operator.api.names import SHUTDOWN_FINALIZER, statefulset_name
 from grid_operator.decide.model import MemberProblem, MemberView
-from grid_operator.decide.pods import by_ordinal, is_ready, is_terminating, pod_name, pod_problem
+from grid_operator.decide.pods import (
+    by_ordinal,
+    going,
+    is_ready,
+    is_terminating,
+    pod_name,
+    pod_problem,
+)
 
 if TYPE_CHECKING:
     from grid_operator.api.gridcluster import GridCluster, GridClusterSpec
@@ -148,9 +155,11 @@ class Situation:
         view = self.view(pod)
         said = _said(view)
         problem = pod_problem(pod)
+        if is_terminating(pod):
+            return going(pod, self.now)
         if problem is not None:
             # What the member itself says of a start that does not end tells more.
-            return f"{problem}: it {said}" if said and not is_terminating(pod) else problem
+            return f"{problem}: it {said}" if said else problem
         if view is None:
             return "has no address yet"
         if isinstance(view, MemberProblem):

@@ -19,6 +19,7 @@ from grid_operator.api.phase import is_restoring, wanted_replicas
 from grid_operator.api.status import OperationKind, OperationOutcome
 from grid_operator.decide.operations.restore import source_text
 from grid_operator.decide.pods import pod_name
+from grid_operator.decide.requests import was_handled
 from grid_operator.decide.roll import gate_obstacle
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ def ready(plan: Plan) -> Verdict:
         return FALSE, ReadyReason.DELETING, f"GridCluster {name} is being deleted"
     if plan.problem is not None:
         text = f"the spec cannot work, members keep what they run: {plan.problem.message}"
+        lacks = situation.member_problems() if situation.pods else []
+        text = f"{text}; and {'; '.join(lacks)}" if lacks else text
         return FALSE, ReadyReason.CONFIG_INVALID, text
     absent = _absent(plan)
     if absent is not None:
@@ -197,9 +200,26 @@ def requests_valid(plan: Plan) -> Verdict:
     if problems:
         return FALSE, RequestsReason.INVALID_REQUEST, "; ".join(problems)
     choice = plan.progress.choice
-    pending = choice.pending if choice is not None else {}
+    pending = choice.pending if choice is not None else _pending_behind(plan)
     waits = (f"gridcluster.io/{name} {text}" for name, text in sorted(pending.items()))
     return TRUE, RequestsReason.VALID, "; ".join(waits)
+
+
+def _pending_behind(plan: Plan) -> dict[str, str]:
+    """Return the requests that wait while nothing else is looked for, and what for."""
+    status, situation = plan.progress.status, plan.situation
+    operation = status.operation
+    if situation.deleted:
+        return {}
+    if plan.problem is not None:
+        text = "until the spec can work"
+    elif situation.paused:
+        text = "until the pause is over"
+    else:
+        text = f"until {operation.kind.value} has ended" if operation is not None else ""
+    left = plan.requests.ids.items()
+    asks = ((name, request) for name, request in left if not was_handled(status, name, request))
+    return {name: f"{request} waits {text}" for name, request in asks}
 
 
 def restored(plan: Plan) -> Verdict | None:

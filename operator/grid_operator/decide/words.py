@@ -12,6 +12,11 @@ def camel_case(state: str) -> str:
     return state if state == UNKNOWN else "".join(w.capitalize() for w in state.split("_"))
 
 
+def printable(text: str) -> str:
+    """Return the text on one line, with spaces for what a terminal or a status cannot hold."""
+    return "".join(c if c.isprintable() else " " for c in text)
+
+
 def agreed(values: set[str]) -> str:
     """Return the one value that all have, `Unknown` when there is none or they differ."""
     return next(iter(values)) if len(values) == 1 else UNKNOWN

@@ -39,6 +39,9 @@ REQUEST_TIMEOUT_S: Final = 20.0
 CONNECTION_LIMIT: Final = 64
 MESSAGE_LIMIT_CHARACTERS: Final = 1024
 RETRY_AFTER_MAX_S: Final = 120.0
+NOT_IN_SCHEMA: Final = "failed to create typed patch object"
+"""What an API server says, with status 500, of an applied object with a field that its kind does
+not have."""
 
 JSON_TYPE: Final = "application/json"
 APPLY_TYPE: Final = "application/apply-patch+yaml"
@@ -265,6 +268,8 @@ def classify_error(status: int, answer: Answer, path: str) -> OperatorError:
     message = f"{answer.message()} ({status} for {path})"
     if status in (409, 410):  # 410: a page of a list that has expired
         return Conflict(message)
+    if status == 500 and NOT_IN_SCHEMA in message:  # the spec's fault, whatever the status says
+        return Rejected(message, "BadRequest")
     if status in (401, 408, 429) or status >= 500:  # 401: a token may be renewed at any time
         return Unavailable(message, answer.retry_after_s())
     if status == 403 and "is being terminated" in message:

@@ -21,6 +21,7 @@ from grid_operator.ports.errors import Conflict, Rejected
 from grid_operator.ports.local_job import JobProcess
 from grid_operator.ports.local_pod import PodProcess
 from grid_operator.ports.local_program import LocalHost, process_spec
+from grid_operator.ports.local_secrets import read_secret, remove_secret, write_secret
 from grid_operator.ports.local_set import data_claims, make_pod, pod_status, set_status
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ class LocalKube:
         for ref, obj in self._objects.items():
             if (ref.kind, ref.namespace, ref.name) == (kind, namespace, name):
                 return obj
-        return None
+        return read_secret(self._host.data_dir, namespace, name) if kind == "Secret" else None
 
     async def fetch_cluster(self, namespace: str, name: str) -> KubeObject | None:
         """Return the GridCluster, None when there is none."""
@@ -115,7 +116,7 @@ class LocalKube:
 
     async def fetch(self, ref: ObjectRef) -> KubeObject | None:
         """Return one object, whoever owns it; None when there is none."""
-        return copy.deepcopy(self._objects.get(ref))
+        return copy.deepcopy(self._objects.get(ref) or self.find(ref.kind, ref.namespace, ref.name))
 
     async def fetch_children(self, cluster: KubeObject) -> list[KubeObject]:
         """Return what the cluster owns, pods and volume claims left out."""
@@ -137,6 +138,8 @@ class LocalKube:
         """Store the object; a StatefulSet's pods follow, also when their ConfigMap comes later."""
         self.writes += 1
         stored = self._store(copy.deepcopy(obj))
+        if obj["kind"] == "Secret":
+            write_secret(self._host.data_dir, obj)
         if obj["kind"] == "Job":
             self._start_job(ObjectRef.of(obj))
         self._sync_sets()
@@ -154,6 +157,8 @@ class LocalKube:
             self._begin_pod_stop(ref)
             return
         del self._objects[ref]
+        if ref.kind == "Secret":
+            remove_secret(self._host.data_dir, ref.namespace, ref.name)
         job = self._jobs.pop(ref, None)
         if job is not None:
             self._stop_later(job.stop(), ref)

@@ -117,6 +117,9 @@ class MemberClient:
             max_line_size=HEADER_LIMIT_BYTES,
             max_field_size=HEADER_LIMIT_BYTES,
             trust_env=False,
+            # Members compress nothing, and what is compressed has no size until it is too late.
+            auto_decompress=False,
+            headers={"Accept-Encoding": "identity"},
             trace_configs=[gate_trace()],
         )
         return self
@@ -134,7 +137,7 @@ class MemberClient:
         timed_out = False
         try:
             async with asyncio.timeout(self._view_timeout_s):
-                view = await ask_view(self._wire(pod, access))
+                view = _without(access.password, await ask_view(self._wire(pod, access)))
         except TimeoutError:
             timed_out = True
             limit = f"{self._view_timeout_s:g} s"
@@ -190,11 +193,9 @@ class MemberClient:
         headers = {KEY_HEADER: call.key, "Content-Type": "text/plain"}
         wire = self._wire(call.pod, access)
         reply = await wire.post(call.endpoint.value, call_body(call), headers, may_send)
-        outcome = call_outcome(call, reply.status, reply.headers, reply.body)
-        if isinstance(outcome, CallDone):
-            return outcome
         licence = call.parameter if call.endpoint is Endpoint.LICENSE else None
-        return replace(outcome, message=masked(outcome.message, access.password, licence or ""))
+        secrets = (access.password, licence or "")
+        return call_outcome(call, reply.status, reply.headers, reply.body, *secrets)
 
     def _wire(self, pod: KubeObject, access: MemberAccess) -> Wire:
         if self._session is None:
@@ -215,6 +216,16 @@ class MemberClient:
             self._breaker.timed_out(process)
         else:
             self._breaker.answered(process)
+
+
+def _without(password: str, view: MemberView | MemberProblem) -> MemberView | MemberProblem:
+    """Return the view with no password in what is told to people."""
+    if isinstance(view, MemberProblem):
+        return replace(view, message=masked(view.message, password))
+    return replace(
+        view,
+        operations=tuple(replace(o, error=masked(o.error, password)) for o in view.operations),
+    )
 
 
 def failure_text(error: Exception) -> str:

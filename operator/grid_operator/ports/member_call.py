@@ -18,6 +18,7 @@ from grid_operator.decide.calls import (
     Endpoint,
     MemberCall,
 )
+from grid_operator.decide.words import printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -48,17 +49,18 @@ def call_body(call: MemberCall) -> bytes:
 
 
 def call_outcome(
-    call: MemberCall, status: int, headers: Mapping[str, str], body: bytes
+    call: MemberCall, status: int, headers: Mapping[str, str], body: bytes, *secrets: str
 ) -> CallOutcome:
-    """Return what a complete answer to a call means.
+    """Return what a complete answer to a call means; none of the secrets is in it.
 
     Only a member that says `success`, or that its state is already the one that is asked for, has
     done it. What it understood and refused is refused; all else may have been done.
     """
     document = _document(body)
     if status == 200:
-        return _carried_out(call, headers, document)
-    reason = _text(document.get("message")) or _text(headers.get(ERROR_HEADER))
+        return _carried_out(call, headers, document, secrets)
+    said = document.get("message")
+    reason = _text(said, *secrets) or _text(headers.get(ERROR_HEADER), *secrets)
     if status == 401:
         reason = "the member does not accept the operator's credentials"
     message = f"answered {status}: {reason}" if reason else f"answered {status}"
@@ -76,7 +78,10 @@ def masked(text: str, *secrets: str) -> str:
 
 
 def _carried_out(
-    call: MemberCall, headers: Mapping[str, str], document: Mapping[str, object]
+    call: MemberCall,
+    headers: Mapping[str, str],
+    document: Mapping[str, object],
+    secrets: tuple[str, ...],
 ) -> CallOutcome:
     status = document.get("status")
     if status == "success":
@@ -87,7 +92,7 @@ def _carried_out(
         present, wanted = _text(document.get("state")), call.parameter or ""
         if present.lower() == wanted.lower():
             return CallDone()  # it was that already
-    return CallRefused(_text(document.get("message")) or "answered that it failed")
+    return CallRefused(_text(document.get("message"), *secrets) or "answered that it failed")
 
 
 def _operation(text: str) -> str:
@@ -103,7 +108,9 @@ def _document(body: bytes) -> dict[str, object]:
     return document if isinstance(document, dict) else {}
 
 
-def _text(value: object) -> str:
+def _text(value: object, *secrets: str) -> str:
+    """Return text that may be shown; what is cut off could hide the end of a secret."""
     if not isinstance(value, str):
         return ""
-    return "".join(c if c.isprintable() else " " for c in value)[:MAX_MESSAGE_LENGTH].strip()
+    shown = printable(masked(value, *secrets))
+    return masked(shown, *map(printable, secrets))[:MAX_MESSAGE_LENGTH].strip()

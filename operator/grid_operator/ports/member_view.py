@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from grid_operator.decide.model import MemberOperation, MemberView, StructureUse
+from grid_operator.decide.words import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -70,12 +71,12 @@ def member_view(documents: Mapping[str, bytes], *, ready: bool) -> MemberView:
     member = _local_member(parse_object(documents[CLUSTER_PATH], CLUSTER_PATH))
     version = parse_object(documents[VERSION_PATH], VERSION_PATH)
     return MemberView(
-        uuid=_text(member, "uuid", MAX_ID_LENGTH, CLUSTER_PATH),
-        address=_text(member, "address", MAX_ADDRESS_LENGTH, CLUSTER_PATH),
-        version=_text(member, "memberVersion", MAX_WORD_LENGTH, CLUSTER_PATH),
-        cluster_version=_text(version, "version", MAX_WORD_LENGTH, VERSION_PATH),
+        uuid=_word(member, "uuid", MAX_ID_LENGTH, CLUSTER_PATH),
+        address=_word(member, "address", MAX_ADDRESS_LENGTH, CLUSTER_PATH),
+        version=_word(member, "memberVersion", MAX_WORD_LENGTH, CLUSTER_PATH),
+        cluster_version=_word(version, "version", MAX_WORD_LENGTH, VERSION_PATH),
         node_state=node_state(health),
-        cluster_state=_text(health, "clusterState", MAX_WORD_LENGTH, HEALTH_PATH),
+        cluster_state=_word(health, "clusterState", MAX_WORD_LENGTH, HEALTH_PATH),
         cluster_safe=_field(health, "clusterSafe", bool, HEALTH_PATH),
         migration_queue_size=_field(health, "migrationQueueSize", int, HEALTH_PATH),
         cluster_size=_field(health, "clusterSize", int, HEALTH_PATH),
@@ -91,18 +92,18 @@ def node_state(health: Mapping[str, object]) -> str:
     Raises:
         BadAnswerError: It has none.
     """
-    return _text(health, "nodeState", MAX_WORD_LENGTH, HEALTH_PATH)
+    return _word(health, "nodeState", MAX_WORD_LENGTH, HEALTH_PATH)
 
 
 def _operations(body: bytes | None) -> tuple[MemberOperation, ...]:
     path = OPERATIONS_PATH
     return tuple(
         MemberOperation(
-            id=_text(item, "id", MAX_ID_LENGTH, path),
-            kind=_text(item, "kind", MAX_ID_LENGTH, path),
-            stage=_text(item, "stage", MAX_WORD_LENGTH, path),
+            id=_word(item, "id", MAX_ID_LENGTH, path),
+            kind=_word(item, "kind", MAX_ID_LENGTH, path),
+            stage=_word(item, "stage", MAX_WORD_LENGTH, path),
             progress=_field(item, "progress", int, path),
-            error=str(item.get("error") or "")[:MAX_TEXT_LENGTH],
+            error=printable(str(item.get("error") or ""))[:MAX_TEXT_LENGTH],
         )
         for item in list(_items(body, path))[-MAX_OPERATIONS:]
     )
@@ -115,7 +116,7 @@ def _structures(body: bytes | None) -> tuple[StructureUse, ...]:
     found = parse_object(body, path).get("structures")
     return tuple(
         StructureUse(
-            kind=_text(item, "kind", MAX_ID_LENGTH, path),
+            kind=_word(item, "kind", MAX_ID_LENGTH, path),
             name=_text(item, "name", MAX_TEXT_LENGTH, path),
             entries=_field(item, "entries", int, path),
         )
@@ -147,6 +148,14 @@ def _local_member(document: dict[str, object]) -> dict[str, object]:
 def _text(document: Mapping[str, object], name: str, limit: int, path: str) -> str:
     value = document.get(name)
     if not isinstance(value, str) or len(value) > limit or not value.isprintable():
+        raise BadAnswerError(f"answered no proper {name} to GET {path}")
+    return value
+
+
+def _word(document: Mapping[str, object], name: str, limit: int, path: str) -> str:
+    """Return text in ASCII, whose length stays the same in whatever case it is written."""
+    value = _text(document, name, limit, path)
+    if not value.isascii():
         raise BadAnswerError(f"answered no proper {name} to GET {path}")
     return value
 

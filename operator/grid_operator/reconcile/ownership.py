@@ -48,9 +48,20 @@ def member_pods(labelled: list[KubeObject], children: list[KubeObject]) -> list[
 
     A label alone proves nothing: whoever carries it would be sent the management credentials.
     """
-    sets = {obj["metadata"]["uid"] for obj in children if obj["kind"] == "StatefulSet"}
+    return _controlled(labelled, children, "StatefulSet")
+
+
+def job_pods(labelled: list[KubeObject], children: list[KubeObject]) -> list[KubeObject]:
+    """Return the pods of the cluster's Job, if there is one."""
+    return _controlled(labelled, children, "Job")
+
+
+def _controlled(
+    labelled: list[KubeObject], children: list[KubeObject], kind: str
+) -> list[KubeObject]:
+    uids = {obj["metadata"]["uid"] for obj in children if obj["kind"] == kind}
     return [
         pod
         for pod in labelled
-        if any(owner["uid"] in sets for owner in pod["metadata"].get("ownerReferences", ()))
+        if any(owner["uid"] in uids for owner in pod["metadata"].get("ownerReferences", ()))
     ]

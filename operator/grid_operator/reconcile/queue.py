@@ -194,6 +194,13 @@ class WorkQueue(Generic[KeyT]):
         except TimeoutError:
             LOG.warning("%s: not done within %g s", key, self._limits.run_deadline_s)
             return self._next_backoff_s(entry), "timeout"
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            # Cancelled was something that it waited for, not the run: the key must not be lost.
+            LOG.warning("%s: what it waited for was cancelled", key)
+            return self._next_backoff_s(entry), "defect"
         except Exception:  # a defect in one cluster's reconcile must not stop the others
             LOG.exception("%s: reconcile failed", key)
             return self._next_backoff_s(entry), "defect"

@@ -18,14 +18,15 @@ from grid_operator.api.names import SHUTDOWN_FINALIZER
 from grid_operator.api.objects import KubeObject, ObjectRef
 from grid_operator.decide.decision import decide
 from grid_operator.decide.model import Decision, Observed
+from grid_operator.decide.pods import has_address
 from grid_operator.ports.clock import steady_s
 from grid_operator.ports.errors import Rejected
 from grid_operator.reconcile.calling import Caller
 from grid_operator.reconcile.materials import MaterialSource, new_password
 from grid_operator.reconcile.outbox import Outbox
-from grid_operator.reconcile.ownership import check_may_take, member_pods
+from grid_operator.reconcile.ownership import check_may_take, job_pods, member_pods
 from grid_operator.reconcile.refusal import (
-    invalid_spec_status,
+    invalid_cluster_status,
     previous_status,
     refused_status,
     told_events,
@@ -45,6 +46,7 @@ LOG: Final = logging.getLogger(__name__)
 REFUSED_REQUEUE_S: Final = 60.0
 """A refusal seldom goes away by itself: a quota is raised, a webhook is repaired."""
 AT_ONCE_S: Final = 0.0
+SCALED_KIND: Final = "StatefulSet"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -118,8 +120,8 @@ class Reconciler:
         try:
             cluster = GridCluster.from_kube(live)
         except InvalidClusterError as error:
-            status = invalid_spec_status(live, error, self._now())
-            await self._let_go(await self._write_status(live, status))
+            content = invalid_cluster_status(live, error, self._now())
+            await self._let_go(await self._write_content(live, content))
             return REFUSED_REQUEUE_S
         try:
             seen = await self._observe(live, cluster)
@@ -150,6 +152,7 @@ class Reconciler:
             pods=tuple(pods),
             members=await self._ask_members(pods, materials.access),
             claims=tuple(claims),
+            job_pods=tuple(job_pods(labelled, children)),
             may_hold=self._where.serves_all and namespace != self._where.operator_namespace,
             namespace_terminating=deleted and await self._kube.is_terminating(namespace),
         )
@@ -172,10 +175,19 @@ class Reconciler:
                 written, decision.status, decision.call, seen.materials.access, intended_s
             )
         elif decision.finalizers not in (None, observed.cluster.metadata.finalizers):
-            await self._kube.set_finalizers(written, decision.finalizers)
-            delay_s = AT_ONCE_S
+            delay_s = await self._set_finalizers(written, decision.finalizers)
         await self._outbox.send(live)
         return delay_s
+
+    async def _set_finalizers(self, live: KubeObject, finalizers: tuple[str, ...]) -> float:
+        """Set them; return the seconds until the next look."""
+        try:
+            await self._kube.set_finalizers(live, finalizers)
+        except Rejected as refusal:
+            # The right to do so went with the rights in all namespaces; all else goes on.
+            LOG.warning("%s: its finalizers stay: %s", ObjectRef.of(live), refusal)
+            return REFUSED_REQUEUE_S
+        return AT_ONCE_S
 
     async def _report_refusal(
         self,
@@ -194,7 +206,7 @@ class Reconciler:
     async def _ask_members(
         self, pods: list[KubeObject], access: MemberAccess
     ) -> dict[str, MemberView | MemberProblem]:
-        with_address = [pod for pod in pods if pod.get("status", {}).get("podIP")]
+        with_address = [pod for pod in pods if has_address(pod)]
         views = await asyncio.gather(
             *(self._members.fetch_view(pod, access) for pod in with_address)
         )
@@ -208,7 +220,7 @@ class Reconciler:
             ref = ObjectRef.of(child)
             if ref not in uids:
                 check_may_take(ref, await self._kube.fetch(ref), live)
-            await self._kube.apply(child)
+            await self._kube.apply(_over_observed(child, known))
             LOG.info("%s: applied %s", ObjectRef.of(live), ref)
         for ref, uid in (
             *((ref, uids[ref]) for ref in decision.delete),
@@ -219,9 +231,26 @@ class Reconciler:
 
     async def _write_status(self, live: KubeObject, status: GridClusterStatus) -> KubeObject:
         """Write the status if it says something else than before; return the cluster as it is."""
-        content = status.to_kube()
+        return await self._write_content(live, status.to_kube())
+
+    async def _write_content(self, live: KubeObject, content: KubeObject) -> KubeObject:
         if content == live.get("status"):
             return live
         written = await self._kube.apply_status(live, content)
         LOG.debug("%s: status written", ObjectRef.of(live))
         return written
+
+
+def _over_observed(child: KubeObject, known: tuple[KubeObject, ...]) -> KubeObject:
+    """Return the StatefulSet with the version that was observed as its precondition.
+
+    An operator that was held up since must not scale down what another one has started. Other
+    children change nothing in what members hold.
+    """
+    if child["kind"] != SCALED_KIND:
+        return child
+    observed = next((obj for obj in known if ObjectRef.of(obj) == ObjectRef.of(child)), None)
+    version = observed["metadata"].get("resourceVersion") if observed is not None else None
+    if version is None:
+        return child
+    return {**child, "metadata": {**child["metadata"], "resourceVersion": version}}

@@ -32,6 +32,13 @@ SPEC_FAULTS: Final = frozenset({"Invalid", "BadRequest", "RequestEntityTooLarge"
 """Reasons of a refusal that only another spec can help against."""
 
 
+STATUS_FIELD: Final = "status."
+"""What the path of a problem begins with that is not the spec's."""
+UNREADABLE_STATUS: Final = (
+    "this operator does not understand what the status says was done, and does nothing: run the "
+    "version that wrote it, or put the named field of the status right"
+)
+
 _JOURNAL: Final = (
     "operation",
     "last_operations",
@@ -68,17 +75,37 @@ def previous_status(cluster: KubeObject) -> GridClusterStatus:
         return GridClusterStatus()
 
 
-def invalid_spec_status(
+def invalid_cluster_status(
     cluster: KubeObject, error: InvalidClusterError, now: datetime
-) -> GridClusterStatus:
-    """Return the status for a spec that the operator's own schema refuses."""
-    before = previous_status(cluster)
-    changed = _Conditions(before, cluster["metadata"].get("generation", 0), now)
+) -> KubeObject:
+    """Return the status, as JSON, of a GridCluster that the operator's own schema refuses.
+
+    It is the live one but for conditions: what tells of things that were done, and that another
+    operator may be able to read, is never lost here.
+    """
+    live = cluster.get("status") or {}
+    generation = cluster["metadata"].get("generation", 0)
+    before = GridClusterStatus(conditions=_readable_conditions(live))
+    changed = _Conditions(before, generation, now)
     message = "; ".join(error.problems)
+    if any(problem.startswith(STATUS_FIELD) for problem in error.problems):
+        message = f"{message}; {UNREADABLE_STATUS}"
+    busy = ConditionStatus.TRUE if live.get("operation") else ConditionStatus.FALSE
     changed.set(ConditionType.CONFIG_VALID, ConfigValidReason.INVALID_SPEC, message)
-    changed.set(ConditionType.PROGRESSING, ProgressingReason.BLOCKED, message)
+    changed.set(ConditionType.PROGRESSING, ProgressingReason.BLOCKED, message, busy)
     changed.set(ConditionType.READY, ReadyReason.CONFIG_INVALID, message)
-    return changed.status(before)
+    told = changed.status(before).to_kube()
+    return {**live, "conditions": told["conditions"], "observedGeneration": generation}
+
+
+def _readable_conditions(status: KubeObject) -> tuple[Condition, ...]:
+    found: list[Condition] = []
+    for content in status.get("conditions") or ():
+        try:
+            found.append(Condition.model_validate_json(json.dumps(content)))
+        except ValidationError:
+            continue
+    return tuple(found)
 
 
 def refused_status(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from typing import TYPE_CHECKING, Any
 
 from grid_operator.api.names import (
@@ -27,7 +28,8 @@ def network_policy(cluster: GridCluster, context: RenderContext) -> KubeObject:
     Clients are labelled pods of the namespace and the networks that the spec allows.
     """
     clients: list[dict[str, Any]] = [{"podSelector": {"matchLabels": {CLIENT_LABEL: "true"}}}]
-    clients += ({"ipBlock": {"cidr": cidr}} for cidr in cluster.spec.exposure.allowed_cidrs)
+    allowed = map(_network, cluster.spec.exposure.allowed_cidrs)
+    clients += ({"ipBlock": {"cidr": cidr}} for cidr in allowed)
     operator = {
         "namespaceSelector": {"matchLabels": {NAMESPACE_NAME_LABEL: context.operator_namespace}},
         "podSelector": {"matchLabels": {NAME_LABEL: OPERATOR_NAME}},
@@ -48,6 +50,14 @@ def network_policy(cluster: GridCluster, context: RenderContext) -> KubeObject:
             ],
         },
     }
+
+
+def _network(text: str) -> str:
+    """Return a network as Kubernetes wants it: an address alone is written with its length."""
+    try:
+        return str(ipaddress.ip_network(text))
+    except ValueError:
+        return text  # `decide` refuses it: nothing of this is applied
 
 
 def _tcp(port: int) -> dict[str, Any]:

@@ -47,6 +47,9 @@ def _pod_spec(cluster: GridCluster) -> dict[str, Any]:
     spec: dict[str, Any] = {
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
+        # Else the member is process 1, to which a signal that it does not handle yet does not
+        # happen: told to end while it starts, it would be waited for all of the grace period.
+        "shareProcessNamespace": True,
         "terminationGracePeriodSeconds": pod.termination_grace_period_seconds,
         "securityContext": pod_security_context(pod),
         "containers": [member_container(cluster)],

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any, Final
 
 from grid_operator.api.names import (
     DATA_VOLUME,
     STRUCTURES_ANNOTATION,
+    TEMPLATE_HASH_ANNOTATION,
     child_labels,
     headless_service_name,
     selector_labels,
     statefulset_name,
 )
-from grid_operator.render.metadata import child_metadata
+from grid_operator.render.metadata import child_metadata, digest
 from grid_operator.render.pod import pod_template
 from grid_operator.render.volumes import claim_spec
 
@@ -46,9 +48,13 @@ def member_statefulset(cluster: GridCluster, record: StartRecord, replicas: int)
             }
         ]
     metadata = child_metadata(cluster, statefulset_name(name))
+    annotations = {
+        STRUCTURES_ANNOTATION: record.annotation,
+        TEMPLATE_HASH_ANNOTATION: digest(json.dumps(spec["template"], sort_keys=True)),
+    }
     return {
         "apiVersion": "apps/v1",
         "kind": "StatefulSet",
-        "metadata": {**metadata, "annotations": {STRUCTURES_ANNOTATION: record.annotation}},
+        "metadata": {**metadata, "annotations": annotations},
         "spec": spec,
     }

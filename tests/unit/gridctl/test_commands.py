@@ -49,6 +49,21 @@ def test_an_unusable_file_names_the_field_and_exits_2(
     assert words in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "text", ['a:\n  b: "hunter2\n  c: 1\n', "a:\n  b: *hunter2\n", "a:\n  b: !hunter2 x\n"]
+)
+def test_a_file_that_is_no_yaml_is_not_quoted(
+    tmp_path: Path, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(tmp_path, text)
+    commands = (["up", "-f", str(path), "--data-dir", str(tmp_path)], ["explain", "-f", str(path)])
+    for command in commands:
+        assert main(command) == 2
+        shown = capsys.readouterr().err
+        assert "is no YAML at line" in shown
+        assert "hunter2" not in shown
+
+
 def test_a_missing_file_says_so(tmp_path: Path) -> None:
     with pytest.raises(ManifestError, match="No such file"):
         read_manifest(tmp_path / "none.yaml")

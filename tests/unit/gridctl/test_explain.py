@@ -111,6 +111,52 @@ def test_damaged_data_names_the_annotation_and_the_uid() -> None:
     assert "acknowledge-data-loss=uid-demo" in line
 
 
+def test_the_member_that_is_not_ready_is_the_one_to_look_at() -> None:
+    members = [
+        {"pod": "demo-0", "nodeState": "Active", "ready": True},
+        {"pod": "demo-1", "nodeState": "Unknown", "ready": False},
+    ]
+    unready = condition("Ready", "False", "MembersNotReady", "demo-1 is not ready yet")
+    assert any("kubectl logs -n grids demo-1" in line for line in told(unready, members=members).do)
+    assert any("kubectl logs -n grids demo-0" in line for line in told(unready).do)
+
+
+def test_a_pod_that_is_not_made_is_looked_for_at_its_statefulset() -> None:
+    absent = condition("Ready", "False", "MembersNotReady", "demo-0 does not exist yet")
+    waits = condition("Progressing", "True", "WaitingForMembers", "demo-0 does not exist yet")
+    blocked = condition("Progressing", "False", "NameTaken", "ConfigMap demo-config exists")
+    words = "kubectl describe statefulset -n grids demo"
+    assert any(words in line for line in told(absent, waits).do)
+    assert not any(words in line for line in told(absent, blocked).do), "there is none yet"
+
+
+@pytest.mark.parametrize("reason", ["ApiRefused", "NameTaken"])
+def test_what_is_refused_is_told_of_a_ready_cluster_too(reason: str) -> None:
+    message = "persistentvolumeclaims demo-backup cannot grow"
+    found = told(READY, condition("Progressing", "False", reason, message))
+    assert message in found.why[0]
+    assert len(found.do) == 1, "no pod waits for it"
+
+
+@pytest.mark.parametrize(
+    ("message", "words"),
+    [
+        ("pod has unbound immediate PersistentVolumeClaims", "kubectl describe pvc -n grids"),
+        ('persistentvolumeclaim "gone-backup" not found', "kubectl describe pvc -n grids"),
+        ("container member: ImagePullBackOff", "correct spec.image"),
+        ("container member: ErrImagePull", "correct spec.image"),
+        ("cannot be scheduled: 1 Insufficient memory", "spec.pod.resources.requests"),
+        ("container member: CrashLoopBackOff", "kubectl logs -n grids demo-0 --previous"),
+        ("container member: CreateContainerConfigError", "kubectl describe pod -n grids demo-0"),
+    ],
+)
+def test_what_kubernetes_says_of_a_pod_tells_what_to_do(message: str, words: str) -> None:
+    unready = condition("Ready", "False", "MembersNotReady", f"demo-0 {message}")
+    assert any(words in line for line in told(unready).do)
+    copying = condition("Progressing", "True", "Restore", f"Copy: pod demo-restore-x {message}")
+    assert any(words in line for line in told(copying, operation=operation("Restore", "Copy")).do)
+
+
 def test_conditions_that_are_told_of_a_ready_cluster_too() -> None:
     retained = condition("StructuresMatch", "False", "Retained", "map old")
     safe = condition("SafeToDisrupt", "False", "Unsafe", "demo-0 says so")

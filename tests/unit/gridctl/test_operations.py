@@ -220,6 +220,13 @@ async def test_drift_is_not_waited_for(console: Console) -> None:
     assert console.api.writes == []
 
 
+async def test_a_stopped_cluster_has_no_state_to_wait_for(console: Console) -> None:
+    console.api.add(cluster_object(runState="Stopped"))
+    shown = await console.run("set-state", "demo", "Frozen")
+    assert (shown.code, "gridctl start" in shown.err) == (1, True)
+    assert console.api.writes == []
+
+
 async def test_a_spec_that_cannot_work_and_a_pause_are_not_waited_for(console: Console) -> None:
     console.api.add(cluster_object())
     invalid = [condition("ConfigValid", "False", "InvalidLabel", "spec.pod.labels: bad")]
@@ -228,7 +235,7 @@ async def test_a_spec_that_cannot_work_and_a_pause_are_not_waited_for(console: C
     assert (shown.code, "InvalidLabel: spec.pod.labels: bad" in shown.err) == (1, True)
     console.api.add(cluster_object(paused=True))
     shown = await console.run("stop", "demo")
-    assert (shown.code, "spec.paused is true" in shown.err) == (1, True)
+    assert (shown.code, "the spec is changed, but spec.paused is true" in shown.err) == (1, True)
 
 
 async def test_no_wait_only_tells(console: Console) -> None:

@@ -31,6 +31,11 @@ def manifest(**spec: Any) -> KubeObject:
     return found
 
 
+def kept(size: str, cron: str) -> dict[str, Any]:
+    backup = {"volume": {"size": size}, "schedule": {"cron": cron}}
+    return {"persistence": {"enabled": True, "backup": backup}}
+
+
 def effects(new: dict[str, Any], old: dict[str, Any] | None = None) -> dict[str, Effect]:
     base = LIVE if old is None else old
     changes = planned(cluster_object(**base), None, manifest(**base | new))
@@ -90,6 +95,53 @@ def effects(new: dict[str, Any], old: dict[str, Any] | None = None) -> dict[str,
 )
 def test_what_a_change_does(new: dict[str, Any], expected: dict[str, Effect]) -> None:
     assert effects(new) == expected
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        (
+            {"license": {"secretName": "key"}},
+            {"license": {"secretName": "other"}},
+            {"license.secretName": Effect.LIVE},
+        ),
+        (
+            {"license": {"secretName": "key"}},
+            {"license": {"secretName": "key", "key": "other"}},
+            {"license.key": Effect.LIVE},
+        ),
+        ({"clusterState": "Passive"}, {"clusterState": None}, {"clusterState": Effect.NONE}),
+        (
+            kept("1Gi", "1 * * * *"),
+            kept("2Gi", "2 * * * *"),
+            {
+                "persistence.backup.volume.size": Effect.OBJECTS,
+                "persistence.backup.schedule.cron": Effect.NONE,
+            },
+        ),
+        (
+            {"exposure": {"type": "ClusterIP"}},
+            {"exposure": {"type": "NodePort", "nodePort": 30001}},
+            {"exposure.type": Effect.OBJECTS, "exposure.nodePort": Effect.OBJECTS},
+        ),
+    ],
+)
+def test_what_a_changed_or_removed_field_does(
+    before: dict[str, Any], after: dict[str, Any], expected: dict[str, Effect]
+) -> None:
+    assert effects(after, before) == expected
+
+
+def test_a_refusal_is_put_to_the_field_that_it_names_and_to_no_other() -> None:
+    reason = "spec.persistence: Invalid value: persistence.size cannot change"
+    wanted = manifest(
+        **LIVE | {"persistence": {**LIVE["persistence"], "size": "2Gi"}, "paused": True}
+    )
+    changes = planned(cluster_object(**LIVE), None, wanted, reason)
+    assert [c.field for c in changes if c.effect is Effect.REFUSED] == ["persistence.size"]
+    reason = "spec.imagePullPolicy: Unsupported value: supported values: Always"
+    changes = planned(cluster_object(**LIVE), None, manifest(**LIVE | {"image": "x:1"}), reason)
+    assert [c.field for c in changes if c.effect is Effect.REFUSED] == ["spec"]
 
 
 def test_each_change_is_judged_alone() -> None:
@@ -185,9 +237,16 @@ async def test_a_refusal_that_names_no_field(console: Console) -> None:
     assert (shown.code, "refused    exceeded quota" in shown.out) == (1, True)
 
 
-async def test_a_refusal_does_not_quote_the_value(console: Console) -> None:
+@pytest.mark.parametrize(
+    "told",
+    [
+        r'spec.pod.env[0].value: Invalid value: "top\"secret": should be shorter',
+        'spec.pod: Unsupported value: "secret": should be shorter',
+        'spec.pod.env[0]: Invalid value: {"name":"TOKEN","value":"secret"}: should be shorter',
+    ],
+)
+async def test_a_refusal_does_not_quote_the_value(console: Console, told: str) -> None:
     console.api.add(cluster_object(**LIVE))
-    told = r'spec.pod.env[0].value: Invalid value: "top\"secret": should be shorter'
     console.api.refusal = told
     env = {"pod": {"env": [{"name": "TOKEN", "value": "another"}]}}
     file = console.write(yaml.safe_dump(manifest(**LIVE | env)))
@@ -210,6 +269,8 @@ async def test_a_cluster_that_is_not_there_would_be_created(console: Console) ->
     assert "does not exist and would be created" in shown.out
     for made in ("StatefulSet demo", "PersistentVolumeClaim demo-backup", "Service demo-members"):
         assert made in shown.out
+    kinds = [line.split()[0] for line in shown.out.splitlines() if "where there is none" in line]
+    assert set(kinds) == {"Secret", "PersistentVolumeClaim"}
     assert [body["metadata"]["namespace"] for body in console.api.dry_runs] == [NAMESPACE]
     assert console.api.writes == []
 
@@ -249,4 +310,4 @@ def test_one_unit_at_a_time() -> None:
     assert with_unit(old, new, ("p", "q"))["p"] == {"q": {"r": 2}, "s": 1}
     assert with_unit(old, new, ("t",))["t"] == 1
     assert "t" not in with_unit(new, old, ("t",))
-    assert Difference(("p", "q", "r"), "changed").unit == ("p", "q")
+    assert Difference(("p", "q"), "changed").units == (("p", "q"), ("p",))

@@ -89,6 +89,13 @@ def test_secrets_of_both_are_told_by_name() -> None:
     assert "ada-secret" in note
 
 
+def test_a_certificate_is_for_names_that_the_copy_does_not_have() -> None:
+    source = cluster_object(persistence=KEPT, tls={"secretName": "member-tls"})
+    (note,) = restored_manifest(source, "copy", None, None).notes
+    assert "member-tls" in note
+    assert "*.copy-members.grids.svc" in note
+
+
 @pytest.mark.parametrize(
     ("name", "spec", "words"),
     [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import urllib.request
 from typing import TYPE_CHECKING, Any
 
@@ -81,6 +82,36 @@ def test_a_member_that_was_shut_down_over_rest_is_replaced(up: Up) -> None:
     until(lambda: up.call("GET", "maps/default/kept") == (200, b"value"), "no data")
     assert children(up.pid) not in ([], [before])
     assert "parked" in up.text()
+    assert up.stop() == 0
+
+
+def test_secrets_are_files_for_this_user_and_the_same_the_next_time(up: Up, tmp_path: Path) -> None:
+    secrets = tmp_path / "data" / "default" / ".secrets"
+    (secrets / "key").mkdir(parents=True)
+    (secrets / "key" / "license").write_text("a-license", encoding="utf-8")
+    users = [{"name": "ada", "secretName": "ada-login"}]
+    up.write(
+        security={"enabled": True, "users": users, "protected": ["Data"]},
+        license={"secretName": "key"},
+    )
+    up.start()
+    password = secrets / "ada-login" / "password"
+    found = password.read_text(encoding="utf-8")
+    assert len(found) >= 32
+    assert found not in up.text()
+    assert (password.stat().st_mode & 0o777, password.parent.stat().st_mode & 0o777) == (
+        0o600,
+        0o700,
+    )
+    assert {path.name for path in secrets.iterdir()} == {"key", "ada-login", "demo-identity"}
+    until(lambda: up.ended("ApplyLive"), "no license was given")
+    assert up.call("GET", "maps/default/kept")[0] == 401
+    (line,) = [one for one in up.text().splitlines() if "maps/default/greeting" in one]
+    told = subprocess.run(["bash", "-ec", line], capture_output=True, check=True, timeout=20)
+    assert told.stdout == b"hello\n"
+    assert up.stop() == 0
+    up.start()
+    assert password.read_text(encoding="utf-8") == found
     assert up.stop() == 0
 
 

@@ -137,6 +137,9 @@ class FakeApi:
     def _patch(self, path: str, status: bool, body: Any, request: web.Request) -> web.Response:
         live = self.objects.get(path)
         if request.content_type == APPLY:
+            wanted = body["metadata"].get("resourceVersion")
+            if wanted is not None and (live or body)["metadata"]["resourceVersion"] != wanted:
+                return _error(409, "Conflict")
             return _json(self.put(path, _applied(live or {}, body)))
         if live is None:
             return _error(404, "NotFound")

@@ -51,6 +51,11 @@ def cluster_object(name: str = "demo", **spec: object) -> KubeObject:
     }
 
 
+def _version(obj: KubeObject) -> str | None:
+    version: str | None = obj.get("metadata", {}).get("resourceVersion")
+    return version
+
+
 class FakeKube:
     """Implements `ports.api.Kube`; a StatefulSet gets its pods, ready, at once."""
 
@@ -117,10 +122,13 @@ class FakeKube:
     async def apply(self, obj: KubeObject) -> KubeObject:
         self._raise("apply")
         self._raise(f"apply {obj['kind']}")
-        self.writes.append(f"apply {obj['kind']}")
         ref = ObjectRef.of(obj)
         old = self.objects.get(ref, {})
+        if obj["metadata"].get("resourceVersion") not in (None, _version(old)):
+            raise Conflict("the object has been modified")
+        self.writes.append(f"apply {obj['kind']}")
         fresh = copy.deepcopy(obj)
+        fresh["metadata"]["resourceVersion"] = str(next(self._versions))
         fresh["metadata"]["uid"] = f"uid-{ref}"
         fresh["metadata"]["generation"] = old.get("metadata", {}).get("generation", 0) + 1
         self.objects[ref] = fresh
@@ -149,6 +157,7 @@ class FakeKube:
         return self._touch(live)
 
     async def set_finalizers(self, cluster: KubeObject, finalizers: tuple[str, ...]) -> None:
+        self._raise("set_finalizers")
         live = self._observed(cluster)
         self.writes.append("finalizers")
         live["metadata"]["finalizers"] = list(finalizers)

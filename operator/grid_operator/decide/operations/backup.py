@@ -101,14 +101,20 @@ def _await_finish(situation: Situation, operation: OperationStatus) -> Move:
 
 
 def _interrupt(situation: Situation, operation: OperationStatus) -> Move:
-    found = find_backup(situation, operation)
-    if found is not None and found.stage == FINISHED:
-        return finish(operation, OperationOutcome.SUCCEEDED, situation.now)
+    if operation.target and situation.joined() and not _is_running(situation, operation):
+        # Nobody is told: what runs now, if anything, is somebody else's backup.
+        after = _interrupted if operation.attempts > 0 else _await_finish
+        return after(situation, operation)
     move = tell(situation, operation, Endpoint.BACKUP_INTERRUPT, None, INTERRUPT_LIMIT_S)
     if move is not None:
         return move
     reason = operation.last_error or situation.no_member_text()
     return finish(operation, OperationOutcome.FAILED, situation.now, f"not interrupted: {reason}")
+
+
+def _is_running(situation: Situation, operation: OperationStatus) -> bool:
+    found = find_backup(situation, operation)
+    return found is not None and found.stage not in (FINISHED, FAILED)
 
 
 def _interrupted(situation: Situation, operation: OperationStatus) -> Move:

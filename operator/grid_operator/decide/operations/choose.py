@@ -27,7 +27,7 @@ from grid_operator.decide.operations import (
     stop,
 )
 from grid_operator.decide.pods import is_terminating, pod_name
-from grid_operator.decide.roll import gate_obstacle, is_lost
+from grid_operator.decide.roll import claim_obstacle, gate_obstacle, is_lost
 from grid_operator.decide.schedule import look, next_time
 from grid_operator.decide.situation import moment
 
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
 RETRY_AFTER_S: Final = 60.0
 """Before an operation that failed and that the spec still asks for begins again."""
+MAX_REPEATS: Final = 3
+"""Ends of one operation within that time; one more waits."""
 
 
 @dataclass(slots=True)
@@ -121,6 +123,10 @@ def _run_state(situation: Situation, _: Requests, choice: Choice) -> None:
     if is_restoring(situation.cluster):
         return
     stopping = stop.wanted(situation)
+    obstacle = _stop_obstacle(situation) if stopping is not None else None
+    if obstacle is not None:
+        choice.wait(ProgressingReason.WAITING_FOR_SAFETY, obstacle)
+        return
     if stopping is not None:
         choice.begin(stopping)
         return
@@ -128,6 +134,12 @@ def _run_state(situation: Situation, _: Requests, choice: Choice) -> None:
     if starting is not None and starting.operation is not None:
         choice.begin(starting.operation)
         choice.change(**starting.changes)
+
+
+def _stop_obstacle(situation: Situation) -> str | None:
+    """Return why no pod may go: its data would go with it."""
+    obstacles = (claim_obstacle(situation.observed, pod) for pod in situation.pods)
+    return next((text for text in obstacles if text is not None), None)
 
 
 def _restart(situation: Situation, requests: Requests, choice: Choice) -> None:
@@ -159,6 +171,9 @@ def _restart_obstacle(situation: Situation) -> str | None:
         return f"pod {going[0]} is being deleted"
     if not situation.pods:
         return "there is no member pod yet"
+    kept = _stop_obstacle(situation)
+    if kept is not None:
+        return kept
     if is_lost(situation.observed, situation.pods[-1]):
         # The first to be replaced serves nobody: nothing is taken from anybody.
         return None
@@ -270,10 +285,32 @@ def _begin_or_retry(
     again = ended + timedelta(seconds=after_s)
     is_early = ended <= situation.now < again
     if failed.outcome is not OperationOutcome.FAILED or not is_early:
-        choice.begin(found)
+        _begin_or_rest(situation, choice, found)
         return
     text = f"{found.kind.value} of {found.target} failed and begins again at {timestamp(again)}: "
     choice.wait(ProgressingReason.RETRYING, text + failed.message, again)
+
+
+def _begin_or_rest(situation: Situation, choice: Choice, found: OperationStatus) -> None:
+    """Begin it, unless somebody undoes it again and again: then once in a while."""
+    now = situation.now
+    ends = [
+        ended
+        for finished in situation.status.last_operations
+        if (finished.kind, finished.target) == (found.kind, found.target)
+        and (ended := moment(finished.finished)) is not None
+        and ended <= now < ended + timedelta(seconds=RETRY_AFTER_S)
+    ]
+    if len(ends) < MAX_REPEATS:
+        choice.begin(found)
+        return
+    again = ends[-1] + timedelta(seconds=RETRY_AFTER_S)
+    text = (
+        f"{found.kind.value} of {found.target} ended {len(ends)} times within "
+        f"{RETRY_AFTER_S:g} s and is wanted again: look who undoes it; it begins again at "
+        f"{timestamp(again)}"
+    )
+    choice.wait(ProgressingReason.RETRYING, text, again)
 
 
 def _is_down(situation: Situation) -> bool:

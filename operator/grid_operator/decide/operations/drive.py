@@ -47,7 +47,21 @@ _STEPS: Final[Mapping[OperationKind, Callable[[Situation, OperationStatus], Move
     OperationKind.FORCE_START: recover.step,
     OperationKind.RESTORE: restore.step,
 }
-_KNOWN_STEPS: Final = frozenset(step.value for step in Step)
+_RECOVERY: Final = frozenset({Step.CALL, Step.AWAIT_READY, Step.GIVE_UP})
+_KNOWN_STEPS: Final[Mapping[OperationKind, frozenset[str]]] = {
+    OperationKind.CHANGE_STATE: frozenset({Step.CALL, Step.CONFIRM}),
+    OperationKind.STOP: frozenset({Step.PASSIVE, Step.SHUTDOWN, Step.SCALE_DOWN}),
+    OperationKind.START: frozenset({Step.SCALE_UP, Step.AWAIT_READY, Step.RESUME, Step.FINISH}),
+    OperationKind.RESTART: frozenset({Step.SHUT_DOWN_MEMBER, Step.DELETE_POD, Step.AWAIT_READY}),
+    OperationKind.APPLY_LIVE: frozenset(
+        {Step.UPLOAD, Step.LOG_LEVEL, Step.LICENSE, Step.FINISH, Step.GIVE_UP}
+    ),
+    OperationKind.BACKUP: frozenset({Step.BEGIN, Step.AWAIT_FINISH, Step.INTERRUPT, Step.FINISH}),
+    OperationKind.RESTORE: frozenset({Step.COPY, Step.CLEAN_UP}),
+    OperationKind.PARTIAL_START: _RECOVERY,
+    OperationKind.FORCE_START: _RECOVERY,
+    OperationKind.SHUT_DOWN: frozenset({Step.PASSIVE, Step.SHUTDOWN, Step.FINISH}),
+}
 _RECOVERS: Final = frozenset({OperationKind.PARTIAL_START, OperationKind.FORCE_START})
 _AWAIT_MEMBERS: Final = frozenset({OperationKind.START, OperationKind.RESTART}) | _RECOVERS
 
@@ -73,7 +87,7 @@ def operate(situation: Situation, requests: Requests, *, may_act: bool) -> Progr
     """
     operation = _with_sane_times(situation)
     if situation.deleted:
-        return _moved(situation, stop.deletion_move(situation))
+        return _moved(situation, stop.deletion_move(situation, operation))
     if not may_act or situation.paused:
         return Progress(situation.status, Move(operation, until=situation.pause_end))
     if operation is None:
@@ -88,8 +102,8 @@ def operate(situation: Situation, requests: Requests, *, may_act: bool) -> Progr
 
 
 def _next_move(situation: Situation, requests: Requests, operation: OperationStatus) -> Move:
-    if operation.step not in _KNOWN_STEPS:
-        text = f"this operator knows no step {operation.step}"
+    if operation.step not in _KNOWN_STEPS[operation.kind]:
+        text = f"this operator knows no step {operation.step} of {operation.kind.value}"
         return finish(operation, OperationOutcome.FAILED, situation.now, text)
     reason = _interruption(situation, requests, operation)
     if reason:
@@ -158,12 +172,13 @@ def _with_finished(status: GridClusterStatus, finished: FinishedOperation) -> Gr
 
 
 def _with_sane_times(situation: Situation) -> OperationStatus | None:
-    """Return the operation; a step that began later than now began now: the clock was set back."""
-    operation = situation.operation
-    began = moment(operation.step_started) if operation is not None else None
-    if operation is None or began is None or began <= situation.now:
-        return operation
-    return operation.model_copy(update={"step_started": timestamp(situation.now)})
+    """Return the operation; what began later than now began now: the clock was set back."""
+    operation, now = situation.operation, situation.now
+    if operation is None:
+        return None
+    times = {"started": operation.started, "step_started": operation.step_started}
+    ahead = {name for name, text in times.items() if (moment(text) or now) > now}
+    return operation.model_copy(update=dict.fromkeys(ahead, timestamp(now))) if ahead else operation
 
 
 def next_look(progress: Progress) -> datetime | None:

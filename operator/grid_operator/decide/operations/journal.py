@@ -58,6 +58,7 @@ _AFTER_DONE: Final[Mapping[tuple[OperationKind, str], Step]] = {
     (OperationKind.SHUT_DOWN, Step.SHUTDOWN): Step.FINISH,
 }
 """Where a step leads when the member has done what it was told."""
+_GIVES_UP_DATA: Final = frozenset({OperationKind.PARTIAL_START, OperationKind.FORCE_START})
 _FINAL_REFUSALS: Final = frozenset(
     {Endpoint.PARTIAL_START, Endpoint.FORCE_START, Endpoint.CONFIG_UPLOAD, Endpoint.LICENSE}
 )
@@ -225,9 +226,24 @@ def finish(
 def filed(
     known: tuple[FinishedOperation, ...], finished: FinishedOperation
 ) -> tuple[FinishedOperation, ...]:
-    """Return what was done, the newest first, each id once."""
-    others = tuple(one for one in known if one.id != finished.id)
-    return (finished, *others)[:MAX_LAST_OPERATIONS]
+    """Return what was done, the newest first, each id once.
+
+    Of what the spec asks for and what fails every minute only the last failure is kept: it would
+    push everything else out. What gave up data stays longest: its request must never come true a
+    second time, whatever was asked for and done since.
+    """
+    others = tuple(one for one in known if one.id != finished.id and not _repeats(finished, one))
+    kept = [finished, *others]
+    while len(kept) > MAX_LAST_OPERATIONS:
+        dropped = next((one for one in reversed(kept) if one.kind not in _GIVES_UP_DATA), kept[-1])
+        kept.remove(dropped)
+    return tuple(kept)
+
+
+def _repeats(finished: FinishedOperation, before: FinishedOperation) -> bool:
+    failed = {finished.outcome, before.outcome} == {OperationOutcome.FAILED}
+    same = (finished.kind, finished.target) == (before.kind, before.target)
+    return failed and same and not finished.request and not before.request
 
 
 def record_outcome(

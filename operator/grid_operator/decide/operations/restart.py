@@ -22,7 +22,7 @@ from grid_operator.decide.operations.journal import (
     wait,
 )
 from grid_operator.decide.pods import is_terminating, ordinal, pod_name
-from grid_operator.decide.roll import gate_obstacle, is_lost
+from grid_operator.decide.roll import claim_obstacle, gate_obstacle, is_lost, is_parked
 from grid_operator.decide.situation import EPOCH, moment
 
 if TYPE_CHECKING:
@@ -57,12 +57,21 @@ def step(situation: Situation, operation: OperationStatus) -> Move:
         return _await_ready(situation, operation)
     if pod is None or is_terminating(pod):
         return advance(operation, Step.AWAIT_READY, situation.now)
+    obstacle = claim_obstacle(situation.observed, pod)
+    if obstacle is not None:
+        return wait(operation, f"until it is safe: {obstacle}")
     if operation.step == Step.DELETE_POD:
         return Move(operation, waiting=f"pod {operation.target} is deleted", delete_pod=pod)
     return _shut_down(situation, operation, pod)
 
 
 def _shut_down(situation: Situation, operation: OperationStatus, pod: KubeObject) -> Move:
+    if not operation.request and operation.attempts == 0:
+        if situation.roll.unsettled:
+            return wait(operation, "until the StatefulSet controller has seen the newest revision")
+        if not _is_due_yet(situation, pod):
+            text = f"pod {operation.target} is as the spec says again: nobody has to restart"
+            return finish(operation, OperationOutcome.INTERRUPTED, situation.now, text)
     over = operation.attempts > 0 and is_over(operation, LIMIT_S, situation.now)
     if over or is_lost(situation.observed, pod):
         # Who cannot be told is stopped by the end of the pod, which is as gentle.
@@ -74,6 +83,11 @@ def _shut_down(situation: Situation, operation: OperationStatus, pod: KubeObject
             # The time for telling counts from the first attempt, however long it is waited here.
             return wait(operation, f"until it is safe: {obstacle}")
     return attempt(situation, operation, pod, Endpoint.MEMBER_SHUTDOWN)
+
+
+def _is_due_yet(situation: Situation, pod: KubeObject) -> bool:
+    """Return whether the pod has to go; not when the spec was set back before it was told."""
+    return pod_name(pod) in situation.roll.outdated or is_parked(situation.observed, pod)
 
 
 def _await_ready(situation: Situation, operation: OperationStatus) -> Move:

@@ -14,6 +14,7 @@ from grid_operator.api.objects import ObjectRef
 from grid_operator.api.phase import Step, is_restoring
 from grid_operator.api.status import OperationKind, OperationOutcome
 from grid_operator.decide.operations.journal import Move, advance, begin, finish, wait
+from grid_operator.decide.pods import last_words, newest, pod_name, pod_problem
 
 if TYPE_CHECKING:
     from grid_operator.api.gridcluster import GridClusterSpec
@@ -74,9 +75,27 @@ def _copy(situation: Situation, operation: OperationStatus) -> Move:
         return advance(operation, Step.CLEAN_UP, situation.now)
     failed = _condition(job, "Failed")
     if failed is not None:
-        message = f"Job {name} failed: {failed or 'look at the log of its pod'}"
+        reason = _last_words(situation) or failed or "look at the log of its pod"
+        message = f"Job {name} failed: {reason}"
         return finish(operation, OperationOutcome.FAILED, situation.now, message)
-    return wait(operation, f"until Job {name} has copied {operation.target}")
+    text = f"until Job {name} has copied {operation.target}{_obstacle(situation)}"
+    return wait(operation, text)
+
+
+def _last_words(situation: Situation) -> str:
+    """Return what the restore itself says of its failure, empty when it says nothing."""
+    pods = [pod for pod in situation.observed.job_pods if last_words(pod)]
+    found = newest(pods)
+    return last_words(found) if found is not None else ""
+
+
+def _obstacle(situation: Situation) -> str:
+    """Return why the Job's pod does not work, empty when it does, or has ended well."""
+    pod = newest(situation.observed.job_pods)
+    if pod is None or pod.get("status", {}).get("phase") in ("Running", "Succeeded"):
+        return ""
+    said = last_words(pod)
+    return f"; pod {pod_name(pod)} {pod_problem(pod)}" + (f": {said}" if said else "")
 
 
 def _condition(job: KubeObject, kind: str) -> str | None:

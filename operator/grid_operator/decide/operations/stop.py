@@ -11,19 +11,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from grid_operator.api.lifecycle import ClusterState
 from grid_operator.api.names import SHUTDOWN_FINALIZER
 from grid_operator.api.phase import Step
 from grid_operator.api.status import OperationKind, OperationOutcome
 from grid_operator.decide.calls import Endpoint
 from grid_operator.decide.operations.journal import Move, advance, begin, finish, tell, wait
-from grid_operator.decide.pods import pod_name
+from grid_operator.decide.pods import going, is_terminating, pod_name
 from grid_operator.decide.situation import IN_TRANSITION, PASSIVE, since
 from grid_operator.decide.words import camel_case
 
 if TYPE_CHECKING:
+    from grid_operator.api.objects import KubeObject
     from grid_operator.api.status import OperationStatus
     from grid_operator.decide.situation import Situation
 
+_STATES: Final = frozenset(state.value for state in ClusterState)
 TELL_LIMIT_S: Final = 120.0
 """For each call of a stop."""
 SHUT_DOWN_LIMIT_S: Final = 60.0
@@ -68,14 +71,16 @@ def _with_state_before(situation: Situation, operation: OperationStatus) -> Move
     if known or len(states) != 1 or operation.step != Step.PASSIVE or operation.attempts:
         return None
     state = camel_case(next(iter(states)))
+    if state not in _STATES:
+        return None  # no member could be brought back into it
     entry = operation.model_copy(update={"target": state})
     return Move(entry, changes={"resume_state": state}, until=situation.now)
 
 
 def _scale_down(situation: Situation, operation: OperationStatus) -> Move:
     if situation.observed.pods:
-        names = ", ".join(map(pod_name, situation.pods))
-        return wait(operation, f"until the pods are gone: {names}")
+        there = "; ".join(f"{pod_name(p)} {_presence(situation, p)}" for p in situation.pods)
+        return wait(operation, f"until the pods are gone: {there}")
     statefulset = situation.statefulset
     if statefulset is not None:
         meta, status = statefulset["metadata"], statefulset.get("status", {})
@@ -87,9 +92,12 @@ def _scale_down(situation: Situation, operation: OperationStatus) -> Move:
     return finish(operation, OperationOutcome.SUCCEEDED, situation.now, told, stopped=True)
 
 
-def deletion_move(situation: Situation) -> Move:
+def _presence(situation: Situation, pod: KubeObject) -> str:
+    return going(pod, situation.now) if is_terminating(pod) else "is still there"
+
+
+def deletion_move(situation: Situation, operation: OperationStatus | None) -> Move:
     """Return what is done about a GridCluster that is being deleted."""
-    operation = situation.operation
     if operation is not None and operation.kind is not OperationKind.SHUT_DOWN:
         text = "the GridCluster is being deleted"
         return finish(operation, OperationOutcome.INTERRUPTED, situation.now, text)

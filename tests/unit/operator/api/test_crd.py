@@ -110,6 +110,15 @@ def test_every_rule_of_the_api_server_holds_in_python_too_but_those_of_transitio
     assert all((rule.holds is None) == ("oldSelf" in rule.cel) for rule in rules)
 
 
+def test_a_backup_volume_that_cannot_grow_can_be_set_back() -> None:
+    """A rule against that would leave a cluster that no change of its spec gets going again."""
+    (volume,) = (node for path, node in NODES if path.endswith(".backup.volume"))
+    rules = [rule["rule"] for rule in volume["x-kubernetes-validations"]]
+
+    assert rules
+    assert not [rule for rule in rules if "size" in rule]
+
+
 def test_default_spec_of_the_schema_is_that_of_the_models() -> None:
     minimal = GridCluster.from_kube({"metadata": {"name": "x"}})
     default = crd.cluster_schema()["properties"]["spec"]["default"]

@@ -133,6 +133,12 @@ def test_the_rest_port_is_that_of_the_section_that_is_used(spec: dict[str, Any],
     assert make_cluster(spec).spec.rest_port == port
 
 
+def test_a_field_that_this_version_does_not_have_is_told_in_plain_words() -> None:
+    with pytest.raises(InvalidClusterError) as caught:
+        make_cluster({"colour": "blue"})
+    assert caught.value.problems == ("spec.colour: this version knows no such field",)
+
+
 def test_several_problems_are_told_at_once() -> None:
     with pytest.raises(InvalidClusterError) as caught:
         make_cluster({"unknown": 1, "image": ""})

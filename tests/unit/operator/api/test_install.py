@@ -62,10 +62,11 @@ def test_operator_cannot_write_what_users_own_nor_delete_a_volume() -> None:
     granted = verbs(OBJECTS["Role"])
 
     assert granted["gridclusters"] == {"get", "list", "watch"}
-    assert granted["gridclusters/status"] == {"patch", "update"}
+    assert granted["gridclusters/status"] == {"patch"}
     assert granted["persistentvolumeclaims"] == {"get", "list", "watch", "create", "patch"}
-    assert granted["pods"] == {"get", "list", "watch", "delete"}
+    assert granted["pods"] == {"list", "watch", "delete"}
     assert granted["namespaces"] == {"get"}
+    assert granted["events"] == {"create"}
 
 
 @pytest.mark.parametrize("kind", CHILD_KINDS, ids=lambda kind: kind[1])
@@ -80,7 +81,7 @@ def test_everywhere_the_rights_are_the_same_but_for_finalizers_and_the_lease() -
     here, everywhere = verbs(OBJECTS["Role"]), verbs(objects["ClusterRole"])
 
     assert everywhere.pop("gridclusters") == here.pop("gridclusters") | {"patch"}
-    assert here.pop("leases") == {"get", "create", "update", "patch"}
+    assert here.pop("leases") == {"get", "create", "update"}
     assert everywhere == here
     assert not [r for r in objects["ClusterRole"]["rules"] if "*" in str(r)]
 

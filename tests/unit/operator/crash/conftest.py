@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.unit.member.conformance import subjects
 from tests.unit.operator.crash.processes import Forker
 
 if TYPE_CHECKING:
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="module")
 def members() -> Iterator[Forker]:
-    forker = Forker(Path(subjects.__file__).with_name("nursery.py"))
+    forker = Forker(Path(__file__).with_name("held_member.py"))
     yield forker
     forker.end()
 

@@ -1,4 +1,4 @@
-"""The StatefulSet controller and the kubelet of one node: pods are member processes."""
+"""The controllers of StatefulSets and Jobs and the kubelet of one node: pods are processes."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import signal
+import sys
 import uuid
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 SET = "/apis/apps/v1/namespaces/grids/statefulsets/demo"
 POD = "/api/v1/namespaces/grids/pods/demo-0"
+JOB = "/apis/batch/v1/namespaces/grids/jobs/demo-restore"
 SECRET = "/api/v1/namespaces/grids/secrets/demo-management"
 
 CONFIGURATION = """grid:
@@ -54,6 +56,8 @@ class Node:
     def __init__(self, api: FakeApi, members: Forker, place: Path, port: int) -> None:
         self.pods_made: list[str] = []
         """uids"""
+        self.restores: list[str] = []
+        """What each restoring Job said."""
         self.pid: int | None = None
         self._api, self._members, self._place, self._port = api, members, place, port
         self._session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=2))
@@ -67,6 +71,11 @@ class Node:
             self._members.ask("kill", self.pid)
         await self._session.close()
 
+    async def forget(self) -> None:
+        """End the pod, whose StatefulSet is gone."""
+        await self._end()
+        self._api.remove(POD)
+
     def log(self) -> list[dict[str, Any]]:
         """Return what all members have logged."""
         files = sorted(self._place.glob("pod-*/log"))
@@ -77,6 +86,9 @@ class Node:
             stateful_set = self._api.objects.get(SET)
             if stateful_set is not None:
                 await self._sync(stateful_set)
+            job = self._api.objects.get(JOB)
+            if job is not None and "status" not in job:
+                await self._restore(job)
             await asyncio.sleep(LOOK_PERIOD_S)
 
     async def _sync(self, stateful_set: KubeObject) -> None:
@@ -98,6 +110,25 @@ class Node:
         if self.pid is None:
             self._start(pod["metadata"]["uid"])
         self._set_ready(pod, await self._answers_ready())
+
+    async def _restore(self, job: KubeObject) -> None:
+        """Run the Job's command where the member's volumes are."""
+        verb, backups, *options, directory = job["spec"]["template"]["spec"]["containers"][0][
+            "args"
+        ]
+        assert (verb, backups.rpartition("/")[2], options[-1]) == ("restore", "demo-0", "--into")
+        assert directory.startswith("/")
+        command = [verb, str(self._place / "backup"), *options, str(self._place / "data")]
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "grid_member", *command), stdout=asyncio.subprocess.PIPE
+        )
+        said, _ = await process.communicate()
+        assert process.returncode == 0, said
+        self.restores.append(said.decode())
+        live = self._api.objects.get(JOB)
+        if live is not None and live["metadata"]["uid"] == job["metadata"]["uid"]:
+            conditions = [{"type": "Complete", "status": "True"}]
+            self._api.put(JOB, {**live, "status": {"conditions": conditions}})
 
     def _report(self, stateful_set: KubeObject, revision: str) -> None:
         status = {

@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.unit.operator.crash.scenarios import CALL, SCENARIOS, moments
 from tests.unit.operator.crash.world import (
-    CALL,
     CLUSTER,
     KILLED,
-    SCENARIOS,
     check,
+    check_restored,
     fulfilled,
-    moments,
     settled,
     world,
 )
@@ -40,11 +39,13 @@ async def test_an_operator_killed_at_any_line_leaves_one_that_resumes(
     async with world(members, operators, tmp_path) as made:
         await settled(made, scenario)
         first = made.operator(moment)
-        made.wish(scenario.wish, scenario.annotations)
+        await made.ask(scenario)
         await made.until(lambda: made.ended(first) is not None)
         assert made.ended(first) == KILLED, made.told()
         await fulfilled(made, scenario)
         check(made, scenario)
+        if scenario.restored:
+            await check_restored(made)
 
 
 @pytest.mark.parametrize(

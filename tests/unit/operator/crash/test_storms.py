@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.unit.operator.crash.scenarios import SCENARIOS
 from tests.unit.operator.crash.world import (
-    SCENARIOS,
     Storm,
     check,
     fulfilled,
@@ -35,7 +35,7 @@ async def test_an_operator_stopped_past_its_time_does_no_harm_when_it_goes_on(
     async with world(members, operators, tmp_path) as made:
         await settled(made, scenario)
         first = made.operator(moment, signal.SIGSTOP)
-        made.wish(scenario.wish, scenario.annotations)
+        await made.ask(scenario)
         await made.until(lambda: is_stopped(first))
         await fulfilled(made, scenario)
         if name == "ChangeState":  # somebody wants something else by now
@@ -60,7 +60,7 @@ async def test_a_storm_of_the_api_server_repeats_nothing(
     async with world(members, operators, tmp_path) as made:
         await settled(made, scenario)
         made.api.storm = Storm(status)
-        made.wish(scenario.wish, scenario.annotations)
+        await made.ask(scenario)
         await fulfilled(made, scenario)
         check(made, scenario)
     assert made.api.storm.failed > 0
@@ -74,6 +74,6 @@ async def test_several_operators_at_once_do_everything_once(
     async with world(members, operators, tmp_path) as made:
         await settled(made, scenario)
         async with made.operating(), made.operating():
-            made.wish(scenario.wish, scenario.annotations)
+            await made.ask(scenario)
             await fulfilled(made, scenario)
         check(made, scenario)

@@ -1,4 +1,4 @@
-"""One cluster of the crash tests, and the wishes that operators are to fulfil in it."""
+"""One cluster of the crash tests."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import collections
 import json
 import os
 import random
+import shutil
 import signal
 import socket
 import time
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,8 @@ import aiohttp
 from aiohttp import web
 
 from tests.unit.engine.backed_up import flipped_everywhere
-from tests.unit.operator.crash.pods import POD, SECRET, SET, Node
+from tests.unit.operator.crash.pods import JOB, POD, SECRET, SET, Node
+from tests.unit.operator.crash.scenarios import PERSISTENCE
 from tests.unit.operator.fake_api import FakeApi
 from tests.unit.operator.fake_kube import cluster_object
 from tests.unit.operator.waiting import eventually
@@ -28,118 +29,12 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from tests.unit.operator.crash.processes import Forker
+    from tests.unit.operator.crash.scenarios import Scenario
 
 CLUSTER = "/apis/gridcluster.io/v1alpha1/namespaces/grids/gridclusters/demo"
 MANAGEMENT = "/grid/rest/management/cluster"
-PERSISTENCE = {
-    "enabled": True,
-    "backup": {"volume": {"size": "1Gi"}},
-    "recoveryPolicy": "PartialRecoveryMostRecent",
-}
 KILLED = -int(signal.SIGKILL)
-CALL = ("before", "sent", "answered", "patched")
-EFFECT = ("undone", "done")
-
-
-@dataclass
-class Scenario:
-    """One wish, and what has to have been done exactly once when it is fulfilled."""
-
-    kinds: tuple[str, ...]
-    """The operations that have to succeed, in this order."""
-    calls: dict[str, int]
-    """How often each call was carried out."""
-    pods: int
-    """How many pods there have been."""
-    moments: tuple[str, ...]
-    wish: dict[str, Any] = field(default_factory=dict)
-    annotations: dict[str, str] = field(default_factory=dict)
-    stopped: bool = False
-    """Start from a stopped cluster."""
-    damaged: bool = False
-    """Start with a member that waits, its data being damaged."""
-
-
-def moments(**steps: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(f"{step}:{moment}" for step, found in steps.items() for moment in found)
-
-
-SCENARIOS = {
-    "ChangeState": Scenario(
-        ("ChangeState",),
-        {"changeState": 1},
-        1,
-        moments(Call=("entered", *CALL), Confirm=("entered",), End=("entered",)),
-        wish={"clusterState": "Frozen"},
-    ),
-    "Stop": Scenario(
-        ("Stop",),
-        {"changeState": 1, "clusterShutdown": 1},
-        1,
-        moments(
-            Passive=("entered", *CALL),
-            Shutdown=("entered", *CALL),
-            ScaleDown=("entered", *EFFECT),
-            End=("entered",),
-        ),
-        wish={"runState": "Stopped"},
-    ),
-    "Start": Scenario(
-        ("Stop", "Start"),
-        {"changeState": 2, "clusterShutdown": 1},
-        2,
-        moments(
-            ScaleUp=("entered", *EFFECT),
-            AwaitReady=("entered",),
-            Resume=("entered", *CALL),
-            End=("entered",),
-        ),
-        wish={"runState": "Running"},
-        stopped=True,
-    ),
-    "Restart": Scenario(
-        ("Restart",),
-        {"memberShutdown": 1},
-        2,
-        moments(
-            ShutDownMember=("entered", *CALL),
-            DeletePod=("entered", *EFFECT),
-            AwaitReady=("entered",),
-            End=("entered",),
-        ),
-        annotations={"restart": "r-1"},
-    ),
-    "Backup": Scenario(
-        ("Backup",),
-        {"backup": 1},
-        1,
-        moments(Begin=("entered", *CALL), AwaitFinish=("entered",), End=("entered",)),
-        annotations={"backup": "b-1"},
-    ),
-    "ApplyLive": Scenario(
-        ("ApplyLive",),
-        {"upload": 1},
-        1,
-        moments(Upload=("entered", *CALL), End=("entered",)),
-        wish={"maps": [{"name": "late"}]},
-    ),
-    "PartialStart": Scenario(
-        ("PartialStart",),
-        {"partialStart": 1},
-        1,
-        moments(Call=("entered", *CALL), AwaitReady=("entered",), End=("entered",)),
-        annotations={"partial-start": "p-1,acknowledge-data-loss=uid-demo"},
-        damaged=True,
-    ),
-    "ForceStart": Scenario(
-        ("ForceStart",),
-        {"forceStart": 1},
-        1,
-        moments(Call=("entered", *CALL), AwaitReady=("entered",), End=("entered",)),
-        annotations={"force-start": "f-1,acknowledge-data-loss=uid-demo"},
-        damaged=True,
-    ),
-}
+ITEMS = 20
 
 
 class World:
@@ -221,8 +116,8 @@ class World:
         return [(o["kind"], o["outcome"]) for o in reversed(found)]
 
     def wish(self, spec: dict[str, Any], annotations: dict[str, str]) -> None:
-        """Edit the GridCluster as a user would."""
-        live = self.api.objects[CLUSTER]
+        """Edit the GridCluster as a user would, or make it."""
+        live = self.api.objects.get(CLUSTER) or cluster_object()
         meta = live["metadata"]
         wanted = {f"gridcluster.io/{name}": value for name, value in annotations.items()}
         changed = {**meta, "annotations": {**meta.get("annotations", {}), **wanted}}
@@ -239,15 +134,46 @@ class World:
         )
         return dict(collections.Counter(done))
 
+    async def ask(self, scenario: Scenario) -> None:
+        """Utter the scenario's wish, and what follows it."""
+        self.wish(scenario.wish, scenario.annotations)
+        if scenario.then:
+            await self.until(lambda: self.status.get("operation", {}).get("step") == "AwaitFinish")
+            self.wish({}, scenario.then)
+
+    async def fill(self) -> None:
+        """Put items into the member."""
+        for number in range(ITEMS):
+            assert await self._queue("POST", "", b"item %d" % number) == 200
+
+    async def items(self) -> int:
+        """Return how many items the member has, taking them out."""
+        count = 0
+        while await self._queue("DELETE", "/0") == 200:
+            count += 1
+        return count
+
+    async def _queue(self, method: str, more: str, body: bytes | None = None) -> int:
+        auth = aiohttp.encode_basic_auth(*self._credentials())
+        url = f"http://127.0.0.1:{self._port}/grid/rest/queues/default{more}"
+        headers = {"Authorization": auth}
+        async with (
+            aiohttp.ClientSession() as session,
+            session.request(method, url, data=body, headers=headers) as response,
+        ):
+            return response.status
+
+    async def vanish(self) -> None:
+        """Have the cluster gone with its volume; its backups stay."""
+        for path in (CLUSTER, SET):
+            self.api.remove(path)
+        await self.node.forget()
+        self.api.objects = {p: o for p, o in self.api.objects.items() if o["kind"] == "Namespace"}
+        shutil.rmtree(self.place / "data")
+
     async def damage(self) -> None:
         """Kill the member, damage its data, and return when it waits for what to do."""
-        async with aiohttp.ClientSession() as session:
-            auth = aiohttp.encode_basic_auth(*self._credentials())
-            url = f"http://127.0.0.1:{self._port}/grid/rest/queues/default"
-            for number in range(20):
-                body, headers = b"item %d" % number, {"Authorization": auth}
-                async with session.post(url, data=body, headers=headers) as response:
-                    assert response.status == 200
+        await self.fill()
         assert self.node.pid is not None
         os.kill(self.node.pid, signal.SIGSTOP)
         file = self.place / "data/store/shard-0/data.mdb"
@@ -292,13 +218,21 @@ async def settled(made: World, scenario: Scenario) -> None:
             made.wish({"runState": "Stopped"}, {})
             await made.until(lambda: made.kinds() == [("Stop", "Succeeded")])
             await made.until(lambda: POD not in made.api.objects)
+        if scenario.restored:
+            await made.fill()
+            made.wish({}, {"backup": "b-0"})
+            await made.until(lambda: made.kinds() == [("Backup", "Succeeded")])
+    if scenario.restored:
+        await made.vanish()
     if scenario.damaged:
         await made.damage()
+    if scenario.then:
+        (made.place / "hold").touch()
 
 
 async def fulfilled(made: World, scenario: Scenario) -> None:
     """Have an operator at work until the wish is fulfilled."""
-    kinds = [(kind, "Succeeded") for kind in scenario.kinds]
+    kinds = [(kind, scenario.outcome) for kind in scenario.kinds]
     async with made.operating():
         await made.until(lambda: made.kinds() == kinds and "operation" not in made.status)
         stopped = made.status.get("stopped") is True
@@ -313,7 +247,18 @@ def check(made: World, scenario: Scenario) -> None:
     stopped = made.status.get("stopped") is True
     assert (made.api.objects[SET]["spec"]["replicas"] == 0) is stopped
     if "backup" in scenario.calls:
-        assert sorted(os.listdir(made.place / "backup")) == ["backup-1"]
+        kept = ["backup-1"] if scenario.outcome == "Succeeded" else []
+        assert sorted(os.listdir(made.place / "backup")) == kept
+
+
+async def check_restored(made: World) -> None:
+    """Fail unless the data came from the backup, by one Job that is gone."""
+    assert len(made.node.restores) == 1
+    assert "restored " in made.node.restores[0]
+    assert JOB not in made.api.objects
+    assert made.status["restoredFrom"] == "demo-backup/demo-0/newest"
+    async with made.operating():
+        assert await made.items() == ITEMS
 
 
 class Storm:

@@ -12,6 +12,7 @@ from grid_operator.api.conditions import Condition, timestamp
 from grid_operator.api.phase import Step
 from grid_operator.api.status import GridClusterStatus, OperationKind, OperationStatus
 from grid_operator.decide import decide
+from grid_operator.decide.calls import Endpoint
 from grid_operator.decide.operations.journal import next_attempt
 from grid_operator.decide.situation import moment
 from tests.unit.operator.decide.moves import (
@@ -227,6 +228,8 @@ def _effect_problem(world: World, decision: Decision) -> str | None:
             return "a call goes out, and the journal goes on"
         if written.attempts != live.attempts + 1 or written.last_attempt != timestamp(world.now):
             return "a call that is not counted"
+        if _is_needless(world, live, decision.call.endpoint):
+            return "a member that runs what the spec says is restarted, and nobody asked for it"
     acts = decision.apply or decision.delete or decision.delete_pods or decision.call
     if acts and (world.spec.paused or (world.deleted and not decision.call)):
         return "paused or deleted, and something is done"
@@ -238,6 +241,11 @@ def _effect_problem(world: World, decision: Decision) -> str | None:
         if any(o["spec"]["replicas"] == 0 for o in scaled):
             return "members are scaled down without being written down"
     return None
+
+
+def _is_needless(world: World, live: OperationStatus, endpoint: Endpoint) -> bool:
+    restarts = endpoint is Endpoint.MEMBER_SHUTDOWN and not live.request and not live.attempts
+    return restarts and world.pod is not None and world.pod.template == world.spec.template
 
 
 def _may_scale_down(world: World) -> bool:

@@ -158,6 +158,7 @@ def end_namespace(world: World) -> World:
 STOP, RUN = spec_edit(run_state="Stopped"), spec_edit(run_state="Running")
 PAUSE, RESUME = spec_edit(paused=True), spec_edit(paused=False)
 ROLL, ROLL_AGAIN = spec_edit(template=2), spec_edit(template=3)
+ROLL_BACK = spec_edit(template=1)
 FREEZE, ACTIVATE = spec_edit(cluster_state="Frozen"), spec_edit(cluster_state="Active")
 LEAVE = spec_edit(cluster_state="")
 CORRECT = spec_edit(drift_policy="Correct")

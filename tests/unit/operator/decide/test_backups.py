@@ -46,6 +46,43 @@ def test_a_backup_is_interrupted_on_request() -> None:
     assert handled == {"backup": "Interrupted", "backup-interrupt": "Succeeded"}
 
 
+@pytest.mark.parametrize(
+    ("mine", "told"), [((("b0", "FAILED"),), "interrupted"), ((), "does not know it")]
+)
+def test_an_interrupt_never_ends_the_backup_of_somebody_else(
+    mine: tuple[tuple[str, str], ...], told: str
+) -> None:
+    world = moves.INTERRUPT(begun())
+    assert world.disk.backups == (("b0", "STARTED"),)
+    world = complete(world, decided(world))
+    assert world.status.operation is not None
+    assert world.status.operation.step == "Interrupt"
+    world = world.with_disk(backups=(*mine, ("b9", "STARTED")))
+
+    for _ in range(4):
+        decision = decided(world)
+        assert decision.call is None
+        world = complete(world, decision).later(1)
+
+    assert newest(world).outcome == "Failed"
+    assert told in newest(world).message
+    assert ("b9", "STARTED") in world.disk.backups
+
+
+def test_an_interrupt_whose_answer_was_lost_is_one() -> None:
+    world = moves.INTERRUPT(begun())
+    world = complete(world, decided(world))
+    decision = decided(world)
+    assert decision.call is not None
+    world, _ = world.with_status(decision.status).called(decision.call)
+    world = world.with_disk(backups=(("b0", "FAILED"), ("b9", "STARTED")))
+
+    decision = decided(world)
+
+    assert decision.call is None
+    assert decision.status.last_operations[0].outcome == "Interrupted"
+
+
 def test_a_stop_waits_for_the_backup_and_says_how_to_end_it() -> None:
     world = moves.STOP(begun())
 

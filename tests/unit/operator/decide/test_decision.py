@@ -6,7 +6,12 @@ from typing import Any
 
 import pytest
 
-from grid_operator.api.conditions import Condition, ConditionType, find_condition
+from grid_operator.api.conditions import (
+    Condition,
+    ConditionStatus,
+    ConditionType,
+    find_condition,
+)
 from grid_operator.decide.model import MemberProblem, MemberView
 from tests.unit.operator.decide.fake_store import WELL, FakeStore, make_pod
 
@@ -262,6 +267,30 @@ def test_status_shows_the_members_as_they_see_themselves() -> None:
             {"conditions": [{"type": "PodScheduled", "status": "False", "message": "no room"}]},
             "demo-0 cannot be scheduled: no room",
         ),
+        (
+            {
+                "containerStatuses": [
+                    {
+                        "name": "m",
+                        "state": {"waiting": {"reason": "CrashLoopBackOff"}},
+                        "lastState": {"terminated": {"exitCode": 2, "reason": "Error"}},
+                    }
+                ]
+            },
+            "demo-0 container m: CrashLoopBackOff; it ended with code 2 before",
+        ),
+        (
+            {
+                "containerStatuses": [
+                    {
+                        "name": "m",
+                        "state": {"running": {}},
+                        "lastState": {"terminated": {"exitCode": 137, "reason": "OOMKilled"}},
+                    }
+                ]
+            },
+            "demo-0 container m is not ready yet; it ended with code 137 (OOMKilled) before",
+        ),
         ({}, "demo-0 is not ready yet"),
     ],
 )
@@ -272,3 +301,13 @@ def test_message_says_why_a_pod_is_not_ready(status: dict[str, Any], told: str) 
     store.settle()
 
     assert condition(store, ConditionType.READY).message == told
+
+
+def test_a_field_that_leaves_the_template_makes_the_pods_outdated_at_once() -> None:
+    store = settled({"pod": {"annotations": {"example.org/edition": "first"}}})
+    store.change_spec({})
+
+    store.step()
+
+    ready = condition(store, ConditionType.READY)
+    assert (ready.status, ready.reason) == (ConditionStatus.FALSE, "MembersOutdated")

@@ -65,6 +65,20 @@ def test_a_clock_that_was_set_back_moves_the_deadline_with_it() -> None:
     assert decision.status.operation.step_started == timestamp(world.now)
 
 
+def test_a_clock_that_was_set_back_lengthens_no_deletion() -> None:
+    world = calling(OperationKind.SHUT_DOWN)[0].later(-86_400)
+    begun = world.now
+    while not world.gone:
+        decision = decided(world)
+        status = decision.status
+        if decision.call is not None:
+            status = record_outcome(status, decision.call, CallRefused("not now"), world.now)
+        world = world.with_status(status).with_finalizers(decision)
+        world = world.later(max(decision.requeue_after_s, 0.1))
+
+    assert (world.now - begun).total_seconds() <= 70
+
+
 @pytest.mark.parametrize("kind", OperationKind)
 def test_ids_fit_and_differ(kind: OperationKind) -> None:
     here = situation()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
@@ -24,8 +25,8 @@ from tests.unit.operator.decide.journeys import (
     run,
     settled,
 )
-from tests.unit.operator.decide.moves import at_rest, complete
-from tests.unit.operator.decide.world import JOINED, Spec, World
+from tests.unit.operator.decide.moves import at_rest, complete, controllers
+from tests.unit.operator.decide.world import JOINED, START, Spec, World
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -288,6 +289,15 @@ def test_a_start_brings_back_the_state_from_before_the_stop() -> None:
     assert (world.disk.state, world.status.resume_state) == ("FROZEN", None)
 
 
+def test_no_start_brings_back_a_state_that_there_is_not() -> None:
+    world, _ = run(moves.STOP(settled().with_disk(state="DANCING")), ended(OperationKind.STOP))
+    assert world.status.resume_state is None
+
+    world, told = run(moves.RUN(world), ended(OperationKind.START))
+
+    assert told == [Told("ScaleUp", "StatefulSet 1")]
+
+
 def test_a_start_that_is_interrupted_does_not_forget_the_state() -> None:
     start, _ = CASES[OperationKind.START]
     world = complete(start, decided(start))
@@ -335,6 +345,33 @@ def test_the_state_from_before_a_stop_returns_after_a_forced_start_too() -> None
 
     assert world.disk.state == "FROZEN"
     assert not world.disk.damaged
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"),
+    [
+        (0, "until the pods are gone: demo-0 is being deleted"),
+        (
+            90,
+            "until the pods are gone: demo-0 is being deleted and should have been gone at "
+            "2026-01-01T00:00:00Z: look whether node n1 works",
+        ),
+    ],
+)
+def test_a_pod_that_does_not_go_is_looked_for_at_its_node(seconds: float, told: str) -> None:
+    world = moves.STOP(settled())
+    while world.pod is None or not world.pod.terminating:
+        world = complete(world, decided(world)).later(0.1)
+        world = controllers(world) or world
+    observed = world.observe()
+    pod = {**observed.pods[0], "spec": {"nodeName": "n1"}}
+
+    decision = decide(
+        replace(observed, pods=(pod,)), world.desired(), START + timedelta(seconds=seconds)
+    )
+
+    conditions = {c.type: c.message for c in decision.status.conditions}
+    assert conditions["Progressing"] == f"ScaleDown Active: {told}"
 
 
 def test_a_stop_is_over_when_the_controller_has_seen_it() -> None:

@@ -10,6 +10,7 @@ import pytest
 from grid_operator.api.status import OperationKind
 from grid_operator.decide.calls import Endpoint
 from grid_operator.decide.operations.journal import record_outcome
+from tests.unit.operator.decide import moves
 from tests.unit.operator.decide.journeys import (
     CASES,
     NO_ANSWER,
@@ -20,8 +21,10 @@ from tests.unit.operator.decide.journeys import (
     ended,
     next_call,
     run,
+    settled,
 )
-from tests.unit.operator.decide.moves import complete
+from tests.unit.operator.decide.moves import at_rest, complete
+from tests.unit.operator.decide.world import Spec
 
 if TYPE_CHECKING:
     from tests.unit.operator.decide.world import World
@@ -114,6 +117,24 @@ def test_an_attempt_without_an_answer_is_repeated_under_the_same_key(world: Worl
 
     assert decided(world.with_status(status)).call is None
     assert next_call(world.with_status(status)) == called(decision)
+
+
+@pytest.mark.parametrize("policy", ["Report", "Correct", "Adopt"])
+def test_what_a_stop_and_a_start_do_to_the_cluster_state_is_no_drift(policy: str) -> None:
+    world = moves.STOP(settled(Spec(cluster_state="Active", drift_policy=policy)))
+    reasons = set()
+    for wish in (lambda w: w, moves.RUN):
+        world = wish(world)
+        for _ in range(12):
+            decision = decided(at_rest(world))
+            reasons |= {e.reason for e in decision.events}
+            world = complete(at_rest(world), decision).later(1)
+            found = {c.type: c.reason for c in decision.status.conditions}
+            assert found["ClusterStateAsDesired"] not in ("Drifted", "Adopted")
+
+    assert {"StopSucceeded", "StartSucceeded"} <= reasons
+    assert "Drifted" not in reasons
+    assert not any(f.kind is OperationKind.CHANGE_STATE for f in world.status.last_operations)
 
 
 def test_an_outcome_of_another_operation_is_not_recorded() -> None:

@@ -50,6 +50,7 @@ GIVE_UP = (Endpoint.FORCE_START, Endpoint.PARTIAL_START)
             id="drift corrected",
         ),
         pytest.param(settled(), (moves.RESTART, moves.ROLL), (2, 1), id="restart"),
+        pytest.param(settled(), (moves.ROLL, moves.ROLL_BACK), (2, 1), id="roll back"),
         pytest.param(
             settled(),
             (moves.BACKUP, moves.INTERRUPT, moves.STOP),

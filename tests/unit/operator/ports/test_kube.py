@@ -301,6 +301,19 @@ async def test_errors_are_classified(
         assert caught.value.reason == reason
 
 
+async def test_a_field_that_a_kind_does_not_have_is_a_refusal_although_the_status_is_500(
+    tmp_path: Path,
+) -> None:
+    message = "failed to create typed patch object (a/b): .spec.x: field not declared in schema"
+    async with api(tmp_path) as (server, kube):
+        server.answer = lambda *_: web.json_response(
+            {"kind": "Status", "message": message, "reason": ""}, status=500
+        )
+        with pytest.raises(Rejected, match="not declared in schema") as caught:
+            await kube.apply(cluster_object())
+    assert caught.value.reason == "BadRequest"
+
+
 async def test_a_terminating_namespace_is_no_refusal(tmp_path: Path) -> None:
     message = "forbidden: unable to create new content because namespace is being terminated"
     async with api(tmp_path) as (server, kube):

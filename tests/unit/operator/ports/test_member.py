@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import gzip
 import json
 import logging
+import tracemalloc
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
@@ -142,6 +144,35 @@ async def test_a_member_that_has_not_joined_is_a_problem_with_its_state_and_reas
     assert found.parked
 
 
+async def test_what_a_member_says_for_people_is_one_line_without_the_password() -> None:
+    error = f"the disk\n\ud800 \x1b[31m {PASSWORD}"
+    backup = {"id": "1", "kind": "backup", "stage": "FAILED", "progress": 1, "error": error}
+    async with member(answers(operations=[backup])) as client:
+        view = await ask(client)
+    assert isinstance(view, MemberView)
+    assert view.operations[0].error == "the disk    [31m ***"
+    starting = {**DOCUMENTS["/grid/health"], "nodeState": "STARTING"}  # type: ignore[dict-item]
+    waits = f"HTTP/1.1 503 No\r\nContent-Length: 0\r\nX-Grid-Error: {PASSWORD}\r\n\r\n".encode()
+    async with member(answers(health=starting, ready=waits, cluster=waits)) as client:
+        problem = await ask(client)
+    assert problem == MemberProblem("***", node_state="STARTING")
+
+
+@pytest.mark.parametrize("document", ["health", "usage"])
+async def test_what_is_compressed_is_never_inflated(document: str) -> None:
+    packed = gzip.compress(b" " * 64_000_000)
+    assert len(packed) < BODY_LIMIT_BYTES
+    head = f"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: {len(packed)}\r\n\r\n"
+    tracemalloc.start()
+    async with member(answers(**{document: head.encode() + packed})) as client:
+        view = await ask(client)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert isinstance(view, MemberProblem)
+    assert "other than JSON" in view.message
+    assert peak < 16_000_000
+
+
 @pytest.mark.parametrize(
     "usage",
     [
@@ -166,6 +197,8 @@ async def test_usage_is_no_condition_of_a_view(usage: bytes) -> None:
         {"usage": {"structures": [{"kind": "map", "name": "m", "entries": "3"}]}},
         {"health": {**DOCUMENTS["/grid/health"], "nodeState": "A" * 33}},  # type: ignore[dict-item]
         {"health": {**DOCUMENTS["/grid/health"], "nodeState": "A\nB"}},  # type: ignore[dict-item]
+        # Longer when it is written in capitals: it would not fit into the status.
+        {"health": {**DOCUMENTS["/grid/health"], "clusterState": "ß" * 32}},  # type: ignore[dict-item]
     ],
 )
 async def test_what_is_not_in_the_interface_is_a_problem(changed: dict[str, object]) -> None:

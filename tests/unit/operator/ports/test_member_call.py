@@ -192,6 +192,20 @@ async def test_what_a_member_repeats_of_secrets_is_masked() -> None:
     assert len(outcome.message) < 1024
 
 
+@pytest.mark.parametrize(
+    "license_text",
+    [
+        pytest.param("a-license-" + "0123456789abcdef" * 99, id="longer than a message"),
+        pytest.param("-----BEGIN-----\nbody-of-it\n-----END-----", id="of several lines"),
+    ],
+)
+async def test_no_part_of_a_license_is_repeated(license_text: str) -> None:
+    document = {"status": "fail", "message": f"not a license: {license_text}"}
+    async with member(fixed(http(json.dumps(document).encode(), "400 No"))) as (client, _):
+        outcome = await send(client, call(Endpoint.LICENSE, license_text))
+    assert outcome == CallRefused("answered 400: not a license: ***")
+
+
 async def test_a_call_that_may_not_be_sent_sends_no_byte() -> None:
     async with member(fixed(http(OK))) as (client, received):
         assert await client.call(call(), ACCESS, lambda: False) is None

@@ -57,6 +57,22 @@ async def test_a_burst_of_adds_runs_once_and_adds_during_the_run_once_more() -> 
     assert runs == ["a", "a"]
 
 
+async def test_a_key_whose_work_is_cancelled_from_within_runs_again() -> None:
+    """As when a connection that several requests wait for is given up."""
+    runs: list[str] = []
+
+    async def work(key: str) -> float:
+        runs.append(key)
+        if len(runs) == 1:
+            raise asyncio.CancelledError
+        return 60.0
+
+    async with running(work) as queue:
+        queue.add("a")
+        await until(lambda: len(runs) == 2)
+        assert len(queue) == 1
+
+
 async def test_a_key_never_runs_twice_at_a_time() -> None:
     active: set[str] = set()
     runs = 0

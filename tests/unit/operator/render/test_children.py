@@ -149,6 +149,15 @@ def test_a_list_of_networks_keeps_the_addresses_that_it_is_about() -> None:
     assert "externalTrafficPolicy" not in spec(allowedCidrs=cidrs)
 
 
+def test_a_single_address_is_written_as_the_network_that_kubernetes_asks_for() -> None:
+    cidrs = ["192.0.2.7", "2001:db8::1", "192.0.2.0/255.255.255.0", "::/0"]
+    policy = by_name(render({"exposure": {"allowedCidrs": cidrs}}))["networkpolicy-demo"]
+    clients, _ = policy["spec"]["ingress"]
+
+    blocks = [peer["ipBlock"]["cidr"] for peer in clients["from"] if "ipBlock" in peer]
+    assert blocks == ["192.0.2.7/32", "2001:db8::1/128", "192.0.2.0/24", "::/0"]
+
+
 def test_rendering_is_repeatable() -> None:
     assert render(FULL_SPEC) == render(FULL_SPEC)
 
