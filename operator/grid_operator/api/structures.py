@@ -1,7 +1,7 @@
 """The part of a GridCluster's spec that configures maps and queues."""
 
 from enum import StrEnum
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from pydantic import Field
 
@@ -60,16 +60,20 @@ class DataPersistenceSpec(SpecModel):
     )
 
 
-class MapSpec(SpecModel):
-    """Configuration of the maps that a name matches."""
-
-    name: str = Field(
+def _name(kind: str) -> Any:
+    return Field(
         min_length=1,
         max_length=255,
         pattern=STRUCTURE_NAME_PATTERN,
-        description="Map name; one * matches any text; `default` is for maps that nothing else "
-        "matches.",
+        description=f"{kind} name; one * matches any text; `default` is for {kind.lower()}s that "
+        "nothing else matches.",
     )
+
+
+class MapSpec(SpecModel):
+    """Configuration of the maps that a name matches."""
+
+    name: str = _name("Map")
     time_to_live_seconds: int = Field(
         default=0, ge=0, le=MAX_INT32, description="Seconds after which an entry is gone; 0: never."
     )
@@ -90,13 +94,7 @@ class MapSpec(SpecModel):
 class QueueSpec(SpecModel):
     """Configuration of the queues that a name matches."""
 
-    name: str = Field(
-        min_length=1,
-        max_length=255,
-        pattern=STRUCTURE_NAME_PATTERN,
-        description="Queue name; one * matches any text; `default` is for queues that nothing else "
-        "matches.",
-    )
+    name: str = _name("Queue")
     max_size: int = Field(
         default=0, ge=0, le=MAX_INT32, description="Most items held; 0: 2147483647."
     )
