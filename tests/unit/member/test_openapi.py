@@ -70,9 +70,12 @@ def row_of(method: str, path: str) -> Route:
     return next(row for row in ROUTES if plain(row.path) == path and method in row.methods)
 
 
-@pytest.mark.parametrize(
+EACH_OPERATION = pytest.mark.parametrize(
     ("method", "path", "operation"), OPERATIONS, ids=[f"{m} {p}" for m, p, _ in OPERATIONS]
 )
+
+
+@EACH_OPERATION
 def test_an_operation_says_what_its_row_says(
     method: str, path: str, operation: dict[str, Any]
 ) -> None:
@@ -176,9 +179,7 @@ REFUSED = {
 """What the examples are answered with where that is not 200."""
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "operation"), OPERATIONS, ids=[f"{m} {p}" for m, p, _ in OPERATIONS]
-)
+@EACH_OPERATION
 async def test_the_example_is_answered_as_described(
     start_member: Callable[..., RunningMember],
     method: str,
@@ -200,9 +201,7 @@ async def test_the_example_is_answered_as_described(
         assert reply.status == REFUSED.get(f"{method} {path}", 200)
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "operation"), OPERATIONS, ids=[f"{m} {p}" for m, p, _ in OPERATIONS]
-)
+@EACH_OPERATION
 async def test_refusals_are_answered_as_described(
     start_member: Callable[..., RunningMember],
     method: str,
@@ -239,9 +238,7 @@ async def test_refusals_are_answered_as_described(
         assert (wrong.status, few.status) == (403, 400)
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "operation"), OPERATIONS, ids=[f"{m} {p}" for m, p, _ in OPERATIONS]
-)
+@EACH_OPERATION
 async def test_before_the_start_the_answer_is_as_described(
     start_member: Callable[..., RunningMember],
     method: str,
