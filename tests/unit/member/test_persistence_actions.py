@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import random
@@ -19,6 +20,7 @@ from tests.unit.member.running import configuration
 from tests.unit.member.wire import Wire, once
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
     from pathlib import Path
 
     from tests.unit.member.durable import Start
@@ -77,10 +79,9 @@ async def loaded(member: MemberProcess, entries: int = 400) -> None:
             assert (await wire.call("POST", QUEUE, b"item %d" % number)).status == 200
 
 
-async def test_a_backup_under_load_is_restored(member_process: Start, tmp_path: Path) -> None:
-    member = member_process(persistent(tmp_path))
-    member.wait_for("ready")
-    await loaded(member)
+@contextlib.asynccontextmanager
+async def written_to(member: MemberProcess) -> AsyncIterator[None]:
+    """Write two keys in turn, the same number to both, all the time."""
     over = asyncio.Event()
 
     async def write() -> None:
@@ -92,54 +93,67 @@ async def test_a_backup_under_load_is_restored(member_process: Start, tmp_path: 
                     assert (await wire.call("POST", f"{MAP}/{key}", b"%d" % number)).status == 200
 
     writing = asyncio.create_task(write())
-    assert (await ask(member, "backup")).body == b'{"status":"success"}'
-    done = await ended(member)
-    assert (done["kind"], done["stage"], done["progress"]) == ("backup", "FINISHED", 100)
-    hot = await ask(member, "hotBackup")
-    assert hot.header("Deprecation") == "true"
-    await ended(member)
+    yield
     over.set()
     await writing
-    uuid = json.loads((await once(member.port, "GET", "/grid/rest/cluster")).body)
+
+
+async def check_one_moment(member: MemberProcess) -> None:
+    """All that was loaded is there, and of the two keys what was so at one moment."""
+    async with await Wire.connect(member.port) as wire:
+        for number in range(400):
+            reply = await wire.call("GET", f"{MAP}/k{number}")
+            assert reply.body == b"%d" % number * 3000
+        first, second = [
+            int((await wire.call("GET", f"{MAP}/{key}")).body or 0) for key in ("first", "second")
+        ]
+        assert first - second in (0, 1)
+        assert (await wire.call("GET", f"{QUEUE}/size")).body == b"20"
+        # Behind this the history is in the log.
+        assert (await wire.call("DELETE", f"{MAP}/nothing")).status == 200
+
+
+async def restored_by_command(backup: Path, target: Path) -> int:
+    command = [sys.executable, "-m", "grid_member", "restore", str(backup), "--into", str(target)]
+    return (await asyncio.to_thread(subprocess.run, command, check=False)).returncode
+
+
+async def uuid_of(member: MemberProcess) -> object:
+    cluster = json.loads((await once(member.port, "GET", "/grid/rest/cluster")).body)
+    return cluster["members"][0]["uuid"]
+
+
+async def test_a_backup_under_load_is_restored(member_process: Start, tmp_path: Path) -> None:
+    member = member_process(persistent(tmp_path))
+    member.wait_for("ready")
+    await loaded(member)
+    async with written_to(member):
+        assert (await ask(member, "backup")).body == b'{"status":"success"}'
+        done = await ended(member)
+        assert (done["kind"], done["stage"], done["progress"]) == ("backup", "FINISHED", 100)
+        assert (await ask(member, "hotBackup")).header("Deprecation") == "true"
+        await ended(member)
+    uuid = await uuid_of(member)
     member.kill()
 
     backups = tmp_path / "backups"
     assert sorted(os.listdir(backups)) == ["backup-1", "backup-2"]
-    command = [sys.executable, "-m", "grid_member", "restore", str(backups / "backup-1")]
     target = tmp_path / "by-command" / "data"
-    for code in (0, 3):  # the second time it is not empty
-        finished = await asyncio.to_thread(
-            subprocess.run, [*command, "--into", str(target)], check=False
-        )
-        assert finished.returncode == code
+    # The second time it is not empty.
+    assert [await restored_by_command(backups / "backup-1", target) for _ in range(2)] == [0, 3]
     by_setting = persistent(tmp_path / "by-setting", **{"restore-from": str(backups / "backup-1")})
+    again = "restored before: persistence.restore-from has no effect"
     for text, messages, history in (
         (persistent(tmp_path / "by-command"), ["ready"], []),
         (by_setting, ["restored", "ready"], RESTORED),
-        (
-            by_setting,
-            ["restored before: persistence.restore-from has no effect", "ready"],
-            RESTORED,
-        ),
+        (by_setting, [again, "ready"], RESTORED),
     ):
         other = member_process(text)
         for message in messages:
             other.wait_for(message)
-        cluster = json.loads((await once(other.port, "GET", "/grid/rest/cluster")).body)
-        assert cluster["members"][0]["uuid"] != uuid["members"][0]["uuid"]
+        assert await uuid_of(other) != uuid
         assert outcomes(await operations(other)) == history
-        async with await Wire.connect(other.port) as wire:
-            for number in range(400):
-                reply = await wire.call("GET", f"{MAP}/k{number}")
-                assert reply.body == b"%d" % number * 3000
-            first, second = [
-                int((await wire.call("GET", f"{MAP}/{key}")).body or 0)
-                for key in ("first", "second")
-            ]
-            assert first - second in (0, 1)
-            assert (await wire.call("GET", f"{QUEUE}/size")).body == b"20"
-            # Behind this the history is in the log.
-            assert (await wire.call("DELETE", f"{MAP}/nothing")).status == 200
+        await check_one_moment(other)
         other.kill()
     another = persistent(tmp_path / "by-setting", **{"restore-from": str(backups / "backup-2")})
     refused = member_process(another)
