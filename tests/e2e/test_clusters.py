@@ -278,3 +278,5 @@ def test_deletion_while_a_backup_runs(grid: Installation) -> None:
         lambda: grid.get("pods", "-l", "gridcluster.io/cluster=busy")["items"] == [],
         CHANGE_TIMEOUT_S,
     )
+    claims = {claim["metadata"]["name"] for claim in grid.get("pvc")["items"]}
+    assert claims == {"data-busy-0", "busy-backup"}

@@ -126,6 +126,8 @@ def test_a_hand_edit_of_an_owned_field_is_reverted(grid: Installation) -> None:
         lambda: grid.get("service", "demo")["spec"]["ports"][0]["port"] == 5701,
         2 * OBSERVATION_PERIOD_S,
     )
+    assert grid.get("configmap", "demo-config")["data"] == {"grid.yaml": config}
+    assert len(grid.get("service", "demo")["spec"]["ports"]) == 1
 
 
 def test_an_unowned_field_is_kept(grid: Installation) -> None:
@@ -278,8 +280,9 @@ def test_a_cluster_of_the_same_name_takes_its_volume_up_again(grid: Installation
     grid.apply(example(deletionPolicy="Delete"))
     grid.wait_ready()
     grid.kube.wait_for(
-        lambda: grid.http("client", "GET", MAP + "kept").body == "precious", CHANGE_TIMEOUT_S
+        lambda: grid.http("client", "GET", MAP + "kept").status == 200, CHANGE_TIMEOUT_S
     )
+    assert grid.http("client", "GET", MAP + "kept").body == "precious"
 
 
 def test_deletion_with_the_volumes(grid: Installation) -> None:
@@ -289,3 +292,4 @@ def test_deletion_with_the_volumes(grid: Installation) -> None:
         lambda: grid.get("pods", "-l", "gridcluster.io/cluster=demo")["items"] == [],
         CHANGE_TIMEOUT_S,
     )
+    assert grid.get("pvc")["items"] == []

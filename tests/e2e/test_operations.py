@@ -233,8 +233,10 @@ def test_a_schedule_makes_backups(grid: Operated) -> None:
         lambda: (grid.status().get("backup") or {}).get("nextScheduledTime"), CHANGE_TIMEOUT_S
     )
     grid.kube.wait_for(
-        lambda: (grid.status()["backup"]).get("lastScheduledTime"), 2 * CHANGE_TIMEOUT_S
+        lambda: grid.status()["backup"].get("lastScheduledTime"), 2 * CHANGE_TIMEOUT_S
     )
+    # On the minute, as the schedule says.
+    assert grid.status()["backup"]["lastScheduledTime"].endswith(":00Z")
     grid.patch(persistence={"backup": {"schedule": None}})
 
 
@@ -294,3 +296,4 @@ def test_everything_goes_at_the_end(grid: Operated) -> None:
         CHANGE_TIMEOUT_S,
     )
     grid.kubectl("delete", "pvc", "--all", "--timeout=60s")
+    assert grid.get("pvc")["items"] == []
