@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 import sys
 from typing import TYPE_CHECKING, Final
@@ -18,8 +19,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # To process 1 of a container a signal that it does not handle does not happen: one that came
     # while the modules below are loaded would leave the pod waiting for its whole grace period.
     signal.signal(signal.SIGTERM, _end)
-    from grid_member.command.line import main as run
-
+    # What modules make stays: looking for garbage among it takes a tenth of the start.
+    gc.disable()
+    try:
+        from grid_member.command.line import main as run
+    finally:
+        gc.enable()
     return run(arguments)
 
 

@@ -7,6 +7,7 @@ cannot restore, 4 stopped without waiting any longer for a disk that does not an
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import sys
 from importlib.metadata import version
@@ -14,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from grid_member.command import EXIT_CONFIG
-from grid_member.command.documents import check, convert, schema
 from grid_member.config import ConfigError
 from grid_member.config.programmatic import Config
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _RUN: Final = "run"
+_DOCUMENTS: Final = ("check", "convert", "schema")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -31,17 +32,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if chosen.config and chosen.verb != _RUN:
         parser.error("--config FILE is for running a member")
     try:
-        if chosen.verb == "check":
-            check(chosen.file, chosen.ignore_missing_variables, os.environ)
-        elif chosen.verb == "convert":
-            convert(chosen.file, chosen.to, chosen.output, chosen.overwrite)
+        if chosen.verb in _DOCUMENTS:
+            _documents(chosen)
         elif chosen.verb == "restore":
             # As running a member, this needs the store.
             from grid_member.command.restore import restore
 
             return restore(chosen.backup, chosen.into, newest=chosen.newest, once=chosen.once)
-        elif chosen.verb == "schema":
-            schema(chosen.format)
         else:
             return _run(chosen.config)
     except ConfigError as error:
@@ -51,11 +48,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
+def _documents(chosen: argparse.Namespace) -> None:
+    # Running a member needs none of what writes documents.
+    from grid_member.command.documents import check, convert, schema
+
+    if chosen.verb == "check":
+        check(chosen.file, chosen.ignore_missing_variables, os.environ)
+    elif chosen.verb == "convert":
+        convert(chosen.file, chosen.to, chosen.output, chosen.overwrite)
+    else:
+        schema(chosen.format)
+
+
 def _run(file: Path | None) -> int:
     config = Config.from_file(file) if file else Config.default()
     # Configurations are checked and converted without the HTTP server and the store.
-    from grid_member.command.member import run_member
-
+    gc.disable()  # as in __main__
+    try:
+        from grid_member.command.member import run_member
+    finally:
+        gc.enable()
     return run_member(config)
 
 

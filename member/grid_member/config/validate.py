@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from grid_member.config.settings import Kind, Setting, Value
+from grid_member.config.setting import Kind, Setting, Value
 from grid_member.config.tree import Items, Node, Scalar, Section
 from grid_member.config.values import Values
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from grid_member.config.shape import Path, Shape
 
 MAX_TEXT_CHARACTERS: Final = 4096
-UNWRITABLE: Final = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+UNWRITABLE: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 """Characters that XML cannot carry (XML 1.0 section 2.2); no other syntax may have them either."""
 VARIABLE: Final = re.compile(r"\$\{([^}:]*)(?::([^}]*))?\}")
 _VARIABLE_START: Final = "${"

@@ -43,7 +43,11 @@ class Refused:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen, unlike other values: that would make making one, with every read, cost four times as
+# much.
+
+
+@dataclass(slots=True, unsafe_hash=True)
 class Entry:
     """A map entry's value in bytes and its content type as it was sent, None when none was."""
 
@@ -51,7 +55,7 @@ class Entry:
     content_type: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Item:
     """A queue item taken by a poll: in flight until it is confirmed or returned."""
 
@@ -172,6 +176,12 @@ class Engine(Protocol):
 
     def map_get(self, name: str, key: str, done: Done[Entry | None]) -> None:
         """Read an entry; None when there is no mapping or it has expired."""
+
+    def map_peek(self, name: str, key: str) -> bytes | tuple[bytes, str] | None:
+        """Return a value, with its content type if it has one, when it can be had at once.
+
+        None says nothing: `map_get` tells whether there is a mapping.
+        """
 
     def map_remove(self, name: str, key: str, done: Done[None]) -> None:
         """Remove an entry; the same outcome when there was none."""

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from grid_member.engine.api import Eviction
 from grid_member.engine.fields import (
+    ENTRY_FIELDS,
     U32,
     U64,
     CodecError,
@@ -68,6 +69,7 @@ MEMBER_BYTES: Final = 16
 _RECORD_HEADER: Final = struct.Struct(">B16sQQI")
 _PARTS_HEADER: Final = struct.Struct(">BI")
 _MAP_PUT: Final = 0x01
+_MAP_PUT_CODE: Final = b"\x01"
 _ENTRY_PART: Final = 0x03
 
 
@@ -83,6 +85,9 @@ def encode_record(record: Record) -> bytes:
         )
     ]
     for operation in record.operations:
+        if type(operation) is MapPut:
+            put_entry(_MAP_PUT_CODE, *operation, pieces)  # in one step: it is most of every log
+            continue
         code, encode = _OPERATION_ENCODERS[type(operation)]
         pieces.append(code)
         encode(operation, pieces)
@@ -165,12 +170,12 @@ def _unsealed(data: bytes) -> bytes:
 
 
 def _put_map_put(operation: MapPut, pieces: list[bytes]) -> None:
-    put_entry(*operation, pieces)
+    put_entry(b"", *operation, pieces)
 
 
 def _put_map_put_bounded(operation: MapPutBounded, pieces: list[bytes]) -> None:
-    name, key, entry, ttl_ms, idle_ms, eviction = operation
-    put_entry(name, key, entry, ttl_ms, pieces)
+    put_entry(b"", *operation[:ENTRY_FIELDS], pieces)
+    idle_ms, eviction = operation[ENTRY_FIELDS:]
     pieces.append(U64.pack(idle_ms))
     put_policy(None if eviction is None else eviction.policy, pieces)
     if eviction is not None:
@@ -178,10 +183,10 @@ def _put_map_put_bounded(operation: MapPutBounded, pieces: list[bytes]) -> None:
 
 
 def _read_map_put_bounded(reader: Reader) -> MapPutBounded:
-    name, key, entry, ttl_ms = reader.entry()
+    entry = reader.entry()
     idle_ms, policy = reader.u64(), reader.policy()
     eviction = None if policy is None else Eviction(policy, reader.u64(), reader.u64())
-    return MapPutBounded(name, key, entry, ttl_ms, idle_ms, eviction)
+    return MapPutBounded(*entry, idle_ms, eviction)
 
 
 def _put_map_touch(operation: MapTouch, pieces: list[bytes]) -> None:
@@ -249,7 +254,7 @@ def _put_nothing(operation: SystemExpire, pieces: list[bytes]) -> None:
 _Encoder = tuple[bytes, Callable[[Any, list[bytes]], None]]
 
 _OPERATION_ENCODERS: Final[dict[type[Operation], _Encoder]] = {
-    MapPut: (b"\x01", _put_map_put),
+    MapPut: (_MAP_PUT_CODE, _put_map_put),
     MapRemove: (b"\x02", _put_name_key),
     MapClear: (b"\x03", _put_name),
     MapExpire: (b"\x04", _put_name_key),
@@ -305,12 +310,12 @@ def _put_member(part: MemberPart, pieces: list[bytes]) -> None:
 
 
 def _put_entry_part(part: EntryPart, pieces: list[bytes]) -> None:
-    put_entry(*part, pieces)
+    put_entry(b"", *part, pieces)
 
 
 def _put_tracked_entry(part: TrackedEntryPart, pieces: list[bytes]) -> None:
-    name, key, entry, deadline_ms, idle_ms, accessed_ms, policy, hits = part
-    put_entry(name, key, entry, deadline_ms, pieces)
+    put_entry(b"", *part[:ENTRY_FIELDS], pieces)
+    idle_ms, accessed_ms, policy, hits = part[ENTRY_FIELDS:]
     pieces += (U64.pack(idle_ms), U64.pack(accessed_ms))
     put_policy(policy, pieces)
     pieces.append(U64.pack(hits))

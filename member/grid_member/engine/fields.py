@@ -6,14 +6,16 @@ Integers are big-endian, texts and bytes stand behind a 32-bit length. Reading c
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias, TypeVar
 
-from grid_member.engine.api import ClusterState, Entry, EvictionPolicy
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from grid_member.engine.api import ClusterState, EvictionPolicy
 
 T = TypeVar("T")
+EntryFields: TypeAlias = tuple[str, str, bytes, str | None, int]
+"""What maps are made of: name, key, value, content type and a time."""
+ENTRY_FIELDS: Final = 5
+MakeEntry: TypeAlias = Callable[[str, str, bytes, str | None, int], T]
 
 U8: Final = struct.Struct(">B")
 U32: Final = struct.Struct(">I")
@@ -102,8 +104,8 @@ class Reader:
             raise CodecError("unknown eviction policy")
         return _POLICIES.get(code)
 
-    def entry(self) -> tuple[str, str, Entry, int]:
-        """Read name, key, entry and time, in one step: it is most of every log."""
+    def entry(self) -> EntryFields:
+        """Read the fields of an entry in one step: it is most of every log."""
         name, key, value, content_type, number = self.header(_ENTRY)
         data = self._data
         name_end = self._at + name
@@ -113,10 +115,10 @@ class Reader:
         if self._at > len(data):
             raise CodecError("the bytes end inside a field")
         kind = None if content_type == _NONE else _decoded(data[value_end : self._at])
-        entry = Entry(data[key_end:value_end], kind)
-        return _decoded(data[start:name_end]), _decoded(data[name_end:key_end]), entry, number
+        texts = _decoded(data[start:name_end]), _decoded(data[name_end:key_end])
+        return *texts, data[key_end:value_end], kind, number
 
-    def entries(self, code: int, most: int, make: Callable[[str, str, Entry, int], T]) -> list[T]:
+    def entries(self, code: int, most: int, make: MakeEntry[T]) -> list[T]:
         """Read up to `most` entries, each behind the code, and make something of each.
 
         One loop with few calls: reading entries one by one is most of the time of a start.
@@ -128,9 +130,7 @@ class Reader:
             raise CodecError("a text is not UTF-8") from None
         return made
 
-    def _add_entries(
-        self, code: int, most: int, make: Callable[[str, str, Entry, int], T], made: list[T]
-    ) -> None:
+    def _add_entries(self, code: int, most: int, make: MakeEntry[T], made: list[T]) -> None:
         data, at, unpack = self._data, self._at, _CODED_ENTRY.unpack_from
         last = len(data) - _CODED_ENTRY.size
         # What was met before is neither decoded nor kept twice.
@@ -151,8 +151,8 @@ class Reader:
             kind = None
             if content_type != _NONE and (kind := texts.get(data[value_end:end])) is None:
                 kind = texts[data[value_end:end]] = data[value_end:end].decode(*_UTF_8)
-            entry = Entry(data[key_end:value_end], kind)
-            made.append(make(known, data[name_end:key_end].decode(*_UTF_8), entry, number))
+            key_text = data[name_end:key_end].decode(*_UTF_8)
+            made.append(make(known, key_text, data[key_end:value_end], kind, number))
             at = end
         self._at = at
 
@@ -193,15 +193,23 @@ def put_policy(policy: EvictionPolicy | None, pieces: list[bytes]) -> None:
     pieces.append(b"\x00" if policy is None else _POLICY_CODES[policy])
 
 
-def put_entry(name: str, key: str, entry: Entry, number: int, pieces: list[bytes]) -> None:
-    """Append what maps are made of, in one step: it is most of every log."""
-    name_bytes = name.encode("utf-8", "surrogatepass")
-    key_bytes = key.encode("utf-8", "surrogatepass")
-    value, content_type = entry.value, entry.content_type
+def put_entry(
+    code: bytes,
+    name: str,
+    key: str,
+    value: bytes,
+    content_type: str | None,
+    number: int,
+    pieces: list[bytes],
+) -> None:
+    """Append a code and what maps are made of, in one step: it is most of every log."""
+    name_bytes = name.encode(*_UTF_8)
+    key_bytes = key.encode(*_UTF_8)
     if content_type is None:
-        type_bytes, type_length = b"", _NONE
+        lengths = _ENTRY.pack(len(name_bytes), len(key_bytes), len(value), _NONE, number)
+        pieces += (code, lengths, name_bytes, key_bytes, value)
     else:
-        type_bytes = content_type.encode("utf-8", "surrogatepass")
+        type_bytes = content_type.encode(*_UTF_8)
         type_length = len(type_bytes)
-    lengths = (len(name_bytes), len(key_bytes), len(value), type_length)
-    pieces += (_ENTRY.pack(*lengths, number), name_bytes, key_bytes, value, type_bytes)
+        lengths = _ENTRY.pack(len(name_bytes), len(key_bytes), len(value), type_length, number)
+        pieces += (code, lengths, name_bytes, key_bytes, value, type_bytes)

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from grid_member.engine.api import ClusterState, Entry, EvictionPolicy, Item
+    from grid_member.engine.api import ClusterState, EvictionPolicy
+    from grid_member.engine.stored import Queued, Stored
 
 TOUCHES_PER_IDLE_TIME: Final = 4
 """How often in its idle time a key that is read all the time is touched in the log."""
@@ -76,7 +77,8 @@ class EntryPart(NamedTuple):
 
     name: str
     key: str
-    entry: Entry
+    value: bytes
+    content_type: str | None
     deadline_ms: int
 
 
@@ -88,7 +90,8 @@ class TrackedEntryPart(NamedTuple):
 
     name: str
     key: str
-    entry: Entry
+    value: bytes
+    content_type: str | None
     deadline_ms: int
     idle_ms: int
     """How long it may be idle; 0 is for ever."""
@@ -126,7 +129,7 @@ Level: TypeAlias = tuple[int, list[str]]
 class MapImage(NamedTuple):
     """Copies of what a map holds."""
 
-    entries: dict[str, Entry]
+    entries: dict[str, Stored]
     deadlines: dict[str, int]
     idle: dict[str, Idleness]
     policy: EvictionPolicy | None
@@ -146,7 +149,7 @@ class Image:
     """Values of the system store and their deadlines."""
     members: dict[bytes, MemberMark]
     maps: dict[str, MapImage]
-    queues: dict[str, tuple[list[Item], list[tuple[Item, bytes]]]]
+    queues: dict[str, tuple[list[Queued], list[tuple[Queued, bytes]]]]
 
 
 def parts(image: Image, *, ordered: bool = False) -> Iterator[Part]:
@@ -167,27 +170,28 @@ def parts(image: Image, *, ordered: bool = False) -> Iterator[Part]:
     for name in _maybe_sorted(image.queues, ordered=ordered):
         items, in_flight = image.queues[name]
         for item in items:
-            yield ItemPart(name, item.item_id, item.value, item.content_type, None)
+            yield ItemPart(name, *item, None)
         for item, taker in sorted(in_flight, key=_item_id) if ordered else in_flight:
-            yield ItemPart(name, item.item_id, item.value, item.content_type, taker)
+            yield ItemPart(name, *item, taker)
 
 
 def _entries(name: str, found: MapImage) -> Iterator[EntryPart | TrackedEntryPart]:
     entries, deadlines, idle, policy, order = found
     for hits, keys in order if policy is not None else [(1, list(entries))]:
         for key in keys:
-            entry, deadline_ms = entries[key], deadlines.get(key, 0)
+            stored, deadline_ms = entries[key], deadlines.get(key, 0)
+            value, content_type = (stored, None) if isinstance(stored, bytes) else stored
             if policy is None and key not in idle:
-                yield EntryPart(name, key, entry, deadline_ms)
+                yield EntryPart(name, key, value, content_type, deadline_ms)
             else:
                 idle_ms, accessed_ms = idle.get(key, (0, 0))
                 yield TrackedEntryPart(
-                    name, key, entry, deadline_ms, idle_ms, accessed_ms, policy, hits
+                    name, key, value, content_type, deadline_ms, idle_ms, accessed_ms, policy, hits
                 )
 
 
-def _item_id(flight: tuple[Item, bytes]) -> int:
-    return flight[0].item_id
+def _item_id(flight: tuple[Queued, bytes]) -> int:
+    return flight[0][0]
 
 
 def _maybe_sorted(names: Iterable[K], *, ordered: bool) -> Iterable[K]:

@@ -50,11 +50,11 @@ class Landings:
             if isinstance(outcome, Refused) and not self._over:
                 asyncio.get_running_loop().call_later(LANDING_RETRY_S, self.land, operation)
                 return
-            self._items.discard((operation.name, operation.item_id))
+            self._items.discard(operation)  # which is equal to its fields
             if self._drained is not None and not self._items and not self._drained.done():
                 self._drained.set_result(None)
 
-        lane.propose_always(operation, answer)
+        lane.propose(operation, answer, 0, always=True)
 
     async def drain(self) -> None:
         """Wait for whoever is still writing an item out; nothing is sent afterwards."""

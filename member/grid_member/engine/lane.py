@@ -130,24 +130,26 @@ class Lane:
         """Whether an operation or a record waits for its outcome."""
         return bool(self._operations or self._system or self._flights)
 
-    def propose(self, operation: Operation, answer: Answer, size_bytes: int) -> None:
-        """Send the operation with this tick's record; refuse it when too many wait.
+    def propose(
+        self, operation: Operation, answer: Answer, size_bytes: int, *, always: bool = False
+    ) -> None:
+        """Send the operation with this tick's record.
 
-        What a full log would refuse does not go into a record with what it takes.
+        Refuse it when too many wait, unless it is to be sent always. What a full log would refuse
+        does not go into a record with what it takes.
         """
-        refusal = self._log.refusal
+        operations, refusal = self._operations, self._log.refusal
         if refusal is not None and type(operation) in GROWING:
             answer(refusal)
-        elif self._waiting >= MAX_WAITING_OPERATIONS or self._waiting_bytes > MAX_WAITING_BYTES:
+            return
+        if (
+            self._waiting >= MAX_WAITING_OPERATIONS or self._waiting_bytes > MAX_WAITING_BYTES
+        ) and not always:
             answer(_OVERLOADED)
-        else:
-            self.propose_always(operation, answer, size_bytes)
-
-    def propose_always(self, operation: Operation, answer: Answer, size_bytes: int = 0) -> None:
-        """Send the operation with this tick's record, however many wait."""
-        if not self._operations and self._loop is not None:
+            return
+        if not operations and self._loop is not None:
             self._loop.call_soon(self._flush)
-        self._operations.append(operation)
+        operations.append(operation)
         self._answers.append(answer)
         self._size_bytes += size_bytes
         self._waiting += 1
@@ -261,7 +263,7 @@ class Lane:
             if type(operation) in SYSTEM:
                 self.propose_system(operation, answer)
             else:
-                self.propose_always(operation, answer)
+                self.propose(operation, answer, 0, always=True)
         return _Flight(left, flight.size_bytes)
 
     def _flush(self) -> None:

@@ -52,6 +52,8 @@ class Lanes:
         """
         self.member = uuid.uuid4()
         self.durable: list[Lane] = []
+        self.only: Lane | None = None
+        """The durable lane where there is but one, which spares its search."""
         self.volatile: Lane | None = None
         self._directory = directory
         self._shards = shards
@@ -69,8 +71,6 @@ class Lanes:
     def durable_of(self, name: str) -> Lane:
         """Return the durable lane of a structure."""
         lanes = self.durable
-        if len(lanes) == 1:
-            return lanes[0]
         return lanes[zlib.crc32(name.encode("utf-8", "surrogatepass")) % len(lanes)]
 
     def open(self, arrived: Arrived) -> None:
@@ -86,22 +86,10 @@ class Lanes:
             self.durable = [
                 self._lane(MemoryLog(self._clock, shard), arrived) for shard in range(self._shards)
             ]
-            return
-        self._store = open_store(self._directory, self._shards)
-        self.member = self._store.member
-        self._paths = self._store.shards
-        opening = Opening(self._directory / STORE)
-        try:
-            opening.begin(self._paths)
-            self._opening = opening
-            for shard, path in enumerate(self._paths):
-                lane = self._lane(self._open_log(path, shard, self._clock), arrived)
-                self.durable.append(lane)
-                lane.replay()
-        except BaseException:
-            asyncio.run(self.abandon())
-            raise
-        self.volatile = self._lane(MemoryLog(self._clock), arrived)
+        else:
+            self._open_store(self._directory, arrived)
+        if len(self.durable) == 1:
+            self.only = self.durable[0]
 
     async def opened(self) -> None:
         """Hear that the logs were replayed and took their first records."""
@@ -122,7 +110,7 @@ class Lanes:
     async def abandon(self) -> None:
         """Close everything after a start that failed."""
         await self.close()
-        self.durable, self.volatile = [], None
+        self.durable, self.only, self.volatile = [], None, None
 
     def images(self) -> list[Image]:
         """Return an image of each durable lane, all of the same moment."""
@@ -133,6 +121,23 @@ class Lanes:
         if self._directory is None:
             return None
         return sum(_disk_bytes(path) for path in self._paths)
+
+    def _open_store(self, directory: Path, arrived: Arrived) -> None:
+        self._store = open_store(directory, self._shards)
+        self.member = self._store.member
+        self._paths = self._store.shards
+        opening = Opening(directory / STORE)
+        try:
+            opening.begin(self._paths)
+            self._opening = opening
+            for shard, path in enumerate(self._paths):
+                lane = self._lane(self._open_log(path, shard, self._clock), arrived)
+                self.durable.append(lane)
+                lane.replay()
+        except BaseException:
+            asyncio.run(self.abandon())
+            raise
+        self.volatile = self._lane(MemoryLog(self._clock), arrived)
 
     def _lane(self, log: Log, arrived: Arrived) -> Lane:
         return Lane(log, self.member.bytes, self._clock, arrived)

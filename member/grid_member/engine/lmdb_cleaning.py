@@ -23,6 +23,9 @@ PURGE_BATCH: Final = 2000
 """Records or chunks removed in one transaction."""
 PURGE_BYTES: Final = 2 * 1024 * 1024
 """Bytes after which a transaction removes no more: their list of free pages fits into one page."""
+_WITH_VALUE: Final = (
+    image.EntryPart, image.TrackedEntryPart, image.ItemPart, image.SystemValuePart,
+)  # fmt: skip
 
 
 class ImageJob:
@@ -76,9 +79,7 @@ class ImageJob:
         size_bytes = 0
         for part in islice(self._parts, IMAGE_CHUNK_PARTS):
             chunk.append(part)
-            if isinstance(part, (image.EntryPart, image.TrackedEntryPart)):
-                size_bytes += len(part.entry.value)
-            elif isinstance(part, (image.ItemPart, image.SystemValuePart)):
+            if isinstance(part, _WITH_VALUE):
                 size_bytes += len(part.value)
             if size_bytes >= self._chunk_bytes:
                 break

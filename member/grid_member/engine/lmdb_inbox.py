@@ -65,15 +65,15 @@ class Inbox:
                 lambda: bool(self._records) or self.closing or wakes(), timeout_s
             )
 
-    def take(self) -> list[Record]:
-        """Return the records that go into one transaction."""
+    def take(self) -> tuple[list[Record], int]:
+        """Return the records that go into one transaction, and what they take in a log, about."""
         taken: list[Record] = []
         size_bytes = 0
         with self._arrived:
             while self._records and len(taken) < GROUP_RECORDS and size_bytes < GROUP_BYTES:
                 taken.append(self._records.popleft())
                 size_bytes += record_bytes(taken[-1])
-        return taken
+        return taken, size_bytes
 
     def hand_out(self, time_s: float, refuse: Callable[[list[Record]], None]) -> bool:
         """Have refused what arrives for so long; False when nothing is to be waited for any more.

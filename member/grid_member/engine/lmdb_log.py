@@ -27,7 +27,7 @@ from grid_member.engine.lmdb_cleaning import (
     ImageJob,
     purge,
 )
-from grid_member.engine.lmdb_inbox import Inbox, record_bytes
+from grid_member.engine.lmdb_inbox import Inbox
 from grid_member.engine.lmdb_replay import Replay
 from grid_member.engine.lmdb_space import RESERVE_BYTES, Space
 from grid_member.engine.log import grows
@@ -93,7 +93,8 @@ class LmdbLog:
         self._stored_bytes = 0
         self._since_image_bytes = 0
         self._retry_above_bytes = 0
-        self._refusal: Refused | None = None
+        self.refusal: Refused | None = None
+        """Why nothing can be stored now; None when it can, as far as is known."""
         self._failing = False
         self._feed: Feed | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -107,11 +108,6 @@ class LmdbLog:
     def shard(self) -> int:
         """The shard whose log this is."""
         return self._shard
-
-    @property
-    def refusal(self) -> Refused | None:
-        """Why nothing can be stored now; None when it can, as far as is known."""
-        return self._refusal
 
     # Opening
 
@@ -179,17 +175,17 @@ class LmdbLog:
         if not self._space.hold():
             _log.warning("the log of shard %d gets no reserve from the disk", self._shard)
         while True:
-            group = self._next_group()
+            group, size_bytes = self._next_group()
             if group:
-                self._commit(group)
+                self._commit(group, size_bytes)
             elif self._inbox.closing:
                 return
             self._maintain()
             self._look_for_room()
 
-    def _next_group(self) -> list[Record]:
-        """Wait for something to do; return the records that go into one transaction."""
-        waits = self._paused or self._refusal is not None
+    def _next_group(self) -> tuple[list[Record], int]:
+        """Wait for something to do; return the records of one transaction, and about their size."""
+        waits = self._paused or self.refusal is not None
         if not self._inbox.wait(self._may_clean, ROOM_INTERVAL_S if waits else None):
             self._paused = False
         return self._inbox.take()
@@ -199,12 +195,12 @@ class LmdbLog:
 
     # Commits
 
-    def _commit(self, group: list[Record]) -> None:
+    def _commit(self, group: list[Record], size_bytes: int) -> None:
         """Commit the records together; when that fails, once more those that remove something."""
-        if self._refusal is None and not self._fits(group):
+        if self.refusal is None and not self._fits(group, size_bytes):
             self._refuse("the disk is full, but for what cleaning the log takes")
         refused: list[Record] = []
-        if self._refusal is not None:
+        if self.refusal is not None:
             refused, group = _parted(group)
         error = self._attempt(group)
         if error is not None:
@@ -215,7 +211,7 @@ class LmdbLog:
             if self._attempt(group) is not None:
                 refused += group
         if refused:
-            refusal = self._refusal
+            refusal = self.refusal
             self._look_for_room()  # whoever is refused may try again at once
             self._reject(refused, refusal)
 
@@ -267,14 +263,14 @@ class LmdbLog:
         sync says so only once. So a commit that is there counts when another one succeeds; one
         that is not there can not come back then, but is not waited for.
         """
-        before = self._refusal
+        before = self.refusal
         kept = self._read_back(sequence, value)
         while isinstance(kept, Exception):
             self._refuse(f"it cannot be read back: {kept}")
             if not self._inbox.hand_out(REOPEN_INTERVAL_S, self._reject):
                 return None
             kept = self._read_back(sequence, value)
-        self._refusal = before
+        self.refusal = before
         return kept
 
     def _read_back(self, sequence: int, value: bytes) -> bool | Exception:
@@ -308,7 +304,7 @@ class LmdbLog:
                 self._loop.call_soon_threadsafe(news, self._feed)
 
     def _reject(self, records: list[Record], refusal: Refused | None = None) -> None:
-        refusal = refusal or self._refusal or Refused(Reason.UNAVAILABLE, _REFUSED)
+        refusal = refusal or self.refusal or Refused(Reason.UNAVAILABLE, _REFUSED)
         self._tell(lambda feed: feed.rejected(records, refusal))
 
     # Room
@@ -318,11 +314,11 @@ class LmdbLog:
         if not self._failing:
             self._failing = True
             _log.error("the log of shard %d cannot take writes: %s", self._shard, why)
-        self._refusal = Refused(Reason.UNAVAILABLE, f"{_REFUSED}: {why}")
+        self.refusal = Refused(Reason.UNAVAILABLE, f"{_REFUSED}: {why}")
 
     def _look_for_room(self) -> None:
         """Take writes again when there is room; else have the log cleaned if that makes some."""
-        if self._refusal is None or self._purging:
+        if self.refusal is None or self._purging:
             return
         try:
             self._tables = self._tables or self._open()
@@ -331,20 +327,20 @@ class LmdbLog:
             return
         if plenty:
             self._space.hold()
-            self._refusal = None
+            self.refusal = None
         elif self._job is None and self._space.worth_cleaning(self._stored_bytes):
             self._tell(lambda feed: feed.committed(()))  # the feed asks whether an image is wanted
 
-    def _fits(self, group: list[Record]) -> bool:
+    def _fits(self, group: list[Record], size_bytes: int) -> bool:
         """Tell whether the disk has room for what the group stores; purging makes some."""
         if self._purging or self._tables is None:
             return True
         # Asked for all of them: cleaning goes by the room that was found.
-        fits = self._space.fits(sum(map(record_bytes, group)), self._tables)
+        fits = self._space.fits(size_bytes, self._tables)
         return fits or not any(map(grows, group))
 
     def _is_short(self) -> bool:
-        return self._refusal is not None or self._space.short
+        return self.refusal is not None or self._space.short
 
     # Cleaning
 

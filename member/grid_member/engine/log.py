@@ -62,7 +62,7 @@ def is_note(put: SystemPut) -> bool:
 def taken_bytes(operation: Operation) -> int:
     """Return what the operation takes in a log, about."""
     if isinstance(operation, (MapPut, MapPutBounded)):
-        return OPERATION_BYTES + len(operation.key) + len(operation.entry.value)
+        return OPERATION_BYTES + len(operation.key) + len(operation.value)
     if isinstance(operation, SystemPut):
         return OPERATION_BYTES + len(operation.key) + len(operation.value)
     if isinstance(operation, QueueOffer):
@@ -129,6 +129,8 @@ class MemoryLog:
     """A log that keeps nothing: the state is the data."""
 
     def __init__(self, clock: Clock, shard: int = 0) -> None:
+        self.refusal: Refused | None = None
+        """Nothing is refused."""
         self._clock = clock
         self._shard = shard
         self._feed: Feed | None = None
@@ -141,11 +143,6 @@ class MemoryLog:
     def shard(self) -> int:
         """The shard whose log this is."""
         return self._shard
-
-    @property
-    def refusal(self) -> Refused | None:
-        """Nothing is refused."""
-        return None
 
     def replay(self) -> Iterator[Committed | Sequence[Part]]:
         """Yield nothing."""

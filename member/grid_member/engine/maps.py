@@ -20,6 +20,7 @@ from grid_member.engine.operations import (
     MapRemove,
     MapTouch,
 )
+from grid_member.engine.stored import Stored, as_entry, as_stored, value_bytes
 
 if TYPE_CHECKING:
     from grid_member.engine.api import Entry, Eviction, EvictionPolicy
@@ -41,7 +42,7 @@ class MapData:
     )  # fmt: skip
 
     def __init__(self) -> None:
-        self.entries: dict[str, Entry] = {}
+        self.entries: dict[str, Stored] = {}
         self.plain = True
         """Whether nothing but entries was ever kept, which makes most maps fast."""
         self.deadlines: dict[str, int] = {}
@@ -106,8 +107,10 @@ class Maps:
         found = self.found.get(name)
         if found is None:
             return None
-        over = self.expiry(found, name, key, now_ms) is not None
-        return None if over else found.entries.get(key)
+        stored = found.entries.get(key)
+        if stored is None or self.expiry(found, name, key, now_ms) is not None:
+            return None
+        return as_entry(stored)
 
     def expiry(
         self, found: MapData, name: str, key: str, now_ms: int
@@ -224,43 +227,46 @@ class Maps:
     def load(self, part: EntryPart | TrackedEntryPart) -> None:
         """Add an entry of an image; those of one map come in its order of eviction."""
         if isinstance(part, EntryPart):
-            name, key, entry, deadline_ms = part
+            name, key, value, content_type, deadline_ms = part
             of_name = self.found.get(name)
             if of_name is None or deadline_ms or not of_name.plain or key in of_name.entries:
-                self._store(name, key, entry, deadline_ms)
+                self._store(name, key, as_stored(value, content_type), deadline_ms)
             else:
                 # As _store does it for plain maps, which are most of every image.
-                length = len(key) + len(entry.value)
+                length = len(key) + len(value)
                 self.live_bytes += length + ENTRY_OVERHEAD_BYTES
-                of_name.size_bytes += length if key.isascii() else key_bytes(key) + len(entry.value)
-                of_name.entries[key] = entry
+                of_name.size_bytes += length if key.isascii() else key_bytes(key) + len(value)
+                of_name.entries[key] = value if content_type is None else (value, content_type)
             return
         found = self._of_name(part.name)
         if part.policy is not None:
             found.follow(part.policy)
         idleness = Idleness(part.idle_ms, part.accessed_ms) if part.idle_ms else None
-        self._store(part.name, part.key, part.entry, part.deadline_ms, idleness, part.hits)
+        stored = as_stored(part.value, part.content_type)
+        self._store(part.name, part.key, stored, part.deadline_ms, idleness, part.hits)
 
     # Applying: operation, member, place, now_ms
 
     def put(self, operation: MapPut, member: bytes, place: int, now_ms: int) -> None:
         """Create or replace an entry."""
-        name, key, entry, ttl_ms = operation
+        name, key, value, content_type, ttl_ms = operation
+        stored = value if content_type is None else (value, content_type)
         found = self.found.get(name)
         if found is None or ttl_ms or not found.plain:
-            self._store(name, key, entry, now_ms + ttl_ms if ttl_ms else 0)
-            return
-        # As _store does it for plain maps, which are most of every load.
-        self._place(found, key, entry)
+            self._store(name, key, stored, now_ms + ttl_ms if ttl_ms else 0)
+        else:
+            # As _store does it for plain maps, which are most of every load.
+            self._place(found, key, stored, len(value))
 
     def put_bounded(self, operation: MapPutBounded, member: bytes, place: int, now_ms: int) -> None:
         """Create or replace an entry, then evict others while the map holds too much."""
-        name, key, entry, ttl_ms, idle_ms, eviction = operation
+        name, key, value, content_type, ttl_ms, idle_ms, eviction = operation
         found = self._of_name(name)
         if eviction is not None:
             found.follow(eviction.policy)
         idleness = Idleness(idle_ms, now_ms) if idle_ms else None
-        self._store(name, key, entry, now_ms + ttl_ms if ttl_ms else 0, idleness)
+        stored = as_stored(value, content_type)
+        self._store(name, key, stored, now_ms + ttl_ms if ttl_ms else 0, idleness)
         if eviction is not None:
             self._evict(found, name, key, eviction, place)
 
@@ -305,8 +311,8 @@ class Maps:
         found = self.found.pop(operation.name, None)
         if found is not None:
             self.live_bytes -= sum(
-                len(key) + len(entry.value) + ENTRY_OVERHEAD_BYTES
-                for key, entry in found.entries.items()
+                len(key) + value_bytes(stored) + ENTRY_OVERHEAD_BYTES
+                for key, stored in found.entries.items()
             )
 
     def _of_name(self, name: str) -> MapData:
@@ -319,7 +325,7 @@ class Maps:
         self,
         name: str,
         key: str,
-        entry: Entry,
+        stored: Stored,
         deadline_ms: int,
         idleness: Idleness | None = None,
         hits: int = 1,
@@ -327,7 +333,7 @@ class Maps:
         found = self.found.get(name)
         if found is None:
             found = self.found[name] = MapData()
-        self._place(found, key, entry)
+        self._place(found, key, stored, value_bytes(stored))
         if found.plain and not deadline_ms and idleness is None:
             return
         found.plain = False
@@ -345,17 +351,17 @@ class Maps:
             found.heard.written(key)
         self._schedule(found, name, key)
 
-    def _place(self, found: MapData, key: str, entry: Entry) -> None:
-        old = found.entries.get(key)
-        grown = len(entry.value)
+    def _place(self, found: MapData, key: str, stored: Stored, grown: int) -> None:
+        entries = found.entries
+        old = entries.get(key)
         if old is not None:
-            grown -= len(old.value)
+            grown -= len(old) if isinstance(old, bytes) else len(old[0])
             self.live_bytes += grown
         else:
             self.live_bytes += len(key) + grown + ENTRY_OVERHEAD_BYTES
             grown += len(key) if key.isascii() else key_bytes(key)
         found.size_bytes += grown
-        found.entries[key] = entry
+        entries[key] = stored
 
     def _evict(
         self, found: MapData, name: str, spared: str, eviction: Eviction, place: int
@@ -369,11 +375,12 @@ class Maps:
             self._drop(found, name, victim)
 
     def _drop(self, found: MapData, name: str, key: str) -> None:
-        entry = found.entries.pop(key, None)
-        if entry is None:
+        stored = found.entries.pop(key, None)
+        if stored is None:
             return
-        self.live_bytes -= len(key) + len(entry.value) + ENTRY_OVERHEAD_BYTES
-        found.size_bytes -= key_bytes(key) + len(entry.value)
+        length = value_bytes(stored)
+        self.live_bytes -= len(key) + length + ENTRY_OVERHEAD_BYTES
+        found.size_bytes -= key_bytes(key) + length
         if not found.entries:
             del self.found[name]
         elif not found.plain:

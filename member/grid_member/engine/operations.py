@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple, TypeAlias
 
-from grid_member.engine.api import ClusterState, Entry, Eviction, Item, Refused
+from grid_member.engine.api import ClusterState, Eviction, Item, Refused
 
 MAX_OPERATIONS_PER_RECORD: Final = 4096
 """Operations on data; more of one tick travel in several records. Item identifiers rely on it."""
@@ -19,7 +19,8 @@ class MapPut(NamedTuple):
 
     name: str
     key: str
-    entry: Entry
+    value: bytes
+    content_type: str | None
     ttl_ms: int
 
 
@@ -31,7 +32,8 @@ class MapPutBounded(NamedTuple):
 
     name: str
     key: str
-    entry: Entry
+    value: bytes
+    content_type: str | None
     ttl_ms: int
     idle_ms: int
     """The entry goes when it was not accessed for so long; 0 is never."""

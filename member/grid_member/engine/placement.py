@@ -52,8 +52,9 @@ class Placement:
         self._lanes = lanes
         self._names = names
         self._strays: dict[str, _Strays] = {}
-        self._changed = False
-        """Whether settings changed, now or since the data was stored: else nothing is elsewhere."""
+        self.changed = False
+        """Whether settings changed, now or since the data was stored: else nothing is elsewhere,
+        and nothing that is on its way has to be counted."""
         self._former: SettingsOf | None = None
         self._bounds: list[tuple[Lane, int]] = []
 
@@ -61,11 +62,11 @@ class Placement:
         """Return the lane of the structure called name."""
         lanes = self._lanes
         volatile = lanes.volatile
-        if volatile is None:
-            return lanes.durable_of(name)
-        if not self._changed:
-            return lanes.durable_of(name) if persistent else volatile
-        durable = lanes.durable_of(name)
+        if volatile is not None and not persistent and not self.changed:
+            return volatile
+        durable = lanes.only or lanes.durable_of(name)
+        if volatile is None or not self.changed:
+            return durable
         home, other = (durable, volatile) if persistent else (volatile, durable)
         if self._strays or self._former is not None:
             return self._unsettled(name, persistent, home, other)
@@ -74,7 +75,7 @@ class Placement:
     def counted(self, name: str, lane: Lane, persistent: bool, done: Done[T]) -> Done[T]:
         """Return the callback of an operation that brings data to a lane that `lane` returned."""
         volatile = self._lanes.volatile
-        if volatile is None or not self._changed:
+        if volatile is None or not self.changed:
             return done
         if self._former is None and (lane is not volatile) is persistent:
             return done
@@ -103,7 +104,7 @@ class Placement:
                 settings = settings_of(name)
                 if settings is not None and not settings.persistent:
                     stay.append(name)
-        self._changed = bool(stay)
+        self.changed = bool(stay)
         for name in stay[:MAX_WARNINGS]:
             _log.warning(
                 "the %s %s has data on disk but data-persistence is off: "
@@ -119,7 +120,7 @@ class Placement:
         """
         if self._changing():
             return
-        self._changed = True
+        self.changed = True
         self._former = former
         self._bounds = [(lane, lane.bound()) for lane in self._lanes.all]
 

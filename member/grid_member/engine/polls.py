@@ -25,9 +25,10 @@ _OVERLOADED: Final = Refused(Reason.OVERLOADED, "too many polls wait on the queu
 class QueuePoll:
     """One poll: waiting, taking, or over (then done is None)."""
 
-    __slots__ = ("deadline_s", "done", "timer", "waiting")
+    __slots__ = ("_polls", "deadline_s", "done", "timer", "waiting")
 
-    def __init__(self, done: Done[Item | None], deadline_s: float) -> None:
+    def __init__(self, polls: QueuePolls, done: Done[Item | None], deadline_s: float) -> None:
+        self._polls = polls
         self.done: Done[Item | None] | None = done
         self.deadline_s = deadline_s
         self.timer: asyncio.TimerHandle | None = None
@@ -37,6 +38,9 @@ class QueuePoll:
     def cancel(self) -> None:
         """Stop waiting; an item on its way goes back to the head."""
         self.done = None
+        self._leave()
+
+    def _leave(self) -> None:
         if self.waiting is not None:
             self.waiting.pop(self, None)
             self.waiting = None
@@ -44,14 +48,27 @@ class QueuePoll:
             self.timer.cancel()
             self.timer = None
 
-    def finish(self, outcome: Item | Refused | None) -> bool:
-        """Call back once; False when the poll was over already."""
+    def finish(self, outcome: Item | Refused | None) -> None:
+        """Call back, unless the poll is over already."""
         done = self.done
-        self.cancel()
-        if done is None:
-            return False
-        done(outcome)
-        return True
+        if done is not None:
+            self.done = None
+            if self.waiting is not None or self.timer is not None:
+                self._leave()
+            done(outcome)
+
+    def answer(self, outcome: Item | Refused | None) -> None:
+        """Take what became of the take that was sent for this poll."""
+        self._polls.answer(self, outcome)
+
+
+class NoPoll:
+    """A poll that was refused."""
+
+    __slots__ = ()
+
+    def cancel(self) -> None:
+        """Nothing waits."""
 
 
 class QueuePolls:
@@ -73,6 +90,7 @@ class QueuePolls:
             taken: hears of each item that a poll is about to get.
         """
         self._name = name
+        self._take = QueueTake(name)
         self._loop = loop
         self._unwanted = unwanted
         self._taken = taken
@@ -86,29 +104,30 @@ class QueuePolls:
 
     def poll(self, lane: Lane, timeout_s: float, done: Done[Item | None]) -> QueuePoll:
         """Take the head of the queue, which lives in the lane now, or wait for one."""
-        timeout_s = min(timeout_s, MAX_TIMER_S)
-        poll = QueuePoll(done, self._loop.time() + timeout_s)
+        waits = timeout_s > 0
+        deadline_s = self._loop.time() + min(timeout_s, MAX_TIMER_S) if waits else 0
+        poll = QueuePoll(self, done, deadline_s)
         if len(self._waiting) >= MAX_WAITING_POLLS:
             poll.finish(_OVERLOADED)
-            return poll
-        self._wait(poll)
-        self.serve(lane)
-        if timeout_s <= 0:
-            if poll.waiting is not None:
-                poll.finish(None)
-        elif poll.done is not None:
-            poll.timer = self._loop.call_later(timeout_s, self._time_out, poll)
+        elif lane.state.queues.size(self._name) - self._taking > len(self._waiting):
+            if self._waiting:
+                self.serve(lane)  # who came before, and is not served yet
+            self._send(lane, poll)
+        elif waits:
+            self._wait(poll)
+            self.serve(lane)
+        else:
+            poll.finish(None)
         return poll
 
     def serve(self, lane: Lane) -> None:
         """Send a take for each waiting poll that an item is there for in the lane."""
-        ready = lane.state.queue_size(self._name) - self._taking
+        ready = lane.state.queues.size(self._name) - self._taking
         while ready > 0 and self._waiting:
             poll, _ = self._waiting.popitem(last=False)
             poll.waiting = None
             ready -= 1
-            self._taking += 1
-            lane.propose(QueueTake(self._name), _Taking(self, poll).answer, 0)
+            self._send(lane, poll)
 
     def finish_waiting(self, outcome: Refused | None) -> None:
         """End every waiting poll with the outcome; those with a take on its way go on."""
@@ -118,35 +137,29 @@ class QueuePolls:
     def answer(self, poll: QueuePoll, outcome: Item | Refused | None) -> None:
         """Give a take's outcome to its poll, or let the poll wait on."""
         self._taking -= 1
-        if outcome is None and poll.done is not None and self._loop.time() < poll.deadline_s:
+        if isinstance(outcome, Item):
+            if poll.done is None:
+                self._unwanted(outcome)
+            else:
+                self._taken(outcome)
+                poll.finish(outcome)
+        elif outcome is None and poll.done is not None and self._loop.time() < poll.deadline_s:
             self._wait(poll)
             self._waiting.move_to_end(poll, last=False)
-        elif not isinstance(outcome, Item):
-            poll.finish(outcome)
-        elif poll.done is None:
-            self._unwanted(outcome)
         else:
-            self._taken(outcome)
             poll.finish(outcome)
+
+    def _send(self, lane: Lane, poll: QueuePoll) -> None:
+        self._taking += 1
+        lane.propose(self._take, poll.answer, 0)
 
     def _wait(self, poll: QueuePoll) -> None:
         self._waiting[poll] = None
         poll.waiting = self._waiting
+        if poll.timer is None:
+            poll.timer = self._loop.call_at(poll.deadline_s, self._time_out, poll)
 
     def _time_out(self, poll: QueuePoll) -> None:
+        poll.timer = None
         if poll.waiting is not None:
             poll.finish(None)
-
-
-class _Taking:
-    """Ties a take to its poll: the callback of its operation."""
-
-    __slots__ = ("_poll", "_polls")
-
-    def __init__(self, polls: QueuePolls, poll: QueuePoll) -> None:
-        self._polls = polls
-        self._poll = poll
-
-    def answer(self, outcome: Item | Refused | None) -> None:
-        """Hand the outcome on."""
-        self._polls.answer(self._poll, outcome)

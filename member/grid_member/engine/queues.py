@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         QueueReturn,
         QueueTake,
     )
+    from grid_member.engine.stored import Queued
 
 
 class QueueData:
@@ -24,15 +25,15 @@ class QueueData:
     __slots__ = ("in_flight", "items", "size_bytes")
 
     def __init__(self) -> None:
-        self.items: deque[Item] = deque()
-        self.in_flight: dict[int, tuple[Item, bytes]] = {}
+        self.items: deque[Queued] = deque()
+        self.in_flight: dict[int, tuple[Queued, bytes]] = {}
         self.size_bytes = 0
         """Of all values, those in flight too."""
 
-    def put_back(self, item: Item) -> None:
+    def put_back(self, item: Queued) -> None:
         """Insert the item at its place in the order, which is near the head."""
-        before: list[Item] = []
-        while self.items and self.items[0].item_id < item.item_id:
+        before: list[Queued] = []
+        while self.items and self.items[0][0] < item[0]:
             before.append(self.items.popleft())
         self.items.appendleft(item)
         self.items.extendleft(reversed(before))
@@ -52,7 +53,7 @@ class Queues:
         queue = self.found.get(name)
         return 0 if queue is None else len(queue.items)
 
-    def snapshot(self) -> dict[str, tuple[list[Item], list[tuple[Item, bytes]]]]:
+    def snapshot(self) -> dict[str, tuple[list[Queued], list[tuple[Queued, bytes]]]]:
         """Return copies of everything that an image keeps."""
         return {
             name: (list(queue.items), list(queue.in_flight.values()))
@@ -62,20 +63,20 @@ class Queues:
     def load(self, part: ItemPart) -> None:
         """Add an item of an image; those of one queue come in order."""
         queue = self.found.setdefault(part.name, QueueData())
-        item = Item(part.value, part.content_type, part.name, part.item_id)
+        item = (part.item_id, part.value, part.content_type)
         if part.taker is None:
             queue.items.append(item)
         else:
             queue.in_flight[part.item_id] = (item, part.taker)
-        queue.size_bytes += len(item.value)
-        self.live_bytes += len(item.value) + ENTRY_OVERHEAD_BYTES
+        queue.size_bytes += len(part.value)
+        self.live_bytes += len(part.value) + ENTRY_OVERHEAD_BYTES
 
     def return_in_flight(self, member: bytes) -> None:
         """Put back whatever the member took: whoever it was for is gone."""
         for name, queue in self.found.items():
             taken = [item for item, taker in queue.in_flight.values() if taker == member]
             for item in taken:
-                del queue.in_flight[item.item_id]
+                del queue.in_flight[item[0]]
                 queue.put_back(item)
             if taken:
                 self.arrivals.add(name)
@@ -91,7 +92,7 @@ class Queues:
             return False
         if queue is None:
             queue = self.found[name] = QueueData()
-        queue.items.append(Item(value, content_type, name, place))
+        queue.items.append((place, value, content_type))
         queue.size_bytes += len(value)
         self.live_bytes += len(value) + ENTRY_OVERHEAD_BYTES
         self.arrivals.add(name)
@@ -103,16 +104,18 @@ class Queues:
         if queue is None or not queue.items:
             return None
         item = queue.items.popleft()
-        queue.in_flight[item.item_id] = (item, member)
-        return item
+        item_id, value, content_type = item
+        queue.in_flight[item_id] = (item, member)
+        return Item(value, content_type, operation.name, item_id)
 
     def confirm(self, operation: QueueConfirm, member: bytes, place: int, now_ms: int) -> None:
         """Forget an item that the member took."""
         item = self._landed(operation.name, operation.item_id, member)
         if item is not None:
-            self.live_bytes -= len(item.value) + ENTRY_OVERHEAD_BYTES
+            length = len(item[1])
+            self.live_bytes -= length + ENTRY_OVERHEAD_BYTES
             queue = self.found[operation.name]
-            queue.size_bytes -= len(item.value)
+            queue.size_bytes -= length
             if not queue.items and not queue.in_flight:
                 del self.found[operation.name]
 
@@ -123,7 +126,7 @@ class Queues:
             self.found[operation.name].put_back(item)
             self.arrivals.add(operation.name)
 
-    def _landed(self, name: str, item_id: int, member: bytes) -> Item | None:
+    def _landed(self, name: str, item_id: int, member: bytes) -> Queued | None:
         """Take an item out of the member's flight; nobody else may land it."""
         queue = self.found.get(name)
         if queue is None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from grid_member.engine.api import Refused
 from grid_member.engine.heard import Heard
 from grid_member.engine.operations import Access, MapExpireIdle, MapTouch
+from grid_member.engine.stored import as_entry
 
 if TYPE_CHECKING:
     from grid_member.engine.api import Done, Entry, MapSettings
@@ -40,8 +41,8 @@ class MapReads:
         self, found: MapData, name: str, key: str, settings: MapSettings, done: Done[Entry | None]
     ) -> None:
         """Give the entry of the map unless its time is over, and note that it was read."""
-        entry = found.entries.get(key)
-        if entry is None:
+        stored = found.entries.get(key)
+        if stored is None:
             done(None)
             return
         now_ms = 0
@@ -55,7 +56,7 @@ class MapReads:
                 return
         if found.idle or settings.eviction is not None:
             self._note(found, name, key, now_ms, counts=settings.eviction is not None)
-        done(entry)
+        done(as_entry(stored))
 
     def send(self, name: str) -> None:
         """Send what is noted of the map with this tick's record."""

@@ -60,6 +60,8 @@ class State:
         self.sequence = 0
         self.timestamp_ms = 0
         self.cluster_state = ClusterState.ACTIVE
+        self.passive = False
+        """Whether the cluster state is PASSIVE."""
         self.restart_state = ClusterState.ACTIVE
         """What a restart begins with: the cluster state, unless that is transient."""
         self.system = SystemValues()
@@ -199,8 +201,8 @@ class State:
         """Be in the cluster state; False when it was that already."""
         changed = self.cluster_state is not cluster_state
         self.cluster_state = cluster_state
-        passive = cluster_state is ClusterState.PASSIVE
-        self._handlers = self._passive_handlers if passive else self._active_handlers
+        self.passive = cluster_state is ClusterState.PASSIVE
+        self._handlers = self._passive_handlers if self.passive else self._active_handlers
         return changed
 
 

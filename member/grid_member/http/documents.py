@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from grid_member.http.answers import EMPTY, Answer, document, error, success
+from grid_member.http.answers import EMPTY, JSON, Answer, document, error, success
 from grid_member.http.managed import starting, stopped_by
 
 if TYPE_CHECKING:
@@ -95,3 +95,11 @@ async def cluster_version(call: Call) -> Answer:
 async def member_shutdown(call: Call) -> Answer:
     """Answer, then stop this member."""
     return await stopped_by(call, "memberShutdown", call.member.request_stop)
+
+
+async def openapi(call: Call) -> Answer:
+    """The description of the interface."""
+    # Most members are never asked for it.
+    from grid_member.http.openapi import encoded
+
+    return Answer(200, encoded(call.member.version), JSON)

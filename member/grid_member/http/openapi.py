@@ -8,18 +8,15 @@ from __future__ import annotations
 import functools
 import json
 import re
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from grid_member.cluster.idempotency import MAX_KEY_CHARACTERS
-from grid_member.http.answers import JSON, Answer
+from grid_member.http.answers import JSON
 from grid_member.http.data import MAX_POLL_S
 from grid_member.http.openapi_documents import Failure
 from grid_member.http.openapi_rows import DESCRIBED, NUMBER, VALUE, Described, Shown
 from grid_member.http.openapi_schemas import Json, Schemas
 from grid_member.http.routes import ROUTES, Route
-
-if TYPE_CHECKING:
-    from grid_member.http.calls import Call
 
 OPENAPI_VERSION: Final = "3.1.0"
 METHODS: Final = ("GET", "POST", "DELETE")
@@ -103,11 +100,6 @@ _BRACES: Final = re.compile(r"\{(\w+)(?:\.\.\.)?\}")
 _CREDENTIALS: Final = (("name", "dev"), ("password", ""))
 
 
-async def openapi(call: Call) -> Answer:
-    """Return the description."""
-    return Answer(200, _encoded(call.member.version), JSON)
-
-
 def description(version: str) -> Json:
     """Return the description of the interface of a member of this version."""
     schemas = Schemas()
@@ -140,7 +132,8 @@ def description(version: str) -> Json:
 
 
 @functools.lru_cache(maxsize=1)
-def _encoded(version: str) -> bytes:
+def encoded(version: str) -> bytes:
+    """Return the description as JSON."""
     return json.dumps(description(version), separators=(",", ":")).encode()
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 from dataclasses import dataclass
 from typing import Final
 
 _AUTHORITY: Final = re.compile(r"https?://[^/?#]*", re.IGNORECASE)
+_UNESCAPED: Final = codecs.getdecoder("unicode_escape")
+"""Looked up here: the first request that needs it does not wait for its module."""
 
 
 class MalformedError(ValueError):
@@ -55,7 +58,7 @@ def decode(text: str) -> str:
     # have credentials to send megabytes of them, and meanwhile nothing else is answered.
     escaped = raw.replace(b"\\", b"\\\\").replace(b"%", b"\\x")
     try:
-        unescaped = escaped.decode("unicode_escape").encode("latin-1")
+        unescaped = _UNESCAPED(escaped)[0].encode("latin-1")
     except UnicodeDecodeError:
         raise MalformedError("malformed percent escape") from None
     try:

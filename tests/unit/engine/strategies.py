@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from grid_member.engine.api import ClusterState, Entry, Eviction, EvictionPolicy
+from grid_member.engine.api import ClusterState, Eviction, EvictionPolicy
 from grid_member.engine.operations import (
     Access,
     ClusterStateChange,
@@ -32,12 +32,13 @@ TEXTS = st.text(st.characters(exclude_categories=()), max_size=20)
 CONTENT_TYPES = st.none() | TEXTS
 MEMBERS = st.binary(min_size=16, max_size=16)
 CLUSTER_STATES = st.sampled_from(ClusterState)
-ENTRIES = st.builds(Entry, st.binary(), CONTENT_TYPES)
+ENTRIES = (st.binary(), CONTENT_TYPES)
+"""Value and content type."""
 EVICTIONS = st.builds(Eviction, st.sampled_from(EvictionPolicy), NUMBERS, NUMBERS)
 ACCESSES = st.builds(Access, TEXTS, NUMBERS, st.integers(0, 2**32 - 1))
 OPERATIONS: st.SearchStrategy[Operation] = st.one_of(
-    st.builds(MapPut, TEXTS, TEXTS, ENTRIES, NUMBERS),
-    st.builds(MapPutBounded, TEXTS, TEXTS, ENTRIES, NUMBERS, NUMBERS, st.none() | EVICTIONS),
+    st.builds(MapPut, TEXTS, TEXTS, *ENTRIES, NUMBERS),
+    st.builds(MapPutBounded, TEXTS, TEXTS, *ENTRIES, NUMBERS, NUMBERS, st.none() | EVICTIONS),
     st.builds(MapTouch, TEXTS, st.lists(ACCESSES).map(tuple)),
     st.builds(MapRemove, TEXTS, TEXTS),
     st.builds(MapExpire, TEXTS, TEXTS),
@@ -58,7 +59,7 @@ RECORDS = st.builds(Record, MEMBERS, NUMBERS, NUMBERS, st.lists(OPERATIONS).map(
 # A small world, in which operations meet each other.
 _NAMES = st.sampled_from("ab")
 _KEYS = st.sampled_from("klm")
-_SMALL_ENTRIES = st.builds(Entry, st.binary(max_size=2), st.none())
+_SMALL_ENTRIES = (st.binary(max_size=2), st.sampled_from([None, None, "t"]))
 _SMALL_EVICTIONS = st.builds(
     Eviction, st.sampled_from(EvictionPolicy), st.integers(0, 2), st.sampled_from([0, 0, 4])
 )
@@ -66,10 +67,10 @@ _SMALL_ACCESSES = st.builds(Access, _KEYS, st.integers(0, 100), st.integers(0, 3
 _ITEM_IDS = st.builds(lambda sequence, index: (sequence << 16) + index, st.integers(1, 20),
                       st.integers(0, 2))  # fmt: skip
 SMALL_OPERATIONS: st.SearchStrategy[Operation] = st.one_of(
-    st.builds(MapPut, _NAMES, _KEYS, _SMALL_ENTRIES, st.sampled_from([0, 0, 5, 20])),
-    st.builds(MapPutBounded, _NAMES, _KEYS, _SMALL_ENTRIES, st.sampled_from([0, 0, 20]),
+    st.builds(MapPut, _NAMES, _KEYS, *_SMALL_ENTRIES, st.sampled_from([0, 0, 5, 20])),
+    st.builds(MapPutBounded, _NAMES, _KEYS, *_SMALL_ENTRIES, st.sampled_from([0, 0, 20]),
               st.sampled_from([0, 8, 12]), st.none() | _SMALL_EVICTIONS),
-    st.builds(MapPutBounded, _NAMES, _KEYS, _SMALL_ENTRIES, st.just(0),
+    st.builds(MapPutBounded, _NAMES, _KEYS, *_SMALL_ENTRIES, st.just(0),
               st.sampled_from([0, 8, 12]), _SMALL_EVICTIONS),
     st.builds(MapTouch, _NAMES, st.lists(_SMALL_ACCESSES, max_size=3).map(tuple)),
     st.builds(MapRemove, _NAMES, _KEYS),

@@ -14,6 +14,7 @@ from grid_member.engine.api import ClusterState, EngineError
 from grid_member.engine.backup import BackupInterruptedError, Draft, open_draft, remove_unfinished
 from grid_member.engine.manifest import file_checksum, read_manifest
 from grid_member.engine.restore import restore_backup
+from grid_member.engine.stored import as_entry
 from tests.unit.engine.backed_up import (
     CREATED_MS,
     MEMBER,
@@ -86,7 +87,7 @@ async def test_what_is_restored_is_what_was_there(
     assert other.engine.cluster_state is ClusterState.PASSIVE
     assert other.engine.system_get("license") == b"key"
     entries = {
-        (name, key): found.entries[key]
+        (name, key): as_entry(found.entries[key])
         for image in moment
         for name, found in image.maps.items()
         for key in found.entries

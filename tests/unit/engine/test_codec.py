@@ -44,10 +44,10 @@ PARTS: st.SearchStrategy[Part] = st.one_of(
     st.builds(RestartStatePart, CLUSTER_STATES),
     st.builds(SystemValuePart, TEXTS, st.binary(), NUMBERS),
     st.builds(MemberPart, MEMBERS, st.builds(MemberMark, NUMBERS, NUMBERS, NUMBERS)),
-    st.builds(EntryPart, TEXTS, TEXTS, ENTRIES, NUMBERS),
+    st.builds(EntryPart, TEXTS, TEXTS, *ENTRIES, NUMBERS),
     st.builds(
         TrackedEntryPart,
-        *(TEXTS, TEXTS, ENTRIES, NUMBERS, NUMBERS, NUMBERS),
+        *(TEXTS, TEXTS, *ENTRIES, NUMBERS, NUMBERS, NUMBERS),
         st.none() | st.sampled_from(EvictionPolicy),
         NUMBERS,
     ),

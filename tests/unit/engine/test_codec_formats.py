@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from grid_member.engine import codec
-from grid_member.engine.api import ClusterState, Entry, Eviction, EvictionPolicy
+from grid_member.engine.api import ClusterState, Eviction, EvictionPolicy
 from grid_member.engine.image import (
     EntryPart,
     ItemPart,
@@ -44,8 +44,8 @@ PLAIN_RECORD = Record(
     3,
     7,
     (
-        MapPut("m", "k", Entry(b"v", "t/p"), 5000),
-        MapPut("m", "l", Entry(b"", None), 0),
+        MapPut("m", "k", b"v", "t/p", 5000),
+        MapPut("m", "l", b"", None, 0),
         MapRemove("m", "k"),
         MapClear("n"),
         MapExpire("m", "l"),
@@ -66,7 +66,7 @@ PLAIN_RECORD_HEX = (
 PLAIN_PARTS: list[Part] = [
     SystemPart(8, 1234, ClusterState.ACTIVE),
     MemberPart(MEMBER, MemberMark(3, 7, 1)),
-    EntryPart("m", "k", Entry(b"v", "t/p"), 5000),
+    EntryPart("m", "k", b"v", "t/p", 5000),
     ItemPart("q", 65536, b"i", None, MEMBER),
     ItemPart("q", 65537, b"j", "t", None),
 ]
@@ -82,10 +82,10 @@ BOUNDED_RECORD = Record(
     3,
     7,
     (
-        MapPutBounded("m", "k", Entry(b"v", None), 5000, 9000, None),
-        MapPutBounded("m", "k", Entry(b"v", None), 0, 0, Eviction(EvictionPolicy.LRU, 10, 0)),
-        MapPutBounded("m", "k", Entry(b"v", None), 0, 0, Eviction(EvictionPolicy.LFU, 0, 99)),
-        MapPutBounded("m", "k", Entry(b"v", None), 0, 0, Eviction(EvictionPolicy.RANDOM, 1, 2)),
+        MapPutBounded("m", "k", b"v", None, 5000, 9000, None),
+        MapPutBounded("m", "k", b"v", None, 0, 0, Eviction(EvictionPolicy.LRU, 10, 0)),
+        MapPutBounded("m", "k", b"v", None, 0, 0, Eviction(EvictionPolicy.LFU, 0, 99)),
+        MapPutBounded("m", "k", b"v", None, 0, 0, Eviction(EvictionPolicy.RANDOM, 1, 2)),
         MapTouch("m", (Access("k", 1234, 1), Access("l", 1235, 0))),
         MapExpireIdle("m", "k", 1234),
     ),
@@ -100,8 +100,8 @@ BOUNDED_RECORD_HEX = (
     "6c00000000000004d30000000007000000016d000000016b00000000000004d2c5009f1f"
 )
 TRACKED_PARTS: list[Part] = [
-    TrackedEntryPart("m", "k", Entry(b"v", "t/p"), 5000, 9000, 1234, None, 1),
-    TrackedEntryPart("m", "k", Entry(b"v", None), 0, 0, 0, EvictionPolicy.LFU, 7),
+    TrackedEntryPart("m", "k", b"v", "t/p", 5000, 9000, 1234, None, 1),
+    TrackedEntryPart("m", "k", b"v", None, 0, 0, 0, EvictionPolicy.LFU, 7),
 ]
 TRACKED_PARTS_HEX = (
     "0100000002050000000100000001000000010000000300000000000013886d6b76742f700000000000002328"

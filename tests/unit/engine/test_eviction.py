@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grid_member.engine.api import Entry, Eviction, EvictionPolicy
+from grid_member.engine.api import Eviction, EvictionPolicy
 from grid_member.engine.eviction import empty_order, lot
 from grid_member.engine.maps import MAX_VICTIMS_PER_PUT, key_bytes
 from grid_member.engine.operations import (
@@ -66,7 +66,7 @@ class Single:
         assert outcomes == [None]
 
     def put(self, key: str, eviction: Eviction | None, value: bytes = b"") -> None:
-        self.apply(MapPutBounded("m", key, Entry(value, None), 0, 0, eviction))
+        self.apply(MapPutBounded("m", key, value, None, 0, 0, eviction))
 
     def read(self, *keys: str) -> None:
         self.apply(MapTouch("m", tuple(Access(key, 0, 1) for key in keys)))
@@ -80,7 +80,7 @@ class Single:
 def do(single: Single, model: BoundedMap, step: tuple[object, ...]) -> None:
     match step:
         case "put", str(key), bytes(value), None:
-            single.apply(MapPut("m", key, Entry(value, None), 0))
+            single.apply(MapPut("m", key, value, None, 0))
             model.put(key, value, None)
         case "put", str(key), bytes(value), Eviction() as eviction:
             single.put(key, eviction, value)
@@ -106,14 +106,10 @@ def test_the_victims_are_those_of_the_model(steps: list[tuple[object, ...]]) -> 
         do(single, model, step)
         found = single.state.maps.found.get("m")
         entries = {} if found is None else found.entries
-        assert {k: e.value for k, e in entries.items()} == {
-            k: held.value for k, held in model.held.items()
-        }
+        assert entries == {k: held.value for k, held in model.held.items()}
         if found is not None and found.order is not None:
             assert sorted(k for _, keys in found.order.levels() for k in keys) == sorted(entries)
-            assert found.size_bytes == sum(
-                key_bytes(key) + len(entry.value) for key, entry in entries.items()
-            )
+            assert found.size_bytes == sum(key_bytes(k) + len(v) for k, v in entries.items())
 
 
 @given(STEPS, st.data())

@@ -20,7 +20,7 @@ from grid_member.engine.state import State
 from tests.unit.engine.images import through_an_image
 
 MEMBER = b"M" * 16
-ENTRY = Entry(b"v", None)
+ENTRY = (b"v", "t")
 
 
 class Timed:
@@ -39,11 +39,11 @@ class Timed:
 
 
 def living(key: str, ttl_ms: int) -> MapPut:
-    return MapPut("m", key, ENTRY, ttl_ms)
+    return MapPut("m", key, *ENTRY, ttl_ms)
 
 
 def idling(key: str, idle_ms: int, ttl_ms: int = 0) -> MapPutBounded:
-    return MapPutBounded("m", key, ENTRY, ttl_ms, idle_ms, None)
+    return MapPutBounded("m", key, *ENTRY, ttl_ms, idle_ms, None)
 
 
 def test_what_is_due_comes_in_order_and_once() -> None:
@@ -145,10 +145,10 @@ def test_touches_never_make_an_access_older_nor_later_than_the_log() -> None:
     timed = Timed()
     timed.at(50, idling("a", 10))
     timed.at(52, MapTouch("m", (Access("a", 40, 0), Access("missing", 40, 1))))
-    assert timed.state.entry("m", "a", 59) == ENTRY
+    assert timed.state.entry("m", "a", 59) == Entry(*ENTRY)
     assert timed.state.entry("m", "a", 60) is None
     timed.at(55, MapTouch("m", (Access("a", 10**6, 0),)))
-    assert timed.state.entry("m", "a", 64) == ENTRY
+    assert timed.state.entry("m", "a", 64) == Entry(*ENTRY)
     assert timed.state.entry("m", "a", 65) is None
 
 

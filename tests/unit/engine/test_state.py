@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from grid_member.engine import codec
-from grid_member.engine.api import ClusterState, Entry, Item
+from grid_member.engine.api import ClusterState, Item
 from grid_member.engine.operations import (
     ClusterStateChange,
     MapClear,
@@ -62,7 +62,7 @@ def test_maps_are_dicts(steps: list[tuple[str, str, str, bytes]]) -> None:
     for kind, name, key, value in steps:
         match kind:
             case "put":
-                single.apply(MapPut(name, key, Entry(value, None), 0))
+                single.apply(MapPut(name, key, value, None, 0))
                 model[name][key] = value
             case "remove":
                 single.apply(MapRemove(name, key))
@@ -202,7 +202,7 @@ def test_a_new_incarnation_brings_taken_items_back_in_order() -> None:
     state.apply(3, 0, Record(MEMBER, 1, 2, (QueueTake("q"), QueueTake("q"))))
     assert state.queue_size("q") == 1
     state.apply(4, 0, Record(MEMBER, 2, 1, ()))
-    assert [item.value for item in state.queues.found["q"].items] == [b"\x01", b"\x02", b"\x03"]
+    assert [value for _, value, _ in state.queues.found["q"].items] == [b"\x01", b"\x02", b"\x03"]
     assert len(state.queues.found["q"].in_flight) == 1
     assert state.apply(5, 0, Record(MEMBER, 1, 9, (MapClear("m"),))) is None
 
@@ -211,4 +211,4 @@ def test_in_transition_and_frozen_take_writes() -> None:
     single = Single(State())
     for cluster_state in (ClusterState.FROZEN, ClusterState.NO_MIGRATION):
         assert single.apply(ClusterStateChange(cluster_state)) is True
-        assert single.apply(MapPut("m", "k", Entry(b"", None), 0)) is None
+        assert single.apply(MapPut("m", "k", b"", None, 0)) is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import random
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ import pytest
 from grid_member.engine import codec, image, open_engine
 from grid_member.engine.api import EngineError, Eviction, EvictionPolicy, Item, MapSettings
 from grid_member.engine.state import State
+from grid_member.engine.stored import value_bytes
 from grid_member.engine.usage import StructureUsage
 from tests.unit.engine.drive import FixedStructures, condition
 
@@ -64,7 +66,7 @@ async def test_usage_is_right_whatever_happened(bench: Bench, settings: MapSetti
                 entries = lane.state.maps.found["m"].entries
                 return [
                     len(entries),
-                    sum(len(key.encode()) + len(entry.value) for key, entry in entries.items()),
+                    sum(len(key.encode()) + value_bytes(entry) for key, entry in entries.items()),
                 ]
         return []
 
@@ -145,6 +147,21 @@ async def test_a_snapshot_is_one_moment(bench: Bench) -> None:
         assert states[-1].sequence == one.sequence
     assert states[0].system.items("", 0) == [("config/1", b"{}")]
     kept = 20 if bench.structures.persistent else 0
-    entries = [found.entries["k"].value for state in states for found in state.maps.found.values()]
+    entries = [found.entries["k"] for state in states for found in state.maps.found.values()]
     assert entries == [b"old"] * kept
     assert sum(len(state.queues.found) for state in states) == kept
+
+
+async def test_the_garbage_collector_looks_at_nothing_that_is_stored(bench: Bench) -> None:
+    driver = await bench.open()
+    await driver.put("m", "k", b"plain")
+    await driver.put("m", "l", b"typed", "text/plain")
+    await driver.offer("q", b"item")
+    lanes = driver.engine.lanes
+    entries = [
+        e for lane in lanes for m in lane.state.maps.found.values() for e in m.entries.values()
+    ]
+    items = [item for lane in lanes for q in lane.state.queues.found.values() for item in q.items]
+    assert (len(entries), len(items)) == (2, 1)
+    gc.collect()
+    assert not any(map(gc.is_tracked, [*entries, *items]))

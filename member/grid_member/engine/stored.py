@@ -1,0 +1,31 @@
+"""Entries and items in memory: as small as what they hold.
+
+There may be millions. Each is bytes, or a tuple of what the garbage collector need not look at,
+so that it soon forgets it; what callers get is made for them when they get it.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from grid_member.engine.api import Entry
+
+Stored: TypeAlias = bytes | tuple[bytes, str]
+"""A map entry: its value, together with its content type if it has one."""
+Queued: TypeAlias = tuple[int, bytes, str | None]
+"""A queue item: identifier, value, content type."""
+
+
+def as_entry(stored: Stored) -> Entry:
+    """Return what a reader gets of an entry."""
+    return Entry(stored, None) if isinstance(stored, bytes) else Entry(*stored)
+
+
+def as_stored(value: bytes, content_type: str | None) -> Stored:
+    """Return what is kept of an entry."""
+    return value if content_type is None else (value, content_type)
+
+
+def value_bytes(stored: Stored) -> int:
+    """Return the length of an entry's value."""
+    return len(stored) if isinstance(stored, bytes) else len(stored[0])
