@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from grid_member.config.model import MemberConfig, QueueConfig, StructureConfig
-    from grid_member.config.settings import Value
+    from grid_member.config.setting import Value
     from grid_member.config.values import Values
     from grid_member.engine.system import SystemStore
 

@@ -8,6 +8,7 @@ from grid_member.config.build_network import listening
 from grid_member.config.build_security import Realms, security_config
 from grid_member.config.model import (
     EvictionConfig,
+    HttpConfig,
     Limits,
     LoggingConfig,
     MapConfig,
@@ -16,7 +17,7 @@ from grid_member.config.model import (
     QueueConfig,
 )
 from grid_member.config.names import WILDCARD, ambiguous
-from grid_member.config.settings import HEAP_UNIT_BYTES, MAX_BACKUPS_MEMBERS, MAX_COUNT
+from grid_member.config.setting import HEAP_UNIT_BYTES, MAX_BACKUPS_MEMBERS, MAX_COUNT
 
 if TYPE_CHECKING:
     from pathlib import Path as FilePath
@@ -56,10 +57,22 @@ def member_config(found: Values, directory: FilePath) -> MemberConfig:
             found.number(("limits", "value-bytes")),
             found.number(("limits", "header-bytes")),
         ),
+        http=_http(found),
         logging=LoggingConfig(
             found.text(("logging", "format")) or "", found.text(("logging", "level")) or ""
         ),
         parked_file=_parked_file(found, directory, directory / base),
+    )
+
+
+def _http(found: Values) -> HttpConfig:
+    return HttpConfig(
+        lane=bool(found.flag(("http", "lane", "enabled"))),
+        max_connections=found.number(("http", "max-connections")),
+        idle_timeout_s=found.number(("http", "idle-timeout-seconds")),
+        head_timeout_s=found.number(("http", "head-timeout-seconds")),
+        body_timeout_s=found.number(("http", "body-timeout-seconds")),
+        write_timeout_s=found.number(("http", "write-timeout-seconds")),
     )
 
 

@@ -21,7 +21,6 @@ from grid_member.config.tree import (
     Problem,
 )
 from grid_member.config.validate import collect
-from grid_member.config.xml_source import read_xml
 from grid_member.config.yaml_source import read_yaml
 
 if TYPE_CHECKING:
@@ -113,7 +112,12 @@ def read_document(text: str, file: str) -> Document:
     if len(text.encode(errors="surrogatepass")) > MAX_DOCUMENT_BYTES:
         raise _unreadable(file, _TOO_LONG)
     plain = text.removeprefix(_BYTE_ORDER_MARK)
-    return read_xml(plain, file) if is_xml(plain, file) else read_yaml(plain, file)
+    if not is_xml(plain, file):
+        return read_yaml(plain, file)
+    # Most members start without.
+    from grid_member.config.xml_source import read_xml
+
+    return read_xml(plain, file)
 
 
 def is_xml(text: str, file: str) -> bool:

@@ -115,6 +115,22 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
+class HttpConfig:
+    """How the listeners deal with connections."""
+
+    lane: bool = True
+    """Plain data requests are answered without aiohttp."""
+    max_connections: int = 10_000
+    """Of one listener."""
+    idle_timeout_s: float = 3600
+    head_timeout_s: float = 30
+    body_timeout_s: float = 60
+    """How long a body may stand still."""
+    write_timeout_s: float = 60
+    """How long an answer may stand still because its client does not read."""
+
+
+@dataclass(frozen=True, slots=True)
 class LoggingConfig:
     """How and from which level on the log is written."""
 
@@ -152,6 +168,7 @@ class MemberConfig:
     cp_member_count: int = 0
     """0: there is no CP subsystem."""
     limits: Limits = field(default_factory=Limits)
+    http: HttpConfig = field(default_factory=HttpConfig)
     logging: LoggingConfig = field(default_factory=LoggingConfig)
     parked_file: Path | None = None
     """What parks the member when it is there at the start; None: nothing does."""

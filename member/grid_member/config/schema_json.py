@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, TypeAlias
 
 from grid_member.config.schema_words import INTEGER, VARIABLE, in_any_case, name_pattern
-from grid_member.config.settings import Kind, Setting
+from grid_member.config.setting import Kind, Setting
 from grid_member.config.shape import Shape, settings_shape
 from grid_member.config.tree import TOP
 from grid_member.config.validate import MAX_TEXT_CHARACTERS

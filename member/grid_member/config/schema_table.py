@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from grid_member.config.refused import REFUSED
-from grid_member.config.settings import SETTINGS, Kind, Setting, Value
+from grid_member.config.setting import Kind, Setting, Value
+from grid_member.config.settings import SETTINGS
 from grid_member.config.shape import settings_shape
 from grid_member.config.xml_forms import COLLECTIONS
 

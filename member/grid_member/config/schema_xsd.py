@@ -6,7 +6,7 @@ from typing import Final
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from grid_member.config.schema_words import VARIABLE, in_any_case, name_pattern
-from grid_member.config.settings import Kind, Setting, Value
+from grid_member.config.setting import Kind, Setting, Value
 from grid_member.config.shape import Shape, settings_shape
 from grid_member.config.tree import TOP
 from grid_member.config.validate import MAX_TEXT_CHARACTERS

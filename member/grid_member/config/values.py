@@ -11,7 +11,7 @@ from grid_member.config.tree import NOWHERE, Place, Problem
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from grid_member.config.settings import Value
+    from grid_member.config.setting import Value
 
 
 @dataclass(slots=True)

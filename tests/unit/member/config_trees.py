@@ -7,7 +7,7 @@ from typing import Any, Final
 from hypothesis import strategies as st
 
 from grid_member.config.model import EndpointGroup
-from grid_member.config.settings import Kind, Setting
+from grid_member.config.setting import Kind, Setting
 from grid_member.config.shape import Shape, settings_shape
 
 Tree = dict[str, Any]

@@ -21,7 +21,7 @@ from tests.unit.member.config_trees import ENVIRONMENT, TRAPS, Tree, trees, vali
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from grid_member.config.settings import Value
+    from grid_member.config.setting import Value
     from grid_member.config.shape import Path
 
 Outcome = MemberConfig | list[tuple[str, str]]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -16,8 +16,11 @@ from grid_member.config import (
 )
 from grid_member.config.python_source import read_python
 from grid_member.config.refused import REFUSED, RefusedSetting
-from grid_member.config.settings import SETTINGS, Setting
+from grid_member.config.settings import SETTINGS
 from grid_member.config.write import write_xml, write_yaml
+
+if TYPE_CHECKING:
+    from grid_member.config.setting import Setting
 
 Tree = dict[str, Any]
 GROUPS = EndpointGroup

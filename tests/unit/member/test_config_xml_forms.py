@@ -10,14 +10,15 @@ import pytest
 import xmlschema
 
 from grid_member.config import schema
-from grid_member.config.settings import SETTINGS, Kind
+from grid_member.config.setting import Kind
+from grid_member.config.settings import SETTINGS
 from grid_member.config.shape import settings_shape
 from grid_member.config.validate import collect
 from grid_member.config.xml_forms import COLLECTIONS, NAME, NAMESPACE, TEXTS
 from grid_member.config.xml_source import read_xml
 
 if TYPE_CHECKING:
-    from grid_member.config.settings import Setting, Value
+    from grid_member.config.setting import Setting, Value
     from grid_member.config.shape import Path as SettingPath
 
 MANUAL = (Path(__file__).parents[3] / "docs" / schema.MANUAL).read_text(encoding="utf-8")

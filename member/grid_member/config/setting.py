@@ -1,0 +1,70 @@
+"""What a setting is: its path, its kind of value, its default and its limits."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+Value: TypeAlias = bool | int | str
+
+MAX_COUNT: Final = 2**31 - 1
+MAX_PORT: Final = 65535
+MAX_TIMEOUT_S: Final = 24 * 60 * 60
+MAX_BACKUPS_MEMBERS: Final = 6
+HEAP_UNIT_BYTES: Final = 1 << 20
+"""What one unit of `size` is with `USED_HEAP_SIZE`."""
+
+
+class Kind(enum.Enum):
+    """What a setting's text is turned into."""
+
+    BOOLEAN = "boolean"
+    INTEGER = "integer"
+    STRING = "string"
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedValue:
+    """A value that exists elsewhere and not here, with what to write instead."""
+
+    value: str
+    instead: str
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One supported leaf. `choices` are compared without case and given back as listed."""
+
+    path: str
+    kind: Kind
+    default: Value | None
+    about: str
+    low: int = 0
+    high: int = MAX_COUNT
+    choices: tuple[str, ...] = ()
+    refused_values: tuple[RefusedValue, ...] = ()
+    forbidden: str = ""
+    """A character that a text must not contain."""
+
+
+def flag(path: str, default: bool | None, about: str) -> Setting:
+    """Return a boolean setting."""
+    return Setting(path, Kind.BOOLEAN, default, about)
+
+
+def number(path: str, default: int, about: str, low: int = 0, high: int = MAX_COUNT) -> Setting:
+    """Return a setting that is a number from low to high."""
+    return Setting(path, Kind.INTEGER, default, about, low, high)
+
+
+def text(path: str, default: str | None, about: str, forbidden: str = "") -> Setting:
+    """Return a setting that is any text."""
+    return Setting(path, Kind.STRING, default, about, forbidden=forbidden)
+
+
+def choice(
+    path: str, default: str, about: str, *choices: str, refused: tuple[RefusedValue, ...] = ()
+) -> Setting:
+    """Return a setting that is one of the choices."""
+    return Setting(path, Kind.STRING, default, about, choices=choices, refused_values=refused)
