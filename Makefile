@@ -10,7 +10,7 @@ EXAMPLE := examples/gridcluster.yaml
 ARGS ?=
 PYTEST_ARGS ?=
 
-.PHONY: help setup run test check lint fix unit e2e e2e-up e2e-down images crds schema lock bench clean
+.PHONY: help setup run test check lint fix unit e2e e2e-up e2e-down images crds schema lock bench fuzz clean
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,7 +33,7 @@ check: lint unit e2e ## Everything that CI runs
 lint: setup ## Lint, format, types, import contracts, dead code, generated files
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy member operator tests
+	$(BIN)/mypy member operator tests bench
 	$(BIN)/lint-imports
 	$(BIN)/vulture
 
@@ -69,8 +69,11 @@ lock: setup ## Resolve the dependencies anew
 	$(BIN)/uv pip compile pyproject.toml --extra operator --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q -o operator/requirements.lock
 	echo 'hatchling>=1.27' | $(BIN)/uv pip compile - --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q -o member/build.lock
 
-bench: setup ## Measure: every figure is a ratio within one run
-	$(BIN)/python bench/member_http.py $(ARGS)
+bench: setup ## Measure all that is promised of speed; writes bench/RESULTS.md
+	@$(BIN)/python -m bench $(ARGS)
+
+fuzz: setup ## Millions of inputs for the fuzz targets (ARGS: --target, --inputs, --minutes, --seed)
+	$(BIN)/python -m tests.fuzz run $(ARGS)
 
 clean: ## Remove what the tasks made in this checkout
-	rm -rf $(VENV) dist build .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) dist build .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .fuzz

@@ -1,0 +1,34 @@
+"""The requests that are measured, by name."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from bench.members import MAP, QUEUE
+from bench.wrk import VALUE_BYTES, Load, measure
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from bench.options import Options
+    from bench.processes import Server
+    from bench.wrk import Sample
+
+_ENTRY: Final = f"/grid/rest/maps/{MAP}/#"
+GET: Final = Load("GET", _ENTRY)
+POST: Final = Load("POST", _ENTRY, body_bytes=VALUE_BYTES)
+MAP_LOADS: Final = {"GET": GET, "POST": POST}
+OFFER: Final = Load("POST", f"/grid/rest/queues/{QUEUE}", keys=1, body_bytes=VALUE_BYTES)
+POLL: Final = Load("DELETE", f"/grid/rest/queues/{QUEUE}/1", keys=1)
+
+
+def sized(load: Load, value_bytes: int) -> Load:
+    """Return the same with bodies of another size, if it has any."""
+    return replace(load, body_bytes=value_bytes) if load.body_bytes else load
+
+
+def measuring(server: Server, load: Load, options: Options) -> Callable[[], Sample]:
+    """Return what measures one round."""
+    return partial(measure, server, load, options.seconds)

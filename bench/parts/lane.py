@@ -1,0 +1,69 @@
+"""The lane beside the complete HTTP implementation, and beside a server that does nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from bench.bare import bare
+from bench.figures import Section, alternate, at_least, cpu_at_most, p99_at_most
+from bench.fill import fill_map
+from bench.loads import MAP_LOADS, measuring
+from bench.members import get_request, member, post_request
+from bench.processes import ask
+from bench.wrk import KEYS, VALUE_BYTES
+
+if TYPE_CHECKING:
+    from bench.figures import Figure
+    from bench.options import Options
+
+RATE_BAR: Final = 3.5
+P99_BAR: Final = 1.0
+CPU_BAR: Final = 1.4
+ANCHORS: Final = {"GET": (57_000, 24.0), "POST": (49_000, 28.0)}
+"""Requests a second and CPU-µs a request of the replaced product's single member."""
+_MEANING: Final = (
+    "The same member with `http.lane.enabled` true and false, in memory, beside a bare "
+    "`asyncio.Protocol` that gives each read the member's own answer as a constant."
+)
+
+
+def measured(options: Options) -> list[Section]:
+    """Measure GET and POST of map entries on the lane, on aiohttp and on the bare server."""
+    figures: list[Figure] = []
+    verdicts = []
+    notes = []
+    for method in MAP_LOADS:
+        lane, aiohttp, constant = _figures(method, options)
+        figures += [lane, aiohttp, constant]
+        verdicts += [
+            at_least(f"{method}: lane ÷ aiohttp, rate", lane, aiohttp, RATE_BAR),
+            p99_at_most(f"{method}: lane ÷ aiohttp, p99", lane, aiohttp, P99_BAR),
+            cpu_at_most(f"{method}: lane ÷ bare protocol, CPU", lane, constant, CPU_BAR),
+        ]
+        notes.append(_beside_the_anchor(method, lane))
+    return [Section("Lane, aiohttp and a bare protocol", _MEANING, figures, verdicts, notes)]
+
+
+def _figures(method: str, options: Options) -> list[Figure]:
+    load = MAP_LOADS[method]
+    request = get_request("1") if method == "GET" else post_request("1", b"v" * VALUE_BYTES)
+    with member(lane=True) as lane, member(lane=False) as aiohttp:
+        fill_map(lane.port, 0, KEYS, VALUE_BYTES)
+        fill_map(aiohttp.port, 0, KEYS, VALUE_BYTES)
+        with bare(ask(lane.port, request)) as constant:
+            contenders = {
+                f"{method}, lane": measuring(lane, load, options),
+                f"{method}, aiohttp": measuring(aiohttp, load, options),
+                f"{method}, bare protocol": measuring(constant, load, options),
+            }
+            return list(alternate(contenders, options.rounds).values())
+
+
+def _beside_the_anchor(method: str, lane: Figure) -> str:
+    rate, cpu_us = ANCHORS[method]
+    return (
+        f"{method}: {lane.rate / rate:.2f} x the rate of the replaced product's single member "
+        f"({rate:,}/s, aim 3 x) at {lane.cpu_us / cpu_us:.2f} x its CPU time per request "
+        f"({cpu_us:.0f} µs); its figures are of the project's reference machine, and on another "
+        "one this comparison says little."
+    )
