@@ -86,6 +86,8 @@ class Member:
         self.version = version
         self.address = ""
         self.phase = Phase.STARTING
+        self.ending = False
+        """Whether a stop was requested, of the member or of the cluster."""
         self.measurements: Measurements | None = None
         """None where nobody can ask for metrics."""
         self.parking = Parking(config.parked_file, wall_clock_ms)
@@ -123,6 +125,7 @@ class Member:
         """Make the cluster passive for the rest of its life, then stop its members."""
         # Whatever comes of that, the members are to stop; of a disk that is stuck nothing comes.
         loop = asyncio.get_running_loop()
+        self.ending = True
         self._stop_at_last = loop.call_later(CLUSTER_STOP_PATIENCE_S, self.request_stop)
         self.engine.change_cluster_state(
             ClusterState.PASSIVE, lambda _: self.request_stop(), transient=True
@@ -133,6 +136,7 @@ class Member:
         if self._stop_at_last is not None:
             self._stop_at_last.cancel()
         self.phase = Phase.STOPPING
+        self.ending = True
         self._stop_wanted.set()
 
     async def stop_wanted(self) -> None:

@@ -12,7 +12,6 @@ from grid_member.cluster.logs import event
 from grid_member.cluster.start_calls import StartCalls
 from grid_member.cluster.store_recovery import StoreDirectory, StoreRecovery
 from grid_member.engine.backup import remove_unfinished
-from grid_member.engine.restore import restore_once
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -101,6 +100,9 @@ def _prepare(directory: Path, config: PersistenceConfig) -> bool:
             event(_log, logging.WARNING, "unfinished backup not removed", reason=reason)
     if config.restore_from is None:
         return False
+    # Few starts have something to restore.
+    from grid_member.engine.restore import restore_once
+
     place = str(config.restore_from)
     done = restore_once(config.restore_from, directory)
     if done is None:

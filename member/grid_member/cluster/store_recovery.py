@@ -28,7 +28,6 @@ from grid_member.cluster.recovery import (
     step,
 )
 from grid_member.engine.api import EngineError
-from grid_member.engine.recovery import refuse_healthy, salvage_store, wipe_store
 from grid_member.engine.store_errors import DamagedStoreError
 
 if TYPE_CHECKING:
@@ -65,6 +64,9 @@ class StoreDirectory:
 
     def salvage(self) -> None:
         """Make a store of what is left; the damaged one is kept beside it."""
+        # Hardly any start needs it: neither here nor below.
+        from grid_member.engine.recovery import refuse_healthy, salvage_store
+
         refuse_healthy(self.directory, self.shards)
         found = salvage_store(self.directory, self.shards)
         for shard, sequence in enumerate(found.sequences):
@@ -72,6 +74,8 @@ class StoreDirectory:
 
     def wipe(self) -> None:
         """Delete what is stored."""
+        from grid_member.engine.recovery import refuse_healthy, wipe_store
+
         refuse_healthy(self.directory, self.shards)
         wipe_store(self.directory, self.shards)
         log_event(_log, logging.WARNING, "store wiped", directory=str(self.directory))

@@ -10,9 +10,8 @@ from aiohttp import HttpVersion11, web
 from aiohttp.web_protocol import RequestPayloadError
 
 from grid_member.http.answers import Answer, error
-from grid_member.http.connection import ConnectionProtocol
+from grid_member.http.connection import connection_of
 from grid_member.http.paths import MalformedError, decode
-from grid_member.http.uploads import Uploads
 
 if TYPE_CHECKING:
     from aiohttp.streams import StreamReader
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
     from grid_member.cluster.member import Member
     from grid_member.http.routes import Route
 
-BODY_PATIENCE_S: Final = 60.0
-"""How long a body may stand still while it is read."""
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
@@ -76,9 +73,7 @@ class Call:
         Raises:
             ConnectionError: the client has left already.
         """
-        protocol = self.request.protocol
-        if isinstance(protocol, ConnectionProtocol):
-            protocol.need_client()
+        connection_of(self.request).need_client()
 
 
 async def read_body(request: web.BaseRequest, limit_bytes: int) -> bytes:
@@ -97,12 +92,12 @@ async def read_body(request: web.BaseRequest, limit_bytes: int) -> bytes:
             raise ExpectationError
         if request.transport is not None and request.can_read_body:
             request.transport.write(_CONTINUE)
-    protocol = request.protocol
-    uploads = protocol.uploads if isinstance(protocol, ConnectionProtocol) else Uploads()
+    factory = connection_of(request).factory
+    uploads, patience_s = factory.uploads, factory.http.body_timeout_s
     pieces: list[bytes] = []
     size = 0
     try:
-        while piece := await _more(request.content):
+        while piece := await _more(request.content, patience_s):
             if size + len(piece) > limit_bytes:
                 raise _refused(413, "the body is too large")
             if not uploads.take(len(piece)):
@@ -118,11 +113,11 @@ async def read_body(request: web.BaseRequest, limit_bytes: int) -> bytes:
         uploads.give_back(size)
 
 
-async def _more(content: StreamReader) -> bytes:
+async def _more(content: StreamReader, patience_s: float) -> bytes:
     if content.is_eof():
         return await content.readany()
     try:
-        async with asyncio.timeout(BODY_PATIENCE_S):
+        async with asyncio.timeout(patience_s):
             return await content.readany()
     except TimeoutError:
         raise _refused(408, "the body takes too long") from None

@@ -4,78 +4,75 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import select
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from aiohttp import web
 from aiohttp.http import RawRequestMessage
-from aiohttp.http_exceptions import LineTooLong
 from aiohttp.streams import EMPTY_PAYLOAD
 from aiohttp.web_protocol import RequestPayloadError, _ErrInfo
 
 from grid_member.cluster.logs import event, failure
-from grid_member.http.answers import Answer, WireResponse, error
+from grid_member.http.answers import WireResponse
+from grid_member.http.broken import LateError, broken
 from grid_member.http.pieces import Pieces
+from grid_member.http.watch import LINGER_S, Unread, cut_off
 from grid_member.security.remotes import unmapped
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
     from aiohttp.streams import StreamReader
 
-    from grid_member.config.model import Limits
-    from grid_member.http.uploads import Uploads
+    from grid_member.http.factory import ConnectionFactory
 
-KEEP_ALIVE_S: Final = 3600.0
-LINGER_S: Final = 2.0
-"""How long the rest of a body that nobody wants is read, so that its answer gets through."""
 IDLE_LINGER_S: Final = 0.2
-"""The same for a connection that has nothing in work: pools may notice its end much later."""
-CUT_GRACE_S: Final = 0.05
-"""How long a connection has to end when it is cut; aiohttp takes 0 for no limit."""
-HEAD_PATIENCE_S: Final = 30.0
-"""How long a head may take from its first byte to its last."""
+"""As LINGER_S, for a connection that has nothing in work: pools may notice its end much later."""
+CROWDED_PATIENCE_S: Final = 5.0
+"""How long a connection that is one too many has until the end of its first head."""
 MAX_HEADERS_LINES: Final = 1000
-_TOO_MANY_HEADERS: Final = "Too many headers received"
 
 _log: Final = logging.getLogger("grid.http")
 _silent: Final = logging.getLogger("grid.aiohttp")
-
-
-class LateError(Exception):
-    """A head that did not come to its end in time: 408."""
 
 
 class ConnectionProtocol(web.RequestHandler):
     """One connection. Nothing that aiohttp would write or log by itself gets out."""
 
     def __init__(
-        self,
-        server: web.Server,
-        loop: asyncio.AbstractEventLoop,
-        limits: Limits,
-        uploads: Uploads,
-        refused: Callable[[int], None],
+        self, server: ConnectionFactory, *, crowded: bool = False, taken_over: bool = False
     ) -> None:
-        self._line_limit = limits.header_bytes
-        self.uploads = uploads
-        self._refused = refused
+        """Serve one connection.
+
+        Args:
+            server: what made it.
+            crowded: it is there for one probe.
+            taken_over: it is served already, and goes on here.
+        """
+        loop = asyncio.get_running_loop()
+        line_limit = server.limits.header_bytes
         super().__init__(
             server,
             loop=loop,
-            keepalive_timeout=KEEP_ALIVE_S,
+            # The watch looks after idle connections.
+            keepalive_timeout=0,
             logger=_silent,
             access_log=None,  # type: ignore[arg-type]
             # The two limits differ by one so that an error tells which of them it was.
-            max_line_size=limits.header_bytes,
-            max_field_size=limits.header_bytes + 1,
+            max_line_size=line_limit,
+            max_field_size=line_limit + 1,
             max_headers=MAX_HEADERS_LINES,
             lingering_time=LINGER_S,
             auto_decompress=False,
         )
+        self.factory = server
+        self._keepalive_handle = server.no_timer
+        self.crowded = crowded
+        self.taken_over = taken_over
         self._flushes = 0
+        self._written_bytes = 0
+        self._unread: Unread | None = None
         self._pieces = Pieces()
-        self._head_deadline: asyncio.TimerHandle | None = None
+        self._idle_since_s = loop.time()
+        self._head_since_s: float | None = None
+        """When a head began to come that has not ended yet."""
         self._held = b""
         """What came while the parser could not take it."""
         self._body: StreamReader = EMPTY_PAYLOAD
@@ -110,25 +107,8 @@ class ConnectionProtocol(web.RequestHandler):
 
     def _watch_head(self) -> None:
         # The end of a body, trailers too, is waited for by those who read it.
-        if self._head_deadline is None and self._pieces.in_head and self._body.is_eof():
-            self._head_deadline = self._loop.call_later(HEAD_PATIENCE_S, self._give_up_head)
-
-    def _forget_head(self) -> None:
-        if self._head_deadline is not None:
-            self._head_deadline.cancel()
-            self._head_deadline = None
-
-    def _give_up_head(self) -> None:
-        self._head_deadline = None
-        if self._broken:
-            return
-        # In its place among the answers: a poll before it may still be waiting.
-        self._broken = True
-        self._request_count += 1
-        late = LateError("the head did not come to its end in time")
-        self._messages.append((_ErrInfo(status=408, exc=late, message=str(late)), EMPTY_PAYLOAD))
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+        if self._head_since_s is None and self._pieces.in_head and self._body.is_eof():
+            self._head_since_s = self._loop.time()
 
     @property
     def _full(self) -> bool:
@@ -148,7 +128,7 @@ class ConnectionProtocol(web.RequestHandler):
         super().data_received(piece)
         if self._request_count == seen:
             return
-        self._forget_head()
+        self._head_since_s = None
         message, body = self._messages[-1]
         if not isinstance(message, RawRequestMessage):
             # Nothing that follows has a known beginning.
@@ -180,9 +160,14 @@ class ConnectionProtocol(web.RequestHandler):
 
     def connection_lost(self, exc: BaseException | None) -> None:
         """Cancel what is in work."""
-        self._forget_head()
+        self._head_since_s = None
         self._tell_left()
+        work = self._task_handler
         super().connection_lost(exc)
+        if work is None:
+            self.factory.watch.discard(self)
+        else:
+            work.add_done_callback(lambda _: self.factory.watch.discard(self))
         # It knows its connection, too; with nothing in a circle, both are freed at once.
         self._body = EMPTY_PAYLOAD
         if not self._gone.done():
@@ -212,11 +197,7 @@ class ConnectionProtocol(web.RequestHandler):
             return
         self._needs_client = False
         transport = self.transport
-        if transport is None or transport.is_closing():
-            raise ConnectionResetError("the client has left")
-        look = select.poll()
-        look.register(transport.get_extra_info("socket"), select.POLLRDHUP)
-        if look.poll(0):
+        if transport is None or self.factory.departures.left(transport):
             raise ConnectionResetError("the client has left")
 
     # Answering
@@ -235,12 +216,63 @@ class ConnectionProtocol(web.RequestHandler):
     ) -> tuple[web.StreamResponse, bool]:
         """Answer, then go on with what an upgrade that was not accepted held back."""
         result = await super().finish_response(request, resp, start_time)
+        self._idle_since_s = self._loop.time()
         if self._held and len(self._messages) <= self._msg_queue_resume_size:
             if self._buffer_paused:
                 self._resume_reading_if_drained()
             else:
                 self.data_received(b"")
         return result
+
+    # Patience
+
+    def look(self, now_s: float) -> None:
+        """Give up a client that does not read, a head that does not end, or an idle connection."""
+        if self.transport is None:
+            return
+        if self._paused:
+            self._look_at_unread(self.transport, now_s)
+            return
+        self._unread = None
+        if self._broken:
+            return
+        http, idle_s = self.factory.http, now_s - self._idle_since_s
+        if self.crowded and not self._request_count:
+            if idle_s >= CROWDED_PATIENCE_S:
+                self._give_up_head()
+        elif self._head_since_s is not None:
+            if now_s - self._head_since_s >= http.head_timeout_s:
+                self._give_up_head()
+        elif self._waits_for_request and idle_s >= http.idle_timeout_s:
+            self.force_close()
+
+    @property
+    def _waits_for_request(self) -> bool:
+        return self._waiter is not None and not self._waiter.done()
+
+    def _look_at_unread(self, transport: asyncio.WriteTransport, now_s: float) -> None:
+        if self._unread is None:
+            self._unread = Unread(self.factory.http.write_timeout_s)
+        buffered_bytes = transport.get_write_buffer_size()
+        if self._unread.overdue(now_s, buffered_bytes, self._written_bytes):
+            cut_off(transport)
+
+    def _give_up_head(self) -> None:
+        # In its place among the answers: a poll before it may still be waiting.
+        self._broken = True
+        self._head_since_s = None
+        self._request_count += 1
+        late = LateError("the head did not come to its end in time")
+        self._messages.append((_ErrInfo(status=408, exc=late, message=str(late)), EMPTY_PAYLOAD))
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    # Ending
+
+    def cut(self) -> None:
+        """End the connection now."""
+        if self.transport is not None:
+            self.transport.abort()
 
     async def linger(self, patience_s: float = LINGER_S) -> None:
         """Let the client read the answer that closes a connection it may be sending on.
@@ -267,9 +299,10 @@ class ConnectionProtocol(web.RequestHandler):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Start serving; writing is paused as long as the kernel has not taken everything."""
+        self.factory.watch.add(self)
         super().connection_made(transport)
-        if isinstance(transport, asyncio.WriteTransport):
-            transport.set_write_buffer_limits(high=0)
+        # Not checked: other event loops have transports of their own kind.
+        cast("asyncio.WriteTransport", transport).set_write_buffer_limits(high=0)
 
     def resume_writing(self) -> None:
         """Note that the kernel has taken everything."""
@@ -288,6 +321,7 @@ class ConnectionProtocol(web.RequestHandler):
         flushes = self._flushes
         for piece in pieces:
             transport.write(piece)
+            self._written_bytes += len(piece)
         if transport.get_write_buffer_size() == 0:
             # A failed write empties the buffer too, and closes.
             if transport.is_closing():
@@ -322,8 +356,12 @@ class ConnectionProtocol(web.RequestHandler):
         if isinstance(exc, ConnectionError):
             event(_log, logging.DEBUG, "client left", remote=unmapped(request.remote))
             raise exc
-        answer = self._refusal(status, exc)
-        self._refused(answer.status)
+        factory = self.factory
+        if self.crowded:
+            answer = factory.admission.refuse()
+        else:
+            answer = broken(status, exc, factory.limits.header_bytes)
+        factory.refused(answer.status)
         if status >= 500 and exc is not None:
             failure(_log, "request failed", exc)
         else:
@@ -337,59 +375,14 @@ class ConnectionProtocol(web.RequestHandler):
             )
         return WireResponse(answer, self)
 
-    def _refusal(self, status: int, exc: BaseException | None) -> Answer:
-        if isinstance(exc, LineTooLong):
-            if self._line_limit + 1 in exc.args or str(self._line_limit + 1) in exc.args:
-                return error(431, "a header line is too long", close=True)
-            return error(414, "the request line is too long", close=True)
-        if isinstance(exc, LateError):
-            return error(408, "the head takes too long", close=True)
-        if _TOO_MANY_HEADERS in str(exc):
-            return error(431, "too many headers", close=True)
-        reason = "malformed request" if status < 500 else "unexpected error"
-        return error(status, reason, close=True)
 
+def connection_of(request: web.BaseRequest) -> ConnectionProtocol:
+    """Return the connection that a request came on.
 
-class ConnectionFactory(web.Server):
-    """Makes a ConnectionProtocol for every connection and knows those that are open."""
-
-    def __init__(
-        self,
-        handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]],
-        limits: Limits,
-        uploads: Uploads,
-        refused: Callable[[int], None] = lambda _: None,
-    ) -> None:
-        """Take what connections need; refused hears of the answers to what is no request."""
-        super().__init__(handler, handler_cancellation=True)
-        self._limits = limits
-        self._uploads = uploads
-        self._refused = refused
-        self._closed = False
-
-    async def finish(self, grace_s: float) -> None:
-        """Let the connections answer what has begun to come, for a while, and end all of them."""
-        self._closed = True
-        tasks = [
-            asyncio.create_task(connection.finish())
-            for connection in self.connections
-            if isinstance(connection, ConnectionProtocol)
-        ]
-        try:
-            if tasks:
-                await asyncio.wait(tasks, timeout=grace_s)
-        finally:
-            for task in tasks:
-                task.cancel()
-        await self.shutdown(CUT_GRACE_S)
-
-    def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
-        """Remember a connection; one that was accepted while the listener closed ends at once."""
-        super().connection_made(handler, transport)
-        if self._closed:
-            transport.abort()
-
-    def __call__(self) -> ConnectionProtocol:
-        """Return the protocol for a new connection."""
-        loop = asyncio.get_running_loop()
-        return ConnectionProtocol(self, loop, self._limits, self._uploads, self._refused)
+    Raises:
+        ConnectionError: it is gone.
+    """
+    protocol = request.protocol
+    if not isinstance(protocol, ConnectionProtocol):
+        raise ConnectionResetError("not one of our connections")
+    return protocol

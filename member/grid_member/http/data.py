@@ -139,7 +139,7 @@ async def queue_poll(call: Call) -> Answer:
     return Answer(
         200,
         item.value,
-        item.content_type or _made_up_type(item.value),
+        item.content_type or made_up_type(item.value),
         delivered=lambda: engine.queue_confirm(item),
         lost=lambda: engine.queue_return(item),
     )
@@ -165,7 +165,8 @@ async def _polled(engine: Engine, name: str, timeout_s: float) -> Item | Refused
         raise
 
 
-def _made_up_type(value: bytes) -> str:
+def made_up_type(value: bytes) -> str:
+    """Return the content type of an item that was offered without one."""
     try:
         value.decode()
     except UnicodeDecodeError:

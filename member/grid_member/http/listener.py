@@ -7,13 +7,17 @@ import contextlib
 import errno
 import logging
 import socket
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from grid_member.cluster.logs import event
+from grid_member.http.admission import Admission, is_probe, open_files_limit, room, tell_room
 from grid_member.http.answers import WireResponse
 from grid_member.http.calls import ConnectionCounts
-from grid_member.http.connection import ConnectionFactory, ConnectionProtocol
+from grid_member.http.connection import connection_of
+from grid_member.http.desk import Desk, has_lane
+from grid_member.http.factory import ConnectionFactory
 from grid_member.http.measured import ListenerFigures, Measured
 from grid_member.http.service import Service
 from grid_member.http.uploads import Uploads
@@ -25,6 +29,7 @@ if TYPE_CHECKING:
 
     from grid_member.cluster.member import Member
     from grid_member.config.model import ListenerConfig
+    from grid_member.http.admission import Room
     from grid_member.http.measured import Answering
 
 BACKLOG_CONNECTIONS: Final = 2048
@@ -118,6 +123,8 @@ def _bound(interface: str, port: int) -> socket.socket:
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        # Connections have it from here: a poll must not wait for ever for a machine that is gone.
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         if family == socket.AF_INET6:
             # An address that was written as IPv6 stands for IPv6 alone, `*` for both.
             sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, not dual)
@@ -136,7 +143,6 @@ class _Open:
     service: Service | None
     """None shows metrics."""
     factory: ConnectionFactory
-    uploads: Uploads
     tls: TlsListener | None
     servers: list[asyncio.Server]
 
@@ -149,23 +155,25 @@ class Listeners:
         self._open: list[_Open] = []
         self._tls: dict[str, ServerTls] = {}
         self._refreshing: asyncio.Task[None] | None = None
+        self._room: Room | None = None
 
     def counts(self) -> ConnectionCounts:
         """Return how many connections are open now."""
-        sizes = [(o.config.kind, len(o.factory.connections)) for o in self._open]
+        sizes = [(o.config.kind, len(o.factory.watch)) for o in self._open]
         clients = sum(size for kind, size in sizes if kind == "rest")
         return ConnectionCounts(clients, sum(size for _, size in sizes))
 
     def uploads(self, kind: str) -> Uploads:
         """Return what counts the bodies of the open listener of this kind."""
-        return next(o.uploads for o in self._open if o.config.kind == kind)
+        return next(o.factory.uploads for o in self._open if o.config.kind == kind)
 
     def figures(self) -> list[ListenerFigures]:
         """Return what each listener has to tell."""
         return [
             ListenerFigures(
                 kind=o.config.kind,
-                connections=len(o.factory.connections),
+                connections=len(o.factory.watch),
+                refused=o.factory.admission.refused,
                 slowed_logins=o.service.slowed_logins if o.service else 0,
             )
             for o in self._open
@@ -178,6 +186,36 @@ class Listeners:
 
             return MetricsService(self._member, self.figures)
         return service if measurements is None else Measured(service, measurements)
+
+    def _factory(self, config: ListenerConfig, service: Service | None) -> ConnectionFactory:
+        answering = self._answering(service)
+        admission = Admission(self._shared_room(), config.kind)
+
+        async def handle(request: web.BaseRequest) -> web.StreamResponse:
+            connection = connection_of(request)
+            if not connection.crowded:
+                answer = await answering.answer(request)
+            elif is_probe(request):
+                answer = replace(await answering.answer(request), close=True)
+            else:
+                answer = admission.refuse()
+            return WireResponse(answer, connection)
+
+        own = self._member.config
+        factory = ConnectionFactory(handle, own.limits, own.http, Uploads(), admission)
+        if service is not None and self._member.measurements is not None:
+            factory.refused = self._member.measurements.refused
+        if has_lane(config, own):
+            factory.desk = Desk(self._member, factory.watch, factory.uploads, factory.take_over)
+        return factory
+
+    def _shared_room(self) -> Room:
+        if self._room is None:
+            own, files = self._member.config, open_files_limit()
+            count = sum(config is not None for config in (own.rest, own.management, own.metrics))
+            self._room = room(own.http.max_connections, files, count)
+            tell_room(self._room, own.http.max_connections, files)
+        return self._room
 
     def prepare(self, config: ListenerConfig) -> None:
         """Read the files of a listener that speaks TLS; `open` does it otherwise.
@@ -192,27 +230,20 @@ class Listeners:
         """Serve on bound sockets; return their port."""
         self.prepare(config)
         service = None if config.metrics else Service(self._member, config, self.counts)
-        answering = self._answering(service)
-
-        async def handle(request: web.BaseRequest) -> web.StreamResponse:
-            answer = await answering.answer(request)
-            protocol = request.protocol
-            if not isinstance(protocol, ConnectionProtocol):
-                raise ConnectionResetError("not one of our connections")
-            return WireResponse(answer, protocol)
-
-        uploads = Uploads()
-        limits, measurements = self._member.config.limits, self._member.measurements
-        factory = ConnectionFactory(handle, limits, uploads)
-        if service is not None and measurements is not None:
-            factory = ConnectionFactory(handle, limits, uploads, measurements.refused)
+        factory = self._factory(config, service)
         loop = asyncio.get_running_loop()
-        tls = TlsListener(factory, self._tls[config.tls.setting]) if config.tls else None
+        tls = None
+        if config.tls is not None:
+            tls = TlsListener(factory, self._tls[config.tls.setting], crowded=factory.full)
+            factory.handshaking = partial(getattr, tls, "handshaking")
+        at_once = max(1, factory.admission.room.accepted_at_once // len(sockets))
         servers = [
-            await loop.create_server(tls or factory, sock=sock, backlog=BACKLOG_CONNECTIONS)
-            for sock in sockets
+            await loop.create_server(tls or factory, sock=sock, backlog=at_once) for sock in sockets
         ]
-        self._open.append(_Open(config, service, factory, uploads, tls, servers))
+        for sock in sockets:
+            # The loop takes the one number for both: how many wait, how many it accepts at once.
+            sock.listen(BACKLOG_CONNECTIONS)
+        self._open.append(_Open(config, service, factory, tls, servers))
         self._refresh()
         port = int(sockets[0].getsockname()[1])
         event(

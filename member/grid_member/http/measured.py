@@ -48,4 +48,5 @@ class ListenerFigures:
 
     kind: str
     connections: int
+    refused: int
     slowed_logins: int

@@ -119,6 +119,11 @@ class MemberCollector(Collector):
         connections = GaugeMetricFamily(
             "grid_connections", "Connections that are open.", labels=["listener"]
         )
+        refused = CounterMetricFamily(
+            "grid_refused_connections",
+            "Connections turned away, as many as may be being open.",
+            labels=["listener"],
+        )
         slowed = CounterMetricFamily(
             "grid_throttled_logins",
             "Attempts turned away, too many having failed from their address.",
@@ -126,8 +131,10 @@ class MemberCollector(Collector):
         )
         for listener in self._listeners():
             connections.add_metric([listener.kind], listener.connections)
+            refused.add_metric([listener.kind], listener.refused)
             slowed.add_metric([listener.kind], listener.slowed_logins)
         yield connections
+        yield refused
         yield slowed
 
     def _of_structures(self) -> Iterator[Metric]:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final
 from aiohttp import HttpVersion10, HttpVersion11
 
 from grid_member.cluster.logs import event, failure
-from grid_member.cluster.member import Phase
 from grid_member.config.model_security import RealmConfig
 from grid_member.http import data, documents
 from grid_member.http.answers import Answer, error, failed
@@ -27,7 +26,6 @@ from grid_member.http.idempotent import once
 from grid_member.http.managed import parked
 from grid_member.http.management_operations import MANAGEMENT_OPERATIONS
 from grid_member.http.measured import PATH
-from grid_member.http.openapi import openapi
 from grid_member.http.paths import MalformedError, split_target
 from grid_member.http.routes import CATCH_ALL_GROUPS, DATA, RoutingTable, unavailable
 from grid_member.http.unattended import Unattended
@@ -70,7 +68,7 @@ OPERATIONS: Final[dict[str, Callable[[Call], Awaitable[Answer]]]] = {
         *(documents.health_migration_queue_size, documents.health_cluster_size),
         *(documents.health_unknown, documents.cluster, documents.instance),
         *(documents.cluster_state, documents.cluster_version, documents.member_shutdown),
-        openapi,
+        documents.openapi,
         *MANAGEMENT_OPERATIONS,
     )
 }
@@ -126,7 +124,7 @@ class Service:
                 status=answer.status,
                 remote=unmapped(request.remote),
             )
-        if self._member.phase is Phase.STOPPING or _lost_track(request):
+        if self._member.ending or _lost_track(request):
             answer = replace(answer, close=True)
         return answer
 

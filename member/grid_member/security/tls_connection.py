@@ -39,14 +39,19 @@ class TlsListener:
         application: Callable[[], asyncio.Protocol],
         tls: ServerTls,
         handshake_timeout_s: float = HANDSHAKE_TIMEOUT_S,
+        crowded: Callable[[], bool] = lambda: False,
     ) -> None:
+        """Take what connections need; while it is crowded, further ones do not shake hands."""
         self._application = application
+        self._crowded = crowded
         self._tls = tls
         self._handshake_timeout_s = handshake_timeout_s
         self._handshakes: set[TlsConnection] = set()
 
-    def __call__(self) -> TlsConnection:
+    def __call__(self) -> asyncio.Protocol:
         """Return the protocol of a new connection, on the context of now."""
+        if self._crowded():
+            return _Dropped()
         connection = TlsConnection(
             self._application,
             self._tls.context,
@@ -65,6 +70,14 @@ class TlsListener:
         """Drop the connections that the application does not know yet."""
         for connection in list(self._handshakes):
             connection.drop()
+
+
+class _Dropped(asyncio.Protocol):
+    """A connection that is not wanted, and that understands nothing before its handshake."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Close at once."""
+        cast("asyncio.Transport", transport).abort()
 
 
 class TlsConnection(asyncio.Protocol):

@@ -37,8 +37,11 @@ def member_process(tmp_path: Path) -> Iterator[Callable[..., MemberProcess]]:
     """Give a function that starts `grid-member` processes; they end with the test."""
     started: list[MemberProcess] = []
 
-    def start(text: str, environment: dict[str, str] | None = None) -> MemberProcess:
-        process = MemberProcess(text, tmp_path / f"member-{len(started)}", environment)
+    def start(
+        text: str, environment: dict[str, str] | None = None, open_files: int | None = None
+    ) -> MemberProcess:
+        directory = tmp_path / f"member-{len(started)}"
+        process = MemberProcess(text, directory, environment, open_files)
         started.append(process)
         return process
 

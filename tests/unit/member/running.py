@@ -122,16 +122,26 @@ class MemberProcess:
     """A `grid-member` process and its log."""
 
     def __init__(
-        self, text: str, directory: Path, environment: dict[str, str] | None = None
+        self,
+        text: str,
+        directory: Path,
+        environment: dict[str, str] | None = None,
+        open_files: int | None = None,
     ) -> None:
-        """Start a member on a file in the directory; on its defaults when the text is empty."""
+        """Start a member on a file in the directory; on its defaults when the text is empty.
+
+        With open_files it can never have more of them than that.
+        """
         directory.mkdir(exist_ok=True)
         file = directory / file_name(text)
         file.write_text(text)
         self.log: list[dict[str, Any]] = []
         """What was read of the log so far."""
+        command = [sys.executable, "-m", "grid_member", *(["--config", str(file)] if text else [])]
+        if open_files is not None:
+            command = ["sh", "-c", f'ulimit -n {open_files}; exec "$@"', "sh", *command]
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "grid_member", *(["--config", str(file)] if text else [])],
+            command,
             stderr=subprocess.PIPE,
             text=True,
             env=os.environ | (environment or {}),

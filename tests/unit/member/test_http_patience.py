@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grid_member.config.model import Limits
-from grid_member.http.calls import BODY_PATIENCE_S
-from grid_member.http.connection import HEAD_PATIENCE_S, ConnectionProtocol
+from grid_member.config.model import HttpConfig, Limits
+from grid_member.http.connection import ConnectionProtocol
 from grid_member.http.uploads import Uploads
 from tests.unit.member.test_http_polls import in_progress, until
 from tests.unit.member.wire import Wire, once, request
@@ -30,6 +29,8 @@ QUEUE = "/grid/rest/queues/default"
 PUT = f"POST {MAP}/k HTTP/1.1\r\nHost: a\r\n".encode()
 CHUNKED = PUT + b"Transfer-Encoding: chunked\r\n\r\n"
 GET = request("GET", f"{MAP}/k")
+HEAD_PATIENCE_S = HttpConfig().head_timeout_s
+BODY_PATIENCE_S = HttpConfig().body_timeout_s
 FOREVER = 10_000_000
 BUDGET_BYTES = 100_000
 BARELY_S = 1.0
@@ -188,7 +189,7 @@ async def test_the_bodies_of_a_listener_share_a_budget(member: RunningMember) ->
         async with await Wire.connect(port) as first, await Wire.connect(port) as second:
             first.send(request("POST", path, value, **OPERATOR)[:-1])
             await until(lambda held=uploads: held.held_bytes == BUDGET_BYTES - 2)  # type: ignore[misc]
-            second.send(request("POST", path, small, **OPERATOR))
+            second.send(request("POST", path, small, **OPERATOR)[:-1])
             refused(await second.reply(), 503)
             assert await second.ended()
             first.send(b"v")
@@ -206,7 +207,9 @@ async def test_bodies_on_the_data_port_leave_the_management_port_its_own(
     async with await Wire.connect(member.port) as wire:
         wire.send(request("POST", f"{MAP}/a", value)[:-1])
         await until(lambda: uploads.held_bytes == BUDGET_BYTES - 1)
-        refused(await once(member.port, "POST", f"{MAP}/b", b"more"), 503)
+        async with await Wire.connect(member.port) as other:
+            other.send(request("POST", f"{MAP}/b", b"more")[:-1])
+            refused(await other.reply(), 503)
         reply = await once(member.management_port, "POST", STATE, b"dev&", **OPERATOR)
         assert reply.json == {"status": "success", "state": "active"}
         assert uploads.held_bytes == BUDGET_BYTES - 1

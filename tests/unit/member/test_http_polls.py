@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from grid_member.http import data
+from grid_member.http.connection import ConnectionProtocol
+from grid_member.http.lane import LaneConnection
 from tests.unit.member.wire import Wire, once, request
 
 if TYPE_CHECKING:
@@ -30,16 +32,26 @@ async def until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.001)
 
 
+def connections(member: RunningMember) -> list[ConnectionProtocol | LaneConnection]:
+    """Return those that are open, of every listener."""
+    found = [one for opened in member.listeners._open for one in opened.factory.watch]
+    return [one for one in found if isinstance(one, ConnectionProtocol | LaneConnection)]
+
+
 def in_progress(member: RunningMember) -> int:
-    """Count the requests that a handler has in work."""
-    factories = [opened.factory for opened in member.listeners._open]
-    return sum(c._current_request is not None for f in factories for c in f.connections)
+    """Count the connections that have a request in work."""
+    return sum(
+        one._pending > 0 if isinstance(one, LaneConnection) else one._current_request is not None
+        for one in connections(member)
+    )
 
 
 def stalled(member: RunningMember) -> bool:
     """Tell whether an answer waits for the kernel to take more of it."""
-    factories = [opened.factory for opened in member.listeners._open]
-    return any(c.writing_paused for f in factories for c in f.connections)
+    return any(
+        one._unread is not None if isinstance(one, LaneConnection) else one.writing_paused
+        for one in connections(member)
+    )
 
 
 async def waiting(member: RunningMember, count: int, seconds: int = 60) -> list[Wire]:

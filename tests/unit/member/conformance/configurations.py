@@ -24,19 +24,20 @@ class Setup:
     security: bool = False
     tls: bool = False
     """On both listeners."""
+    lane: bool = True
 
     def __str__(self) -> str:
-        more = [name for name in ("security", "tls") if getattr(self, name)]
+        more = [name for name in ("security", "tls", "lane") if getattr(self, name)]
         return "+".join([self.syntax, self.network, *more])
 
 
+CHOICES = (("yaml", "xml"), ("network", "advanced-network"), (False, True), (False, True))
 SETUPS = tuple(
-    Setup(*choices)
-    for choices in product(
-        ("yaml", "xml"), ("network", "advanced-network"), (False, True), (False, True)
-    )
+    # The lane is on in one half. So every three of the choices meet it on and off.
+    Setup(*choices, lane=sum(map(tuple.index, CHOICES, choices)) % 2 == 0)
+    for choices in product(*CHOICES)
 )
-"""Every one there is."""
+"""Every one there is but for the lane."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,7 @@ YAML = """
 grid:
   cluster-name: dev
   instance-name: tester
+{lane}
 {cp}
 {persistence}
 {network}
@@ -130,6 +132,7 @@ XML = """<?xml version="1.0" encoding="UTF-8"?>
 <grid xmlns="urn:grid:config:1">
   <cluster-name>dev</cluster-name>
   <instance-name>tester</instance-name>
+  {lane}
   {cp}
   {persistence}
 {network}
@@ -198,6 +201,8 @@ XML_ADVANCED = """
 
 YAML_JOIN = "    join: {tcp-ip: {enabled: true, member-list: ['a:5701', b]}}"
 XML_JOIN = '<join><tcp-ip enabled="true"><member>a:5701</member><member>b</member></tcp-ip></join>'
+YAML_LANE = "  http: {lane: {enabled: false}}"
+XML_LANE = '<http><lane enabled="false"/></http>'
 YAML_CP = "  cp-subsystem: {cp-member-count: 3}"
 XML_CP = "<cp-subsystem><cp-member-count>3</cp-member-count></cp-subsystem>"
 YAML_STORE = "  persistence: {{enabled: true, base-dir: {0}/data, backup-dir: {0}/backups}}"
@@ -233,6 +238,7 @@ class Dialect:
     document: str
     networks: dict[str, str]
     join: str
+    no_lane: str
     cp: str
     store: str
     security: dict[bool, str]
@@ -249,6 +255,7 @@ DIALECTS = {
         document=YAML,
         networks={"network": YAML_NETWORK, "advanced-network": YAML_ADVANCED},
         join=YAML_JOIN,
+        no_lane=YAML_LANE,
         cp=YAML_CP,
         store=YAML_STORE,
         security={True: YAML_SECURITY, False: ""},
@@ -262,6 +269,7 @@ DIALECTS = {
         document=XML,
         networks={"network": XML_NETWORK, "advanced-network": XML_ADVANCED},
         join=XML_JOIN,
+        no_lane=XML_LANE,
         cp=XML_CP,
         store=XML_STORE,
         security={True: XML_SECURITY, False: ">"},
@@ -303,6 +311,7 @@ def _with_rest(role: Role, setup: Setup, place: Place) -> str:
     )
     return says.document.format(
         network=network,
+        lane="" if setup.lane else says.no_lane,
         cp=says.cp if whole else "",
         persistence=says.store.format(place.directory) if stored else "",
         security=says.security[setup.security] + (says.protected if role is Role.PROTECTED else ""),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 from grid_member.http.paths import MalformedError, split_target
 from grid_member.http.routes import ROUTES, RoutingTable
 from tests.unit.member.conformance.configurations import SETUPS
@@ -9,6 +11,7 @@ from tests.unit.member.conformance.language import Role
 from tests.unit.member.conformance.lines import ELSEWHERE, lines
 from tests.unit.member.conformance.paths import PATHS
 from tests.unit.member.conformance.table import TABLE
+from tests.unit.member.conformance.test_conformance import holds
 
 
 def test_every_line_of_the_specification_has_a_row() -> None:
@@ -33,6 +36,14 @@ def test_every_way_to_configure_a_member_is_played() -> None:
     ways = {(s.syntax, s.network, s.security, s.tls) for s in SETUPS}
     assert len(ways) == len(SETUPS) == 2**4
     assert [len({way[choice] for way in ways}) for choice in range(4)] == [2] * 4
+
+
+def test_every_row_is_played_with_the_lane_and_without() -> None:
+    for choices in combinations(("syntax", "network", "security", "tls"), 3):
+        met = {(*(getattr(s, choice) for choice in choices), s.lane) for s in SETUPS}
+        assert len(met) == 2**4, choices
+    for row in TABLE:
+        assert {s.lane for s in SETUPS if holds(row, s)} == {True, False}, row
 
 
 def touched(role: Role) -> set[tuple[str, str]]:

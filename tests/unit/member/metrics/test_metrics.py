@@ -126,6 +126,21 @@ async def test_connections_are_counted_by_listener(start: Start) -> None:
     assert document["connectionCount"] == 1
 
 
+async def test_refused_connections_are_counted_by_listener(start: Start) -> None:
+    member = await start("  http: {max-connections: 2}\n")
+    port = member.member.rest_port
+    assert port is not None
+    async with await Wire.connect(port) as first, await Wire.connect(port) as second:
+        for wire in (first, second):
+            assert (await wire.call("GET", "/grid/rest/instance")).status == 200
+        for path, status in (("/grid/rest/instance", 503), ("/grid/health/ready", 200)) * 3:
+            assert (await once(port, "GET", path)).status == status
+        told = await member.figures()
+    assert told.value("grid_refused_connections_total", listener="rest") == 3
+    assert told.value("grid_refused_connections_total", listener="management") == 0
+    assert told.value("grid_refused_connections_total", listener="metrics") == 0
+
+
 async def test_throttled_logins_are_counted(start: Start) -> None:
     member = await start()
     port = member.member.management_port

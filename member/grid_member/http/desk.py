@@ -1,0 +1,183 @@
+"""What the lane's connections of one listener share: the engine, the limits, ready-made answers."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from typing import TYPE_CHECKING, Final, cast
+
+from grid_member.config.model import EndpointGroup
+from grid_member.engine.api import Refused
+from grid_member.http.answers import (
+    EMPTY,
+    MAX_JOINED_BYTES,
+    NOTHING,
+    TEXT,
+    Answer,
+    error,
+    head_bytes,
+)
+from grid_member.http.data import made_up_type, refusal
+from grid_member.http.plain import Kind, Recogniser
+from grid_member.http.watch import Departures
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from grid_member.cluster.member import Member
+    from grid_member.config.model import ListenerConfig, MemberConfig
+    from grid_member.engine.api import Entry, Item
+    from grid_member.http.connection import ConnectionProtocol
+    from grid_member.http.uploads import Uploads
+    from grid_member.http.watch import Watch
+
+_log: Final = logging.getLogger("grid.http")
+_WRITES: Final = frozenset({Kind.MAP_PUT, Kind.MAP_REMOVE})
+_ROOTS: Final = (("grid", "rest", "maps"), ("grid", "rest", "queues"))
+_FULL: Final = error(503, "the queue is full")
+_OK: Final = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n%b"
+_TYPED: Final = b"HTTP/1.1 200 OK\r\nContent-Type: %b\r\nContent-Length: %d\r\n%b"
+
+
+class Desk:
+    """Made once for a listener; answers are bytes as `answers.head_bytes` writes them."""
+
+    def __init__(
+        self,
+        member: Member,
+        watch: Watch,
+        uploads: Uploads,
+        complete: Callable[[], ConnectionProtocol],
+    ) -> None:
+        """Take what connections need.
+
+        Args:
+            member: whose engine does the work.
+            watch: looks at the open connections.
+            uploads: counts the bytes of bodies that are not there as a whole.
+            complete: makes the connection that takes over what is not plain.
+        """
+        self.member = member
+        self.engine = member.engine
+        self.measurements = member.measurements
+        self.http = member.config.http
+        self.watch = watch
+        self.uploads = uploads
+        self.complete = complete
+        self.closed = False
+        """No new connection is wanted; one that is made all the same ends at once."""
+        self.recogniser = Recogniser(member.config.limits)
+        self.departures = Departures()
+        self.loop = asyncio.get_running_loop()
+        self.answered = 0
+        """How many requests the lane has answered."""
+        self.until_s = 0.0
+        """When the date changes, and with it whatever is ready-made."""
+        self._heads: dict[int, bytes] = {}
+        """Of 200s without a content type, by the size of their body."""
+        self._date = b""
+        self._empty = b""
+        self._nothing = b""
+
+    @property
+    def plainly(self) -> bool:
+        """Whether no answer is the last, and nothing is counted but how many there are."""
+        return not self.member.ending and self.measurements is None
+
+    @property
+    def stopping(self) -> bool:
+        """Whether the answer that is written last says that the connection closes."""
+        return self.member.ending
+
+    @property
+    def logs_requests(self) -> bool:
+        """Whether every request is logged, which the lane does not do."""
+        return _log.isEnabledFor(logging.DEBUG)
+
+    # Answers
+
+    def empty(self) -> bytes:
+        """Return the answer to a write that is done."""
+        if time.time() >= self.until_s:
+            self.turn()
+        return self._empty
+
+    def peek(self, name: str, key: str) -> bytes | None:
+        """Return the whole answer to a read that is as simple as most, None for another."""
+        stored = self.engine.map_peek(name, key)
+        if stored is None or self.measurements is not None:
+            return None
+        if time.time() >= self.until_s:
+            self.turn()
+        if type(stored) is bytes:
+            size = len(stored)
+            head = self._heads.get(size)
+            if head is None:
+                if size > MAX_JOINED_BYTES:
+                    return None
+                head = self._heads[size] = _OK % (size, self._date)
+            self.answered += 1
+            return head + stored
+        _, head, body = self._value(*stored)
+        if body:
+            return None
+        self.answered += 1
+        return head
+
+    def rendered(self, kind: Kind, outcome: object) -> tuple[int, bytes, bytes]:
+        """Return status, head and body of the answer to an operation; small bodies are with it."""
+        if time.time() >= self.until_s:
+            self.turn()
+        if outcome is None:
+            # Of a write that it is done, of a read that there is nothing.
+            return (200, self._empty, b"") if kind in _WRITES else (204, self._nothing, b"")
+        if kind is Kind.QUEUE_OFFER and type(outcome) is bool:
+            return (200, self._empty, b"") if outcome else _whole(_FULL)
+        if isinstance(outcome, (Refused, Answer)):
+            return _whole(outcome if isinstance(outcome, Answer) else refusal(outcome))
+        if kind is Kind.MAP_GET:
+            entry = cast("Entry", outcome)
+            return self._value(entry.value, entry.content_type)
+        if kind is Kind.QUEUE_POLL:
+            item = cast("Item", outcome)
+            return self._value(item.value, item.content_type or made_up_type(item.value))
+        return self._value(b"%d" % cast("int", outcome), TEXT)
+
+    def _value(self, value: bytes, content_type: str | None) -> tuple[int, bytes, bytes]:
+        size = len(value)
+        if content_type is None:
+            head = _OK % (size, self._date)
+        else:
+            head = _TYPED % (content_type.encode("latin-1"), size, self._date)
+        return (200, head + value, b"") if size <= MAX_JOINED_BYTES else (200, head, value)
+
+    def turn(self) -> None:
+        """Make anew what holds the date."""
+        self.until_s = int(time.time()) + 1.0
+        self._empty = head_bytes(EMPTY, keep_alive=True, http_1_0=False)
+        self._nothing = head_bytes(NOTHING, keep_alive=True, http_1_0=False)
+        self._date = self._empty[self._empty.index(b"Date: ") :]
+        self._heads = {}
+
+
+def has_lane(listener: ListenerConfig, config: MemberConfig) -> bool:
+    """Tell whether plain data requests to a listener are answered in the lane.
+
+    It asks nobody who they are, so it is not where anybody might have to say it.
+    """
+    if not config.http.lane or listener.metrics or listener.users is not None:
+        return False
+    security = config.security
+    protected = security.protected
+    asks = security.enabled and (
+        EndpointGroup.DATA in protected.groups
+        or any(
+            path[: len(root)] == root[: len(path)] for path in protected.paths for root in _ROOTS
+        )
+    )
+    return EndpointGroup.DATA in listener.groups and not asks
+
+
+def _whole(answer: Answer) -> tuple[int, bytes, bytes]:
+    return answer.status, head_bytes(answer, keep_alive=True, http_1_0=False), b""

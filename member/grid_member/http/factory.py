@@ -1,0 +1,110 @@
+"""Makes the protocols of a listener's connections, and ends them together."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from aiohttp import web
+
+from grid_member.http.connection import ConnectionProtocol
+from grid_member.http.lane import LaneConnection
+from grid_member.http.watch import Departures, Watch
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from grid_member.config.model import HttpConfig, Limits
+    from grid_member.http.admission import Admission
+    from grid_member.http.desk import Desk
+    from grid_member.http.uploads import Uploads
+
+CUT_GRACE_S: Final = 0.05
+"""How long a connection has to end when it is cut; aiohttp takes 0 for no limit."""
+
+
+class ConnectionFactory(web.Server):
+    """Makes a protocol for every connection and knows those that are open."""
+
+    def __init__(
+        self,
+        handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]],
+        limits: Limits,
+        http: HttpConfig,
+        uploads: Uploads,
+        admission: Admission,
+        refused: Callable[[int], None] = lambda _: None,
+    ) -> None:
+        """Take what connections need; refused hears of the answers to what is no request."""
+        super().__init__(handler, handler_cancellation=True)
+        self.limits = limits
+        self.http = http
+        self.uploads = uploads
+        self.admission = admission
+        self.refused = refused
+        self.watch = Watch()
+        """Every connection that is open, or just accepted, but for refused ones."""
+        self.departures = Departures()
+        self.handshaking: Callable[[], int] = lambda: 0
+        """Tells how many more there are that have not shaken hands yet."""
+        self.desk: Desk | None = None
+        """Where the lane is: without it, every connection is aiohttp's."""
+        self.closed = False
+        """No new connection is wanted; one that is made all the same ends at once."""
+        # In place of a timer for each connection; the watch does that.
+        self.no_timer = asyncio.Handle(lambda: None, (), asyncio.get_running_loop())
+
+    def __call__(self) -> asyncio.Protocol:  # type: ignore[override]
+        """Return the protocol for a new connection."""
+        room = self.admission.room
+        over = self._count() - room.connections
+        if over >= room.probes:
+            return self.admission.turn_away()
+        connection = self._served() if over < 0 else self.complete(crowded=True)
+        # Now: more may be accepted before this one is made.
+        self.watch.add(connection)
+        return connection
+
+    def _served(self) -> ConnectionProtocol | LaneConnection:
+        return self.complete() if self.desk is None else LaneConnection(self.desk)
+
+    def complete(self, *, crowded: bool = False) -> ConnectionProtocol:
+        """Return the protocol that understands every request; crowded, it answers probes alone."""
+        return ConnectionProtocol(self, crowded=crowded)
+
+    def take_over(self) -> ConnectionProtocol:
+        """Return the same for a connection that is served already, from what it sends next."""
+        return ConnectionProtocol(self, taken_over=True)
+
+    def full(self) -> bool:
+        """Tell, and count it, when a connection that has to shake hands first is too many."""
+        room = self.admission.room
+        if self._count() < room.connections + room.probes:
+            return False
+        self.admission.refuse()
+        return True
+
+    def _count(self) -> int:
+        return len(self.watch) + self.handshaking()
+
+    async def finish(self, grace_s: float) -> None:
+        """Let the connections answer what has begun to come, for a while, and end all of them."""
+        self.closed = True
+        if self.desk is not None:
+            self.desk.closed = True
+        tasks = [asyncio.create_task(connection.finish()) for connection in self.watch]
+        try:
+            if tasks:
+                await asyncio.wait(tasks, timeout=grace_s)
+        finally:
+            for task in tasks:
+                task.cancel()
+        await self.shutdown(CUT_GRACE_S)
+        for open_one in (*self.watch, *self.admission.parting):
+            open_one.cut()
+
+    def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
+        """Remember a connection; one that was accepted while the listener closed ends at once."""
+        super().connection_made(handler, transport)
+        if self.closed and not (isinstance(handler, ConnectionProtocol) and handler.taken_over):
+            transport.abort()

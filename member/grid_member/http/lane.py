@@ -1,0 +1,346 @@
+"""The lane: plain data requests from the socket to the engine and back, without a task.
+
+    data_received ─▶ Recogniser ─▶ engine ──callback──▶ answers in order ─▶ one write
+                        └─ anything else: aiohttp's connection takes over, unread bytes and all
+
+A request is a callback, behind others also a slot in a list; nothing else is made for it: no task,
+no future, no timer, no line in the log. Writes that arrive together are begun together; a read
+waits for the answers to the connection's earlier requests, and so does whatever follows a read that
+waits. What the lane does not know it hands over for good, as soon as nothing is left to answer
+before it.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from aiohttp.tcp_helpers import tcp_keepalive, tcp_nodelay
+
+from grid_member.cluster.logs import event
+from grid_member.cluster.member import Phase
+from grid_member.http.answers import MAX_JOINED_BYTES, error, head_bytes
+from grid_member.http.lane_answers import MAX_DUE, WRITES, LaneAnswers
+from grid_member.http.plain import Kind, Unplain
+from grid_member.http.watch import LINGER_S, cut_off
+from grid_member.security.remotes import unmapped
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from grid_member.http.answers import Answer
+    from grid_member.http.connection import ConnectionProtocol
+    from grid_member.http.desk import Desk
+    from grid_member.http.plain import Request
+
+MAX_PENDING: Final = 1024
+"""Writes of one connection that are under way at once."""
+MAX_HELD_BYTES: Final = 64 << 10
+"""Of requests that wait for answers before them, until nothing more is read."""
+_SERVING: Final = (Phase.RUNNING, Phase.STARTING)
+"""A member that stops or is parked has other answers."""
+_LATE_HEAD: Final = error(408, "the head takes too long", close=True)
+_LATE_BODY: Final = error(408, "the body takes too long", close=True)
+_log: Final = logging.getLogger("grid.http")
+
+
+class LaneConnection(LaneAnswers):
+    """One connection, until it is handed over or lost."""
+
+    __slots__ = (
+        "_active", "_asked", "_body", "_body_bytes", "_ended", "_gone", "_held", "_idle_since_s",
+        "_last", "_leaving", "_rest", "_since_s", "_successor",
+    )  # fmt: skip
+
+    def __init__(self, desk: Desk) -> None:
+        super().__init__(desk)
+        self._rest = b""
+        """What came and was not begun: a part of a head, or what waits."""
+        self._asked: Request | None = None
+        """A request whose body is not there as a whole; the rest is its head."""
+        self._body: list[bytes] = []
+        """The pieces of it."""
+        self._body_bytes = 0
+        self._held = False
+        """Whether the rest waits for an answer or for the client to read."""
+        self._leaving = False
+        """Whether the rest is for aiohttp."""
+        self._ended = False
+        """Whether the client sends nothing more."""
+        self._last = False
+        """Whether nothing is begun any more."""
+        self._active = True
+        self._since_s = self._idle_since_s = 0.0
+        self._gone: asyncio.Future[None] | None = None
+        self._successor: ConnectionProtocol | None = None
+
+    # What the transport calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin; writing is paused as long as the kernel has not taken everything."""
+        # Not checked: other event loops have transports of their own kind.
+        self._transport = transport  # type: ignore[assignment]
+        tcp_nodelay(transport, True)  # type: ignore[arg-type]
+        tcp_keepalive(transport)  # type: ignore[arg-type]
+        transport.set_write_buffer_limits(high=0)  # type: ignore[attr-defined]
+        if self.desk.closed:
+            self.cut()
+        elif self.desk.logs_requests:
+            self._hand_over()
+
+    def data_received(self, data: bytes) -> None:
+        """Begin the requests that are there as a whole."""
+        self._active = True
+        if self._parting:
+            return
+        if self._asked is not None:
+            self._collect(data, self._asked)
+            return
+        if self._rest:
+            data = self._rest + data
+        if self._held or self._leaving:
+            self._hold(data)
+        else:
+            self._serve(data)
+
+    def eof_received(self) -> bool:
+        """Note that no more requests come; True while some are still to be answered."""
+        self._ended = self._turn = True
+        if self._parting or self._poll is not None:
+            return False  # a poll is for a client that is there
+        if self._pending or self._planned or self._unread is not None:
+            return True
+        if not self._rest:
+            return False
+        self._hand_over()
+        return True
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Give back what nobody will get."""
+        self._lose()
+        self.desk.watch.discard(self)
+        self._collected()
+        self._rest = b""
+        self._tell_gone()
+
+    # Requests
+
+    def _serve(self, data: bytes) -> None:
+        """Begin what came, and write what is answered at once."""
+        self._serving = True
+        if self.desk.member.phase not in _SERVING:
+            self._leave()
+        start = self._begin_all(data)
+        self._serving = False
+        if self._asked is None:
+            if start < len(data) and (start or not self._rest):
+                self._since_s = self.desk.loop.time()
+            self._rest = data[start:]
+        if self._due or self._slots:
+            self._emit()
+        if self._turn:
+            self._settle()
+
+    def _begin_all(self, data: bytes) -> int:
+        """Begin one request after the other; return where the first begins that is not begun."""
+        start, size, desk = 0, len(data), self.desk
+        recognise, due = desk.recogniser.request, self._due
+        while start < size and not self._leaving:
+            request = recognise(data, start)
+            if not isinstance(request, tuple):
+                if request is Unplain.OTHER:
+                    self._leave()
+                break
+            beginning, text, content_type, at, length = request
+            end = at + length
+            if end > size:
+                self._await_body(request, data, start)
+                return start if self._asked is None else size
+            kind = beginning.kind
+            if (self._pending or self._unread is not None or self._ended) and self._waits(kind):
+                break
+            if self._slots and not self._pending:
+                self._answer_slots()  # in their order
+            start = end
+            if kind is Kind.MAP_GET and (answer := desk.peek(beginning.name, text)) is not None:
+                self._head_at = len(due)
+                due.append(answer)
+            else:
+                self._begin(beginning, text, content_type, data[at:end] if length else b"")
+            if len(due) > MAX_DUE or (due and len(due[-1]) > MAX_JOINED_BYTES):
+                self._emit()
+                due = self._due
+        return start
+
+    def _waits(self, kind: Kind) -> bool:
+        """Tell whether a request has to wait for answers before it, or for the client to read."""
+        if self._pending:
+            self._held = self._alone or kind not in WRITES or self._pending >= MAX_PENDING
+        elif self._unread is not None:
+            self._held = True
+        self._turn = self._turn or self._held
+        if kind is Kind.QUEUE_POLL and self._ended:
+            self._leave()  # nobody is there to have the item
+        return self._held or self._leaving
+
+    def _leave(self) -> None:
+        self._leaving = self._turn = True
+
+    def _hold(self, data: bytes) -> None:
+        self._rest = data
+        if len(data) > MAX_HELD_BYTES and self._transport is not None:
+            self._transport.pause_reading()
+
+    def _await_body(self, request: Request, data: bytes, start: int) -> None:
+        at = request[3]
+        self._asked, self._rest = request, data[start:at]
+        self._collect(data[at:], request)
+
+    def _collect(self, data: bytes, request: Request) -> None:
+        """Add to the body of a request; with the last of it, go on."""
+        self._since_s = self.desk.loop.time()
+        missing = request[4] - self._body_bytes
+        if len(data) < missing:
+            self._body.append(data)
+            if self.desk.uploads.take(len(data)):
+                self._body_bytes += len(data)
+            else:
+                self._rest += self._collected()
+                self._leave()  # who is refused is told by aiohttp
+                self._settle()
+            return
+        self._body.append(data[:missing] if len(data) > missing else data)
+        value, more = self._collected(), data[missing:]
+        beginning, text, content_type = request[:3]
+        if self._held or self._leaving or self._waits(beginning.kind):
+            self._hold(self._rest + value + more)
+            self._settle()
+            return
+        self._rest = b""
+        self._serving = True
+        self._begin(beginning, text, content_type, value)
+        self._serve(more)
+
+    def _collected(self) -> bytes:
+        """Return what there is of a body, and forget it."""
+        data = b"".join(self._body)
+        self.desk.uploads.give_back(self._body_bytes)
+        self._asked, self._body, self._body_bytes = None, [], 0
+        return data
+
+    @property
+    def _ends_here(self) -> bool:
+        """Whether the last answer is the connection's."""
+        ends = self._ended or self._last or self.desk.stopping
+        return ends and not (self._rest or self._leaving)
+
+    def _settle(self) -> None:
+        """Do what had to wait until nothing is pending and the kernel has everything."""
+        transport = self._transport
+        if self._pending or self._planned or self._serving or self._unread is not None:
+            return
+        if transport is None:
+            return
+        if self._parting:
+            self._part()
+        elif self._held:
+            self._held = False
+            rest, self._rest = self._rest, b""
+            transport.resume_reading()
+            self._serve(rest)
+        elif self._leaving or self._last or (self._ended and self._rest):
+            self._hand_over()
+        elif self._ended:
+            transport.close()
+
+    # The end
+
+    def _hand_over(self) -> None:
+        """Let aiohttp go on with this connection from the first request that was not begun."""
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return
+        desk = self.desk
+        rest = self._rest + self._collected()
+        self._transport, self._rest = None, b""
+        self._successor = protocol = desk.complete()
+        desk.watch.discard(self)
+        transport.set_protocol(protocol)
+        protocol.connection_made(transport)
+        transport.resume_reading()
+        if rest:
+            protocol.data_received(rest)
+        if self._ended and not protocol.eof_received():
+            transport.close()
+        self._tell_gone()
+
+    def _part(self) -> None:
+        """Let the client read the last answer: closing now might reset the connection before."""
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return
+        self._parting = self._turn = True
+        self._since_s = self.desk.loop.time()
+        if self._ended:
+            transport.close()
+        else:
+            transport.write_eof()
+            transport.resume_reading()
+
+    def _refuse(self, answer: Answer) -> None:
+        """Answer what takes too long, and close."""
+        transport = self._transport
+        if transport is None or self._pending:
+            return
+        self._collected()
+        self._rest = b""
+        reason, peer = dict(answer.headers)["X-Grid-Error"], transport.get_extra_info("peername")
+        remote = unmapped(str(peer[0])) if peer else None
+        event(_log, logging.INFO, "request refused", status=408, reason=reason, remote=remote)
+        if self.desk.measurements is not None:
+            self.desk.measurements.refused(answer.status)
+        self._write([head_bytes(answer, keep_alive=False, http_1_0=False)])
+        self._part()
+
+    def look(self, now_s: float) -> None:
+        """Give up what has waited for too long."""
+        transport = self._transport
+        if transport is None:
+            return
+        if self._unread is not None:
+            if self._unread.overdue(now_s, transport.get_write_buffer_size(), self._written_bytes):
+                cut_off(transport)
+        elif self._parting:
+            if now_s - self._since_s >= LINGER_S:
+                transport.close()
+        elif self._rest and not self._held:
+            self._look_at_request(now_s)
+        elif self._active or self._pending:
+            self._active, self._idle_since_s = False, now_s
+        elif now_s - self._idle_since_s >= self.desk.http.idle_timeout_s:
+            transport.close()
+
+    def _look_at_request(self, now_s: float) -> None:
+        if self._asked is not None and self._pending:
+            self._since_s = now_s  # its turn has not come
+        waited_s = now_s - self._since_s
+        if self._asked is None:
+            if waited_s >= self.desk.http.head_timeout_s:
+                self._refuse(_LATE_HEAD)
+        elif waited_s >= self.desk.http.body_timeout_s:
+            self._refuse(_LATE_BODY)
+
+    async def finish(self) -> None:
+        """Answer what was begun, and return when the connection is gone."""
+        self._last = self._turn = True
+        self._gone = self.desk.loop.create_future()
+        if self._transport is None:
+            self._tell_gone()
+        self._settle()
+        await self._gone
+        if self._successor is not None:
+            await self._successor.finish()
+
+    def _tell_gone(self) -> None:
+        if self._gone is not None and not self._gone.done():
+            self._gone.set_result(None)

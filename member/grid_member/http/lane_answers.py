@@ -1,0 +1,330 @@
+"""The answering half of a lane connection: requests in the engine, answers in order, one write."""
+
+from __future__ import annotations
+
+import abc
+import asyncio
+import logging
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+from grid_member.cluster.logs import failure
+from grid_member.engine.api import Item
+from grid_member.http.answers import MAX_JOINED_BYTES, error
+from grid_member.http.plain import Kind
+from grid_member.http.watch import Unread
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from grid_member.engine.api import Poll
+    from grid_member.http.desk import Desk
+    from grid_member.http.plain import Beginning
+
+MAX_DUE: Final = 32
+"""Answers that are collected for one write; a large one is written at once."""
+WRITES: Final = frozenset({Kind.MAP_PUT, Kind.MAP_REMOVE, Kind.QUEUE_OFFER})
+_FAILED: Final = error(500, "unexpected error")
+_log: Final = logging.getLogger("grid.http")
+_HEAD_END: Final = b"\r\n\r\n"
+_CLOSING: Final = b"\r\nConnection: close\r\n\r\n"
+
+
+class Slot:
+    """A write behind others, and its outcome once there is one; `done` is the callback."""
+
+    __slots__ = ("began_s", "beginning", "lane", "outcome", "over")
+
+    def __init__(self, lane: LaneAnswers, beginning: Beginning, began_s: float) -> None:
+        self.lane = lane
+        self.beginning = beginning
+        self.began_s = began_s
+        self.outcome: Any = None
+        self.over = False
+
+    def done(self, outcome: Any) -> None:
+        """Take the engine's outcome."""
+        if not self.over:  # else it failed after it was done
+            self.outcome = outcome
+            self.over = True
+            self.lane.completed()
+
+
+class LaneAnswers(asyncio.Protocol, abc.ABC):
+    """What a connection has begun and not answered, and what the kernel has not taken."""
+
+    __slots__ = (
+        "_alone",
+        "_began_s",
+        "_due",
+        "_head_at",
+        "_items",
+        "_one",
+        "_parting",
+        "_pending",
+        "_planned",
+        "_poll",
+        "_serving",
+        "_slots",
+        "_transport",
+        "_turn",
+        "_unread",
+        "_written_bytes",
+        "desk",
+    )  # fmt: skip
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+        self._transport: asyncio.Transport | None = None
+        self._pending = 0
+        """Requests that have no answer yet."""
+        self._one: Beginning | None = None
+        """The first of them, which needs no slot: mostly it is the only one."""
+        self._began_s = 0.0
+        self._slots: list[Slot] = []
+        """Writes that were begun behind it."""
+        self._poll: Poll | None = None
+        """The first of them when it is a poll that waits."""
+        self._alone = False
+        """Whether the pending one is a read, behind which everything waits."""
+        self._due: list[bytes] = []
+        """Answers that can be written."""
+        self._head_at = 0
+        """Where in there the last answer begins."""
+        self._serving = False
+        """Whether requests are being begun: their answers go out together."""
+        self._planned = False
+        """Whether answers will be written at the end of this tick."""
+        self._turn = False
+        """Whether there is something to do when nothing is pending."""
+        self._parting = False
+        """Whether an answer said that the connection closes."""
+        self._items: list[Item] = []
+        """Polled items whose answers the kernel does not have as a whole."""
+        self._unread: Unread | None = None
+        """While the kernel does not take everything."""
+        self._written_bytes = 0
+        """Meanwhile."""
+
+    @property
+    @abc.abstractmethod
+    def _ends_here(self) -> bool:
+        """Whether the last answer is the connection's."""
+
+    @abc.abstractmethod
+    def _settle(self) -> None:
+        """Do what had to wait until nothing is pending and the kernel has everything."""
+
+    def pause_writing(self) -> None:
+        """Begin nothing more until the kernel has everything."""
+        self._unread = Unread(self.desk.http.write_timeout_s)
+
+    def resume_writing(self) -> None:
+        """Go on: the kernel has everything."""
+        self._unread = None
+        self._land(self.desk.engine.queue_confirm)
+        self._settle()
+
+    # Beginning
+
+    def _begin(
+        self, beginning: Beginning, text: str, content_type: str | None, value: bytes
+    ) -> None:
+        """Let the engine begin; it may be done with it at once."""
+        began_s = 0.0 if self.desk.measurements is None else time.perf_counter()
+        done: Callable[[Any], None]
+        if self._pending or self._slots:
+            slot = Slot(self, beginning, began_s)
+            self._slots.append(slot)
+            done = slot.done
+        else:
+            self._one, self._began_s = beginning, began_s
+            done = self._put_done if beginning.kind is Kind.MAP_PUT else self._one_done
+        self._pending += 1
+        try:
+            if beginning.kind is Kind.MAP_PUT:
+                self.desk.engine.map_put(beginning.name, text, value, content_type, done)
+            else:
+                self._call(beginning, text, content_type, value, done)
+        except Exception as problem:
+            failure(_log, "request failed", problem)
+            done(_FAILED)
+
+    def _call(
+        self,
+        beginning: Beginning,
+        text: str,
+        content_type: str | None,
+        value: bytes,
+        done: Callable[[Any], None],
+    ) -> None:
+        engine, kind, name = self.desk.engine, beginning.kind, beginning.name
+        if kind is Kind.QUEUE_OFFER:
+            engine.queue_offer(text, value, content_type, done)
+        elif kind is Kind.MAP_REMOVE:
+            engine.map_remove(name, text, done)
+        elif kind is Kind.QUEUE_POLL:
+            poll = engine.queue_poll(name, float(text), done)
+            if self._one is not None:
+                self._alone, self._poll = True, poll
+        else:
+            if kind is Kind.MAP_GET:
+                engine.map_get(name, text, done)
+            else:
+                engine.queue_size(name, done)
+            self._alone = self._one is not None
+
+    def _one_done(self, outcome: Any) -> None:
+        """Take the outcome of the first."""
+        one, self._one = self._one, None
+        if one is None:
+            return  # it failed after it was done
+        self._pending -= 1
+        self._poll = None
+        if type(outcome) is Item and not self._takes(outcome):
+            return
+        if self._transport is not None:
+            self._answer(one, self._began_s, outcome)
+            self._answered()
+
+    def _put_done(self, outcome: Any) -> None:
+        """Take the outcome of a put: mostly the only one, and mostly it went well."""
+        desk, transport = self.desk, self._transport
+        if (
+            outcome is not None
+            or self._pending > 1
+            or self._slots
+            or self._turn
+            or self._serving
+            or transport is None
+            or not desk.plainly
+        ):
+            self._one_done(outcome)
+        elif self._one is not None:
+            self._one = None
+            self._pending = 0
+            desk.answered += 1
+            transport.write(desk.empty())
+
+    def _takes(self, item: Item) -> bool:
+        """Note an item that the client is to have; False when it has left."""
+        transport = self._transport
+        if transport is None or self.desk.departures.left(transport):
+            self.desk.engine.queue_return(item)
+            self.cut()
+            return False
+        self._items.append(item)
+        return True
+
+    def completed(self) -> None:
+        """Hear that a slot has its outcome."""
+        self._pending -= 1
+        if not self._planned:
+            # More of them come in this tick.
+            self._planned = True
+            self.desk.loop.call_soon(self._flush)
+
+    # Answering
+
+    def _answered(self) -> None:
+        """Write, unless more is answered in this tick."""
+        if self._serving or self._planned:
+            return
+        if self._pending:
+            self._planned = True
+            self.desk.loop.call_soon(self._flush)
+        else:
+            self._finish_round()
+
+    def _flush(self) -> None:
+        self._planned = False
+        if self._pending:
+            self._emit()
+        else:
+            self._finish_round()
+
+    def _finish_round(self) -> None:
+        self._alone = False
+        self._emit()
+        if self._turn:
+            self._settle()
+
+    def _answer(self, beginning: Beginning, began_s: float, outcome: Any) -> None:
+        """Make the answer due."""
+        desk = self.desk
+        status, head, body = desk.rendered(beginning.kind, outcome)
+        due = self._due
+        self._head_at = len(due)
+        due.append(head)
+        if body:
+            due.append(body)
+        desk.answered += 1
+        if desk.measurements is not None:
+            took_s = time.perf_counter() - began_s
+            desk.measurements.answered(beginning.method, beginning.path, status, took_s)
+
+    def _emit(self) -> None:
+        """Write the answers that are due, in their order."""
+        if self._slots and self._one is None:
+            self._answer_slots()
+        transport, due = self._transport, self._due
+        if transport is None or not due:
+            return
+        if not (self._turn or self._items or len(due) > 1) and self.desk.plainly:
+            transport.write(due.pop())  # as below, mostly
+            return
+        if not self._pending and not self._serving and self._ends_here:
+            due[self._head_at] = due[self._head_at].replace(_HEAD_END, _CLOSING, 1)
+            self._parting = self._turn = True
+        self._due = []
+        self._write(due)
+
+    def _answer_slots(self) -> None:
+        """Make the answers of the first slots due."""
+        slots, due = self._slots, self._due
+        empty = self.desk.empty() if self.desk.plainly else None
+        count = 0
+        for slot in slots:
+            if not slot.over:
+                break
+            count += 1
+            if empty is not None and (slot.outcome is None or slot.outcome is True):
+                self._head_at = len(due)  # as in _answer, mostly
+                due.append(empty)
+                self.desk.answered += 1
+            else:
+                self._answer(slot.beginning, slot.began_s, slot.outcome)
+        del slots[:count]
+
+    def _write(self, pieces: list[bytes]) -> None:
+        transport = self._transport
+        if transport is None:
+            return
+        if len(pieces) > 1 and max(map(len, pieces)) <= MAX_JOINED_BYTES:
+            pieces = [b"".join(pieces)]
+        for piece in pieces:
+            transport.write(piece)
+            if self._unread is not None:
+                self._written_bytes += len(piece)
+        if self._items and transport.get_write_buffer_size() == 0:
+            # A failed write empties the buffer too, and closes.
+            engine = self.desk.engine
+            left = transport.is_closing()
+            self._land(engine.queue_return if left else engine.queue_confirm)
+
+    def _lose(self) -> None:
+        """Give back what nobody will get: the connection is lost."""
+        self._transport = None
+        if self._poll is not None:
+            self._poll.cancel()
+        self._land(self.desk.engine.queue_return)
+
+    def _land(self, landing: Callable[[Item], None]) -> None:
+        items, self._items = self._items, []
+        for item in items:
+            landing(item)
+
+    def cut(self) -> None:
+        """Close at once."""
+        if self._transport is not None:
+            self._transport.abort()

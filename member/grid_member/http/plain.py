@@ -1,0 +1,253 @@
+"""Recognises the plain requests for maps and queues, and nothing else.
+
+Strict on purpose: whatever is unusual in any way is `OTHER`, and left to the complete HTTP
+implementation. Clients send the same lines again and again, so what was found once for the bytes
+before a key, or for all header lines together, is looked up and not parsed again.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, TypeVar
+
+from grid_member.http.paths import MalformedError, decode
+from grid_member.http.routes import ROUTES
+
+if TYPE_CHECKING:
+    from grid_member.config.model import Limits
+
+HEAD_BYTES: Final = 8 << 10
+"""Longer heads are not plain."""
+MAX_LINES: Final = 100
+"""Header lines; more are not plain."""
+MAX_KNOWN: Final = 1024
+"""Beginnings of request lines, and blocks of header lines, that are remembered."""
+MAX_POLL_S: Final = 2**31 - 1
+
+_END: Final = b"\r\n\r\n"
+_LINE_END: Final = b"\r\n"
+_VERSION: Final = b" HTTP/1.1"
+_PCHAR: Final = rb"A-Za-z0-9\-._~!$&'()*,;=:@"
+"""What stands for itself in a part of a path (RFC 3986 section 3.3); a plus does not."""
+_LITERAL: Final = bytes(c for c in range(128) if re.match(rb"[" + _PCHAR + rb"]", bytes([c])))
+_PART: Final = re.compile(rb"[" + _PCHAR + rb"%+]+")
+_BEGINNING: Final = re.compile(
+    rb"(GET|POST|PUT|DELETE) /grid/rest/(maps|queues)/(?:([" + _PCHAR + rb"%+]+)/)?"
+)
+_BEGINNINGS: Final = tuple(
+    b"%b /grid/rest/%b/" % (method, kind)
+    for method in (b"GET", b"POST", b"PUT", b"DELETE")
+    for kind in (b"maps", b"queues")
+)
+_BEGUN_LINE: Final = re.compile(rb"[!-~]+ [!-~]*(?: [HTP/1.]{0,8}\r?)?")
+_BEGUN_HEADER: Final = re.compile(rb"(?:[!-~][ -~]*)?\r?")
+_HEADER: Final = re.compile(rb"([!#$%&'*+\-.^_`|~0-9A-Za-z]+): ?([!-~](?:[ -~]*[!-~])?)")
+_HOST: Final = re.compile(rb"[A-Za-z0-9.\-_:\[\]]+")
+_LENGTH: Final = re.compile(rb"0|[1-9][0-9]{0,17}")
+_SECONDS: Final = re.compile(r"0|[1-9][0-9]{0,9}")
+_NOT_PLAIN: Final = frozenset({b"transfer-encoding", b"expect", b"upgrade", b"te", b"trailer"})
+_KEEP_ALIVE: Final = b"keep-alive"
+
+
+class Kind(enum.Enum):
+    """The operations that have plain requests; each names its row of the routing table."""
+
+    MAP_PUT = "map_put"
+    MAP_GET = "map_get"
+    MAP_REMOVE = "map_remove"
+    QUEUE_OFFER = "queue_offer"
+    QUEUE_POLL = "queue_poll"
+    QUEUE_SIZE = "queue_size"
+
+
+_KINDS: Final = {
+    (b"maps", b"GET"): Kind.MAP_GET,
+    (b"maps", b"POST"): Kind.MAP_PUT,
+    (b"maps", b"PUT"): Kind.MAP_PUT,
+    (b"maps", b"DELETE"): Kind.MAP_REMOVE,
+    (b"queues", b"GET"): Kind.QUEUE_SIZE,
+    (b"queues", b"DELETE"): Kind.QUEUE_POLL,
+}
+"""By what stands before and after the structure's name."""
+_WITH_BODY: Final = frozenset({Kind.MAP_PUT, Kind.QUEUE_OFFER})
+_PATHS: Final = {row.operation: row.path for row in ROUTES}
+
+
+class Beginning(NamedTuple):
+    """What the request line says up to its last slash."""
+
+    kind: Kind
+    name: str
+    """The structure; empty where it comes behind the slash."""
+    method: str
+    path: str
+    """As the routing table has it."""
+    is_map: bool
+    has_body: bool
+
+
+class Unplain(enum.Enum):
+    """Why there is no request."""
+
+    INCOMPLETE = "incomplete"
+    """It may become a plain one when more of its head comes."""
+    OTHER = "other"
+    """It is none, or what has come of it already is not plain."""
+
+
+Request: TypeAlias = tuple[Beginning, str, str | None, int, int]
+"""Beginning, then what follows its last slash, decoded; content type; where the body begins and
+how many bytes it has."""
+
+
+class Recogniser:
+    """Recognises the requests of one listener."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._head_bytes = min(HEAD_BYTES, limits.header_bytes)
+        self._key_bytes = limits.key_bytes
+        self._beginnings: dict[bytes, Beginning] = {}
+        self._heads: dict[bytes, tuple[int, str | None]] = {}
+
+    def request(self, data: bytes, start: int) -> Request | Unplain:
+        """Return the request whose head begins at start; its body may not be there yet."""
+        head_end = data.find(_END, start)
+        if head_end < 0:
+            return self._unfinished(data, start)
+        if head_end - start > self._head_bytes:
+            return Unplain.OTHER
+        line_end = data.find(_LINE_END, start)
+        target_end = line_end - len(_VERSION)
+        if data[target_end:line_end] != _VERSION:
+            return Unplain.OTHER
+        cut = data.rfind(b"/", start, target_end) + 1
+        beginning = self._beginnings.get(data[start:cut]) or self._begun(data[start:cut])
+        lines = data[line_end:head_end]
+        head = self._heads.get(lines) or self._read(lines)
+        if beginning is None or head is None:
+            return Unplain.OTHER
+        tail = data[cut:target_end]
+        length, content_type = head
+        if length and not beginning.has_body:
+            return Unplain.OTHER
+        if beginning.is_map and not tail.translate(None, _LITERAL) and tail:
+            if len(tail) > self._key_bytes:
+                return Unplain.OTHER
+            return beginning, tail.decode("ascii"), content_type, head_end + 4, length
+        text = self._decoded(beginning.kind, tail)
+        if text is None:
+            return Unplain.OTHER
+        return beginning, text, content_type, head_end + 4, length
+
+    def _begun(self, beginning: bytes) -> Beginning | None:
+        """Read a request line up to its last slash, and remember it."""
+        match = _BEGINNING.fullmatch(beginning)
+        if match is None:
+            return None
+        method, structure, name = match.groups()
+        if name is None:
+            offers = structure == b"queues" and method in (b"POST", b"PUT")
+            kind = Kind.QUEUE_OFFER if offers else None
+        else:
+            kind = _KINDS.get((structure, method))
+        text = "" if name is None else _decoded(name, self._limits.name_bytes)
+        if kind is None or text is None:
+            return None
+        begun = Beginning(
+            kind,
+            text,
+            method.decode(),
+            _PATHS[kind.value],
+            structure == b"maps",
+            kind in _WITH_BODY,
+        )
+        _remember(self._beginnings, beginning, begun)
+        return begun
+
+    def _read(self, lines: bytes) -> tuple[int, str | None] | None:
+        """Read header lines, each behind a line end, and remember them."""
+        headers = _headers(lines)
+        if headers is None or not _HOST.fullmatch(headers.get(b"host", b"")):
+            return None
+        length = int(headers.get(b"content-length", b"0"))
+        if length > self._limits.value_bytes:
+            return None
+        content_type = headers.get(b"content-type")
+        head = length, None if content_type is None else content_type.decode("ascii")
+        _remember(self._heads, lines, head)
+        return head
+
+    def _decoded(self, kind: Kind, tail: bytes) -> str | None:
+        """Return what follows the last slash; None when the kind of request does not have it."""
+        if kind is Kind.QUEUE_SIZE:
+            return "" if tail == b"size" else None
+        is_name = kind is Kind.QUEUE_OFFER
+        text = _decoded(tail, self._limits.name_bytes if is_name else self._limits.key_bytes)
+        if kind is Kind.QUEUE_POLL and text is not None:
+            return text if _SECONDS.fullmatch(text) and int(text) <= MAX_POLL_S else None
+        return text
+
+    def _unfinished(self, data: bytes, start: int) -> Unplain:
+        """Tell whether a head that has not come to its end may become a plain one."""
+        begun = data[start:]
+        if len(begun) >= self._head_bytes:
+            return Unplain.OTHER
+        line, line_end, _ = begun.partition(_LINE_END)
+        plain = self._begun_head(line, begun[len(line) :]) if line_end else _begun_line(begun)
+        return Unplain.INCOMPLETE if plain else Unplain.OTHER
+
+    def _begun_head(self, line: bytes, rest: bytes) -> bool:
+        lines, _, last = rest.rpartition(_LINE_END)
+        cut = line.rfind(b"/", 0, -len(_VERSION)) + 1
+        beginning = self._beginnings.get(line[:cut]) or self._begun(line[:cut])
+        return (
+            line.endswith(_VERSION)
+            and beginning is not None
+            and self._decoded(beginning.kind, line[cut : -len(_VERSION)]) is not None
+            and _headers(lines) is not None
+            and _BEGUN_HEADER.fullmatch(last) is not None
+        )
+
+
+def _begun_line(begun: bytes) -> bool:
+    if begun.startswith(_BEGINNINGS):
+        return _BEGUN_LINE.fullmatch(begun) is not None
+    return any(full.startswith(begun) for full in _BEGINNINGS)
+
+
+def _headers(lines: bytes) -> dict[bytes, bytes] | None:
+    """Return the headers by their names in lower case; None when they are not plain."""
+    found: dict[bytes, bytes] = {}
+    for line in lines.split(_LINE_END)[1:]:
+        match = _HEADER.fullmatch(line)
+        if match is None:
+            return None
+        name = match[1].lower()
+        if name in found or name in _NOT_PLAIN or len(found) == MAX_LINES:
+            return None
+        found[name] = match[2]
+    if found.get(b"connection", _KEEP_ALIVE).lower() != _KEEP_ALIVE:
+        return None
+    return found if _LENGTH.fullmatch(found.get(b"content-length", b"0")) else None
+
+
+def _decoded(part: bytes, limit_bytes: int) -> str | None:
+    """Return a part of a path decoded; None when it is empty, too long or malformed."""
+    if not _PART.fullmatch(part):
+        return None
+    try:
+        text = decode(part.decode("ascii"))
+    except MalformedError:
+        return None
+    return text if len(text.encode()) <= limit_bytes else None
+
+
+_T = TypeVar("_T")
+
+
+def _remember(known: dict[bytes, _T], key: bytes, value: _T) -> None:
+    if len(known) >= MAX_KNOWN:
+        known.clear()
+    known[key] = value

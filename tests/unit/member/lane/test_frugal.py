@@ -1,0 +1,102 @@
+"""The lane makes no task, no future and no timer for a request."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.unit.member.lane.peers import Peer, request
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+    from tests.unit.member.running import RunningMember
+
+REQUESTS = 1000
+FEW = 30
+"""The test's own, and what looks after all connections now and then."""
+MAP, QUEUE = "/grid/rest/maps/default/k", "/grid/rest/queues/default"
+ROUND = (
+    request(f"POST {MAP}", body=b"value"),
+    request(f"GET {MAP}"),
+    request(f"DELETE {MAP}"),
+    request(f"POST {QUEUE}", body=b"item"),
+    request(f"GET {QUEUE}/size"),
+    request(f"DELETE {QUEUE}/60"),
+)
+
+
+@pytest.fixture
+def log() -> str:
+    """A log on a disk has a thread, which is told what to do by futures."""
+    return "memory"
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """What the loop has made since the test began."""
+    counts: Counter[str] = Counter()
+    loop = asyncio.get_event_loop_policy().get_event_loop()
+    future, timer = loop.create_future, loop.call_at
+
+    def create_future() -> asyncio.Future[Any]:
+        counts["futures"] += 1
+        return future()
+
+    def call_at(*args: Any, **named: Any) -> asyncio.TimerHandle:
+        counts["timers"] += 1
+        return timer(*args, **named)
+
+    def task(
+        running: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, Any], **named: Any
+    ) -> asyncio.Task[Any]:
+        counts["tasks"] += 1
+        return asyncio.Task(coroutine, loop=running, **named)
+
+    monkeypatch.setattr(loop, "create_future", create_future)
+    monkeypatch.setattr(loop, "call_at", call_at)
+    loop.set_task_factory(task)  # type: ignore[arg-type] # the stubs want more of it than is true
+    return counts
+
+
+def play(port: int, depth: int) -> int:
+    """Send requests, so many at a time, from another thread; return how many were answered."""
+    answered = 0
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as plain:
+        while answered < REQUESTS:
+            batch = [ROUND[(answered + n) % len(ROUND)] for n in range(depth)]
+            plain.sendall(b"".join(batch))
+            found = b""
+            while found.count(b"HTTP/1.1 200 OK\r\n") < depth:
+                piece = plain.recv(1 << 16)
+                assert piece
+                found += piece
+            answered += depth
+    return answered
+
+
+@pytest.mark.parametrize("depth", [1, 6])
+async def test_requests_make_nothing(
+    one: RunningMember, made: Counter[str], path: str, depth: int
+) -> None:
+    made.clear()
+    answered = await asyncio.to_thread(play, one.port, depth)
+    assert answered >= REQUESTS
+    most = max(made[what] for what in ("tasks", "futures", "timers"))
+    # Without the lane there are many: they would be seen.
+    assert (most < FEW) == (path == "lane"), made
+
+
+async def test_small_answers_do_not_wait_for_each_other(one: RunningMember, path: str) -> None:
+    """The kernel would else hold one back until the client acknowledges that before it."""
+    async with await Peer.connect(one.port) as peer:
+        assert (await peer.ask(ROUND[0])).startswith(b"HTTP/1.1 200 OK")
+        (connection,) = one.listeners._open[0].factory.watch
+        transport = getattr(connection, "_transport" if path == "lane" else "transport")
+        plain: socket.socket = transport.get_extra_info("socket")
+        assert plain.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+        assert plain.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)

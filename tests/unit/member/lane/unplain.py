@@ -1,0 +1,202 @@
+"""Requests that the lane must not answer: malformed ones, and good ones that are not plain."""
+
+from __future__ import annotations
+
+GOOD = b"POST /grid/rest/maps/default/good HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\ngood"
+PUT = b"POST /grid/rest/maps/default/k HTTP/1.1\r\nHost: a\r\n"
+GET = b"GET /grid/rest/maps/default/k HTTP/1.1\r\nHost: a\r\n"
+SMUGGLED = (
+    b"POST /grid/rest/maps/default/smuggled HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\ns"
+)
+"""What must never be carried out when it stands behind something malformed."""
+CHUNKED = b"Transfer-Encoding: chunked\r\n"
+LAST = b"\r\n0\r\n\r\n"
+
+LENGTHS = {
+    "two equal lengths": b"Content-Length: 1\r\nContent-Length: 1\r\n\r\nx",
+    "two lengths": b"Content-Length: 0\r\nContent-Length: 99\r\n\r\n",
+    "two lengths in other cases": b"Content-Length: 0\r\ncontent-length: 99\r\n\r\n",
+    "list of equal lengths": b"Content-Length: 1, 1\r\n\r\nx",
+    "list of lengths": b"Content-Length: 0, 99\r\n\r\n",
+    "plus": b"Content-Length: +1\r\n\r\nx",
+    "negative": b"Content-Length: -1\r\n\r\nx",
+    "negative zero": b"Content-Length: -0\r\n\r\n",
+    "hex": b"Content-Length: 0x1\r\n\r\nx",
+    "fraction": b"Content-Length: 1.0\r\n\r\nx",
+    "exponent": b"Content-Length: 1e1\r\n\r\nx",
+    "underscore": b"Content-Length: 1_0\r\n\r\nx",
+    "inner space": b"Content-Length: 1 0\r\n\r\nx",
+    "empty length": b"Content-Length:\r\n\r\n",
+    "blank length": b"Content-Length: \t \r\n\r\n",
+    "huge length": b"Content-Length: 99999999999999999999999\r\n\r\nx",
+    "2**64": b"Content-Length: 18446744073709551616\r\n\r\n",
+    "quoted length": b'Content-Length: "1"\r\n\r\nx',
+    "superscript": b"Content-Length: \xb2\r\n\r\nx",
+    "Arabic digit": b"Content-Length: \xd9\xa1\r\n\r\nx",
+    "NUL in length": b"Content-Length: 1\0\r\n\r\nx",
+    "form feed before length": b"Content-Length: \x0c1\r\n\r\nx",
+    "semicolon": b"Content-Length: 1;a=b\r\n\r\nx",
+}
+CODINGS = {
+    "length and chunked": b"Content-Length: 4\r\n" + CHUNKED + LAST,
+    "chunked and length": CHUNKED + b"Content-Length: 4\r\n" + LAST,
+    "length 0 and chunked": b"Content-Length: 0\r\n" + CHUNKED + LAST,
+    "identity": b"Transfer-Encoding: identity\r\n\r\n",
+    "identity and length": b"Transfer-Encoding: identity\r\nContent-Length: 1\r\n\r\nx",
+    "xchunked": b"Transfer-Encoding: xchunked\r\n" + LAST,
+    "chunked twice": b"Transfer-Encoding: chunked, chunked\r\n" + LAST,
+    "chunked in two lines": CHUNKED + CHUNKED + LAST,
+    "chunked, identity": b"Transfer-Encoding: chunked, identity\r\n" + LAST,
+    "chunked and identity": CHUNKED + b"Transfer-Encoding: identity\r\n" + LAST,
+    "gzip, chunked": b"Transfer-Encoding: gzip, chunked\r\n" + LAST,
+    "empty coding": b"Transfer-Encoding:\r\n" + LAST,
+    "comma coding": b"Transfer-Encoding: ,chunked\r\n" + LAST,
+    "quoted coding": b'Transfer-Encoding: "chunked"\r\n' + LAST,
+    "parameter": b"Transfer-Encoding: chunked;a=b\r\n" + LAST,
+    "vertical tab": b"Transfer-Encoding: \x0bchunked\r\n" + LAST,
+    "space before colon of coding": b"Transfer-Encoding : chunked\r\n" + LAST,
+    "tab before colon of coding": b"Transfer-Encoding\t: chunked\r\n" + LAST,
+    "folded coding": b"Transfer-Encoding:\r\n chunked\r\n" + LAST,
+    "coding behind a fold": b"X-A: b\r\n Transfer-Encoding: chunked\r\nContent-Length: 1\r\n\r\nx",
+    "coding behind a bare LF": b"X-A: b\nTransfer-Encoding: chunked\r\n" + LAST,
+    "coding behind a bare CR": b"X-A: b\rTransfer-Encoding: chunked\r\n" + LAST,
+    "underscore name": b"Content-Length: 1\r\nTransfer\x00Encoding: chunked\r\n\r\nx",
+}
+LINES = {
+    "obs-fold": b"X-A: b\r\n c\r\n\r\n",
+    "tab fold": b"X-A: b\r\n\tc\r\n\r\n",
+    "folded length": b"Content-Length:\r\n 1\r\n\r\nx",
+    "fold before all": b" X-A: b\r\n\r\n",
+    "bare CR": b"X-A: b\rc\r\n\r\n",
+    "CR before CRLF": b"X-A: b\r\r\n\r\n",
+    "bare LF": b"X-A: b\nX-C: d\r\n\r\n",
+    "LF at the end": b"X-A: b\r\n\n",
+    "LF twice": b"X-A: b\n\n",
+    "NUL": b"X-A: b\0\r\n\r\n",
+    "NUL in a name": b"X\0A: b\r\n\r\n",
+    "control character": b"X-A: \x01\r\n\r\n",
+    "DEL": b"X-A: \x7f\r\n\r\n",
+    "escape": b"X-A: \x1b[2J\r\n\r\n",
+    "space before colon": b"X-A : b\r\n\r\n",
+    "space before colon of length": b"Content-Length : 1\r\n\r\nx",
+    "space in a name": b"X A: b\r\n\r\n",
+    "no colon": b"X-A\r\n\r\n",
+    "no name": b": b\r\n\r\n",
+    "name not ASCII": b"X-\xc3\xa4: b\r\n\r\n",
+    "name in quotes": b'"X": b\r\n\r\n',
+    "two hosts": b"Host: b\r\n\r\n",
+    "two types": b"Content-Type: a/b\r\nContent-Type: a/c\r\n\r\n",
+}
+CHUNKS = {
+    "chunk size": b"zz\r\nabc\r\n0\r\n\r\n",
+    "negative chunk": b"-1\r\n\r\n",
+    "chunk in hex with 0x": b"0x1\r\nx\r\n0\r\n\r\n",
+    "chunk with plus": b"+1\r\nx\r\n0\r\n\r\n",
+    "chunk without size": b"\r\n0\r\n\r\n",
+    "chunk with bare LF": b"1\nx\n0\n\n",
+    "space behind size": b"1 \r\nx\r\n0\r\n\r\n",
+    "LF in an extension": b"1;a\nb\r\nx\r\n0\r\n\r\n",
+    "CR in an extension": b"1;a\rb\r\nx\r\n0\r\n\r\n",
+    "overflowing chunk": b"FFFFFFFFFFFFFFFFF\r\n",
+    "chunk too long": b"3\r\nabcd\r\n0\r\n\r\n",
+    "chunk too short": b"3\r\nab\r\n0\r\n\r\n",
+    "no line end": b"1\r\nx0\r\n\r\n",
+    "bad trailer": b"1\r\nx\r\n0\r\nbad trailer\r\n\r\n",
+    "folded trailer": b"1\r\nx\r\n0\r\n X: y\r\n\r\n",
+}
+WHOLE = {
+    "HTTP/0.9": b"GET /grid/rest/maps/default/k\r\n\r\n",
+    "HTTP/0.9 version": b"GET /grid/rest/maps/default/k HTTP/0.9\r\nHost: a\r\n\r\n",
+    "HTTP/1.2": b"GET /grid/rest/maps/default/k HTTP/1.2\r\nHost: a\r\n\r\n",
+    "HTTP/1.10": b"GET /grid/rest/maps/default/k HTTP/1.10\r\nHost: a\r\n\r\n",
+    "HTTP/01.1": b"GET /grid/rest/maps/default/k HTTP/01.1\r\nHost: a\r\n\r\n",
+    "HTTP/2.0": b"GET /grid/rest/maps/default/k HTTP/2.0\r\nHost: a\r\n\r\n",
+    "lower case version": b"GET /grid/rest/maps/default/k http/1.1\r\nHost: a\r\n\r\n",
+    "no version": b"GET /grid/rest/maps/default/k \r\nHost: a\r\n\r\n",
+    "no target": b"GET HTTP/1.1\r\nHost: a\r\n\r\n",
+    "four words": b"GET /grid/rest/maps/default/k k HTTP/1.1\r\nHost: a\r\n\r\n",
+    "tab": b"GET\t/grid/rest/maps/default/k HTTP/1.1\r\nHost: a\r\n\r\n",
+    "space behind the version": b"GET /grid/rest/maps/default/k HTTP/1.1 \r\nHost: a\r\n\r\n",
+    "space before": b" GET /grid/rest/maps/default/k HTTP/1.1\r\nHost: a\r\n\r\n",
+    "lower case method": b"get /grid/rest/maps/default/k HTTP/1.1\r\nHost: a\r\n\r\n",
+    "unknown method": b"GETS /grid/rest/maps/default/k HTTP/1.1\r\nHost: a\r\n\r\n",
+    "NUL in the target": b"GET /grid/rest/maps/default/k\0 HTTP/1.1\r\nHost: a\r\n\r\n",
+    "CR in the target": b"GET /grid/rest/maps/default/\rk HTTP/1.1\r\nHost: a\r\n\r\n",
+    "LF in the target": b"GET /grid/rest/maps/default/\nk HTTP/1.1\r\nHost: a\r\n\r\n",
+    "raw UTF-8": b"GET /grid/rest/maps/default/\xc3\xa4 HTTP/1.1\r\nHost: a\r\n\r\n",
+    "LF behind the request line": b"GET /grid/rest/maps/default/k HTTP/1.1\nHost: a\r\n\r\n",
+    "CR behind the request line": b"GET /grid/rest/maps/default/k HTTP/1.1\rHost: a\r\n\r\n",
+    "no host": b"GET /grid/rest/maps/default/k HTTP/1.1\r\n\r\n",
+    "TLS hello": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+    "HTTP/2 preface": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    "CONNECT": b"CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n",
+}
+MALFORMED = {
+    **{name: PUT + rest for name, rest in (LENGTHS | CODINGS | LINES).items()},
+    **{name: PUT + CHUNKED + b"\r\n" + rest for name, rest in CHUNKS.items()},
+    **WHOLE,
+}
+"""Each is answered with 400, and nothing behind it is read."""
+
+
+def _get(target: bytes) -> bytes:
+    return b"GET " + target + b" HTTP/1.1\r\nHost: a\r\n\r\n"
+
+
+HANDED_OVER = {
+    "HEAD": b"HEAD /grid/rest/maps/default/k HTTP/1.1\r\nHost: a\r\n\r\n",
+    "OPTIONS": b"OPTIONS /grid/rest/maps/default/k HTTP/1.1\r\nHost: a\r\n\r\n",
+    "chunked": PUT + CHUNKED + b"\r\n1\r\nx" + LAST,
+    "chunk extension": PUT + CHUNKED + b'\r\n1;a="b"\r\nx' + LAST,
+    "trailer": PUT + CHUNKED + b"\r\n1\r\nx\r\n0\r\nX-A: b\r\n\r\n",
+    "empty chunked": PUT + CHUNKED + LAST,
+    "upgrade": GET + b"Connection: upgrade\r\nUpgrade: websocket\r\n\r\n",
+    "upgrade alone": GET + b"Upgrade: h2c\r\n\r\n",
+    "health": _get(b"/grid/health"),
+    "ready": _get(b"/grid/health/ready"),
+    "instance": _get(b"/grid/rest/instance"),
+    "unknown path": _get(b"/grid/rest/nothing"),
+    "outside": _get(b"/"),
+    "query": _get(b"/grid/rest/maps/default/k?a=b"),
+    "trailing slash": _get(b"/grid/rest/maps/default/k/"),
+    "slash in the key": _get(b"/grid/rest/maps/default/k/l"),
+    "two slashes": _get(b"/grid/rest/maps/default//k"),
+    "no key": _get(b"/grid/rest/maps/default"),
+    "no name": _get(b"/grid/rest/maps"),
+    "absolute form": _get(b"http://a/grid/rest/maps/default/k"),
+    "clear": b"DELETE /grid/rest/maps/nothing HTTP/1.1\r\nHost: a\r\n\r\n",
+    "empty key": b"DELETE /grid/rest/maps/default/ HTTP/1.1\r\nHost: a\r\n\r\n",
+    "broken escape": _get(b"/grid/rest/maps/default/%zz"),
+    "cut escape": _get(b"/grid/rest/maps/default/%2"),
+    "not UTF-8": _get(b"/grid/rest/maps/default/%ff"),
+    "escaped path": _get(b"/%67rid/rest/maps/default/k"),
+    "fragment": _get(b"/grid/rest/maps/default/k#f"),
+    "seconds not a number": b"DELETE /grid/rest/queues/default/x HTTP/1.1\r\nHost: a\r\n\r\n",
+    "too many seconds": b"DELETE /grid/rest/queues/default/2147483648 HTTP/1.1\r\nHost: a\r\n\r\n",
+    "negative seconds": b"DELETE /grid/rest/queues/default/-1 HTTP/1.1\r\nHost: a\r\n\r\n",
+    "no seconds": b"DELETE /grid/rest/queues/default HTTP/1.1\r\nHost: a\r\n\r\n",
+    "not size": _get(b"/grid/rest/queues/default/count"),
+    "long name": _get(b"/grid/rest/maps/" + b"n" * 256 + b"/k"),
+    "long key": _get(b"/grid/rest/maps/default/" + b"k" * 8193),
+    "long head": GET + b"X-A: " + b"a" * 9000 + b"\r\n\r\n",
+    "tab in a value": GET + b"X-A: a\tb\r\n\r\n",
+    "Latin-1 in a value": GET + b"X-A: \xe4\r\n\r\n",
+    "empty value": GET + b"X-A:\r\n\r\n",
+    "spaces around a value": GET + b"X-A:   b  \r\n\r\n",
+    "repeated header": GET + b"Accept: a/b\r\nAccept: c/d\r\n\r\n",
+    "body of a GET": GET + b"Content-Length: 1\r\n\r\nx",
+    "padded length": PUT + b"Content-Length: 0001\r\n\r\nx",
+    "two spaces": b"GET  /grid/rest/maps/default/k HTTP/1.1\r\nHost: a\r\n\r\n",
+    "empty line before": b"\r\n" + GET + b"\r\n",
+}
+"""Good requests, and those with an answer of their own, that keep their connection open."""
+CLOSING = {
+    "Connection: close": GET + b"Connection: close\r\n\r\n",
+    "close among others": GET + b"Connection: keep-alive, close\r\n\r\n",
+    "HTTP/1.0": b"GET /grid/rest/maps/default/k HTTP/1.0\r\n\r\n",
+    "unknown expectation": PUT + b"Expect: more\r\nContent-Length: 1\r\n\r\nx",
+    "large value": PUT + b"Content-Length: 8388609\r\n\r\n",
+    "large head": GET + b"X-A: " + b"a" * 70_000 + b"\r\n\r\n",
+    "long target": _get(b"/grid/rest/maps/default/" + b"k" * 70_000),
+}
+"""Handed over as well, and their answers end the connection."""

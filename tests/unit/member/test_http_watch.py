@@ -1,0 +1,121 @@
+"""Looking at connections now and then: who is looked at, when, and what standing still means."""
+
+from __future__ import annotations
+
+import asyncio
+
+from grid_member.http.watch import AT_ONCE, PERIOD_S, Unread, Watch
+from tests.unit.member.test_http_patience import Clock, clock
+
+__all__ = ["clock"]
+
+
+class Looked:
+    """A connection that counts how often it is looked at."""
+
+    def __init__(self, watch: Watch) -> None:
+        self.watch = watch
+        self.times_s: list[float] = []
+        self.leaves = False
+
+    def look(self, now_s: float) -> None:
+        self.times_s.append(now_s)
+        if self.leaves:
+            self.watch.discard(self)
+
+    async def finish(self) -> None:
+        raise NotImplementedError
+
+    def cut(self) -> None:
+        raise NotImplementedError
+
+
+async def turns(count: int) -> None:
+    """Let the loop run for some turns."""
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+async def test_each_is_looked_at_once_a_period(clock: Clock) -> None:
+    watch = Watch()
+    looked = [Looked(watch) for _ in range(3 * AT_ONCE + 1)]
+    for one in looked:
+        watch.add(one)
+        watch.add(one)
+    assert len(watch) == len(looked)
+    for period in range(3):
+        clock.ahead_s += PERIOD_S
+        await turns(10)
+        assert {len(one.times_s) for one in looked} == {period + 1}
+    assert looked[0].times_s == sorted(looked[0].times_s)
+
+
+async def test_others_have_their_turn_while_many_are_looked_at(clock: Clock) -> None:
+    watch = Watch()
+    looked = [Looked(watch) for _ in range(3 * AT_ONCE)]
+    for one in looked:
+        watch.add(one)
+    clock.ahead_s += PERIOD_S
+    seen = set()
+    for _ in range(10):
+        await asyncio.sleep(0)
+        seen.add(sum(len(one.times_s) for one in looked))
+    assert {AT_ONCE, 2 * AT_ONCE, 3 * AT_ONCE} <= seen
+
+
+async def test_who_has_left_is_not_looked_at(clock: Clock) -> None:
+    watch = Watch()
+    looked = [Looked(watch) for _ in range(2 * AT_ONCE)]
+    for one in looked:
+        watch.add(one)
+        one.leaves = True
+    clock.ahead_s += PERIOD_S
+    await turns(2)
+    late = [one for one in looked if not one.times_s]
+    assert late
+    for one in late:
+        watch.discard(one)
+    await turns(5)
+    assert all(not one.times_s for one in late)
+    assert len(watch) == 0
+
+
+async def test_without_connections_nothing_runs(clock: Clock) -> None:
+    watch = Watch()
+    first, second = Looked(watch), Looked(watch)
+    watch.add(first)
+    first.leaves = True
+    clock.ahead_s += PERIOD_S
+    await turns(3)
+    assert len(watch) == 0
+    assert watch._timer is None
+    watch.add(second)
+    clock.ahead_s += PERIOD_S
+    await turns(3)
+    assert len(second.times_s) == 1
+
+
+def test_standing_still_is_measured_from_the_first_look() -> None:
+    unread = Unread(10)
+    assert not unread.overdue(100, 50)
+    assert not unread.overdue(109, 50)
+    assert unread.overdue(110, 50)
+
+
+def test_any_byte_that_is_taken_is_progress() -> None:
+    unread = Unread(10)
+    buffered_bytes = 1000
+    for now_s in range(0, 90, 9):
+        buffered_bytes -= 1
+        assert not unread.overdue(now_s, buffered_bytes)
+    assert not unread.overdue(90, buffered_bytes)
+    assert unread.overdue(91, buffered_bytes)
+
+
+def test_more_that_is_written_is_no_standstill_and_no_progress() -> None:
+    reading, deaf = Unread(10), Unread(10)
+    for now_s in range(0, 60, 9):
+        # As much is written as the client takes.
+        assert not reading.overdue(now_s, 500, 500 + 100 * now_s)
+        late = deaf.overdue(now_s, 500 + 100 * now_s, 500 + 100 * now_s)
+        assert late == (now_s >= 10)
