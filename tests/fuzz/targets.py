@@ -1,0 +1,33 @@
+"""The targets by name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from tests.fuzz.config_targets import OverridesTarget, PythonTarget, XmlTarget, YamlTarget
+from tests.fuzz.lane_target import LaneTarget
+from tests.fuzz.parameters_target import ParametersTarget, PathTarget
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.fuzz.target import Target
+
+TARGETS: Final[dict[str, Callable[[], Target]]] = {
+    "lane": LaneTarget,
+    "yaml": YamlTarget,
+    "xml": XmlTarget,
+    "overrides": OverridesTarget,
+    "python": PythonTarget,
+    "parameters": ParametersTarget,
+    "path": PathTarget,
+}
+
+
+def target(name: str) -> Target:
+    """Return a new target.
+
+    Raises:
+        LookupError: there is none of this name.
+    """
+    return TARGETS[name]()

@@ -1,0 +1,125 @@
+"""Promise: a run is the same again, ends what does not end, and says what to do with a finding."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.fuzz import drive as driving
+from tests.fuzz import jobs
+from tests.fuzz.__main__ import PART_INPUTS, orders_for, replay
+from tests.fuzz.drive import CaughtError, drive, smaller
+from tests.fuzz.jobs import Order, run
+from tests.fuzz.targets import target
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+POOL = [b"one 1", b"two 22", b"three"]
+
+
+@dataclass
+class Listening:
+    """Takes everything, but for what holds a certain word."""
+
+    wrong: bytes = b"\x00never\x00"
+    name: str = "listening"
+    words: tuple[bytes, ...] = (b"wrong", b"\xff")
+    max_bytes: int = 64
+    seen: list[bytes] = field(default_factory=list)
+
+    def run(self, data: bytes) -> int:
+        self.seen.append(data)
+        if self.wrong in data:
+            raise ValueError("wrong")
+        return len(data)
+
+
+def test_the_same_seed_makes_the_same_inputs() -> None:
+    one, same, other = Listening(), Listening(), Listening()
+    for listening, seed in ((one, 1), (same, 1), (other, 2)):
+        assert drive(listening, POOL, seed, 500).inputs == 500
+    assert one.seen == same.seen != other.seen
+    assert one.seen[:3] == POOL
+    assert max(map(len, one.seen)) <= Listening.max_bytes
+    assert len(set(one.seen)) > 400
+
+
+def test_a_finding_is_told_with_its_input_and_made_smaller() -> None:
+    finding = Listening(wrong=b"wrong")
+    with pytest.raises(CaughtError) as caught:
+        drive(finding, POOL, 1, 5000)
+    assert b"wrong" in caught.value.data
+    assert isinstance(caught.value.__cause__, ValueError)
+    assert smaller(finding, b"a lot and wrong and a lot") == b"wrong"
+
+
+def test_an_input_that_does_not_end_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driving, "MAX_INPUT_S", 0.1)
+
+    class Endless(Listening):
+        def run(self, data: bytes) -> int:
+            while data == POOL[1]:
+                pass
+            return 0
+
+    with pytest.raises(CaughtError) as caught:
+        drive(Endless(), POOL, 1, 100)
+    assert caught.value.data == POOL[1]
+    assert "CPU time" in str(caught.value.__cause__)
+
+
+@pytest.mark.parametrize("guided", [True, False])
+def test_a_long_run_counts(guided: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not guided:
+        monkeypatch.setattr(jobs, "guided_here", lambda: False)
+    outcome = run(target("parameters"), Order(3000, 50, 1), tmp_path, lambda _: None)
+    assert (outcome.problem, outcome.inputs) == (None, 3000)
+    assert outcome.end_bytes > 1 << 20
+    assert "nothing found" in str(outcome)
+
+
+def test_a_long_run_that_stops_early_does_not_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs, "guided_here", lambda: False)
+    outcome = run(target("parameters"), Order(10**9, 0.5, 1), tmp_path, lambda _: None)
+    assert outcome.problem is not None
+    assert "stopped early" in outcome.problem
+
+
+@pytest.mark.parametrize("guided", [True, False])
+def test_a_long_run_leaves_what_it_found(
+    guided: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not guided:
+        monkeypatch.setattr(jobs, "guided_here", lambda: False)
+    # Read by the process before anything else: its reference is another one.
+    code = "import tests.fuzz.parameters_target as t\nt._unescaped = lambda _: 'x'\n"
+    (tmp_path / "sitecustomize.py").write_text(code, encoding="utf-8")
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{jobs.ROOT}")
+    findings = tmp_path / "findings"
+    outcome = run(target("parameters"), Order(100_000, 50, 1), findings, lambda _: None)
+    (file,) = findings.iterdir()
+    assert outcome.problem is not None
+    assert f"python -m tests.fuzz replay parameters {file}" in outcome.problem
+
+
+def test_a_long_run_is_divided_among_processes() -> None:
+    orders = orders_for({"lane": PART_INPUTS + 1, "xml": 5}, 60, 9)
+    assert [(name, order.inputs, order.seed) for name, order in orders] == [
+        ("lane", PART_INPUTS, 9),
+        ("xml", 5, 9),
+        ("lane", 1, 10),
+    ]
+
+
+def test_what_was_found_can_be_seen_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "input"
+    file.write_bytes(b"/a%zz")
+    assert replay("path", file) == 0
+    assert "nothing found" in capsys.readouterr().out

@@ -1,0 +1,39 @@
+"""Promise: no input makes the lane, the loaders or the parser do what they do not say they do.
+
+The same few thousand inputs each time; `make fuzz` tries millions of others.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+
+from tests.fuzz.drive import drive
+from tests.fuzz.target import corpus_files, seeds
+from tests.fuzz.targets import TARGETS, target
+
+SEED: Final = 7
+INPUTS: Final = {
+    "lane": 4000,
+    "yaml": 1000,
+    "xml": 3000,
+    "overrides": 500,
+    "python": 3000,
+    "parameters": 8000,
+    "path": 3000,
+}
+KEPT: Final = [(name, file) for name in TARGETS for file in corpus_files(target(name))]
+
+
+@pytest.mark.parametrize(("name", "file"), KEPT, ids=[f"{name}-{file.stem}" for name, file in KEPT])
+def test_kept_inputs_find_nothing(name: str, file: object) -> None:
+    target(name).run(next(path for each, path in KEPT if (each, path) == (name, file)).read_bytes())
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_new_inputs_find_nothing(name: str) -> None:
+    chosen = target(name)
+    figures = drive(chosen, seeds(chosen), SEED, INPUTS[name])
+    assert figures.inputs == INPUTS[name]
+    assert figures.outcomes > len(seeds(chosen)) / 2, "the inputs are too much alike"
