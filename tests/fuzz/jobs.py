@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 ROOT: Final = Path(__file__).parents[2]
 MAX_GROWTH_BYTES: Final = 64 << 20
 """How much larger than after its first tenth a process may be at its end."""
+GUIDED_SHARE: Final = 0.2
+"""Of the inputs: guidance finds the ways, without it three times as many inputs go there."""
 MAX_RESIDENT_MIB: Final = 1024
 MAX_INPUT_S: Final = 20
 LOOK_S: Final = 2.0
@@ -69,25 +71,56 @@ def guided_here() -> bool:
 
 
 def run(target: Target, order: Order, findings: Path, report: Callable[[str], None]) -> Outcome:
-    """Run a target in a process of its own; a new input that finds something goes to findings."""
+    """Run a target in processes of its own; an input that finds something goes to findings."""
     findings.mkdir(parents=True, exist_ok=True)
+    outcomes: list[Outcome] = []
     with tempfile.TemporaryDirectory(prefix="grid-fuzz-") as scratch:
-        directory = Path(scratch)
-        log = directory / "log"
-        known = set(_found(target, order, findings))
-        command = _command(target, order, directory, findings)
-        began_s = time.monotonic()
-        with log.open("wb") as into:
-            process = subprocess.Popen(command, cwd=ROOT, stdout=into, stderr=subprocess.STDOUT)
-            sizes = _watch(process, order, lambda: report(_progress(target, log)))
-        seconds, text = time.monotonic() - began_s, _tail(log)
-        done = [int(match[1]) for match in _DONE.finditer(text)] or [_count(text)]
-        new = sorted(set(_found(target, order, findings)) - known)
-        begin, steady, end = sizes
-        problem = _problem(target, order, done[-1], process.returncode, new, text)
-        if problem is None and end - steady > MAX_GROWTH_BYTES:
-            problem = f"memory grew by {(end - steady) >> 20} MiB after the first tenth"
-    return Outcome(target.name, done[-1], seconds, begin, steady, end, problem)
+        grown = Path(scratch) / "corpus"
+        grown.mkdir()
+        guided = int(order.inputs * GUIDED_SHARE) if guided_here() else 0
+        for inputs, begin in ((guided, _guided), (order.inputs - guided, _unguided)):
+            part = replace(order, inputs=inputs)
+            if inputs and not any(outcome.problem for outcome in outcomes):
+                outcomes.append(_watched(target, part, begin, Path(scratch), findings, report))
+    return _together(target, outcomes)
+
+
+def _together(target: Target, outcomes: list[Outcome]) -> Outcome:
+    last = outcomes[-1]
+    return Outcome(
+        target.name,
+        sum(outcome.inputs for outcome in outcomes),
+        sum(outcome.seconds for outcome in outcomes),
+        last.begin_bytes,
+        last.steady_bytes,
+        last.end_bytes,
+        last.problem,
+    )
+
+
+def _watched(
+    target: Target,
+    order: Order,
+    begin: Callable[[Target, Order, Path, Path], list[str]],
+    scratch: Path,
+    findings: Path,
+    report: Callable[[str], None],
+) -> Outcome:
+    log = scratch / "log"
+    known = set(_found(target, order, findings))
+    began_s = time.monotonic()
+    with log.open("wb") as into:
+        process = subprocess.Popen(
+            begin(target, order, scratch, findings), cwd=ROOT, stdout=into, stderr=subprocess.STDOUT
+        )
+        begun, steady, end = _watch(process, lambda: report(_progress(target, log)))
+    seconds, text = time.monotonic() - began_s, _tail(log)
+    done = max([_count(text), *(int(match[1]) for match in _DONE.finditer(text))])
+    new = sorted(set(_found(target, order, findings)) - known)
+    problem = _problem(target, order, done, process.returncode, new, text)
+    if problem is None and end - steady > MAX_GROWTH_BYTES:
+        problem = f"memory grew by {(end - steady) >> 20} MiB after the first tenth"
+    return Outcome(target.name, done, seconds, begun, steady, end, problem)
 
 
 def _prefix(target: Target, order: Order) -> str:
@@ -98,21 +131,24 @@ def _found(target: Target, order: Order, findings: Path) -> list[Path]:
     return list(findings.glob(f"{_prefix(target, order)}*"))
 
 
-def _command(target: Target, order: Order, scratch: Path, findings: Path) -> list[str]:
-    prefix = findings / _prefix(target, order)
-    if not guided_here():
-        arguments = [target.name, str(order.inputs), str(order.max_s), str(order.seed)]
-        return [sys.executable, "-m", "tests.fuzz.unguided", *arguments, f"{prefix}found"]
+def _guided(target: Target, order: Order, scratch: Path, findings: Path) -> list[str]:
     words = scratch / "words"
     words.write_text("".join(map(_quoted, target.words)), encoding="ascii")
-    grown = scratch / "corpus"
-    grown.mkdir()
     return [
         *(sys.executable, "-m", "tests.fuzz.guided", target.name),
         *(f"-runs={order.inputs}", f"-max_total_time={int(order.max_s)}", f"-seed={order.seed}"),
         *(f"-max_len={target.max_bytes}", f"-timeout={MAX_INPUT_S}", "-print_final_stats=1"),
-        *(f"-rss_limit_mb={MAX_RESIDENT_MIB}", f"-artifact_prefix={prefix}", f"-dict={words}"),
-        *(str(grown), str(CORPUS / target.name)),
+        *(f"-rss_limit_mb={MAX_RESIDENT_MIB}", f"-dict={words}"),
+        f"-artifact_prefix={findings / _prefix(target, order)}",
+        *(str(scratch / "corpus"), str(CORPUS / target.name)),
+    ]
+
+
+def _unguided(target: Target, order: Order, scratch: Path, findings: Path) -> list[str]:
+    return [
+        *(sys.executable, "-m", "tests.fuzz.unguided", target.name),
+        *(str(order.inputs), str(order.max_s), str(order.seed), str(scratch / "corpus")),
+        f"{findings / _prefix(target, order)}found",
     ]
 
 
@@ -122,9 +158,7 @@ def _quoted(word: bytes) -> str:
     return '"' + "".join(f"\\x{byte:02x}" for byte in word) + '"\n'
 
 
-def _watch(
-    process: subprocess.Popen[bytes], order: Order, report: Callable[[], None]
-) -> tuple[int, int, int]:
+def _watch(process: subprocess.Popen[bytes], report: Callable[[], None]) -> tuple[int, int, int]:
     """Wait for the process; return its size at the beginning, after the first tenth, at the end."""
     sizes: list[int] = []
     told_s = time.monotonic()

@@ -65,7 +65,7 @@ class Run:
         self.inbox = bytearray()
         self.used: set[int] = set()
         self.ended = False
-        self._eof_told = False
+        self.eof_told = False
         self._finishing: Any = None
         self.lane.connection_made(self.transport)
 
@@ -102,15 +102,15 @@ class Run:
         """Bring what the client sent, as far as it is read."""
         self.loop.turn()
         transport = self.transport
-        while self.inbox and transport.reading and not transport.closing and not self._eof_told:
+        while self.inbox and transport.reading and not transport.closing and not self.eof_told:
             data = bytes(self.inbox)
             self.inbox.clear()
             self.received += data
             self._protocol.data_received(data)
             self.loop.turn()
         heard = not self.inbox and transport.reading and not transport.closing
-        if self.ended and not self._eof_told and heard:
-            self._eof_told = True
+        if self.ended and not self.eof_told and heard:
+            self.eof_told = True
             if not self._protocol.eof_received():
                 transport.close()
         self.loop.turn()
@@ -209,7 +209,7 @@ class Run:
             self.transport.drain()
             self.engine.tell(slice(None))
             self.deliver()
-            over = not self.inbox or self.transport.closing or self._eof_told
+            over = not self.inbox or self.transport.closing or self.eof_told
             if over and all(call.told or call.cancelled for call in self.engine.calls):
                 return
             self.engine.end_polls()

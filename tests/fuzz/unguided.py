@@ -1,6 +1,8 @@
-"""The process for where atheris is not: `python -m tests.fuzz.unguided TARGET INPUTS SECONDS SEED`.
+"""The process that changes inputs without guidance, many in little time.
 
-An input that found something is written to the file that is named last, and the process fails.
+`python -m tests.fuzz.unguided TARGET INPUTS SECONDS SEED CORPUS FOUND`: it begins with the target's
+corpus and what is in the directory CORPUS. An input that found something is written to the file
+FOUND, and the process fails.
 """
 
 from __future__ import annotations
@@ -8,10 +10,13 @@ from __future__ import annotations
 import logging
 import sys
 from pathlib import Path
+from typing import Final
 
 from tests.fuzz.drive import CaughtError, drive
 from tests.fuzz.target import seeds
 from tests.fuzz.targets import target
+
+_REPORTED: Final = 1 << 13
 
 
 def main() -> None:
@@ -21,14 +26,20 @@ def main() -> None:
         CaughtError: it found something.
     """
     logging.disable()  # failures of the engine are planted
-    name, inputs, max_s, seed, found = sys.argv[1:]
+    name, inputs, max_s, seed, corpus, found = sys.argv[1:]
     chosen = target(name)
+    pool = seeds(chosen) + [path.read_bytes() for path in sorted(Path(corpus).iterdir())]
     try:
-        figures = drive(chosen, seeds(chosen), int(seed), int(inputs), float(max_s))
+        figures = drive(chosen, pool, int(seed), int(inputs), float(max_s), _report)
     except CaughtError as error:
         Path(found).write_bytes(error.data)
         raise
     print(f"Done {figures.inputs} runs in {figures.seconds:.0f} second(s)")
+
+
+def _report(done: int) -> None:
+    if done % _REPORTED == 0:
+        print(f"#{done}\t", flush=True)
 
 
 if __name__ == "__main__":

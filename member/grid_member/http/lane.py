@@ -37,6 +37,8 @@ MAX_PENDING: Final = 1024
 """Writes of one connection that are under way at once."""
 MAX_HELD_BYTES: Final = 64 << 10
 """Of requests that wait for answers before them, until nothing more is read."""
+SMALL_BYTES: Final = 4 << 10
+"""Smaller pieces of a body are put together as they come."""
 _SERVING: Final = (Phase.RUNNING, Phase.STARTING)
 """A member that stops or is parked has other answers."""
 _LATE_HEAD: Final = error(408, "the head takes too long", close=True)
@@ -58,7 +60,7 @@ class LaneConnection(LaneAnswers):
         """What came and was not begun: a part of a head, or what waits."""
         self._asked: Request | None = None
         """A request whose body is not there as a whole; the rest is its head."""
-        self._body: list[bytes] = []
+        self._body: list[bytes | bytearray] = []
         """The pieces of it."""
         self._body_bytes = 0
         self._held = False
@@ -128,7 +130,7 @@ class LaneConnection(LaneAnswers):
     def _serve(self, data: bytes) -> None:
         """Begin what came, and write what is answered at once."""
         self._serving = True
-        if self.desk.member.phase not in _SERVING:
+        if data and self.desk.member.phase not in _SERVING:
             self._leave()
         start = self._begin_all(data)
         self._serving = False
@@ -201,7 +203,7 @@ class LaneConnection(LaneAnswers):
         self._since_s = self.desk.loop.time()
         missing = request[4] - self._body_bytes
         if len(data) < missing:
-            self._body.append(data)
+            self._add(data)
             if self.desk.uploads.take(len(data)):
                 self._body_bytes += len(data)
             else:
@@ -209,7 +211,7 @@ class LaneConnection(LaneAnswers):
                 self._leave()  # who is refused is told by aiohttp
                 self._settle()
             return
-        self._body.append(data[:missing] if len(data) > missing else data)
+        self._add(data[:missing] if len(data) > missing else data)
         value, more = self._collected(), data[missing:]
         beginning, text, content_type = request[:3]
         if self._held or self._leaving or self._waits(beginning.kind):
@@ -220,6 +222,15 @@ class LaneConnection(LaneAnswers):
         self._serving = True
         self._begin(beginning, text, content_type, value)
         self._serve(more)
+
+    def _add(self, piece: bytes) -> None:
+        body = self._body
+        if len(piece) >= SMALL_BYTES or not body:
+            body.append(piece)
+        elif isinstance(body[-1], bytearray):
+            body[-1] += piece
+        else:
+            body.append(bytearray(piece))  # millions of tiny ones must not be an object each
 
     def _collected(self) -> bytes:
         """Return what there is of a body, and forget it."""

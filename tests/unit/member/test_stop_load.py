@@ -154,7 +154,8 @@ async def uploads(wire: Wire, body: bytes, stopped: asyncio.Event) -> None:
         await asyncio.sleep(0)
     reply = await wire.reply("POST")
     assert reply.status in (200, 503)
-    assert reply.header("Connection") == "close"
+    # Without that it was answered before the signal came through, and ends when it is idle.
+    assert reply.header("Connection") in ("close", None)
     assert await wire.ended()
     await wire.close()
 

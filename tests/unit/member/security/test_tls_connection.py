@@ -14,6 +14,7 @@ import pytest
 from grid_member.config.model_security import ClientCertificates
 from tests.unit.member.security.certificates import Authority, Pair, common_name
 from tests.unit.member.security.tls_port import Port, until
+from tests.unit.member.test_http_polls import stalled
 from tests.unit.member.wire import Wire, request
 
 if TYPE_CHECKING:
@@ -91,11 +92,10 @@ async def test_a_polled_item_comes_back_when_its_answer_does_not_get_through(por
         wire.writer.transport.pause_reading()  # type: ignore[attr-defined]
         raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         wire.send(request("DELETE", f"{QUEUE}/0"))
-        factory = port.member.listeners._open[0].factory
-        await until(lambda: any(c.writing_paused for c in factory.connections))
+        await until(lambda: stalled(port.member))
         assert (await producer.call("GET", f"{QUEUE}/size")).body == b"0"
         wire.writer.transport.abort()
-        await until(lambda: len(factory.connections) == 1)
+        await until(lambda: port.member.listeners.counts().clients == 1)
         assert (await producer.call("DELETE", f"{QUEUE}/5")).body == item
 
 
