@@ -141,9 +141,10 @@ def _converted(text: str, setting: Setting) -> Value | _Wrong:
         flag = {"true": True, "false": False}.get(text.strip().lower())
         return _Wrong("must be true or false") if flag is None else flag
     if setting.kind is Kind.INTEGER:
-        if not INTEGER.fullmatch(text.strip()):
+        digits = text.strip()  # of more than int() takes for white space
+        if not INTEGER.fullmatch(digits):
             return _Wrong("must be an integer")
-        number = int(text)
+        number = int(digits)
         if setting.low <= number <= setting.high:
             return number
         return _Wrong(f"must be from {setting.low} to {setting.high}")

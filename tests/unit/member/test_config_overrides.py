@@ -306,3 +306,12 @@ def test_words_are_enough_to_tell_the_elements_apart() -> None:
         plain = [name.replace("-", "").lower() for name in below]
         assert len(plain) == len(set(plain))
         shapes += below.values()
+
+
+@pytest.mark.parametrize("space", [" ", "\n", "\x1c", "\x1e", "\x1f", "\x85", "\u2003"])
+def test_white_space_around_a_number_is_no_part_of_it(space: str) -> None:
+    assert loaded(GRID_LIMITS_VALUEBYTES=f"{space}1024{space}").limits.value_bytes == 1024
+    assert (
+        loaded(GRID_CLUSTERNAME="a", GRID_QUEUE_Q_MAXSIZE=f"3{space}").queues["q"].max_size_items
+        == 3
+    )
