@@ -20,7 +20,7 @@ from grid_member.cluster.logs import event
 from grid_member.http.answers import error, head_bytes
 from grid_member.http.paths import MalformedError, split_target
 from grid_member.http.routes import ROUTES, RoutingTable
-from grid_member.http.watch import LINGER_S, Watch
+from grid_member.http.watch import LINGER_S, Watch, end_writing
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -136,7 +136,7 @@ class Parting(asyncio.Protocol):
         told.write(head_bytes(answer, keep_alive=False, http_1_0=False))
         parting = self._admission.parting
         if len(parting) < self._admission.room.parting:
-            told.write_eof()
+            end_writing(told)
             parting.add(self)
         else:
             told.close()

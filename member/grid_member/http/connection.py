@@ -15,7 +15,7 @@ from grid_member.cluster.logs import event, failure
 from grid_member.http.answers import WireResponse
 from grid_member.http.broken import LateError, broken
 from grid_member.http.pieces import Pieces
-from grid_member.http.watch import LINGER_S, Unread, cut_off
+from grid_member.http.watch import LINGER_S, Unread, cut_off, end_writing
 from grid_member.security.remotes import unmapped
 
 if TYPE_CHECKING:
@@ -284,7 +284,7 @@ class ConnectionProtocol(web.RequestHandler):
             return
         self._broken = True
         self._fail_body()
-        transport.write_eof()
+        end_writing(transport)
         transport.resume_reading()
         await asyncio.wait([self._left], timeout=patience_s)
 

@@ -7,6 +7,7 @@ import logging
 import time
 from typing import TYPE_CHECKING, Final, cast
 
+from grid_member.cluster.member import Phase
 from grid_member.config.model import EndpointGroup
 from grid_member.engine.api import Refused
 from grid_member.http.answers import (
@@ -73,7 +74,7 @@ class Desk:
         self.answered = 0
         """How many requests the lane has answered."""
         self.until_s = 0.0
-        """When the date changes, and with it whatever is ready-made."""
+        """When the date changes, by the monotonic clock, and with it whatever is ready-made."""
         self._heads: dict[int, bytes] = {}
         """Of 200s without a content type, by the size of their body."""
         self._date = b""
@@ -82,8 +83,9 @@ class Desk:
 
     @property
     def plainly(self) -> bool:
-        """Whether no answer is the last, and nothing is counted but how many there are."""
-        return not self.member.ending and self.measurements is None
+        """Whether the member runs on, and nothing is counted but the number of answers."""
+        member = self.member
+        return member.phase is Phase.RUNNING and not member.ending and self.measurements is None
 
     @property
     def stopping(self) -> bool:
@@ -99,7 +101,7 @@ class Desk:
 
     def empty(self) -> bytes:
         """Return the answer to a write that is done."""
-        if time.time() >= self.until_s:
+        if time.monotonic() >= self.until_s:
             self.turn()
         return self._empty
 
@@ -108,7 +110,7 @@ class Desk:
         stored = self.engine.map_peek(name, key)
         if stored is None or self.measurements is not None:
             return None
-        if time.time() >= self.until_s:
+        if time.monotonic() >= self.until_s:
             self.turn()
         if type(stored) is bytes:
             size = len(stored)
@@ -127,7 +129,7 @@ class Desk:
 
     def rendered(self, kind: Kind, outcome: object) -> tuple[int, bytes, bytes]:
         """Return status, head and body of the answer to an operation; small bodies are with it."""
-        if time.time() >= self.until_s:
+        if time.monotonic() >= self.until_s:
             self.turn()
         if outcome is None:
             # Of a write that it is done, of a read that there is nothing.
@@ -154,7 +156,8 @@ class Desk:
 
     def turn(self) -> None:
         """Make anew what holds the date."""
-        self.until_s = int(time.time()) + 1.0
+        # In a second at the latest, also when the clock is set back.
+        self.until_s = time.monotonic() + 1.0 - time.time() % 1.0
         self._empty = head_bytes(EMPTY, keep_alive=True, http_1_0=False)
         self._nothing = head_bytes(NOTHING, keep_alive=True, http_1_0=False)
         self._date = self._empty[self._empty.index(b"Date: ") :]

@@ -22,7 +22,7 @@ from grid_member.cluster.member import Phase
 from grid_member.http.answers import MAX_JOINED_BYTES, error, head_bytes
 from grid_member.http.lane_answers import MAX_DUE, WRITES, LaneAnswers
 from grid_member.http.plain import Kind, Unplain
-from grid_member.http.watch import LINGER_S, cut_off
+from grid_member.http.watch import LINGER_S, cut_off, end_writing
 from grid_member.security.remotes import unmapped
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from grid_member.http.answers import Answer
     from grid_member.http.connection import ConnectionProtocol
     from grid_member.http.desk import Desk
-    from grid_member.http.plain import Request
+    from grid_member.http.plain import Beginning, Request
 
 MAX_PENDING: Final = 1024
 """Writes of one connection that are under way at once."""
@@ -93,6 +93,46 @@ class LaneConnection(LaneAnswers):
     def data_received(self, data: bytes) -> None:
         """Begin the requests that are there as a whole."""
         self._active = True
+        transport, desk = self._transport, self.desk
+        if (
+            not (self._pending or self._planned or self._turn or self._rest)
+            and self._unread is None
+            and transport is not None
+            and desk.plainly
+            and (whole := desk.recogniser.whole(data)) is not None
+        ):
+            self._serve_whole(transport, *whole)
+        else:
+            self._receive(data)
+
+    def _serve_whole(
+        self,
+        transport: asyncio.Transport,
+        beginning: Beginning,
+        text: str,
+        content_type: str | None,
+        value: bytes,
+    ) -> None:
+        """Do what `_serve` does, for one request with nothing before and behind it."""
+        if beginning.kind is Kind.MAP_GET:
+            answer = self.desk.peek(beginning.name, text)
+            if answer is not None:
+                transport.write(answer)
+                return
+        elif beginning.kind is Kind.MAP_PUT:
+            self._one, self._pending = beginning, 1
+            try:
+                self.desk.engine.map_put(beginning.name, text, value, content_type, self._put_done)
+            except Exception as problem:
+                self._failed(problem, self._put_done)
+            return
+        self._serving = True
+        self._begin(beginning, text, content_type, value)
+        self._serving = False
+        if self._due:
+            self._emit()
+
+    def _receive(self, data: bytes) -> None:
         if self._parting:
             return
         if self._asked is not None:
@@ -154,13 +194,12 @@ class LaneConnection(LaneAnswers):
                     self._leave()
                 break
             beginning, text, content_type, at, length = request
-            end = at + length
+            end, kind = at + length, beginning.kind
+            if (self._pending or self._unread is not None or self._ended) and self._waits(kind):
+                break
             if end > size:
                 self._await_body(request, data, start)
                 return start if self._asked is None else size
-            kind = beginning.kind
-            if (self._pending or self._unread is not None or self._ended) and self._waits(kind):
-                break
             if self._slots and not self._pending:
                 self._answer_slots()  # in their order
             start = end
@@ -295,13 +334,13 @@ class LaneConnection(LaneAnswers):
         if self._ended:
             transport.close()
         else:
-            transport.write_eof()
+            end_writing(transport)
             transport.resume_reading()
 
     def _refuse(self, answer: Answer) -> None:
         """Answer what takes too long, and close."""
         transport = self._transport
-        if transport is None or self._pending:
+        if transport is None or self._pending or self._planned:
             return
         self._collected()
         self._rest = b""
@@ -328,6 +367,9 @@ class LaneConnection(LaneAnswers):
             self._look_at_request(now_s)
         elif self._active or self._pending:
             self._active, self._idle_since_s = False, now_s
+            unseen = self._poll is not None and not transport.is_reading()
+            if unseen and self.desk.departures.left(transport):
+                transport.close()  # what is not read does not tell, and a poll may wait for years
         elif now_s - self._idle_since_s >= self.desk.http.idle_timeout_s:
             transport.close()
 

@@ -123,7 +123,10 @@ class LaneAnswers(asyncio.Protocol, abc.ABC):
         """Go on: the kernel has everything."""
         self._unread = None
         self._land(self.desk.engine.queue_confirm)
-        self._settle()
+        if self._turn and not self._planned:
+            # Not in here: a transport that is closed in this call tells twice that it is lost.
+            self._planned = True
+            self.desk.loop.call_soon(self._flush)
 
     # Beginning
 
@@ -147,8 +150,11 @@ class LaneAnswers(asyncio.Protocol, abc.ABC):
             else:
                 self._call(beginning, text, content_type, value, done)
         except Exception as problem:
-            failure(_log, "request failed", problem)
-            done(_FAILED)
+            self._failed(problem, done)
+
+    def _failed(self, problem: Exception, done: Callable[[Any], None]) -> None:
+        failure(_log, "request failed", problem)
+        done(_FAILED)
 
     def _call(
         self,
@@ -211,7 +217,8 @@ class LaneAnswers(asyncio.Protocol, abc.ABC):
         transport = self._transport
         if transport is None or self.desk.departures.left(transport):
             self.desk.engine.queue_return(item)
-            self.cut()
+            if transport is not None:
+                transport.close()  # who only ended its side has answers before this one to read
             return False
         self._items.append(item)
         return True
@@ -315,6 +322,7 @@ class LaneAnswers(asyncio.Protocol, abc.ABC):
     def _lose(self) -> None:
         """Give back what nobody will get: the connection is lost."""
         self._transport = None
+        self._slots.clear()
         if self._poll is not None:
             self._poll.cancel()
         self._land(self.desk.engine.queue_return)

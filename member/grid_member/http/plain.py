@@ -28,12 +28,13 @@ MAX_POLL_S: Final = 2**31 - 1
 _END: Final = b"\r\n\r\n"
 _LINE_END: Final = b"\r\n"
 _VERSION: Final = b" HTTP/1.1"
+_LINE_REST: Final = _VERSION + _LINE_END
 _PCHAR: Final = rb"A-Za-z0-9\-._~!$&'()*,;=:@"
 """What stands for itself in a part of a path (RFC 3986 section 3.3); a plus does not."""
 _LITERAL: Final = bytes(c for c in range(128) if re.match(rb"[" + _PCHAR + rb"]", bytes([c])))
 _PART: Final = re.compile(rb"[" + _PCHAR + rb"%+]+")
 _BEGINNING: Final = re.compile(
-    rb"(GET|POST|PUT|DELETE) /grid/rest/(maps|queues)/(?:([" + _PCHAR + rb"%+]+)/)?"
+    rb"(GET|POST|PUT|DELETE) /grid/rest/(maps|queues)(?:/([" + _PCHAR + rb"%+]+))?"
 )
 _BEGINNINGS: Final = tuple(
     b"%b /grid/rest/%b/" % (method, kind)
@@ -46,7 +47,9 @@ _HEADER: Final = re.compile(rb"([!#$%&'*+\-.^_`|~0-9A-Za-z]+): ?([!-~](?:[ -~]*[
 _HOST: Final = re.compile(rb"[A-Za-z0-9.\-_:\[\]]+")
 _LENGTH: Final = re.compile(rb"0|[1-9][0-9]{0,17}")
 _SECONDS: Final = re.compile(r"0|[1-9][0-9]{0,9}")
-_NOT_PLAIN: Final = frozenset({b"transfer-encoding", b"expect", b"upgrade", b"te", b"trailer"})
+_NOT_PLAIN: Final = frozenset(
+    {b"transfer-encoding", b"expect", b"upgrade", b"te", b"trailer", b"proxy-connection"}
+)
 _KEEP_ALIVE: Final = b"keep-alive"
 
 
@@ -101,6 +104,10 @@ Request: TypeAlias = tuple[Beginning, str, str | None, int, int]
 how many bytes it has."""
 
 
+WholeRequest: TypeAlias = tuple[Beginning, str, str | None, bytes]
+"""The same with the body."""
+
+
 class Recogniser:
     """Recognises the requests of one listener."""
 
@@ -109,7 +116,33 @@ class Recogniser:
         self._head_bytes = min(HEAD_BYTES, limits.header_bytes)
         self._key_bytes = limits.key_bytes
         self._beginnings: dict[bytes, Beginning] = {}
+        self._line_and_lines_bytes = self._head_bytes - len(_LINE_REST)
         self._heads: dict[bytes, tuple[int, str | None]] = {}
+        self._texts: dict[bytes, str] = {}
+        """What is behind the last slash, by request lines for queues without their version."""
+
+    def whole(self, data: bytes) -> WholeRequest | None:
+        """Return the request if it is alone, whole, and made of what was met before.
+
+        The same as `request`, for most requests, in half the time; None tells nothing.
+        """
+        line, _, rest = data.partition(_LINE_REST)
+        lines, end, value = rest.partition(_END)
+        start, _, tail = line.rpartition(b"/")
+        head, beginning = self._heads.get(lines), self._beginnings.get(start)
+        if head is None or beginning is None or not end or len(value) != head[0]:
+            return None
+        if not beginning.is_map:
+            text = self._texts.get(line)
+        elif tail.translate(None, _LITERAL) or not 0 < len(tail) <= self._key_bytes:
+            return None
+        else:
+            text = tail.decode("ascii")
+        if text is None or (value and not beginning.has_body):
+            return None
+        if len(line) + len(lines) > self._line_and_lines_bytes:
+            return None
+        return beginning, text, head[1], value
 
     def request(self, data: bytes, start: int) -> Request | Unplain:
         """Return the request whose head begins at start; its body may not be there yet."""
@@ -122,13 +155,13 @@ class Recogniser:
         target_end = line_end - len(_VERSION)
         if data[target_end:line_end] != _VERSION:
             return Unplain.OTHER
-        cut = data.rfind(b"/", start, target_end) + 1
+        cut = data.rfind(b"/", start, target_end)
         beginning = self._beginnings.get(data[start:cut]) or self._begun(data[start:cut])
-        lines = data[line_end:head_end]
+        lines = data[line_end + 2 : head_end]
         head = self._heads.get(lines) or self._read(lines)
         if beginning is None or head is None:
             return Unplain.OTHER
-        tail = data[cut:target_end]
+        tail = data[cut + 1 : target_end]
         length, content_type = head
         if length and not beginning.has_body:
             return Unplain.OTHER
@@ -139,10 +172,12 @@ class Recogniser:
         text = self._decoded(beginning.kind, tail)
         if text is None:
             return Unplain.OTHER
+        if not beginning.is_map:
+            _remember(self._texts, data[start:target_end], text)
         return beginning, text, content_type, head_end + 4, length
 
     def _begun(self, beginning: bytes) -> Beginning | None:
-        """Read a request line up to its last slash, and remember it."""
+        """Read a request line up to its last slash, without it, and remember it."""
         match = _BEGINNING.fullmatch(beginning)
         if match is None:
             return None
@@ -167,7 +202,7 @@ class Recogniser:
         return begun
 
     def _read(self, lines: bytes) -> tuple[int, str | None] | None:
-        """Read header lines, each behind a line end, and remember them."""
+        """Read header lines, and remember them."""
         headers = _headers(lines)
         if headers is None or not _HOST.fullmatch(headers.get(b"host", b"")):
             return None
@@ -200,13 +235,13 @@ class Recogniser:
 
     def _begun_head(self, line: bytes, rest: bytes) -> bool:
         lines, _, last = rest.rpartition(_LINE_END)
-        cut = line.rfind(b"/", 0, -len(_VERSION)) + 1
+        cut = line.rfind(b"/", 0, -len(_VERSION))
         beginning = self._beginnings.get(line[:cut]) or self._begun(line[:cut])
         return (
             line.endswith(_VERSION)
             and beginning is not None
-            and self._decoded(beginning.kind, line[cut : -len(_VERSION)]) is not None
-            and _headers(lines) is not None
+            and self._decoded(beginning.kind, line[cut + 1 : -len(_VERSION)]) is not None
+            and (not lines or _headers(lines[len(_LINE_END) :]) is not None)
             and _BEGUN_HEADER.fullmatch(last) is not None
         )
 
@@ -220,7 +255,7 @@ def _begun_line(begun: bytes) -> bool:
 def _headers(lines: bytes) -> dict[bytes, bytes] | None:
     """Return the headers by their names in lower case; None when they are not plain."""
     found: dict[bytes, bytes] = {}
-    for line in lines.split(_LINE_END)[1:]:
+    for line in lines.split(_LINE_END):
         match = _HEADER.fullmatch(line)
         if match is None:
             return None

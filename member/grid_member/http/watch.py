@@ -7,7 +7,7 @@ import logging
 import select
 from typing import TYPE_CHECKING, Final, Protocol
 
-from grid_member.cluster.logs import event
+from grid_member.cluster.logs import event, failure
 from grid_member.security.remotes import unmapped
 
 if TYPE_CHECKING:
@@ -71,12 +71,21 @@ class Watch:
         now_s = loop.time()
         for connection in left[-AT_ONCE:]:
             if connection in self._connections:
-                connection.look(now_s)
+                _look_at(connection, now_s)
         del left[-AT_ONCE:]
         if left:
             self._timer = loop.call_soon(self._look, left)
         else:
             self._timer = loop.call_later(PERIOD_S, self._begin) if self._connections else None
+
+
+def _look_at(connection: Watched, now_s: float) -> None:
+    try:
+        connection.look(now_s)
+    except Exception as problem:
+        # The others must be looked at all the same, now and later.
+        failure(_log, "connection failed", problem)
+        connection.cut()
 
 
 class Unread:
@@ -105,6 +114,14 @@ class Unread:
             self._since_s = now_s
         self._taken_bytes = taken_bytes
         return now_s - self._since_s >= self._timeout_s
+
+
+def end_writing(transport: asyncio.WriteTransport) -> None:
+    """Send the end behind the last answer, unless the client has gone and that was not read yet."""
+    try:
+        transport.write_eof()
+    except OSError:
+        transport.abort()
 
 
 def cut_off(transport: asyncio.WriteTransport) -> None:

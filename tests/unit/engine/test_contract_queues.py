@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grid_member.engine.api import Item, QueueSettings
+from grid_member.engine import lane
+from grid_member.engine.api import Item, QueueSettings, Refused
 from grid_member.engine.operations import QueueConfirm, QueueOffer, QueueReturn, QueueTake, Record
 from grid_member.engine.state import State
 from tests.unit.engine.drive import condition
@@ -84,6 +85,31 @@ async def test_polls_that_leave_lose_no_item_and_no_order(bench: Bench) -> None:
     assert sorted(map(int, received)) == list(range(1000))
     assert await driver.size("q") == 0
     await condition(lambda: nothing_is_left(driver))
+
+
+async def test_who_does_not_wait_leaves_an_item_to_who_does(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also when it is there only because a take was refused, and nobody has asked for it since."""
+    driver = await bench.open()
+    outcomes: list[Item | Refused | None] = []
+    for _ in range(2):
+        driver.engine.queue_poll("q", 600, outcomes.append)
+    with monkeypatch.context() as crowd:
+        offered = asyncio.Event()
+
+        def done(_: object) -> None:
+            crowd.setattr(lane, "MAX_WAITING_OPERATIONS", 0)
+            offered.set()
+
+        driver.engine.queue_offer("q", b"v", None, done)
+        await offered.wait()
+    assert [type(outcome) for outcome in outcomes] == [Refused]
+    assert await driver.poll("q") is None
+    await condition(lambda: len(outcomes) == 2)
+    item = outcomes[1]
+    assert isinstance(item, Item)
+    assert item.value == b"v"
 
 
 async def test_any_history_is_that_of_a_deque(bench: Bench) -> None:
