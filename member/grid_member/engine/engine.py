@@ -7,7 +7,6 @@ they neither wait for a disk nor come back after a restart.
 
 from __future__ import annotations
 
-import sys
 from asyncio import AbstractEventLoop, get_running_loop
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -39,6 +38,7 @@ from grid_member.engine.operations import (
 )
 from grid_member.engine.placement import Placement
 from grid_member.engine.polls import NoPoll, QueuePolls
+from grid_member.engine.stored import shared
 from grid_member.engine.system_side import NOT_STARTED, SystemSide
 
 if TYPE_CHECKING:
@@ -186,7 +186,7 @@ class LocalEngine(SystemSide):
         if self._maps.changed:
             done = self._maps.counted(name, lane, settings.persistent, done)
         if content_type is not None:
-            content_type = sys.intern(content_type)  # a few, of millions of entries
+            content_type = shared(content_type)  # a few, of millions of entries
         fields = name, key, value, content_type, settings.time_to_live_s * 1000
         operation: MapPut | MapPutBounded
         if settings.max_idle_s or settings.eviction is not None:
@@ -268,7 +268,7 @@ class LocalEngine(SystemSide):
         if self._queues.changed:
             done = self._queues.counted(name, lane, settings.persistent, done)
         if content_type is not None:
-            content_type = sys.intern(content_type)
+            content_type = shared(content_type)
         operation = _made(QueueOffer, (name, value, content_type, settings.max_size))
         lane.propose(operation, done, len(value))
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final, TypeAlias, TypeVar
 
 from grid_member.engine.api import ClusterState, EvictionPolicy
+from grid_member.engine.stored import shared
 
 T = TypeVar("T")
 EntryFields: TypeAlias = tuple[str, str, bytes, str | None, int]
@@ -85,10 +86,10 @@ class Reader:
         """Read a text behind its length."""
         return _decoded(self.blob())
 
-    def optional_text(self) -> str | None:
-        """Read a text or its absence."""
+    def content_type(self) -> str | None:
+        """Read a content type or its absence; the same one is the same object wherever it is."""
         length = self.u32()
-        return None if length == _NONE else _decoded(self.raw(length))
+        return None if length == _NONE else shared(_decoded(self.raw(length)))
 
     def cluster_state(self) -> ClusterState:
         """Read a cluster state by its name."""
@@ -114,7 +115,9 @@ class Reader:
         start, self._at = self._at, value_end + (0 if content_type == _NONE else content_type)
         if self._at > len(data):
             raise CodecError("the bytes end inside a field")
-        kind = None if content_type == _NONE else _decoded(data[value_end : self._at])
+        kind = None
+        if content_type != _NONE:
+            kind = shared(_decoded(data[value_end : self._at]))
         texts = _decoded(data[start:name_end]), _decoded(data[name_end:key_end])
         return *texts, data[key_end:value_end], kind, number
 
@@ -150,7 +153,8 @@ class Reader:
                 known = texts[data[at:name_end]] = data[at:name_end].decode(*_UTF_8)
             kind = None
             if content_type != _NONE and (kind := texts.get(data[value_end:end])) is None:
-                kind = texts[data[value_end:end]] = data[value_end:end].decode(*_UTF_8)
+                kind = shared(data[value_end:end].decode(*_UTF_8))
+                texts[data[value_end:end]] = kind
             key_text = data[name_end:key_end].decode(*_UTF_8)
             made.append(make(known, key_text, data[key_end:value_end], kind, number))
             at = end

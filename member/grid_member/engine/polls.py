@@ -113,11 +113,13 @@ class QueuePolls:
             if self._waiting:
                 self.serve(lane)  # who came before, and is not served yet
             self._send(lane, poll)
-        elif waits:
-            self._wait(poll)
-            self.serve(lane)
         else:
-            poll.finish(None)
+            if waits:
+                self._wait(poll)
+            if self._waiting:
+                self.serve(lane)  # what is there, as after a take that was refused, is for them
+            if not waits:
+                poll.finish(None)
         return poll
 
     def serve(self, lane: Lane) -> None:

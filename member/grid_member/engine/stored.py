@@ -6,6 +6,7 @@ so that it soon forgets it; what callers get is made for them when they get it.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TypeAlias
 
 from grid_member.engine.api import Entry
@@ -14,6 +15,15 @@ Stored: TypeAlias = bytes | tuple[bytes, str]
 """A map entry: its value, together with its content type if it has one."""
 Queued: TypeAlias = tuple[int, bytes, str | None]
 """A queue item: identifier, value, content type."""
+
+
+@lru_cache(maxsize=1024)
+def shared(text: str) -> str:
+    """Return one object for equal texts met lately: content types, a few of millions of entries.
+
+    Not `sys.intern`: some versions of Python never forget what it was given.
+    """
+    return text
 
 
 def as_entry(stored: Stored) -> Entry:

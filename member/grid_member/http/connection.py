@@ -228,12 +228,15 @@ class ConnectionProtocol(web.RequestHandler):
 
     def look(self, now_s: float) -> None:
         """Give up a client that does not read, a head that does not end, or an idle connection."""
-        if self.transport is None:
+        transport = self.transport
+        if transport is None:
             return
         if self._paused:
-            self._look_at_unread(self.transport, now_s)
+            self._look_at_unread(transport, now_s)
             return
         self._unread = None
+        if self._needs_client and not transport.is_reading():
+            self._look_at_client(transport)
         if self._broken:
             return
         http, idle_s = self.factory.http, now_s - self._idle_since_s
@@ -245,6 +248,11 @@ class ConnectionProtocol(web.RequestHandler):
                 self._give_up_head()
         elif self._waits_for_request and idle_s >= http.idle_timeout_s:
             self.force_close()
+
+    def _look_at_client(self, transport: asyncio.Transport) -> None:
+        # What is not read does not tell that it has left, and it may be needed for years.
+        if self.factory.departures.left(transport):
+            transport.close()
 
     @property
     def _waits_for_request(self) -> bool:

@@ -20,7 +20,7 @@ from grid_member.http.answers import (
     head_bytes,
 )
 from grid_member.http.data import made_up_type, refusal
-from grid_member.http.plain import Kind, Recogniser
+from grid_member.http.plain import MAX_KNOWN, Kind, Recogniser
 from grid_member.http.watch import Departures
 
 if TYPE_CHECKING:
@@ -75,6 +75,8 @@ class Desk:
         """How many requests the lane has answered."""
         self.until_s = 0.0
         """When the date changes, by the monotonic clock, and with it whatever is ready-made."""
+        self._typed: dict[tuple[str, int], bytes] = {}
+        """The same by content type and size; as many as are likely in a second."""
         self._heads: dict[int, bytes] = {}
         """Of 200s without a content type, by the size of their body."""
         self._date = b""
@@ -151,7 +153,12 @@ class Desk:
         if content_type is None:
             head = _OK % (size, self._date)
         else:
-            head = _TYPED % (content_type.encode("latin-1"), size, self._date)
+            typed = self._typed.get((content_type, size), b"")
+            if not typed:
+                typed = _TYPED % (content_type.encode("latin-1"), size, self._date)
+                if len(self._typed) < MAX_KNOWN:
+                    self._typed[content_type, size] = typed
+            head = typed
         return (200, head + value, b"") if size <= MAX_JOINED_BYTES else (200, head, value)
 
     def turn(self) -> None:
@@ -161,7 +168,7 @@ class Desk:
         self._empty = head_bytes(EMPTY, keep_alive=True, http_1_0=False)
         self._nothing = head_bytes(NOTHING, keep_alive=True, http_1_0=False)
         self._date = self._empty[self._empty.index(b"Date: ") :]
-        self._heads = {}
+        self._heads, self._typed = {}, {}
 
 
 def has_lane(listener: ListenerConfig, config: MemberConfig) -> bool:

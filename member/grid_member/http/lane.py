@@ -15,7 +15,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
-from aiohttp.tcp_helpers import tcp_keepalive, tcp_nodelay
+from aiohttp.tcp_helpers import tcp_nodelay
 
 from grid_member.cluster.logs import event
 from grid_member.cluster.member import Phase
@@ -37,6 +37,8 @@ MAX_PENDING: Final = 1024
 """Writes of one connection that are under way at once."""
 MAX_HELD_BYTES: Final = 64 << 10
 """Of requests that wait for answers before them, until nothing more is read."""
+READ_BYTES: Final = 64 << 10
+"""What one read may bring. asyncio's own 256 KiB may be given back and taken anew each time."""
 SMALL_BYTES: Final = 4 << 10
 """Smaller pieces of a body are put together as they come."""
 _SERVING: Final = (Phase.RUNNING, Phase.STARTING)
@@ -61,7 +63,6 @@ class LaneConnection(LaneAnswers):
         self._asked: Request | None = None
         """A request whose body is not there as a whole; the rest is its head."""
         self._body: list[bytes | bytearray] = []
-        """The pieces of it."""
         self._body_bytes = 0
         self._held = False
         """Whether the rest waits for an answer or for the client to read."""
@@ -80,10 +81,10 @@ class LaneConnection(LaneAnswers):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin; writing is paused as long as the kernel has not taken everything."""
-        # Not checked: other event loops have transports of their own kind.
         self._transport = transport  # type: ignore[assignment]
+        if hasattr(transport, "max_size"):
+            transport.max_size = READ_BYTES
         tcp_nodelay(transport, True)  # type: ignore[arg-type]
-        tcp_keepalive(transport)  # type: ignore[arg-type]
         transport.set_write_buffer_limits(high=0)  # type: ignore[attr-defined]
         if self.desk.closed:
             self.cut()
@@ -358,6 +359,7 @@ class LaneConnection(LaneAnswers):
         if transport is None:
             return
         if self._unread is not None:
+            self._active = True
             if self._unread.overdue(now_s, transport.get_write_buffer_size(), self._written_bytes):
                 cut_off(transport)
         elif self._parting:
@@ -376,11 +378,10 @@ class LaneConnection(LaneAnswers):
     def _look_at_request(self, now_s: float) -> None:
         if self._asked is not None and self._pending:
             self._since_s = now_s  # its turn has not come
-        waited_s = now_s - self._since_s
-        if self._asked is None:
-            if waited_s >= self.desk.http.head_timeout_s:
-                self._refuse(_LATE_HEAD)
-        elif waited_s >= self.desk.http.body_timeout_s:
+        http, waited_s = self.desk.http, now_s - self._since_s
+        if self._asked is None and waited_s >= http.head_timeout_s:
+            self._refuse(_LATE_HEAD)
+        elif self._asked is not None and waited_s >= http.body_timeout_s:
             self._refuse(_LATE_BODY)
 
     async def finish(self) -> None:

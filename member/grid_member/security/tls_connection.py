@@ -115,8 +115,8 @@ class TlsConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Shake hands, then hand decrypted bytes to the application."""
-        if self._written_out:
-            return
+        if self._written_out or self._eof_told:
+            return  # nobody would take it out again
         self._incoming.write(data)
         if self._application is None:
             self._shake_hands()

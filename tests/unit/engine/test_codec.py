@@ -22,6 +22,7 @@ from grid_member.engine.image import (
     SystemValuePart,
     TrackedEntryPart,
 )
+from grid_member.engine.operations import MapPut, MapPutBounded, QueueOffer, Record
 from tests.unit.engine.strategies import (
     CLUSTER_STATES,
     CONTENT_TYPES,
@@ -34,8 +35,6 @@ from tests.unit.engine.strategies import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from grid_member.engine.operations import Record
 
 T = TypeVar("T")
 
@@ -119,3 +118,34 @@ def test_a_newer_version_is_named(record: Record) -> None:
     body = codec.encode_record(record)[1:-4]
     with pytest.raises(codec.CodecError, match="version 9"):
         codec.decode_record(sealed(b"\x09" + body))
+
+
+def test_a_content_type_that_comes_back_is_one_object() -> None:
+    """Of millions of entries that a restart reads, few have one of their own."""
+    kind = "application/x-of-a-test"
+    operations = (
+        MapPut("m", "k", b"v", kind, 0),
+        MapPutBounded("m", "k", b"v", kind, 0, 1, None),
+        QueueOffer("q", b"v", kind, 1),
+    )
+    parts: tuple[EntryPart | TrackedEntryPart | ItemPart, ...] = (
+        EntryPart("m", "k", b"v", kind, 0),
+        TrackedEntryPart("m", "k", b"v", kind, 0, 1, 1, None, 1),
+        ItemPart("q", 1, b"v", kind, None),
+    )
+    kinds = [
+        operation.content_type
+        for written in operations
+        for operation in codec.decode_record(
+            codec.encode_record(Record(b"m" * codec.MEMBER_BYTES, 1, 1, (written,)))
+        ).operations
+        if isinstance(operation, (MapPut, MapPutBounded, QueueOffer))
+    ]
+    kinds += [
+        part.content_type
+        for written in parts
+        for part in codec.decode_parts(codec.encode_parts([written]))
+        if isinstance(part, (EntryPart, TrackedEntryPart, ItemPart))
+    ]
+    assert kinds == [kind] * 6
+    assert len({id(found) for found in kinds}) == 1

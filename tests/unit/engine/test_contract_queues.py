@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grid_member.engine import lane
 from grid_member.engine.api import Item, QueueSettings, Refused
 from grid_member.engine.operations import QueueConfirm, QueueOffer, QueueReturn, QueueTake, Record
 from grid_member.engine.state import State
@@ -99,7 +98,7 @@ async def test_who_does_not_wait_leaves_an_item_to_who_does(
         offered = asyncio.Event()
 
         def done(_: object) -> None:
-            crowd.setattr(lane, "MAX_WAITING_OPERATIONS", 0)
+            crowd.setattr("grid_member.engine.lane.MAX_WAITING_OPERATIONS", 0)
             offered.set()
 
         driver.engine.queue_offer("q", b"v", None, done)
@@ -110,6 +109,7 @@ async def test_who_does_not_wait_leaves_an_item_to_who_does(
     item = outcomes[1]
     assert isinstance(item, Item)
     assert item.value == b"v"
+    driver.engine.queue_confirm(item)
 
 
 async def test_any_history_is_that_of_a_deque(bench: Bench) -> None:

@@ -75,6 +75,7 @@ def test_an_input_that_does_not_end_is_a_finding(monkeypatch: pytest.MonkeyPatch
 def test_a_long_run_counts(guided: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if not guided:
         monkeypatch.setattr(jobs, "guided_here", lambda: False)
+    monkeypatch.setattr(jobs, "LOOK_S", 0.02)
     outcome = run(target("parameters"), Order(3000, 50, 1), tmp_path, lambda _: None)
     assert (outcome.problem, outcome.inputs) == (None, 3000)
     assert outcome.end_bytes > 1 << 20
