@@ -295,7 +295,7 @@ class LaneConnection(LaneAnswers):
         if self._parting:
             self._part()
         elif self._held:
-            self._held = False
+            self._held, self._turn = False, self._leaving or self._ended or self._last
             rest, self._rest = self._rest, b""
             transport.resume_reading()
             self._serve(rest)

@@ -277,8 +277,10 @@ class LaneAnswers(asyncio.Protocol, abc.ABC):
         transport, due = self._transport, self._due
         if transport is None or not due:
             return
-        if not (self._turn or self._items or len(due) > 1) and self.desk.plainly:
+        if not (self._turn or len(due) > 1) and self.desk.plainly:
             transport.write(due.pop())  # as below, mostly
+            if self._items:
+                self._land_written(transport)
             return
         if not self._pending and not self._serving and self._ends_here:
             due[self._head_at] = due[self._head_at].replace(_HEAD_END, _CLOSING, 1)
@@ -313,7 +315,11 @@ class LaneAnswers(asyncio.Protocol, abc.ABC):
             transport.write(piece)
             if self._unread is not None:
                 self._written_bytes += len(piece)
-        if self._items and transport.get_write_buffer_size() == 0:
+        if self._items:
+            self._land_written(transport)
+
+    def _land_written(self, transport: asyncio.Transport) -> None:
+        if transport.get_write_buffer_size() == 0:
             # A failed write empties the buffer too, and closes.
             engine = self.desk.engine
             left = transport.is_closing()
