@@ -62,7 +62,7 @@ class Operator:
 @contextlib.asynccontextmanager
 async def operator(api: FakeApi, place: Path) -> AsyncIterator[Operator]:
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
+        probe.bind(("0.0.0.0", 0))  # as the operator does
         port: int = probe.getsockname()[1]
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "grid_operator", "--namespace", "grids"),
