@@ -69,6 +69,18 @@ def bound(port: int, host: str = "127.0.0.1") -> socket.socket:
     return socket.create_server((host, port), family=family)
 
 
+def free_everywhere(port: int) -> None:
+    """Take a port on every address and give it back.
+
+    Raises:
+        OSError: it is taken.
+    """
+    if socket.has_dualstack_ipv6():
+        socket.create_server(("::", port), family=socket.AF_INET6, dualstack_ipv6=True).close()
+    else:
+        socket.create_server(("0.0.0.0", port)).close()
+
+
 @pytest.fixture
 def taken() -> Iterator[list[int]]:
     """Take a row of ports; their numbers, all in a row, with two free ones behind them."""
@@ -78,7 +90,8 @@ def taken() -> Iterator[list[int]]:
             for port in range(first + 1, first + 4):
                 stack.enter_context(bound(port))
             for port in (first + 4, first + 5):
-                bound(port).close()
+                # On all addresses: elsewhere a connection may have ended on it a moment ago.
+                free_everywhere(port)
             yield list(range(first, first + 4))
             return
     raise AssertionError("no row of free ports")
