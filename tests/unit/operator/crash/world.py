@@ -190,7 +190,7 @@ class World:
 
 def free_port() -> int:
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
+        probe.bind(("0.0.0.0", 0))  # members listen on every address
         port: int = probe.getsockname()[1]
     return port
 
