@@ -75,10 +75,10 @@ class Desk:
         """How many requests the lane has answered."""
         self.until_s = 0.0
         """When the date changes, by the monotonic clock, and with it whatever is ready-made."""
-        self._typed: dict[tuple[str, int], bytes] = {}
-        """The same by content type and size; as many as are likely in a second."""
         self._heads: dict[int, bytes] = {}
         """Of 200s without a content type, by the size of their body."""
+        self._typed: dict[tuple[str, int], bytes] = {}
+        """Of the others, by content type and size; at most `MAX_KNOWN` of them."""
         self._date = b""
         self._empty = b""
         self._nothing = b""
@@ -153,12 +153,11 @@ class Desk:
         if content_type is None:
             head = _OK % (size, self._date)
         else:
-            typed = self._typed.get((content_type, size), b"")
-            if not typed:
-                typed = _TYPED % (content_type.encode("latin-1"), size, self._date)
+            head = self._typed.get((content_type, size), b"")
+            if not head:
+                head = _TYPED % (content_type.encode("latin-1"), size, self._date)
                 if len(self._typed) < MAX_KNOWN:
-                    self._typed[content_type, size] = typed
-            head = typed
+                    self._typed[content_type, size] = head
         return (200, head + value, b"") if size <= MAX_JOINED_BYTES else (200, head, value)
 
     def turn(self) -> None:

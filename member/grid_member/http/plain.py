@@ -11,6 +11,7 @@ import enum
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, TypeVar
 
+from grid_member.http.data import MAX_POLL_S
 from grid_member.http.paths import MalformedError, decode
 from grid_member.http.routes import ROUTES
 
@@ -23,7 +24,6 @@ MAX_LINES: Final = 100
 """Header lines; more are not plain."""
 MAX_KNOWN: Final = 1024
 """Beginnings of request lines, and blocks of header lines, that are remembered."""
-MAX_POLL_S: Final = 2**31 - 1
 
 _END: Final = b"\r\n\r\n"
 _LINE_END: Final = b"\r\n"
