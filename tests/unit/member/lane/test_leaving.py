@@ -103,9 +103,10 @@ async def test_a_stop_in_the_middle_of_a_body(one: RunningMember, before: list[b
     assert stored in (b"0123456789", (b"0123456789", None))
 
 
-async def test_a_poll_that_waits_ends_with_the_member(one: RunningMember) -> None:
+@pytest.mark.parametrize("behind", [b"", get("k")], ids=["nothing", "a read"])
+async def test_a_poll_that_waits_ends_with_the_member(one: RunningMember, behind: bytes) -> None:
     async with await Peer.connect(one.port) as peer:
-        peer.send(put("k", b"v") + WAIT + get("k"))
+        peer.send(put("k", b"v") + WAIT + behind)
         assert read(await peer.answer()) == OK
         await turns()
         one.member.request_stop()
@@ -116,17 +117,3 @@ async def test_a_poll_that_waits_ends_with_the_member(one: RunningMember) -> Non
     assert found.startswith(b"HTTP/1.1 204 ")
     assert found.endswith(b"\r\nConnection: close\r\n\r\n")
     assert found.count(b"\r\nConnection: close\r\n") == 1
-
-
-async def test_the_last_answer_says_so(one: RunningMember) -> None:
-    async with await Peer.connect(one.port) as peer:
-        peer.send(put("k", b"v") + WAIT)
-        assert read(await peer.answer()) == OK
-        await turns()
-        one.member.request_stop()
-        closing = asyncio.create_task(one.listeners.close(20))
-        await one.engine.stop()
-        found = await peer.to_end()
-    await closing
-    assert found.startswith(b"HTTP/1.1 204 ")
-    assert found.endswith(b"\r\nConnection: close\r\n\r\n")
