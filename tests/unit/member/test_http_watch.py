@@ -24,10 +24,10 @@ class Looked:
             self.watch.discard(self)
 
     async def finish(self) -> None:
-        raise NotImplementedError
+        raise AssertionError("a watch only looks")
 
     def cut(self) -> None:
-        raise NotImplementedError
+        raise AssertionError("a watch only looks")
 
 
 async def turns(count: int) -> None:
