@@ -30,14 +30,13 @@ from tests.unit.member.lane.test_clients import (
     small_buffers,
     until,
 )
+from tests.unit.member.lane.test_leaving import VALUE_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from tests.unit.member.running import RunningMember
 
-VALUE_BYTES = 8 << 20
-"""More than the kernel takes for a client that does not read."""
 STATUS = re.compile(rb"HTTP/1\.1 (\d+) ")
 POLL = b"DELETE /grid/rest/queues/other/9 HTTP/1.1\r\nHost: a\r\n\r\n"
 OFFER = b"POST /grid/rest/queues/other HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\no"
