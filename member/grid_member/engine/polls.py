@@ -58,8 +58,17 @@ class QueuePoll:
             done(outcome)
 
     def answer(self, outcome: Item | Refused | None) -> None:
-        """Take what became of the take that was sent for this poll."""
-        self._polls.answer(self, outcome)
+        """Take what became of the take that was sent for this poll: mostly an item."""
+        polls, done = self._polls, self.done
+        polls.taking -= 1
+        if type(outcome) is not Item or done is None:
+            polls.answer(self, outcome)
+            return
+        self.done = None
+        if self.timer is not None:
+            self._leave()
+        polls.taken(outcome)
+        done(outcome)
 
 
 class NoPoll:
@@ -93,24 +102,26 @@ class QueuePolls:
         self._take = QueueTake(name)
         self._loop = loop
         self._unwanted = unwanted
-        self._taken = taken
+        self.taken = taken
+        """Hears of each item that a poll is about to get."""
         self._waiting: OrderedDict[QueuePoll, None] = OrderedDict()
-        self._taking = 0
+        self.taking = 0
+        """Takes on their way."""
 
     @property
     def idle(self) -> bool:
         """Whether nothing waits and nothing is on its way, so that this may be forgotten."""
-        return not self._waiting and not self._taking
+        return not self._waiting and not self.taking
 
     def poll(self, lane: Lane, timeout_s: float, done: Done[Item | None]) -> QueuePoll:
         """Take the head of the queue, which lives in the lane now, or wait for one."""
-        waits = timeout_s > 0
+        waits, waiting = timeout_s > 0, len(self._waiting)
         deadline_s = self._loop.time() + min(timeout_s, MAX_TIMER_S) if waits else 0
         poll = QueuePoll(self, done, deadline_s)
-        if len(self._waiting) >= MAX_WAITING_POLLS:
+        if waiting >= MAX_WAITING_POLLS:
             poll.finish(_OVERLOADED)
-        elif lane.state.queues.size(self._name) - self._taking > len(self._waiting):
-            if self._waiting:
+        elif lane.state.queues.size(self._name) - self.taking > waiting:
+            if waiting:
                 self.serve(lane)  # who came before, and is not served yet
             self._send(lane, poll)
         else:
@@ -124,7 +135,7 @@ class QueuePolls:
 
     def serve(self, lane: Lane) -> None:
         """Send a take for each waiting poll that an item is there for in the lane."""
-        ready = lane.state.queues.size(self._name) - self._taking
+        ready = lane.state.queues.size(self._name) - self.taking
         while ready > 0 and self._waiting:
             poll, _ = self._waiting.popitem(last=False)
             poll.waiting = None
@@ -137,14 +148,9 @@ class QueuePolls:
             poll.finish(outcome)
 
     def answer(self, poll: QueuePoll, outcome: Item | Refused | None) -> None:
-        """Give a take's outcome to its poll, or let the poll wait on."""
-        self._taking -= 1
+        """Take the outcome of a take that gave its poll no item; the poll may wait on."""
         if isinstance(outcome, Item):
-            if poll.done is None:
-                self._unwanted(outcome)
-            else:
-                self._taken(outcome)
-                poll.finish(outcome)
+            self._unwanted(outcome)
         elif outcome is None and poll.done is not None and self._loop.time() < poll.deadline_s:
             self._wait(poll)
             self._waiting.move_to_end(poll, last=False)
@@ -152,7 +158,7 @@ class QueuePolls:
             poll.finish(outcome)
 
     def _send(self, lane: Lane, poll: QueuePoll) -> None:
-        self._taking += 1
+        self.taking += 1
         lane.propose(self._take, poll.answer, 0)
 
     def _wait(self, poll: QueuePoll) -> None:

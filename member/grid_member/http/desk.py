@@ -144,9 +144,14 @@ class Desk:
             entry = cast("Entry", outcome)
             return self._value(entry.value, entry.content_type)
         if kind is Kind.QUEUE_POLL:
-            item = cast("Item", outcome)
-            return self._value(item.value, item.content_type or made_up_type(item.value))
+            return self.item(cast("Item", outcome))
         return self._value(b"%d" % cast("int", outcome), TEXT)
+
+    def item(self, item: Item) -> tuple[int, bytes, bytes]:
+        """Return what `rendered` does, for a polled item."""
+        if time.monotonic() >= self.until_s:
+            self.turn()
+        return self._value(item.value, item.content_type or made_up_type(item.value))
 
     def _value(self, value: bytes, content_type: str | None) -> tuple[int, bytes, bytes]:
         size = len(value)

@@ -39,6 +39,8 @@ MAX_HELD_BYTES: Final = 64 << 10
 """Of requests that wait for answers before them, until nothing more is read."""
 READ_BYTES: Final = 64 << 10
 """What one read may bring. asyncio's own 256 KiB may be given back and taken anew each time."""
+LARGE_READ_BYTES: Final = 256 << 10
+"""The same while a body of that size or more comes: a few large reads cost less than many."""
 SMALL_BYTES: Final = 4 << 10
 """Smaller pieces of a body are put together as they come."""
 _SERVING: Final = (Phase.RUNNING, Phase.STARTING)
@@ -82,8 +84,7 @@ class LaneConnection(LaneAnswers):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin; writing is paused as long as the kernel has not taken everything."""
         self._transport = transport  # type: ignore[assignment]
-        if hasattr(transport, "max_size"):
-            transport.max_size = READ_BYTES
+        self._read_up_to(READ_BYTES)
         tcp_nodelay(transport, True)  # type: ignore[arg-type]
         transport.set_write_buffer_limits(high=0)  # type: ignore[attr-defined]
         if self.desk.closed:
@@ -120,18 +121,14 @@ class LaneConnection(LaneAnswers):
             if answer is not None:
                 transport.write(answer)
                 return
-        elif beginning.kind is Kind.MAP_PUT:
-            self._one, self._pending = beginning, 1
-            try:
+        self._one, self._pending = beginning, 1
+        try:
+            if beginning.kind is Kind.MAP_PUT:
                 self.desk.engine.map_put(beginning.name, text, value, content_type, self._put_done)
-            except Exception as problem:
-                self._failed(problem, self._put_done)
-            return
-        self._serving = True
-        self._begin(beginning, text, content_type, value)
-        self._serving = False
-        if self._due:
-            self._emit()
+            else:
+                self._call(beginning, text, content_type, value, self._one_done)
+        except Exception as problem:
+            self._failed(problem, self._one_done)
 
     def _receive(self, data: bytes) -> None:
         if self._parting:
@@ -236,6 +233,8 @@ class LaneConnection(LaneAnswers):
     def _await_body(self, request: Request, data: bytes, start: int) -> None:
         at = request[3]
         self._asked, self._rest = request, data[start:at]
+        if request[4] >= LARGE_READ_BYTES:
+            self._read_up_to(LARGE_READ_BYTES)
         self._collect(data[at:], request)
 
     def _collect(self, data: bytes, request: Request) -> None:
@@ -277,6 +276,7 @@ class LaneConnection(LaneAnswers):
         data = b"".join(self._body)
         self.desk.uploads.give_back(self._body_bytes)
         self._asked, self._body, self._body_bytes = None, [], 0
+        self._read_up_to(READ_BYTES)
         return data
 
     @property

@@ -170,7 +170,7 @@ class LaneAnswers(asyncio.Protocol, abc.ABC):
         elif kind is Kind.MAP_REMOVE:
             engine.map_remove(name, text, done)
         elif kind is Kind.QUEUE_POLL:
-            poll = engine.queue_poll(name, float(text), done)
+            poll = engine.queue_poll(name, float(text), done if self._slots else self._polled)
             if self._one is not None:
                 self._alone, self._poll = True, poll
         else:
@@ -211,6 +211,32 @@ class LaneAnswers(asyncio.Protocol, abc.ABC):
             self._pending = 0
             desk.answered += 1
             transport.write(desk.empty())
+
+    def _polled(self, outcome: Any) -> None:
+        """Take the outcome of a poll, which is alone: mostly an item that can be written now."""
+        desk, transport = self.desk, self._transport
+        if (
+            type(outcome) is not Item
+            or self._one is None
+            or self._turn
+            or self._serving
+            or self._planned
+            or self._unread is not None
+            or transport is None
+            or not desk.plainly
+        ):
+            self._one_done(outcome)
+            return
+        self._one = self._poll = None
+        self._pending, self._alone = 0, False
+        if self._takes(outcome):
+            desk.answered += 1
+            _, head, body = desk.item(outcome)
+            if body:
+                self._write([head, body])
+            else:
+                transport.write(head)  # as there, mostly
+                self._land_written(transport)
 
     def _takes(self, item: Item) -> bool:
         """Note an item that the client is to have; False when it has left."""
@@ -334,9 +360,15 @@ class LaneAnswers(asyncio.Protocol, abc.ABC):
         self._land(self.desk.engine.queue_return)
 
     def _land(self, landing: Callable[[Item], None]) -> None:
-        items, self._items = self._items, []
-        for item in items:
-            landing(item)
+        items = self._items
+        while items:
+            landing(items.pop())
+
+    def _read_up_to(self, size_bytes: int) -> None:
+        """Set what one read may bring, where the transport is one that has such a limit."""
+        transport = self._transport
+        if transport is not None and hasattr(transport, "max_size"):
+            transport.max_size = size_bytes
 
     def cut(self) -> None:
         """Close at once."""
