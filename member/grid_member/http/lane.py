@@ -6,8 +6,7 @@
 A request is a callback, behind others also a slot in a list; nothing else is made for it: no task,
 no future, no timer, no line in the log. Writes that arrive together are begun together; a read
 waits for the answers to the connection's earlier requests, and so does whatever follows a read that
-waits. What the lane does not know it hands over for good, as soon as nothing is left to answer
-before it.
+waits. What the lane does not know it hands over for good, once all before it is answered.
 """
 
 from __future__ import annotations
@@ -147,7 +146,8 @@ class LaneConnection(LaneAnswers):
         """Note that no more requests come; True while some are still to be answered."""
         self._ended = self._turn = True
         if self._parting or self._poll is not None:
-            return False  # a poll is for a client that is there
+            self._rest = b""  # a poll is for a client that is there, and so is what follows it
+            return False
         if self._pending or self._planned or self._unread is not None:
             return True
         if not self._rest:

@@ -48,7 +48,10 @@ _HOST: Final = re.compile(rb"[A-Za-z0-9.\-_:\[\]]+")
 _LENGTH: Final = re.compile(rb"0|[1-9][0-9]{0,17}")
 _SECONDS: Final = re.compile(r"0|[1-9][0-9]{0,9}")
 _NOT_PLAIN: Final = frozenset(
-    {b"transfer-encoding", b"expect", b"upgrade", b"te", b"trailer", b"proxy-connection"}
+    {
+        *(b"transfer-encoding", b"expect", b"upgrade", b"te", b"trailer", b"proxy-connection"),
+        b"sec-websocket-key1",  # which aiohttp refuses
+    }
 )
 _KEEP_ALIVE: Final = b"keep-alive"
 
