@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 DIRECTORY_MODE: Final = 0o700
 CREATING: Final = "creating"
 LOCK: Final = "lock"
+CLUSTER: Final = "cluster"
+"""In the directory of one of several members."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,11 @@ def check_directory(directory: Path) -> None:
         raise EngineError(
             f"{directory} is a backup: start on another base directory and name this one in "
             "persistence.restore-from"
+        )
+    if (directory / CLUSTER).exists():
+        raise EngineError(
+            f"{directory} holds the data of one of several members: list them in "
+            "network.join.tcp-ip.member-list, or start this one alone on another base directory"
         )
     if place.exists():
         _check_store(place)

@@ -1,0 +1,56 @@
+"""What the engine of one of several members is told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+DEFAULT_CLUSTER_PORT: Final = 5704
+"""Where members listen for each other."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterTls:
+    """Files in PEM form with which members know each other; each end checks the other."""
+
+    certificate_file: Path
+    key_file: Path
+    ca_file: Path
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSettings:
+    """How this member finds the others and is known by them."""
+
+    cluster_name: str
+    member_name: str
+    """For people: it is part of the name of the member's nats-server."""
+    port: int
+    """Where this member listens for the others; never shared with REST."""
+    members: tuple[tuple[str, int], ...]
+    """Host and cluster port of every member, this one included."""
+    user: str
+    password: str = field(repr=False)
+    """What members show each other; who has another one never joins."""
+    host: str = "0.0.0.0"  # noqa: S104 - members are on other machines
+    """The address to listen on."""
+    tls: ClusterTls | None = None
+    """None: members talk in plain text."""
+    lite: bool = False
+    """Whether this member holds no data: it serves REST and forwards."""
+    backup_count: int = 1
+    """Members that may be lost with their disks at the same time: 0, 1 or 2."""
+    directory: Path | None = None
+    """Where data is kept; None keeps it in memory only."""
+    max_payload_bytes: int = 9 << 20
+    """The largest record: above the largest value with its key."""
+    server: Path | None = None
+    """The nats-server to run; None looks for one."""
+
+    @property
+    def copies(self) -> int:
+        """How many members hold each record: an odd number, as far as there are members."""
+        return min(2 * max(self.backup_count, 1) + 1, len(self.members))

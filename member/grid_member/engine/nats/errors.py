@@ -1,0 +1,42 @@
+"""What goes wrong between a member and its nats-server.
+
+    NatsError
+    ├── WireError               the peer does not speak NATS, or may not be sent this
+    ├── NatsRefusedError        the server does not know this user and password
+    ├── DisconnectedError       there is no connection, or it went: the outcome is unknown
+    ├── NoRespondersError       nobody listens to the subject: nothing happened
+    ├── RequestTimeoutError     no answer in time: the outcome is unknown
+    └── OverloadedError         too much waits already: nothing was sent
+
+A retry helps after the last four; where the outcome is unknown it must be harmless twice.
+"""
+
+from __future__ import annotations
+
+
+class NatsError(Exception):
+    """Talking to nats-server failed."""
+
+
+class WireError(NatsError):
+    """These bytes are no NATS, or more than what was agreed on."""
+
+
+class NatsRefusedError(NatsError):
+    """The server does not know this user and password."""
+
+
+class DisconnectedError(NatsError):
+    """There is no connection, or it went before the answer came."""
+
+
+class NoRespondersError(NatsError):
+    """Nobody listens to the subject; nothing was done."""
+
+
+class RequestTimeoutError(NatsError):
+    """No answer came in time."""
+
+
+class OverloadedError(NatsError):
+    """Too much waits to be sent or answered; nothing was sent."""

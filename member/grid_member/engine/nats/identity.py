@@ -1,0 +1,174 @@
+"""Who a member of a cluster is, over its restarts.
+
+    DIRECTORY/lock                    held by the process that is the member
+    DIRECTORY/cluster/identity.json   format, cluster, UUID, incarnation, name of its server
+    DIRECTORY/cluster/jetstream/      what its server keeps
+
+The name of the server stays with the data: a server that came back under its name without the data,
+or with older data, would be believed by the others.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+import uuid
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from grid_member.engine.api import EngineError
+from grid_member.engine.manifest import MANIFEST_FILE
+from grid_member.engine.store import CLUSTER, DIRECTORY_MODE, lock_directory, make_directories
+from grid_member.engine.store_errors import damaged, newer, unusable
+from grid_member.engine.store_exchange import STORE, sync_directory
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+IDENTITY_FORMAT: Final = 1
+"""Counts changes of the layout that an older program must not touch."""
+IDENTITY_FILE: Final = "identity.json"
+JETSTREAM: Final = "jetstream"
+_KIND: Final = "grid-cluster-member"
+_NAME_CHARACTERS: Final = 40
+"""Of the member's name in its server's name; it is there for people only."""
+_SUFFIX_BYTES: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """A member at one start."""
+
+    uuid: uuid.UUID
+    incarnation: int
+    """How often the member was started with this UUID; 1 is the first time."""
+    server_name: str
+    """Names its server among those of the cluster for ever."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenIdentity:
+    """The identity of this process; `close` lets another process have it."""
+
+    identity: Identity
+    directory: Path | None
+    """Where its server keeps data; None: nowhere that lasts."""
+    lock_fd: int | None
+
+    def close(self) -> None:
+        """Release the directory; the server must have been stopped before."""
+        if self.lock_fd is not None:
+            os.close(self.lock_fd)
+
+
+def open_identity(directory: Path | None, *, cluster_name: str, member_name: str) -> OpenIdentity:
+    """Lock the directory and return who this member is in it; without one it is somebody new.
+
+    The incarnation returned is on disk.
+
+    Raises:
+        EngineError: the directory is locked, damaged, or of another cluster, kind or version.
+    """
+    if directory is None:
+        return OpenIdentity(_new_identity(member_name), None, None)
+    try:
+        make_directories(directory)
+        lock_fd = lock_directory(directory)
+        try:
+            _check_kind(directory)
+            identity = _next_identity(directory / CLUSTER, cluster_name, member_name)
+            place = directory / CLUSTER / JETSTREAM
+            place.mkdir(mode=DIRECTORY_MODE, exist_ok=True)
+            sync_directory(place.parent)
+            return OpenIdentity(identity, place, lock_fd)
+        except BaseException:
+            os.close(lock_fd)
+            raise
+    except OSError as error:
+        raise unusable("the directory", directory, error) from error
+
+
+def server_name(member_name: str, member: uuid.UUID) -> str:
+    """Return a name that no server has had, with the member's name in it."""
+    plain = plain_name(member_name, _NAME_CHARACTERS)
+    return f"{plain}-{member.hex[:8]}-{secrets.token_hex(_SUFFIX_BYTES)}"
+
+
+def plain_name(name: str, characters: int) -> str:
+    """Return what is left of a name when only letters, digits and `-_` may be in it."""
+    return re.sub(r"[^A-Za-z0-9_-]+", "-", name)[:characters].strip("-") or "member"
+
+
+def _new_identity(member_name: str) -> Identity:
+    member = uuid.uuid4()
+    return Identity(member, 1, server_name(member_name, member))
+
+
+def _check_kind(directory: Path) -> None:
+    if (directory / MANIFEST_FILE).exists():
+        raise EngineError(
+            f"{directory} is a backup: start on another base directory and name this one in "
+            "persistence.restore-from"
+        )
+    if (directory / STORE).exists():
+        raise EngineError(
+            f"{directory} holds the data of a member that was alone: start it alone (one member "
+            "in the list), or start this one on another base directory"
+        )
+
+
+def _next_identity(place: Path, cluster_name: str, member_name: str) -> Identity:
+    path = place / IDENTITY_FILE
+    place.mkdir(mode=DIRECTORY_MODE, exist_ok=True)
+    sync_directory(place.parent)
+    if path.exists():
+        identity = _read_identity(path, cluster_name)
+        identity = replace(identity, incarnation=identity.incarnation + 1)
+    elif (place / JETSTREAM).exists():
+        raise damaged(str(place), f"it holds no {IDENTITY_FILE}")
+    else:
+        identity = _new_identity(member_name)
+    _write_identity(path, identity, cluster_name)
+    return identity
+
+
+def _write_identity(path: Path, identity: Identity, cluster_name: str) -> None:
+    content = {
+        "kind": _KIND,
+        "format": IDENTITY_FORMAT,
+        "cluster": cluster_name,
+        "uuid": str(identity.uuid),
+        "incarnation": identity.incarnation,
+        "server": identity.server_name,
+    }
+    unfinished = path.with_suffix(".new")
+    unfinished_fd = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with open(unfinished_fd, "w", encoding="utf-8") as file:
+        json.dump(content, file)
+        file.flush()
+        os.fsync(file.fileno())
+    unfinished.replace(path)
+    sync_directory(path.parent)
+
+
+def _read_identity(path: Path, cluster_name: str) -> Identity:
+    try:
+        content = json.loads(path.read_bytes())
+        if content["kind"] != _KIND:
+            raise EngineError(f"{path} was not written by a grid-member: choose another directory")
+        if content["format"] != IDENTITY_FORMAT:
+            raise newer(str(path), content["format"], IDENTITY_FORMAT)
+        identity = Identity(
+            uuid.UUID(content["uuid"]), int(content["incarnation"]), str(content["server"])
+        )
+        cluster = str(content["cluster"])
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise damaged(str(path), "it is not what a grid-member writes") from None
+    if cluster != cluster_name:
+        raise EngineError(
+            f"{path} belongs to the cluster {cluster!r}, this member to {cluster_name!r}: "
+            "correct cluster-name, or start on another base directory"
+        )
+    return identity

@@ -1,0 +1,31 @@
+"""Becomes a program that dies with the process that asked for it, whatever kills that.
+
+Run as a script, `launch.py PARENT PROGRAM ARGUMENT…`, by an interpreter of its own: what has to be
+done between fork and exec cannot be done safely in a process that has threads.
+"""
+
+import ctypes
+import os
+import signal
+import sys
+
+_PR_SET_PDEATHSIG = 1
+_CANNOT_RUN = 126
+
+
+def main(parent: int, program: list[str]) -> None:
+    """Tie this process to the parent and become the program."""
+    if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0):
+        sys.exit(f"cannot be tied to the member: {os.strerror(ctypes.get_errno())}")
+    # The parent may have gone before its death was of interest.
+    if os.getppid() != parent:
+        sys.exit("the member is gone")
+    try:
+        os.execv(program[0], program)  # noqa: S606 - the server that the member found
+    except OSError as error:
+        sys.stderr.write(f"{program[0]}: {error.strerror}\n")
+        sys.exit(_CANNOT_RUN)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), sys.argv[2:])

@@ -1,0 +1,279 @@
+"""The nats-server of this member: found, started, watched, started again, stopped.
+
+                       ┌────────────── ended, backoff ──────────────┐
+    start() ─▶ launch ─▶ listening: `client_address` is there ─▶ ended: `failure` says why
+                                       │ stop(): SIGTERM, SIGKILL
+                                       ▼
+                                  no server, no files
+
+The server dies with the thread that called `start`, so with the process of the member.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import secrets
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from grid_member.engine.api import EngineError
+from grid_member.engine.nats.binary import find_server
+from grid_member.engine.nats.identity import JETSTREAM
+from grid_member.engine.nats.meeting import meet
+from grid_member.engine.nats.server_config import (
+    PORTS_SUFFIX,
+    SYSTEM_ACCOUNT,
+    ServerPlaces,
+    route_password,
+    server_config,
+)
+from grid_member.engine.nats.server_log import ServerLog, explanation
+from grid_member.engine.store import CLUSTER
+from grid_member.engine.store_errors import unusable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from grid_member.engine.cluster_settings import ClusterSettings
+    from grid_member.engine.nats.identity import Identity
+
+START_S: Final = 3.0
+"""How long a start that fails is tried again: what was there before may be ending."""
+FIRST_BACKOFF_S: Final = 0.1
+LAST_BACKOFF_S: Final = 5.0
+STEADY_S: Final = 30.0
+"""A server that lived for so long is started again without delay."""
+STOP_S: Final = 10.0
+"""How long the server may take to hand over what it leads and to end."""
+_PORTS_POLL_S: Final = 0.02
+_READ_BYTES: Final = 64 * 1024
+_TOKEN_BYTES: Final = 24
+_MAX_PROCESSORS: Final = 2
+_GC_PERCENT: Final = 400
+_CONFIG: Final = "nats.conf"
+_LAUNCH: Final = Path(__file__).with_name("launch.py")
+_MEMORY_LIMIT: Final = Path("/sys/fs/cgroup/memory.max")
+_KEPT_VARIABLES: Final = ("PATH", "TMPDIR", "GOMAXPROCS", "GOGC", "GOMEMLIMIT", "GODEBUG")
+_log: Final = logging.getLogger("grid.engine.nats")
+
+
+class NatsServer:
+    """A child process; one of these is one start of the member.
+
+    Args:
+        settings: How the members find and know each other.
+        identity: Who this one is.
+        clock: Seconds that only go forward.
+    """
+
+    def __init__(
+        self,
+        settings: ClusterSettings,
+        identity: Identity,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.token = secrets.token_urlsafe(_TOKEN_BYTES)
+        """What the server knows its member by; for this start alone."""
+        self.client_address: tuple[str, int] | None = None
+        """Where clients connect to; None while no server runs."""
+        self.failure: str | None = None
+        """Why no server runs and what to do; None: one runs, or was not started yet."""
+        self.process_id: int | None = None
+        self._settings = settings
+        self._identity = identity
+        self._clock = clock
+        self._log = ServerLog(_log, (self.token, route_password(settings)))
+        self._runtime: Path | None = None
+        self._keeping: asyncio.Task[None] | None = None
+        self._stopping = asyncio.Event()
+        self._changed = asyncio.Event()
+
+    async def start(self) -> None:
+        """Return when the server takes clients; it may wait for the others still.
+
+        Raises:
+            EngineError: there is no such program, or it does not run; nothing is left of it.
+        """
+        binary = await asyncio.to_thread(find_server, self._settings.server)
+        try:
+            self._runtime = runtime = Path(tempfile.mkdtemp(prefix="grid-nats-"))
+            self._write_config(runtime)
+        except OSError as error:
+            await self.stop()
+            raise unusable("the directory", Path(tempfile.gettempdir()), error) from error
+        try:
+            if self._is_new(runtime):
+                await meet(self._settings)
+            self._keeping = asyncio.get_running_loop().create_task(self._keep(binary, runtime))
+            until = self._clock() + START_S
+            while self.client_address is None:
+                self._changed.clear()
+                await self._changed.wait()
+                if self.failure is not None and self._clock() >= until:
+                    raise EngineError(self.failure)
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def stop(self) -> None:
+        """End the server, hand over what it leads first, and remove its files."""
+        self._stopping.set()
+        keeping, self._keeping = self._keeping, None
+        if keeping is not None:
+            await keeping
+        runtime, self._runtime = self._runtime, None
+        if runtime is not None:
+            await asyncio.to_thread(shutil.rmtree, runtime, ignore_errors=True)
+
+    def _write_config(self, runtime: Path) -> None:
+        places = ServerPlaces(runtime, self._store(runtime), self.token)
+        text = server_config(self._settings, self._identity.server_name, places)
+        config_fd = os.open(runtime / _CONFIG, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with open(config_fd, "w", encoding="ascii") as file:
+            file.write(text)
+
+    def _store(self, runtime: Path) -> Path:
+        directory = self._settings.directory
+        return (runtime if directory is None else directory / CLUSTER) / JETSTREAM
+
+    def _is_new(self, runtime: Path) -> bool:
+        """Whether the server is to vote and has never done so."""
+        kept = self._store(runtime) / JETSTREAM / SYSTEM_ACCOUNT
+        return not self._settings.lite and not kept.exists()
+
+    async def _keep(self, binary: Path, runtime: Path) -> None:
+        """Have a server until `stop`."""
+        delay_s = FIRST_BACKOFF_S
+        while not self._stopping.is_set():
+            began = self._clock()
+            status = await self._live(binary, runtime)
+            if self._stopping.is_set():
+                return
+            if self._clock() - began >= STEADY_S:
+                delay_s = FIRST_BACKOFF_S
+            self._tell_end(status)
+            self._changed.set()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), delay_s)
+            delay_s = min(2 * delay_s, LAST_BACKOFF_S)
+
+    async def _live(self, binary: Path, runtime: Path) -> int:
+        """Run a server to its end; return its status."""
+        self._log.begin()
+        _remove_ports(runtime)
+        child = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-I", "-S", _LAUNCH, str(os.getpid())),
+            *(binary, "-c", runtime / _CONFIG),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.PIPE,
+            env=_environment(),
+            # Ctrl-C is for the member: it hands over before it ends its server.
+            process_group=0,
+        )
+        self.process_id = child.pid
+        tasks = [
+            asyncio.ensure_future(self._read(child)),
+            asyncio.ensure_future(self._end(child)),
+            asyncio.ensure_future(self._find_ports(runtime)),
+        ]
+        try:
+            return await child.wait()
+        finally:
+            self.process_id = None
+            self.client_address = None
+            if child.returncode is None:
+                child.kill()
+            # The pipe ends with the process: there is no other that has it.
+            await tasks[0]
+            for task in tasks[1:]:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _read(self, child: asyncio.subprocess.Process) -> None:
+        """Take the log of a server to its end."""
+        output = child.stderr
+        data = b"."
+        while output is not None and data:
+            data = await output.read(_READ_BYTES)
+            self._log.feed(data, self._clock())
+            if self._log.crippled and child.returncode is None:
+                with contextlib.suppress(ProcessLookupError):
+                    child.kill()
+
+    async def _end(self, child: asyncio.subprocess.Process) -> None:
+        """End a server when that is asked for."""
+        await self._stopping.wait()
+        with contextlib.suppress(ProcessLookupError):
+            child.send_signal(signal.SIGTERM)
+            await asyncio.sleep(STOP_S)
+            _log.warning("nats-server did not end within %.0f s and is killed", STOP_S)
+            child.kill()
+
+    async def _find_ports(self, runtime: Path) -> None:
+        """Note where the server takes clients as soon as it does."""
+        while True:
+            address = _client_address(runtime)
+            if address is not None:
+                self.client_address, self.failure = address, None
+                self._changed.set()
+                return
+            await asyncio.sleep(_PORTS_POLL_S)
+
+    def _tell_end(self, status: int) -> None:
+        why = explanation(self._log.complaints, self._settings)
+        ended = f"nats-server ended with status {status}"
+        last = "\n".join(self._log.last)
+        if why is None:
+            complaints = self._log.complaints
+            why = f"{ended}: {complaints[-1]}" if complaints else f"{ended} without a word"
+        self.failure = why
+        _log.error("%s and is started again: %s\n%s", ended, why, last)
+
+
+def _remove_ports(runtime: Path) -> None:
+    for path in runtime.glob(f"*{PORTS_SUFFIX}"):
+        path.unlink()
+
+
+def _client_address(runtime: Path) -> tuple[str, int] | None:
+    """Return the address in the server's file of ports, None while it is not written."""
+    try:
+        path = next(runtime.glob(f"*{PORTS_SUFFIX}"))
+        url = json.loads(path.read_bytes())["nats"][0]
+        host, port = str(url).removeprefix("nats://").rsplit(":", 1)
+        return host, int(port)
+    except (StopIteration, OSError, ValueError, KeyError, IndexError, TypeError):
+        return None
+
+
+def _environment() -> dict[str, str]:
+    """Return the variables of the server: none that may hold a secret of the member."""
+    kept = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
+    processors = min(_MAX_PROCESSORS, len(os.sched_getaffinity(0)))
+    return {
+        "GOMAXPROCS": str(processors),
+        "GOGC": str(_GC_PERCENT),
+        # The collector works harder before memory is gone; the other half is the member's own.
+        "GOMEMLIMIT": str(_memory_bytes() // 2),
+        **kept,
+    }
+
+
+def _memory_bytes() -> int:
+    """Return the memory of the machine, or of the container when that has less."""
+    machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    try:
+        return min(machine, int(_MEMORY_LIMIT.read_text(encoding="ascii")))
+    except (OSError, ValueError):
+        return machine

@@ -1,0 +1,169 @@
+"""The configuration file of a member's nats-server."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import ipaddress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from grid_member.engine.nats.identity import plain_name
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from grid_member.engine.cluster_settings import ClusterSettings, ClusterTls
+
+USER: Final = "grid"
+"""The member at its own server, in the account that the data is in."""
+SYSTEM_USER: Final = "sys"
+"""The member at its own server, in the account that servers report in."""
+ACCOUNT: Final = "GRID"
+SYSTEM_ACCOUNT: Final = "SYS"
+PORTS_SUFFIX: Final = ".ports"
+_ROUTE_USER: Final = "grid"
+_MAX_PENDING_BYTES: Final = 256 << 20
+"""What may wait for one connection: a member that does not read is cut off then."""
+_STORE_BYTES: Final = 1 << 40
+"""Per kind of storage. The member refuses what is too much, long before; a disk ends by itself."""
+_WRITE_DEADLINE_S: Final = 10
+_AUTHORIZATION_TIMEOUT_S: Final = 10
+"""Generous: whoever starts on a busy machine is late, not hostile."""
+_CLIENT_PING_S: Final = 20
+_ROUTE_PING_S: Final = 5
+"""A machine that went without a word is noticed after two of them."""
+_PINGS_UNANSWERED: Final = 2
+_NAME_CHARACTERS: Final = 40
+_DIGEST_CHARACTERS: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class ServerPlaces:
+    """What is each start's own."""
+
+    runtime: Path
+    """Private to this process, removed at its end."""
+    store: Path
+    """Where the server keeps what it keeps."""
+    token: str = field(repr=False)
+    """The password of the clients: of this member alone, of this start alone."""
+
+
+def server_config(settings: ClusterSettings, server_name: str, places: ServerPlaces) -> str:
+    """Return the file; everything that is not a constant is quoted."""
+    token = quoted(places.token)
+    lines = [
+        f"server_name: {quoted(server_name)}",
+        # The member is the only client: others have a server of their own.
+        "host: 127.0.0.1",
+        "port: -1",
+        f"ports_file_dir: {quoted(str(places.runtime))}",
+        "logtime: false",
+        f"max_payload: {settings.max_payload_bytes}",
+        f"max_pending: {max(_MAX_PENDING_BYTES, 4 * settings.max_payload_bytes)}",
+        f'write_deadline: "{_WRITE_DEADLINE_S}s"',
+        f'ping_interval: "{_CLIENT_PING_S}s"',
+        f"ping_max: {_PINGS_UNANSWERED}",
+        'lame_duck_grace_period: "0s"',
+        'lame_duck_duration: "30s"',
+        f"authorization {{ timeout: {_AUTHORIZATION_TIMEOUT_S} }}",
+        "accounts {",
+        f"  {ACCOUNT} {{ jetstream: enabled, users: [{{ user: {USER}, password: {token} }}] }}",
+        f"  {SYSTEM_ACCOUNT} {{ users: [{{ user: {SYSTEM_USER}, password: {token} }}] }}",
+        "}",
+        f"system_account: {SYSTEM_ACCOUNT}",
+        *_jetstream(settings, places),
+        *_cluster(settings),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def route_password(settings: ClusterSettings) -> str:
+    """Return what the servers of the members show each other.
+
+    It is derived: neither the file nor the wire holds the configured password, no text in it means
+    anything to the server (`$2a$…` would be taken for a hash), and members of clusters with other
+    names or users never fit.
+    """
+    said = "\0".join(("grid route 1", settings.cluster_name, settings.user)).encode()
+    return hmac.new(settings.password.encode(), said, hashlib.sha256).hexdigest()
+
+
+def route_cluster(cluster_name: str) -> str:
+    """Return the cluster's name as servers take it: no two clusters have the same."""
+    digest = hashlib.sha256(cluster_name.encode()).hexdigest()[:_DIGEST_CHARACTERS]
+    return f"{plain_name(cluster_name, _NAME_CHARACTERS)}-{digest}"
+
+
+def quoted(text: str) -> str:
+    """Return a string as the configuration language has it; nothing in it has a meaning there."""
+    plain = (
+        chr(byte) if 32 <= byte < 127 and byte not in b'"\\' else f"\\x{byte:02x}"
+        for byte in text.encode(errors="surrogateescape")
+    )
+    return f'"{"".join(plain)}"'
+
+
+def _jetstream(settings: ClusterSettings, places: ServerPlaces) -> list[str]:
+    if settings.lite:
+        return []
+    # Streams in memory need no sync, but what the servers agreed on is in files even then.
+    sync = "always" if settings.directory is not None else '"10s"'
+    return [
+        "jetstream {",
+        f"  store_dir: {quoted(str(places.store))}",
+        f"  sync_interval: {sync}",
+        f"  max_memory_store: {_STORE_BYTES}",
+        f"  max_file_store: {_STORE_BYTES}",
+        "}",
+    ]
+
+
+def _cluster(settings: ClusterSettings) -> list[str]:
+    password = route_password(settings)
+    timeout = f"timeout: {_AUTHORIZATION_TIMEOUT_S}"
+    routes = [
+        f"    {quoted(f'nats://{_ROUTE_USER}:{password}@{_url_host(host)}:{port}')}"
+        for host, port in settings.members
+    ]
+    return [
+        "cluster {",
+        f"  name: {quoted(route_cluster(settings.cluster_name))}",
+        f"  host: {quoted(settings.host)}",
+        f"  port: {settings.port}",
+        f"  authorization {{ user: {_ROUTE_USER}, password: {quoted(password)}, {timeout} }}",
+        # The addresses of clients are loopback ones: of no use to other members' clients.
+        "  no_advertise: true",
+        # There is one account with traffic; the one of the system has a connection of its own.
+        "  pool_size: 1",
+        f'  ping_interval: "{_ROUTE_PING_S}s"',
+        f"  ping_max: {_PINGS_UNANSWERED}",
+        *_tls(settings.tls),
+        "  routes: [",
+        *routes,
+        "  ]",
+        "}",
+    ]
+
+
+def _tls(tls: ClusterTls | None) -> list[str]:
+    if tls is None:
+        return []
+    return [
+        "  tls {",
+        f"    cert_file: {quoted(str(tls.certificate_file))}",
+        f"    key_file: {quoted(str(tls.key_file))}",
+        f"    ca_file: {quoted(str(tls.ca_file))}",
+        "    verify: true",
+        f"    timeout: {_AUTHORIZATION_TIMEOUT_S}",
+        "  }",
+    ]
+
+
+def _url_host(host: str) -> str:
+    bare = host.removeprefix("[").removesuffix("]")
+    try:
+        return f"[{bare}]" if ipaddress.ip_address(bare).version == 6 else bare
+    except ValueError:
+        return host

@@ -1,0 +1,165 @@
+"""What a nats-server writes about itself: its level here, and what a failure means."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections import OrderedDict, deque
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from grid_member.engine.cluster_settings import ClusterSettings
+
+_LINE: Final = re.compile(r"(?:\[\d+\] )?\[(TRC|DBG|INF|WRN|ERR|FTL)\] (.*)", re.DOTALL)
+_LEVELS: Final = {
+    "TRC": logging.DEBUG,
+    "DBG": logging.DEBUG,
+    "INF": logging.DEBUG,
+    "WRN": logging.WARNING,
+    "ERR": logging.ERROR,
+    "FTL": logging.ERROR,
+}
+_EXPECTED: Final = (
+    "Maximum payloads over",
+    "Plaintext passwords detected",
+    "Waiting for routing to be established",
+    "Metalayer blocking snapshot",
+    "JetStream has not established contact with a meta leader",
+)
+"""Warnings about what is meant to be so."""
+_NOT_THERE: Final = "Error trying to connect to route"
+"""A member that starts or is away; it is tried again for ever, and told the first time."""
+_DISABLED: Final = "will be DISABLED"
+_LAST_LINES: Final = 20
+_LINE_CHARACTERS: Final = 2000
+_REPEAT_S: Final = 60.0
+"""How long the same complaint is not told again."""
+_REPEATS: Final = 200
+_DIGITS: Final = re.compile(r"\d+")
+_HIDDEN: Final = "***"
+
+
+class Said(NamedTuple):
+    """A line of the server's log."""
+
+    level: int
+    text: str
+
+
+def said(line: str) -> Said:
+    """Return what a line says; one without a level is a complaint from before there is a log."""
+    found = _LINE.fullmatch(line)
+    if found is None:
+        return Said(logging.WARNING, line)
+    level, text = _LEVELS[found[1]], found[2]
+    if text.startswith(_EXPECTED):
+        level = logging.DEBUG
+    elif text.startswith(_NOT_THERE):
+        level = logging.WARNING
+    return Said(level, text)
+
+
+def explanation(lines: Iterable[str], settings: ClusterSettings) -> str | None:
+    """Return what the complaints of a server that ended mean and what to do; None: unknown."""
+    text = "\n".join(lines)
+    at = f"{settings.host}:{settings.port}"
+    if "address already in use" in text:
+        return (
+            f"the members' port {at} is taken: stop what listens there, or give this member "
+            "another port, in its own configuration and in the list of members"
+        )
+    if "cannot assign requested address" in text:
+        return f"this machine does not have the address {settings.host}: correct the interfaces"
+    if "no space left on device" in text or _DISABLED in text:
+        return f"the disk of {_place(settings)} is full: make room on it"
+    if re.search(r"listen.*permission denied", text):
+        return f"the member may not listen at {at}: use a port above 1023"
+    if "permission denied" in text:
+        return f"nats-server may not use {_place(settings)}: let the member's user read and write"
+    if re.search(r"certificate|x509|private key|\btls:", text, re.IGNORECASE):
+        return "the files of the members' TLS cannot be used: correct certificate, key and ca"
+    return None
+
+
+def is_crippled(text: str) -> bool:
+    """Whether the server goes on without storing anything: only a restart helps."""
+    return _DISABLED in text
+
+
+class ServerLog:
+    """Takes the output of a server in pieces and hands its lines to a logger.
+
+    Args:
+        logger: Gets what the server says; complaints that repeat themselves once a minute.
+        secrets: What may not be in a log.
+    """
+
+    def __init__(self, logger: logging.Logger, secrets: Iterable[str]) -> None:
+        self._logger = logger
+        self._secrets = tuple(secrets)
+        self._told: OrderedDict[str, float] = OrderedDict()
+        self._rest = b""
+        self._complaints: deque[str] = deque(maxlen=_LAST_LINES)
+        self._last: deque[str] = deque(maxlen=_LAST_LINES)
+        self.crippled = False
+        """Whether the server said that it stores nothing any more."""
+
+    @property
+    def complaints(self) -> list[str]:
+        """The last warnings and errors since `begin`."""
+        return list(self._complaints)
+
+    @property
+    def last(self) -> list[str]:
+        """The last lines since `begin`."""
+        return list(self._last)
+
+    def begin(self) -> None:
+        """Hear a new server."""
+        self._rest = b""
+        self._complaints.clear()
+        self._last.clear()
+        self.crippled = False
+
+    def feed(self, data: bytes, now: float) -> None:
+        """Take what the server has written; b"" is its end."""
+        *lines, rest = (self._rest + data).split(b"\n")
+        if not data or len(rest) > _LINE_CHARACTERS:
+            lines.append(rest)
+            rest = b""
+        self._rest = rest
+        for line in lines:
+            if line.strip():
+                self._take(line.decode(errors="replace")[:_LINE_CHARACTERS], now)
+
+    def _take(self, line: str, now: float) -> None:
+        for secret in self._secrets:
+            line = line.replace(secret, _HIDDEN)
+        level, text = said(line)
+        self._last.append(text)
+        if level >= logging.WARNING:
+            self._complaints.append(text)
+            self.crippled = self.crippled or is_crippled(text)
+            if not self._is_news(text, now):
+                level = logging.DEBUG
+        self._logger.log(level, "nats-server: %s", text)
+
+    def _is_news(self, text: str, now: float) -> bool:
+        # Who knocks comes from another port each time, as another connection; who is to be
+        # reached is told apart by nothing but digits.
+        if not text.startswith(_NOT_THERE):
+            text = _DIGITS.sub("#", text)
+        told = self._told.get(text)
+        if told is not None and now - told < _REPEAT_S:
+            return False
+        self._told[text] = now
+        self._told.move_to_end(text)
+        if len(self._told) > _REPEATS:
+            self._told.popitem(last=False)
+        return True
+
+
+def _place(settings: ClusterSettings) -> str:
+    return str(settings.directory or "the temporary directory")

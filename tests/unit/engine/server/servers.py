@@ -1,0 +1,138 @@
+"""Real nats-servers of a few members of one test."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import socket
+import time
+from typing import TYPE_CHECKING, Any
+
+from grid_member.engine.cluster_settings import ClusterSettings
+from grid_member.engine.nats.client import NatsClient
+from grid_member.engine.nats.errors import NatsError
+from grid_member.engine.nats.identity import open_identity
+from grid_member.engine.nats.server import NatsServer
+from grid_member.engine.nats.server_config import USER
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Sequence
+    from pathlib import Path
+
+    from grid_member.engine.nats.wire import Message
+
+HOST = "127.0.0.1"
+PATIENCE_S = 30.0
+
+
+def free_ports(count: int) -> list[int]:
+    """Return ports that nobody listens on now."""
+    with contextlib.ExitStack() as held:
+        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
+        for one in sockets:
+            one.bind((HOST, 0))
+        return [one.getsockname()[1] for one in sockets]
+
+
+def settings(
+    port: int,
+    ports: Sequence[int] | None = None,
+    *,
+    name: str = "m",
+    password: str = "pw",
+    lite: bool = False,
+    directory: Path | None = None,
+    server: Path | None = None,
+) -> ClusterSettings:
+    members = tuple((HOST, each) for each in ports or [port])
+    return ClusterSettings("dev", name, port, members, "grid", password,
+                           host=HOST, lite=lite, directory=directory, server=server)  # fmt: skip
+
+
+def server_of(member: ClusterSettings) -> NatsServer:
+    identity = open_identity(None, cluster_name=member.cluster_name, member_name=member.member_name)
+    return NatsServer(member, identity.identity)
+
+
+@contextlib.asynccontextmanager
+async def started(*members: ClusterSettings) -> AsyncIterator[list[NatsServer]]:
+    """Servers of members that start at the same moment."""
+    servers = [server_of(member) for member in members]
+    try:
+        await asyncio.gather(*(server.start() for server in servers))
+        yield servers
+    finally:
+        await asyncio.gather(*(server.stop() for server in servers))
+
+
+@contextlib.asynccontextmanager
+async def client_of(server: NatsServer, user: str = USER) -> AsyncIterator[NatsClient]:
+    client = NatsClient(
+        lambda: server.client_address, user, server.token, "test", max_payload_bytes=9 << 20
+    )
+    client.start()
+    try:
+        await client.wait_connected(PATIENCE_S)
+        yield client
+    finally:
+        await client.close()
+
+
+async def asked(client: NatsClient, subject: str) -> dict[str, Any] | None:
+    """Return the answer of a call, None when there is none or it is an error."""
+    try:
+        answer = json.loads((await client.request(subject.encode(), timeout_s=0.5)).payload)
+    except NatsError:
+        return None
+    found: dict[str, Any] = answer
+    return None if "error" in found else found
+
+
+async def all_servers(client: NatsClient, enough: int) -> set[str]:
+    """Return the names of the servers that answer, as soon as there are enough."""
+    names: set[str] = set()
+
+    def take(messages: Sequence[Message]) -> None:
+        names.update(json.loads(message.payload)["server"]["name"] for message in messages)
+
+    inbox = client.unused_inbox()
+    asked_for = client.subscribe(inbox, take)
+    until = time.monotonic() + PATIENCE_S
+    while len(names) < enough and time.monotonic() < until:
+        client.publish(b"$SYS.REQ.SERVER.PING", b"", inbox)
+        await asyncio.sleep(0.05)
+    asked_for.unsubscribe()
+    return names
+
+
+async def formed(servers: Sequence[NatsServer]) -> None:
+    """Wait until the interface for streams answers at every server."""
+    for server in servers:
+        async with client_of(server) as client:
+            await until_async(lambda client=client: asked(client, "$JS.API.INFO"))  # type: ignore[misc]
+
+
+async def until(holds: Callable[[], object]) -> None:
+    end = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert time.monotonic() < end, "it never came to be"
+        await asyncio.sleep(0.01)
+
+
+async def until_async(holds: Callable[[], Any]) -> Any:
+    end = time.monotonic() + PATIENCE_S
+    while not (found := await holds()):
+        assert time.monotonic() < end, "it never came to be"
+        await asyncio.sleep(0.02)
+    return found
+
+
+def lives(process_id: int) -> bool:
+    try:
+        os.kill(process_id, 0)
+    except ProcessLookupError:
+        return False
+    with open(f"/proc/{process_id}/stat", encoding="utf-8") as file:
+        return file.read().rpartition(")")[2].split()[0] != "Z"

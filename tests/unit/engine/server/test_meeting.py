@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+import asyncio
+import socket
+from typing import TYPE_CHECKING
+
+import pytest
+
+from grid_member.engine.nats import meeting
+from grid_member.engine.nats.meeting import meet
+from tests.unit.engine.server.servers import HOST, free_ports, settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+async def served(greeting: bytes) -> tuple[asyncio.Server, int]:
+    def answer(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(greeting)
+        writer.close()
+
+    server = await asyncio.start_server(answer, HOST, 0)
+    return server, server.sockets[0].getsockname()[1]
+
+
+async def test_nobody_starts_before_the_last_one_is_there() -> None:
+    ports = free_ports(3)
+    early = [asyncio.ensure_future(meet(settings(port, ports))) for port in ports[:2]]
+    # Both have met each other; were two enough, they would be over.
+    done, _ = await asyncio.wait(early, timeout=2 * meeting.LINGER_S + 4 * meeting.TURN_S)
+    assert not done
+    await asyncio.wait_for(meet(settings(ports[2], ports)), 10)
+    await asyncio.wait_for(asyncio.gather(*early), 10)
+
+
+async def test_starts_are_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(meeting, "TURN_S", 0.3)
+    ports = free_ports(3)
+    clock = asyncio.get_running_loop().time
+    ends: list[float] = []
+
+    async def member(port: int) -> None:
+        await meet(settings(port, ports))
+        ends.append(clock())
+
+    await asyncio.wait_for(asyncio.gather(*map(member, ports)), 10)
+    assert ends[1] - ends[0] > 0.15
+    assert ends[2] - ends[1] > 0.15
+
+
+async def test_who_never_comes_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(meeting, "MEETING_S", 0.2)
+    ports = free_ports(3)
+    members = [meet(settings(port, ports)) for port in ports[:2]]
+    await asyncio.wait_for(asyncio.gather(*members), 10)
+
+
+async def test_a_cluster_that_runs_is_joined_at_once() -> None:
+    first, second = await served(b'INFO {"x": 1}\r\n'), await served(b'INFO {"x": 2}\r\n')
+    own, gone = free_ports(2)
+    await asyncio.wait_for(meet(settings(own, [own, first[1], gone, second[1], first[1]])), 10)
+    for server, _ in (first, second):
+        server.close()
+        await server.wait_closed()
+
+
+async def test_a_line_to_nobody_is_not_a_member(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(meeting, "MEETING_S", 0.3)
+    server, port = await served(b"")
+    (own,) = free_ports(1)
+    clock = asyncio.get_running_loop().time
+    began = clock()
+    await meet(settings(own, [own, port]))
+    assert clock() - began >= 0.3
+    server.close()
+    await server.wait_closed()
+
+
+async def test_a_taken_port_is_left_to_the_server_to_tell() -> None:
+    with socket.create_server((HOST, 0)) as taken:
+        port = taken.getsockname()[1]
+        await asyncio.wait_for(meet(settings(port, [port, *free_ports(2)])), 10)
+
+
+@pytest.mark.parametrize("host", ["no.such.host.invalid", "", "x" * 70, "a..b"])
+async def test_a_host_that_is_none_is_somebody_who_is_not_there(
+    monkeypatch: pytest.MonkeyPatch, host: str, recwarn: Callable[[], object]
+) -> None:
+    monkeypatch.setattr(meeting, "MEETING_S", 0.2)
+    (own,) = free_ports(1)
+    member = settings(own, [own])
+    object.__setattr__(member, "members", ((HOST, own), (host, own + 1)))
+    await asyncio.wait_for(meet(member), 10)
+    assert not list(recwarn)  # type: ignore[call-overload]

@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from grid_member.engine.nats.server_log import ServerLog, explanation
+from tests.unit.engine.server.servers import settings
+
+MEMBER = settings(5703)
+
+
+@pytest.fixture
+def heard(caplog: pytest.LogCaptureFixture) -> ServerLog:
+    caplog.set_level(logging.DEBUG)
+    return ServerLog(logging.getLogger("grid.engine.nats"), ["s3cret"])
+
+
+def told(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
+    return [(each.levelname, each.getMessage()) for each in caplog.records]
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 1000])
+def test_lines_in_any_pieces_go_to_the_log_at_their_level(
+    heard: ServerLog, caplog: pytest.LogCaptureFixture, size: int
+) -> None:
+    text = (
+        b"[12] [INF] Starting\n\n[12] [WRN] careful\n[12] [ERR] bad \xff\n[12] [FTL] worse\n"
+        b"nats.conf:3:1: unknown\n[12] [INF] the end"
+    )
+    for start in range(0, len(text), size):
+        heard.feed(text[start : start + size], 0.0)
+    heard.feed(b"", 0.0)
+    assert told(caplog) == [
+        ("DEBUG", "nats-server: Starting"),
+        ("WARNING", "nats-server: careful"),
+        ("ERROR", "nats-server: bad �"),
+        ("ERROR", "nats-server: worse"),
+        ("WARNING", "nats-server: nats.conf:3:1: unknown"),
+        ("DEBUG", "nats-server: the end"),
+    ]
+    assert heard.complaints == ["careful", "bad �", "worse", "nats.conf:3:1: unknown"]
+
+
+def test_a_secret_never_gets_into_the_log(
+    heard: ServerLog, caplog: pytest.LogCaptureFixture
+) -> None:
+    heard.feed(b"[1] [ERR] nats://grid:s3cret@host s3cret\n", 0.0)
+    assert told(caplog) == [("ERROR", "nats-server: nats://grid:***@host ***")]
+    assert "s3cret" not in "".join(heard.last)
+
+
+def test_a_complaint_is_told_once_a_minute(
+    heard: ServerLog, caplog: pytest.LogCaptureFixture
+) -> None:
+    for now in (0.0, 1.0, 59.0, 61.0):
+        heard.feed(b"[1] [ERR] 10.0.0.%d:%d - rid:7 refused\n" % (now, now), now)
+    assert [level for level, _ in told(caplog)] == ["ERROR", "DEBUG", "DEBUG", "ERROR"]
+
+
+def test_each_member_that_is_missing_is_told(
+    heard: ServerLog, caplog: pytest.LogCaptureFixture
+) -> None:
+    for member in (0, 1, 1):
+        heard.feed(b"[1] [ERR] Error trying to connect to route: m-%d:5703\n" % member, 0.0)
+    assert [level for level, _ in told(caplog)] == ["WARNING", "WARNING", "DEBUG"]
+
+
+def test_what_is_meant_to_be_so_is_no_warning(
+    heard: ServerLog, caplog: pytest.LogCaptureFixture
+) -> None:
+    heard.feed(b"[1] [WRN] Plaintext passwords detected, use nkeys or bcrypt\n", 0.0)
+    heard.feed(b"[1] [ERR] Error trying to connect to route (attempt 1): refused\n", 0.0)
+    assert [level for level, _ in told(caplog)] == ["DEBUG", "WARNING"]
+
+
+def test_endless_lines_and_many_lines_take_no_memory(heard: ServerLog) -> None:
+    for number in range(100):
+        heard.feed(b"x" * 5000, 0.0)
+        heard.feed(b"\n[1] [WRN] %s\n" % chr(65 + number % 26).encode() * number, 0.0)
+    assert len(heard.last) == len(heard.complaints) == 20
+    assert max(map(len, heard.last)) <= 2000
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("Error listening on router port: 5703 - listen tcp 127.0.0.1:5703: bind: "
+         "address already in use", "the members' port 127.0.0.1:5703 is taken: stop"),
+        ("listen tcp 10.9.9.9:5703: bind: cannot assign requested address", "interfaces"),
+        ("Can't start JetStream: mkdir /d: no space left on device", "disk of /d is full: make"),
+        ("JetStream out of space, will be DISABLED", "disk of /d is full: make room"),
+        ("listen tcp 127.0.0.1:80: bind: permission denied", "use a port above 1023"),
+        ("Can't start JetStream: mkdir /d/x: permission denied", "may not use /d: let"),
+        ("nats.conf:3:1: error parsing X509 certificate/key pair: open /x", "members' TLS"),
+    ],
+)  # fmt: skip
+def test_what_ends_a_server_is_explained(line: str, expected: str) -> None:
+    why = explanation([line], replace(MEMBER, directory=Path("/d")))
+    assert why is not None
+    assert expected in why
+
+
+def test_what_is_unknown_is_not_explained() -> None:
+    assert explanation(["something new"], MEMBER) is None
+
+
+def test_a_server_that_stores_nothing_any_more_is_crippled_until_the_next(heard: ServerLog) -> None:
+    heard.feed(b"[1] [ERR] JetStream out of space, will be DISABLED\n", 0.0)
+    assert heard.crippled
+    heard.begin()
+    assert not heard.crippled
