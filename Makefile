@@ -10,7 +10,7 @@ EXAMPLE := examples/gridcluster.yaml
 ARGS ?=
 PYTEST_ARGS ?=
 
-.PHONY: help setup run test check lint fix unit e2e e2e-up e2e-down images crds schema lock bench fuzz clean
+.PHONY: help setup run test check lint fix unit soak e2e e2e-up e2e-down images crds schema lock bench fuzz clean
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,6 +43,9 @@ fix: setup ## Let ruff mend what it can
 
 unit: setup ## Unit and integration tests: real processes and sockets, no Kubernetes
 	$(BIN)/pytest tests/unit $(PYTEST_ARGS)
+
+soak: setup ## Let faults befall three members for as long as GRID_SOAK_SECONDS, ten minutes by default
+	GRID_SOAK_SECONDS=$${GRID_SOAK_SECONDS:-600} $(BIN)/pytest tests/unit/engine/cluster/test_faults.py tests/unit/member/cluster $(PYTEST_ARGS)
 
 e2e: setup ## End-to-end tests on a real Kubernetes
 	$(BIN)/python -m tests.e2e.provider check && $(BIN)/pytest -p no:randomly tests/e2e $(PYTEST_ARGS)

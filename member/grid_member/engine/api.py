@@ -162,6 +162,13 @@ class Engine(Protocol):
     async def stop(self) -> None:
         """Refuse what is new, end waiting polls with None, finish what was begun, close."""
 
+    @property
+    def waiting(self) -> str | None:
+        """Why the start is not over yet; None when no other member is waited for."""
+
+    def end_waiting(self) -> None:
+        """End a start that waits for other members."""
+
     def hurry(self) -> None:
         """Wait no more for a disk that does not tell what became of a commit: for a stop."""
 

@@ -46,6 +46,7 @@ from grid_member.engine.operations import (
     MapPutBounded,
     MapRemove,
     MapTouch,
+    MemberGone,
     Operation,
     QueueConfirm,
     QueueOffer,
@@ -59,7 +60,7 @@ from grid_member.engine.operations import (
 )
 
 __all__ = ["CodecError", "decode_parts", "decode_record", "encode_part", "encode_parts",
-           "encode_record"]  # fmt: skip
+           "encode_record", "record_name", "seal_parts"]  # fmt: skip
 
 RECORD_VERSION: Final = 1
 PARTS_VERSION: Final = 1
@@ -117,9 +118,25 @@ def decode_record(data: bytes) -> Record:
     return Record(member, incarnation, counter, tuple(operations))
 
 
+def record_name(data: bytes) -> tuple[bytes, int, int]:
+    """Return member, incarnation and counter of an encoded record, without looking at the rest.
+
+    Raises:
+        CodecError: data is shorter than any record.
+    """
+    if len(data) < _RECORD_HEADER.size:
+        raise CodecError("too short for a record")
+    _, member, incarnation, counter, _ = _RECORD_HEADER.unpack_from(data)
+    return member, incarnation, counter
+
+
 def encode_parts(parts: Iterable[Part]) -> bytes:
     """Return image parts as bytes."""
-    encoded = [encode_part(part) for part in parts]
+    return seal_parts([encode_part(part) for part in parts])
+
+
+def seal_parts(encoded: list[bytes]) -> bytes:
+    """Return parts that `encode_part` made as `encode_parts` would."""
     return _sealed([_PARTS_HEADER.pack(PARTS_VERSION, len(encoded)), *encoded])
 
 
@@ -253,6 +270,12 @@ def _put_nothing(operation: SystemExpire, pieces: list[bytes]) -> None:
 
 _Encoder = tuple[bytes, Callable[[Any, list[bytes]], None]]
 
+
+def _put_gone(operation: MemberGone, pieces: list[bytes]) -> None:
+    put_blob(operation.member, pieces)
+    pieces.append(U64.pack(operation.incarnation))
+
+
 _OPERATION_ENCODERS: Final[dict[type[Operation], _Encoder]] = {
     MapPut: (_MAP_PUT_CODE, _put_map_put),
     MapRemove: (b"\x02", _put_name_key),
@@ -270,6 +293,7 @@ _OPERATION_ENCODERS: Final[dict[type[Operation], _Encoder]] = {
     SystemPut: (b"\x30", _put_system_value),
     SystemRemove: (b"\x31", _put_system_key),
     SystemExpire: (b"\x32", _put_nothing),
+    MemberGone: (b"\x40", _put_gone),
 }
 _OPERATION_DECODERS: Final[dict[int, Callable[[Reader], Operation]]] = {
     _MAP_PUT: lambda r: MapPut(*r.entry()),
@@ -288,6 +312,7 @@ _OPERATION_DECODERS: Final[dict[int, Callable[[Reader], Operation]]] = {
     0x30: lambda r: SystemPut(r.text(), r.blob(), r.u64()),
     0x31: lambda r: SystemRemove(r.text()),
     0x32: lambda r: SystemExpire(),
+    0x40: lambda r: MemberGone(r.blob(), r.u64()),
 }
 
 

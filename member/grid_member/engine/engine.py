@@ -109,7 +109,7 @@ class LocalEngine(SystemSide):
             raise EngineError("an engine starts once: make a new one")
         self._loop = get_running_loop()
         try:
-            await self._loop.run_in_executor(None, self._lanes.open, self._arrived)
+            await self._lanes.begin(self._arrived)
         except BaseException:
             self._loop = None  # a store that was recovered meanwhile may be opened
             raise
@@ -123,7 +123,7 @@ class LocalEngine(SystemSide):
             raise
         for lane in self.lanes:
             lane.start(self._loop)
-        self._begin_state()
+        await self._begin()
         self._maps.begin("map", self._structures.map_settings)
         self._queues.begin("queue", self._structures.queue_settings)
         for lane in self.lanes:
@@ -282,7 +282,7 @@ class LocalEngine(SystemSide):
         polls = self._polls.get(name)
         if polls is None:
             self._forget_idle_polls()
-            polls = QueuePolls(name, self._loop, self.queue_return, self._landings.taken)
+            polls = self._make_polls(name, self._loop)
             self._polls[name] = polls
         return polls.poll(self._queues.lane(name, settings.persistent), timeout_s, done)
 
@@ -305,7 +305,19 @@ class LocalEngine(SystemSide):
             lane = self._queues.lane(name, settings.persistent)
             done(lane.state.queue_size(name))
 
+    @property
+    def waiting(self) -> str | None:
+        """Why the start is not over yet; None when no other member is waited for."""
+        return None
+
+    def end_waiting(self) -> None:
+        """End a start that waits for other members."""
+
     # Inside
+
+    async def _begin(self) -> None:
+        """Do what comes before anything is served."""
+        self._begin_state()
 
     def _write_refusal(self) -> Refused | None:
         if self._refusal is None and self._lanes.durable[0].state.passive:
@@ -318,6 +330,9 @@ class LocalEngine(SystemSide):
             done(refused)
         else:
             lane.propose(operation, done, size_bytes)
+
+    def _make_polls(self, name: str, loop: AbstractEventLoop) -> QueuePolls:
+        return QueuePolls(name, loop, self.queue_return, self._landings.taken)
 
     def _queue_lane(self, name: str) -> Lane | None:
         settings = self._structures.queue_settings(name)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from grid_member.engine.operations import Access
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Container, Iterable
 
 MAX_PENDING_READS: Final = 4096
 """Keys of a map whose reads wait to be logged; a further one sends them off."""
@@ -104,3 +104,9 @@ class Heard:
         self._readings.pop(key, None)
         if self._pending.pop(key, None) is not None:
             self._pending_characters -= len(key)
+
+    def keep(self, keys: Container[str]) -> None:
+        """Forget all other keys."""
+        for key in [*self._readings, *self._pending]:
+            if key not in keys:
+                self.forget(key)

@@ -73,6 +73,17 @@ class Lanes:
         lanes = self.durable
         return lanes[zlib.crc32(name.encode("utf-8", "surrogatepass")) % len(lanes)]
 
+    async def begin(self, arrived: Arrived) -> None:
+        """Open the store and replay the logs.
+
+        Args:
+            arrived: is told which queues of a lane got items.
+
+        Raises:
+            EngineError: the directory is locked, foreign, of a newer format or damaged.
+        """
+        await asyncio.get_running_loop().run_in_executor(None, self.open, arrived)
+
     def open(self, arrived: Arrived) -> None:
         """Open the store and replay the logs. Blocks; may run on another thread.
 

@@ -148,6 +148,16 @@ class SystemExpire(NamedTuple):
     """Remove the system values whose deadline is at or before the record's timestamp."""
 
 
+class MemberGone(NamedTuple):
+    """End a member's life: what it has in flight returns, what else it sent is refused.
+
+    Nothing happens when it is in another life already.
+    """
+
+    member: bytes
+    incarnation: int
+
+
 Operation: TypeAlias = (
     MapPut
     | MapPutBounded
@@ -165,6 +175,7 @@ Operation: TypeAlias = (
     | SystemPut
     | SystemRemove
     | SystemExpire
+    | MemberGone
 )
 SYSTEM: Final[frozenset[type[Operation]]] = frozenset(
     {ClusterStateChange, TransientStateChange, SystemPut, SystemRemove, SystemExpire}

@@ -25,12 +25,14 @@ _OVERLOADED: Final = Refused(Reason.OVERLOADED, "too many polls wait on the queu
 class QueuePoll:
     """One poll: waiting, taking, or over (then done is None)."""
 
-    __slots__ = ("_polls", "deadline_s", "done", "timer", "waiting")
+    __slots__ = ("_polls", "deadline_s", "done", "ticket", "timer", "waiting")
 
     def __init__(self, polls: QueuePolls, done: Done[Item | None], deadline_s: float) -> None:
         self._polls = polls
         self.done: Done[Item | None] | None = done
         self.deadline_s = deadline_s
+        self.ticket = 0
+        """Grows from poll to poll where takes of several may come back empty."""
         self.timer: asyncio.TimerHandle | None = None
         self.waiting: OrderedDict[QueuePoll, None] | None = None
         """Where it waits, to be taken out of."""
@@ -116,11 +118,10 @@ class QueuePolls:
     def poll(self, lane: Lane, timeout_s: float, done: Done[Item | None]) -> QueuePoll:
         """Take the head of the queue, which lives in the lane now, or wait for one."""
         waits, waiting = timeout_s > 0, len(self._waiting)
-        deadline_s = self._loop.time() + min(timeout_s, MAX_TIMER_S) if waits else 0
-        poll = QueuePoll(self, done, deadline_s)
-        if waiting >= MAX_WAITING_POLLS:
-            poll.finish(_OVERLOADED)
-        elif lane.state.queues.size(self._name) - self.taking > waiting:
+        poll = self._made(timeout_s, done)
+        if poll.done is None:
+            return poll
+        if lane.state.queues.size(self._name) - self.taking > waiting:
             if waiting:
                 self.serve(lane)  # who came before, and is not served yet
             self._send(lane, poll)
@@ -131,6 +132,14 @@ class QueuePolls:
                 self.serve(lane)  # what is there, as after a take that was refused, is for them
             if not waits:
                 poll.finish(None)
+        return poll
+
+    def _made(self, timeout_s: float, done: Done[Item | None]) -> QueuePoll:
+        """Return a poll; it is over already when too many wait."""
+        deadline_s = self._loop.time() + min(timeout_s, MAX_TIMER_S) if timeout_s > 0 else 0
+        poll = QueuePoll(self, done, deadline_s)
+        if len(self._waiting) >= MAX_WAITING_POLLS:
+            poll.finish(_OVERLOADED)
         return poll
 
     def serve(self, lane: Lane) -> None:
@@ -152,8 +161,7 @@ class QueuePolls:
         if isinstance(outcome, Item):
             self._unwanted(outcome)
         elif outcome is None and poll.done is not None and self._loop.time() < poll.deadline_s:
-            self._wait(poll)
-            self._waiting.move_to_end(poll, last=False)
+            self._wait_again(poll)
         else:
             poll.finish(outcome)
 
@@ -166,6 +174,10 @@ class QueuePolls:
         poll.waiting = self._waiting
         if poll.timer is None:
             poll.timer = self._loop.call_at(poll.deadline_s, self._time_out, poll)
+
+    def _wait_again(self, poll: QueuePoll) -> None:
+        self._wait(poll)
+        self._waiting.move_to_end(poll, last=False)
 
     def _time_out(self, poll: QueuePoll) -> None:
         poll.timer = None

@@ -20,6 +20,7 @@ from grid_member.engine.operations import (
     MapPutBounded,
     MapRemove,
     MapTouch,
+    MemberGone,
     Operation,
     Outcome,
     QueueConfirm,
@@ -85,6 +86,7 @@ class State:
             SystemPut: self.system.put,
             SystemRemove: self.system.remove,
             SystemExpire: self.system.expire,
+            MemberGone: self._member_gone,
         }
         self._passive_handlers: dict[type[Operation], Handler] = {
             **self._active_handlers,
@@ -185,6 +187,12 @@ class State:
             seen = image.MemberMark(mark.incarnation, mark.counter, mark.window | bit)
         self.members[record.member] = seen
         return True
+
+    def _member_gone(self, operation: MemberGone, member: bytes, place: int, now_ms: int) -> None:
+        mark = self.members.get(operation.member)
+        if mark is not None and mark.incarnation == operation.incarnation:
+            self.queues.return_in_flight(operation.member)
+            self.members[operation.member] = image.MemberMark(mark.incarnation + 1, 0, 0)
 
     def _change_cluster_state(
         self, operation: ClusterStateChange, member: bytes, place: int, now_ms: int

@@ -64,6 +64,8 @@ class SystemValues:
         """In order."""
         self._ends: list[tuple[int, str]] = []
         """A heap; what is not found under it any more is outdated."""
+        self.changes: set[str] | None = None
+        """Keys that changed, for whoever wants to hear of them and empties it. Not replicated."""
 
     # Reads
 
@@ -134,6 +136,8 @@ class SystemValues:
         self._drop(key)
         insort(self._keys, key)
         self.found[key] = value
+        if self.changes is not None:
+            self.changes.add(key)
         self.live_bytes += _size_bytes(key, value.value)
         if value.deadline_ms:
             heapq.heappush(self._ends, (value.deadline_ms, key))
@@ -144,6 +148,8 @@ class SystemValues:
         if old is not None:
             self.live_bytes -= _size_bytes(key, old.value)
             del self._keys[bisect_left(self._keys, key)]
+            if self.changes is not None:
+                self.changes.add(key)
 
     def _drop_over(self, now_ms: int) -> None:
         while self.overdue(now_ms):

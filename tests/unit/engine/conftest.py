@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from grid_member.engine import LocalEngine, landing, open_engine
+from grid_member.engine.cluster_engine import ClusterEngine
+from grid_member.engine.cluster_lanes import ClusterLanes
+from grid_member.engine.cluster_settings import ClusterSettings
+from grid_member.engine.nats import server, server_config
 from tests.unit.engine.backed_up import STRUCTURES, fill
+from tests.unit.engine.cleaned import clean_always
 from tests.unit.engine.drive import Driver, FixedStructures, HandClock
 
 if TYPE_CHECKING:
@@ -27,8 +32,11 @@ class Bench:
         self.shards = 1
         self._engines: list[LocalEngine] = []
 
+    def make(self) -> LocalEngine:
+        return open_engine(self.structures, self.directory, shards=self.shards, clock=self.clock)
+
     async def open(self) -> Driver:
-        engine = open_engine(self.structures, self.directory, shards=self.shards, clock=self.clock)
+        engine = self.make()
         assert not engine.ready
         await engine.start()
         self._engines.append(engine)
@@ -39,14 +47,51 @@ class Bench:
             await engine.stop()
 
 
-@pytest.fixture(params=["memory", "lmdb", "lmdb-volatile", "lmdb-sharded"])
-async def bench(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Bench]:
+class HandEngine(ClusterEngine):
+    """Goes by the clock that a test sets, as its records do."""
+
+    @property
+    def _now_ms(self) -> int:
+        return max(self._clock(), self.lanes[0].state.timestamp_ms)
+
+
+class StreamBench(Bench):
+    """The same over streams: of a nats-server that is alone, which is quick to start."""
+
+    def make(self) -> LocalEngine:
+        settings = ClusterSettings("dev", "m", 0, (("127.0.0.1", 0),), "grid", "pw",
+                                   directory=self.directory)  # fmt: skip
+        lanes = ClusterLanes(settings, shards=self.shards, time_of=lambda _: self.clock())
+        return HandEngine(self.structures, lanes, self.clock)
+
+
+@pytest.fixture
+def alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server without others elects nobody, and waits for nobody."""
+
+    async def meet(_: ClusterSettings) -> None:
+        pass
+
+    monkeypatch.setattr(server_config, "_cluster", lambda _: [])
+    monkeypatch.setattr(server, "meet", meet)
+
+
+@pytest.fixture(
+    params=["memory", "lmdb", "lmdb-volatile", "lmdb-sharded", "stream", "stream-durable",
+            "stream-cleaned"]
+)  # fmt: skip
+async def bench(
+    request: pytest.FixtureRequest, tmp_path: Path, alone: None, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Bench]:
     """Every log, and the lanes of structures that no log keeps."""
-    bench = Bench(None if request.param == "memory" else tmp_path)
+    kind = StreamBench if request.param.startswith("stream") else Bench
+    bench = kind(None if request.param in {"memory", "stream"} else tmp_path)
     if request.param == "lmdb-volatile":
         bench.structures = FixedStructures(persistent=False)
     if request.param == "lmdb-sharded":
         bench.shards = 3
+    if request.param == "stream-cleaned":
+        clean_always(monkeypatch)
     yield bench
     await bench.stop()
 

@@ -1,0 +1,174 @@
+"""When a log is replaced by an image, and by whom: any member may, one normally does.
+
+Each member counts what it was fed. When that is much more than what lives it asks the servers how
+large the log is, for another member may have been faster. Whose server leads the log goes first;
+the others only when it does not within a while.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Final
+
+from grid_member.engine.nats.errors import NatsError
+from grid_member.engine.nats.images import (
+    Held,
+    ImageWriter,
+    OvertakenError,
+    answered,
+    look_at,
+    purge,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from grid_member.engine.image import Image
+    from grid_member.engine.nats.client import NatsClient
+
+SLACK_BYTES: Final = 64 * 1024 * 1024
+"""A log that is smaller is left alone, whatever lives."""
+GARBAGE: Final = 2
+"""How many times as large as what lives a log may become."""
+RECORD_BYTES: Final = 64
+"""What a record takes in a stream beside its payload, about."""
+RETRY_S: Final = 2.0
+"""Seconds until a look or an image that failed is tried again."""
+BUSY_S: Final = 12.0
+"""How long an image may rest before another one is begun: a bit more than an acknowledgement."""
+OTHERS_S: Final = 20.0
+"""How much later those members try whose servers do not lead the log."""
+_log: Final = logging.getLogger("grid.engine.nats")
+
+
+class Cleaner:
+    """Keeps one log about as small as its state. For the thread of the event loop."""
+
+    def __init__(
+        self, client: NatsClient, stream: str, own_server: Callable[[], str | None]
+    ) -> None:
+        """Begin nothing.
+
+        Args:
+            client: connected to the member's own server.
+            stream: the log's stream.
+            own_server: the name of the member's own server, None when all are the same.
+        """
+        self.images = 0
+        """Images that this member made."""
+        self._client = client
+        self._stream = stream
+        self._own_server = own_server
+        self._log_bytes = 0
+        self._live_bytes = 0
+        self._not_before_s = 0.0
+        self._waited = False
+        """Whether whoever leads the log was given its time."""
+        self._task: asyncio.Task[None] | None = None
+        self._closed = False
+        self._held: Held | None = None
+        """What an image may be written behind, once it was found that one is due."""
+
+    def count(self, log_bytes: int) -> None:
+        """Hear how large the log is."""
+        self._log_bytes = log_bytes
+
+    def fed(self, size_bytes: int) -> None:
+        """Hear of a record's size."""
+        self._log_bytes += size_bytes + RECORD_BYTES
+
+    def wants(self, live_bytes: int) -> bool:
+        """Tell whether an image is to be stored now; go and find out whether one is due."""
+        self._live_bytes = live_bytes
+        if self._task is not None or self._closed:
+            return False
+        if self._held is not None:
+            return True
+        large = self._log_bytes > self._limit_bytes
+        if large and asyncio.get_running_loop().time() >= self._not_before_s:
+            self._begin(self._look)
+        return False
+
+    def store(self, image: Image) -> None:
+        """Write the image, which is wanted."""
+        held, self._held = self._held, None
+        if held is None or (held.end is not None and image.sequence <= held.end.log):
+            self._rest(RETRY_S)  # this member does not know yet what the image holds
+            return
+        before_bytes, self._log_bytes = self._log_bytes, 0
+        self._begin(lambda: self._write(image, held, before_bytes))
+
+    async def close(self) -> None:
+        """End whatever is going on."""
+        self._closed = True
+        task = self._task
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    @property
+    def _limit_bytes(self) -> int:
+        return max(SLACK_BYTES, GARBAGE * self._live_bytes)
+
+    def _begin(self, work: Callable[[], Coroutine[object, object, None]]) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._tried(work))
+        self._task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._task = None
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            task.get_loop().call_exception_handler(
+                {"message": "an image was not written", "exception": error}
+            )
+            self._rest(RETRY_S)
+
+    async def _tried(self, work: Callable[[], Coroutine[object, object, None]]) -> None:
+        try:
+            await work()
+        except OvertakenError as error:
+            _log.debug("no image of %s: %s", self._stream, error)
+            self._rest(RETRY_S)
+        except (NatsError, KeyError, ValueError) as error:
+            _log.info("no image of %s: %s", self._stream, error)
+            self._rest(RETRY_S)
+
+    async def _look(self) -> None:
+        """Find out whether an image is due and this member is to make it."""
+        info = await answered(self._client, f"STREAM.INFO.{self._stream}")
+        held = await look_at(self._client, self._stream)
+        end = held.end
+        if end is not None and (info["state"]["first_seq"] <= end.log or held.first < end.first):
+            # Whoever made the image has not come to this yet, or never will.
+            await purge(self._client, self._stream, end)
+            info = await answered(self._client, f"STREAM.INFO.{self._stream}")
+        self._log_bytes = info["state"]["bytes"]
+        if self._log_bytes <= self._limit_bytes:
+            self._waited = False
+        elif not self._waited and not self._leads(info):
+            self._waited = True
+            self._rest(OTHERS_S)
+        elif held.quiet_s < BUSY_S and (end is None or held.last > end.place):
+            self._rest(BUSY_S)
+        else:
+            self._held = held
+
+    def _leads(self, info: dict[str, dict[str, object]]) -> bool:
+        own, leader = self._own_server(), info.get("cluster", {}).get("leader")
+        return own is None or leader is None or own == leader
+
+    async def _write(self, image: Image, held: Held, before_bytes: int) -> None:
+        complete = False
+        try:
+            await ImageWriter(self._client, self._stream, held).write(image)
+            complete = True
+        finally:
+            if not complete:
+                self._log_bytes += before_bytes
+        self.images += 1
+        self._waited = False
+        _log.info("the log %s is replaced by an image up to %d", self._stream, image.sequence)
+
+    def _rest(self, seconds: float) -> None:
+        self._not_before_s = asyncio.get_running_loop().time() + seconds

@@ -1,0 +1,290 @@
+"""The committed messages of one stream: in order, each once, from the member's own server.
+
+An ordered consumer is made, watched and made anew from the last message on whenever anything about
+it is in doubt: a gap, silence, a new connection. A consumer with one replica is led by any server
+that holds the stream; it is made again until that is the member's own, so that a record travels
+once between machines.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+
+from grid_member.engine.nats.errors import NatsError
+from grid_member.engine.nats.wire import status
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from grid_member.engine.nats.client import NatsClient, Subscription
+    from grid_member.engine.nats.wire import Message
+
+HEARTBEAT_S: Final = 1.0
+"""How often the server tells that the consumer lives while nothing happens."""
+SILENCE_S: Final = 3.5
+"""After so long without a word the consumer is made anew."""
+REQUEST_TIMEOUT_S: Final = 2.0
+RETRY_S: Final = 0.2
+LOCAL_TRIES: Final = 12
+"""Consumers made in the hope of one that the own server leads."""
+SHORT_LOOKS: Final = 10
+"""Looks at a stream that ends before what was taken of it; a new leader may not be there yet."""
+INACTIVE_S: Final = 30
+"""The server forgets a consumer that nobody listens to."""
+_ACK_TOKENS: Final = (9, 12)
+"""Of a reply subject, without and with domain, account and a random end."""
+_log: Final = logging.getLogger("grid.engine.nats")
+
+
+class Fed(NamedTuple):
+    """A message of the stream."""
+
+    sequence: int
+    timestamp_ms: int
+    payload: bytes
+
+
+Take: TypeAlias = "Callable[[Sequence[Fed]], None]"
+
+
+class FeedGapError(Exception):
+    """Messages that were not seen are not in the stream any more."""
+
+
+def consumer_config(name: str, deliver: str, after: int) -> dict[str, Any]:
+    """Return the configuration of a consumer of everything behind sequence `after`."""
+    return {
+        "name": name,
+        "deliver_subject": deliver,
+        "deliver_policy": "by_start_sequence",
+        "opt_start_seq": after + 1,
+        "ack_policy": "none",
+        "replay_policy": "instant",
+        "flow_control": True,
+        "idle_heartbeat": int(HEARTBEAT_S * 1e9),
+        "inactive_threshold": INACTIVE_S * 10**9,
+        "num_replicas": 1,
+        "mem_storage": True,
+    }
+
+
+def place(reply: bytes) -> tuple[int, int, int]:
+    """Return stream sequence, consumer sequence and milliseconds since the epoch of a message.
+
+    Raises:
+        ValueError: the reply subject is not one of a stream's message.
+    """
+    tokens = reply.split(b".")
+    if len(tokens) not in _ACK_TOKENS or tokens[1] != b"ACK":
+        raise ValueError(f"no message of a stream: {reply[:80]!r}")
+    first = 5 if len(tokens) == _ACK_TOKENS[0] else 7
+    return int(tokens[first]), int(tokens[first + 1]), int(tokens[first + 2]) // 1_000_000
+
+
+class StreamFeed:
+    """One stream's messages for one member."""
+
+    def __init__(
+        self,
+        client: NatsClient,
+        stream: str,
+        member: str,
+        own_server: Callable[[], str | None],
+        take: Take,
+        lost: Callable[[], None],
+    ) -> None:
+        """Make a feed that has not begun.
+
+        Args:
+            client: connected to the member's own server.
+            stream: the stream's name.
+            member: unique to this life of this member; part of subjects.
+            own_server: the name of the member's own server, None when its place is of no matter.
+            take: gets messages that come in one read.
+            lost: hears that messages which were not seen are gone from the stream; nothing more
+                comes until `resume`.
+        """
+        self._client = client
+        self._stream = stream
+        self._member = member
+        self._own_server = own_server
+        self._take = take
+        self._lost = lost
+        self._last = 0
+        self._last_ms: int | None = None
+        """The time of the last message, as far as one was taken."""
+        self._short = 0
+        self._consumed = 0
+        self._number = 0
+        self._heard_s = 0.0
+        self._subscription: Subscription | None = None
+        self._broken = asyncio.Event()
+        self._complete = asyncio.Event()
+        """Cleared when messages are lost, until it is told where to go on."""
+        self._complete.set()
+        self._task: asyncio.Task[None] | None = None
+        self._ended = False
+
+    @property
+    def last(self) -> int:
+        """The sequence of the last message that was taken."""
+        return self._last
+
+    def start(self, after: int) -> None:
+        """Take everything behind that sequence."""
+        self._last = after
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    def resume(self, after: int) -> None:
+        """Go on behind that sequence: what was lost was read from elsewhere."""
+        self._last, self._last_ms = after, None
+        self._complete.set()
+
+    def renew(self) -> None:
+        """Make the consumer anew: the connection is another one."""
+        self._broken.set()
+
+    async def close(self) -> None:
+        """Take nothing any more."""
+        self._ended = True
+        self._leave()
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
+        while not self._ended:
+            await self._complete.wait()
+            self._broken.clear()
+            try:
+                await self._create()
+                await self._compare()
+            except (NatsError, ValueError) as error:
+                _log.debug("no consumer of %s: %s", self._stream, error)
+                self._leave()
+                await asyncio.sleep(RETRY_S)
+                continue
+            while not self._broken.is_set():
+                left_s = self._heard_s + SILENCE_S - loop.time()
+                if left_s <= 0:
+                    break
+                try:
+                    await asyncio.wait_for(self._broken.wait(), left_s)
+                except TimeoutError:
+                    continue
+            self._leave()
+
+    async def _create(self) -> None:
+        """Make a consumer, if it can be had one that the own server leads."""
+        for attempt in range(LOCAL_TRIES):
+            self._leave()
+            self._number += 1
+            self._consumed = 0
+            name = f"{self._member}-{self._number}"
+            number = self._number
+            deliver = f"_FEED.{self._member}.{self._stream}.{number}"
+
+            def take(messages: Sequence[Message], number: int = number) -> None:
+                if number == self._number:
+                    self._messages(messages)
+
+            self._subscription = self._client.subscribe(deliver.encode(), take)
+            self._heard_s = asyncio.get_running_loop().time()
+            request = {
+                "stream_name": self._stream,
+                "action": "create",
+                # From the last message on, which tells whether it is the stream that it was.
+                "config": consumer_config(name, deliver, self._last - (self._last_ms is not None)),
+            }
+            answer = await self._client.request(
+                f"$JS.API.CONSUMER.CREATE.{self._stream}.{name}".encode(),
+                json.dumps(request).encode(),
+                timeout_s=REQUEST_TIMEOUT_S,
+            )
+            made = json.loads(answer.payload)
+            if "error" in made:
+                raise ValueError(made["error"].get("description", "refused"))
+            leader, own = made.get("cluster", {}).get("leader"), self._own_server()
+            if leader is None or own is None or leader == own:
+                return
+            if attempt + 1 < LOCAL_TRIES:
+                self._client.publish(f"$JS.API.CONSUMER.DELETE.{self._stream}.{name}".encode(), b"")
+
+    async def _compare(self) -> None:
+        """See whether the stream reaches as far as what was taken of it.
+
+        Servers that keep it in memory have lost it when all were started again at once. Then
+        everything is read anew, so that all members go on with the same.
+
+        Raises:
+            ValueError: it does not, and nothing can be taken now.
+        """
+        if self._last_ms is None:
+            return
+        answer = await self._client.request(
+            f"$JS.API.STREAM.INFO.{self._stream}".encode(), b"", timeout_s=REQUEST_TIMEOUT_S
+        )
+        state = json.loads(answer.payload).get("state", {})
+        if state.get("last_seq", 0) >= self._last:
+            self._short = 0
+            return
+        self._short += 1
+        if state and self._short >= SHORT_LOOKS:
+            _log.error("the stream %s was lost by all servers: it begins anew", self._stream)
+            self._short = 0
+            self._complete.clear()
+            self._lost()
+        raise ValueError("the stream ends before what was taken of it")
+
+    def _leave(self) -> None:
+        self._number += 1  # what still comes is of no consumer any more
+        if self._subscription is not None:
+            self._subscription.unsubscribe()
+            self._subscription = None
+
+    def _messages(self, messages: Sequence[Message]) -> None:
+        self._heard_s = asyncio.get_running_loop().time()
+        if not self._complete.is_set():
+            return
+        fed: list[Fed] = []
+        last, last_ms, consumed = self._last, self._last_ms, self._consumed
+        for message in messages:
+            if message.headers and status(message.headers) is not None:
+                self._control(message, consumed)
+                continue
+            sequence, number, timestamp_ms = place(message.reply)
+            if number != consumed + 1:
+                self._broken.set()  # something was dropped on the way
+                break
+            consumed = number
+            if sequence < last or (sequence == last and last_ms in {None, timestamp_ms}):
+                continue
+            if sequence != last + 1:
+                # Nothing is ever deleted in the middle: the begin of the log was purged, or all
+                # servers lost it and this is another one.
+                self._broken.set()
+                self._complete.clear()
+                break
+            last, last_ms = sequence, timestamp_ms
+            fed.append(Fed(sequence, timestamp_ms, message.payload))
+        self._last, self._last_ms, self._consumed = last, last_ms, consumed
+        if fed:
+            self._take(fed)
+        if not self._complete.is_set():
+            self._lost()
+
+    def _control(self, message: Message, consumed: int) -> None:
+        """Answer flow control; see by a heartbeat whether anything is missing."""
+        if message.reply:
+            self._client.publish(message.reply, b"")
+            return
+        for line in message.headers.split(b"\r\n"):
+            name, _, value = line.partition(b":")
+            if name == b"Nats-Consumer-Stalled":
+                self._client.publish(value.strip(), b"")
+            elif name == b"Nats-Last-Consumer" and int(value) != consumed:
+                self._broken.set()

@@ -1,0 +1,272 @@
+"""Images in the stream beside a log: what they consist of, and how one gets there.
+
+    claim ▶ chunk ▶ … ▶ chunk ▶ end ▶ the log is purged up to the image ▶ older images are purged
+
+An image's messages are on a subject of their own, named by its claim's sequence; the ends of all
+images share one. Every message names the one that has to be before it, so that of two members
+which write at once only the one that claimed last gets on, and the end names the end before it:
+whoever did not know that one would replace an image by an older one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import json
+import time
+import zlib
+from datetime import datetime
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from grid_member.engine import codec, image
+from grid_member.engine.nats.errors import NatsError
+from grid_member.engine.nats.streams import asked
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from grid_member.engine.image import Image
+    from grid_member.engine.nats.client import NatsClient
+
+CHUNK_BYTES: Final = 256 * 1024
+"""Of parts that travel together; a larger one travels alone."""
+SLICE_PARTS: Final = 200
+"""Parts that are encoded between two looks at anything else, half a millisecond of work."""
+WORK_PAUSE: Final = 7
+"""How many times as long as it worked an image pauses: an eighth of the loop's time is its."""
+ACK_PAUSE: Final = 1
+"""The same of the time that the servers took for a chunk: half of theirs."""
+ACK_S: Final = 10.0
+"""How long an acknowledgement is waited for; an election takes up to some nine."""
+FORMAT: Final = 1
+NO_MESSAGE: Final = 10037
+"""What servers say when a subject has no message."""
+NO_STREAM: Final = 10059
+_WRONG_LAST: Final = frozenset({10071, 10164})
+"""What they say to a message that names another one than the last before it."""
+_END_FIELDS: Final = ("log", "first", "chunks", "crc")
+
+
+class OvertakenError(NatsError):
+    """Another member did something meanwhile that makes this futile; to begin again helps."""
+
+
+class End(NamedTuple):
+    """What the last message of an image says."""
+
+    log: int
+    """The sequence of the log that the image was taken at."""
+    first: int
+    """Sequence of the claim; the chunks follow it, then the end."""
+    chunks: int
+    crc: int
+    """CRC-32 of all chunks together."""
+
+    @property
+    def place(self) -> int:
+        """The sequence of the end itself."""
+        return self.first + self.chunks + 1
+
+
+class Held(NamedTuple):
+    """What a stream of images holds."""
+
+    last: int
+    """Sequence of its last message."""
+    first: int
+    end: End | None
+    """Of the last image that is complete."""
+    claims: tuple[int, ...]
+    """Of all images that it has messages of."""
+    quiet_s: float
+    """How long ago the last message came."""
+
+
+def images_of(stream: str) -> str:
+    """Return the name of the stream of a log's images."""
+    return f"{stream}-image"
+
+
+def end_subject(stream: str) -> str:
+    """Return where the ends of a log's images go."""
+    return f"grid.image.{stream}.end"
+
+
+def end_of(stream: str, answer: dict[str, Any]) -> End | None:
+    """Return the end in an answer to `end_request`, None when there is none.
+
+    Raises:
+        NatsError: the answer is none.
+    """
+    error = answer.get("error")
+    if error is not None:
+        if error.get("err_code") in {NO_MESSAGE, NO_STREAM}:
+            return None
+        raise NatsError(f"{images_of(stream)}: {error.get('description', 'refused')}")
+    try:
+        message = answer["message"]
+        fields = json.loads(base64.b64decode(message["data"], validate=True))
+        end = End(*(int(fields[name]) for name in _END_FIELDS))
+        known = fields["format"] == FORMAT and end.place == message["seq"]
+    except (KeyError, TypeError, ValueError, binascii.Error):
+        known = False
+    if not known:
+        raise NatsError(f"{images_of(stream)}: the end of its last image cannot be understood")
+    return end
+
+
+def end_request(stream: str) -> dict[str, str]:
+    """Return the request of `STREAM.MSG.GET` for the last end."""
+    return {"last_by_subj": end_subject(stream)}
+
+
+async def look_at(client: NatsClient, stream: str) -> Held:
+    """Return what the stream of a log's images holds.
+
+    Raises:
+        NatsError: nobody leads it now, or it changes.
+    """
+    name = images_of(stream)
+    info = await answered(client, f"STREAM.INFO.{name}", {"subjects_filter": ">"})
+    state = info["state"]
+    end = end_of(stream, await asked(client, f"STREAM.MSG.GET.{name}", end_request(stream)))
+    if end is not None and end.place > state["last_seq"]:
+        raise OvertakenError(f"{name} changes")
+    tails = [subject.rpartition(".")[2] for subject in state.get("subjects") or {}]
+    return Held(
+        last=state["last_seq"],
+        first=state["first_seq"],
+        end=end,
+        claims=tuple(int(tail) for tail in tails if tail.isdigit()),
+        quiet_s=_seconds(info["ts"]) - _seconds(state["last_ts"]),
+    )
+
+
+async def answered(client: NatsClient, call: str, request: object = None) -> dict[str, Any]:
+    """Return the answer of a call of the servers' own interface.
+
+    Raises:
+        NatsError: it is an error, or there is none.
+    """
+    answer = await asked(client, call, request)
+    if "error" in answer:
+        raise NatsError(f"{call}: {answer['error'].get('description', 'refused')}")
+    return answer
+
+
+async def purge(client: NatsClient, stream: str, end: End) -> None:
+    """Purge what an image that is complete replaces; again does nothing.
+
+    Raises:
+        NatsError: it may not be done.
+    """
+    await answered(client, f"STREAM.PURGE.{stream}", {"seq": end.log + 1})
+    await answered(client, f"STREAM.PURGE.{images_of(stream)}", {"seq": end.first})
+
+
+class ImageWriter:
+    """Writes one image."""
+
+    def __init__(self, client: NatsClient, stream: str, held: Held) -> None:
+        """Write nothing yet.
+
+        Args:
+            client: connected to the member's own server.
+            stream: the log's stream.
+            held: what its images' stream holds: nothing else may come before this image.
+        """
+        self._client = client
+        self._stream = stream
+        self._held = held
+        self._last = held.last
+        self._subject = f"grid.image.{stream}.{held.last + 1}"
+
+    async def write(self, image_: Image) -> None:
+        """Write the image and purge what it replaces.
+
+        Raises:
+            NatsError: it is not complete, or not all that it replaces is purged.
+        """
+        first, chunks, crc = self._last + 1, 0, 0
+        await self._put(b"")
+        await self._sweep()
+        async for chunk in _chunks(image_):
+            begun_s = time.perf_counter()
+            await self._put(chunk)
+            chunks += 1
+            crc = zlib.crc32(chunk, crc)
+            await asyncio.sleep(ACK_PAUSE * (time.perf_counter() - begun_s))
+        end = End(image_.sequence, first, chunks, crc)
+        await self._put_end(end)
+        await purge(self._client, self._stream, end)
+
+    async def _sweep(self) -> None:
+        """Remove images that were never ended: nobody can end them behind this one's claim."""
+        end = self._held.end
+        for claim in self._held.claims:
+            if end is None or claim != end.first:
+                request = {"filter": f"grid.image.{self._stream}.{claim}"}
+                await answered(self._client, f"STREAM.PURGE.{images_of(self._stream)}", request)
+
+    async def _put_end(self, end: End) -> None:
+        before = 0 if self._held.end is None else self._held.end.place
+        fields = dict(zip(_END_FIELDS, end, strict=True))
+        await self._put(
+            json.dumps({"format": FORMAT, **fields}).encode(),
+            subject=end_subject(self._stream),
+            headers=b"Nats-Expected-Last-Subject-Sequence: %d\r\n" % before,
+        )
+
+    async def _put(self, payload: bytes, *, subject: str = "", headers: bytes = b"") -> None:
+        answer = await self._client.request(
+            (subject or self._subject).encode(),
+            payload,
+            timeout_s=ACK_S,
+            headers=b"NATS/1.0\r\nNats-Expected-Last-Sequence: %d\r\n%b\r\n"
+            % (self._last, headers),
+        )
+        result = json.loads(answer.payload)
+        error = result.get("error")
+        if error is not None:
+            kind = OvertakenError if error.get("err_code") in _WRONG_LAST else NatsError
+            raise kind(f"{images_of(self._stream)}: {error.get('description', 'refused')}")
+        self._last += 1
+        if result.get("seq") != self._last:
+            raise OvertakenError(f"{images_of(self._stream)} is another one")
+
+
+async def _chunks(image_: Image) -> AsyncIterator[bytes]:
+    """Encode the image little by little, so that the loop hardly notices."""
+    encoded = map(codec.encode_part, image.parts(image_))
+    pieces: list[bytes] = []
+    size_bytes = 0
+    while True:
+        begun_s = time.perf_counter()
+        parts = list(_slice(encoded))
+        worked_s = time.perf_counter() - begun_s
+        for part in parts:
+            if pieces and size_bytes + len(part) > CHUNK_BYTES:
+                yield codec.seal_parts(pieces)
+                pieces, size_bytes = [], 0
+            pieces.append(part)
+            size_bytes += len(part)
+        if not parts:
+            break
+        await asyncio.sleep(WORK_PAUSE * worked_s)
+    if pieces:
+        yield codec.seal_parts(pieces)
+
+
+def _slice(encoded: Iterator[bytes]) -> Iterator[bytes]:
+    size_bytes = 0
+    for part in islice(encoded, SLICE_PARTS):
+        yield part
+        size_bytes += len(part)
+        if size_bytes >= CHUNK_BYTES:
+            return
+
+
+def _seconds(timestamp: str) -> float:
+    return datetime.fromisoformat(timestamp).timestamp()

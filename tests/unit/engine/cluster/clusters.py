@@ -1,0 +1,186 @@
+"""Several members in one event loop, each with a real nats-server, and lines that can be cut.
+
+Every line between two servers goes through a forwarder of the test: a cut closes its connections
+and takes no new ones, as a firewall that answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import zlib
+from typing import TYPE_CHECKING
+
+from grid_member.engine.cluster_engine import ClusterEngine
+from grid_member.engine.cluster_lanes import CLUSTER_SHARDS, ClusterLanes
+from grid_member.engine.cluster_settings import ClusterSettings
+from grid_member.engine.log import wall_clock_ms
+from grid_member.engine.nats.streams import asked
+from tests.unit.engine.drive import Driver, FixedStructures
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+HOST = "127.0.0.1"
+START_S = 40
+
+
+def free_ports(count: int) -> list[int]:
+    """Return ports that nobody listens on now."""
+    with contextlib.ExitStack() as held:
+        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
+        for one in sockets:
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            one.bind((HOST, 0))
+        return [one.getsockname()[1] for one in sockets]
+
+
+class Line:
+    """A way from one server to another."""
+
+    def __init__(self, target: int) -> None:
+        self.port = 0
+        self._target = target
+        self._cut = False
+        self._server: asyncio.Server | None = None
+        self._writers: set[asyncio.StreamWriter] = set()
+
+    async def open(self) -> None:
+        self._server = await asyncio.start_server(self._serve, HOST, 0)
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    def cut(self) -> None:
+        self._cut = True
+        for writer in self._writers:
+            writer.transport.abort()
+
+    def heal(self) -> None:
+        self._cut = False
+
+    async def close(self) -> None:
+        self.cut()
+        if self._server is not None:
+            self._server.close()
+            await self._server.wait_closed()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._cut:
+            writer.transport.abort()
+            return
+        self._writers.add(writer)
+        try:
+            far_reader, far_writer = await asyncio.open_connection(HOST, self._target)
+        except OSError:
+            writer.transport.abort()
+            self._writers.discard(writer)
+            return
+        self._writers.add(far_writer)
+        await asyncio.gather(_copy(reader, far_writer), _copy(far_reader, writer))
+        self._writers -= {writer, far_writer}
+
+
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(OSError, asyncio.CancelledError):
+        while data := await reader.read(65536):
+            writer.write(data)
+            await writer.drain()
+    writer.close()
+
+
+class Cluster:
+    """Members that know each other."""
+
+    def __init__(
+        self,
+        size: int,
+        directory: Path | None = None,
+        *,
+        engine: type[ClusterEngine] = ClusterEngine,
+        structures: FixedStructures | None = None,
+    ) -> None:
+        self.size = size
+        self.engines: list[ClusterEngine] = []
+        self.drivers: list[Driver] = []
+        self.structures = structures or FixedStructures()
+        self._directory = directory
+        self._engine = engine
+        self._ports = free_ports(size)
+        self._lines: dict[tuple[int, int], Line] = {}
+
+    async def __aenter__(self) -> Cluster:
+        for near in range(self.size):
+            for far in range(self.size):
+                if near != far:
+                    line = Line(self._ports[far])
+                    await line.open()
+                    self._lines[near, far] = line
+        try:
+            await self.start()
+        except BaseException:
+            await self.__aexit__()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+        for line in self._lines.values():
+            await line.close()
+
+    async def start(self) -> None:
+        """Start all members, which hold what they held before if there are directories."""
+        self.engines = [self.made(number) for number in range(self.size)]
+        self.drivers = [Driver(engine) for engine in self.engines]
+        await asyncio.wait_for(asyncio.gather(*(one.start() for one in self.engines)), START_S)
+
+    async def stop(self) -> None:
+        await asyncio.gather(*(engine.stop() for engine in self.engines))
+
+    async def restart(self, number: int) -> None:
+        """Start a member that was stopped as a new process would."""
+        self.engines[number] = engine = self.made(number)
+        self.drivers[number] = Driver(engine)
+        await asyncio.wait_for(engine.start(), START_S)
+
+    def made(self, number: int) -> ClusterEngine:
+        members = tuple(
+            (HOST, self._ports[far] if far == number else self._lines[number, far].port)
+            for far in range(self.size)
+        )
+        directory = None if self._directory is None else self._directory / f"m{number}"
+        settings = ClusterSettings(
+            cluster_name="dev",
+            member_name=f"m{number}",
+            port=self._ports[number],
+            members=members,
+            user="grid",
+            password="shown-to-the-others",
+            host=HOST,
+            directory=directory,
+        )
+        return self._engine(self.structures, ClusterLanes(settings), wall_clock_ms)
+
+    async def leader_of(self, map_name: str) -> int:
+        """Return the member whose server leads the stream of a map."""
+        lanes = self.engines[0].lanes
+        shard = zlib.crc32(map_name.encode()) % CLUSTER_SHARDS
+        assert shard < len(lanes)
+        client = self.engines[0].client
+        info = await asked(client, f"STREAM.INFO.shard-{shard}")
+        names = [engine.server_name for engine in self.engines]
+        return names.index(info["cluster"]["leader"])
+
+    def isolate(self, number: int) -> None:
+        """Cut a member with its server off from all others."""
+        for (near, far), line in self._lines.items():
+            if number in (near, far):
+                line.cut()
+
+    def part(self, one: int, other: int) -> None:
+        """Cut the lines between two members."""
+        self._lines[one, other].cut()
+        self._lines[other, one].cut()
+
+    def heal(self) -> None:
+        for line in self._lines.values():
+            line.heal()

@@ -1,0 +1,159 @@
+"""Members whose logs are replaced by images all the time: all hold the same, whoever was away."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING
+
+import pytest
+
+from grid_member.engine.api import Entry, Item, Refused
+from grid_member.engine.nats import cleaning
+from grid_member.engine.nats.errors import NatsError
+from grid_member.engine.nats.images import answered
+from tests.unit.engine.cleaned import clean_always, cleaner_of
+from tests.unit.engine.cluster.clusters import Cluster
+from tests.unit.engine.cluster.test_never_stale import KEY, MAP, Register
+from tests.unit.engine.drive import condition
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from grid_member.engine.cluster_lane import ClusterLane
+
+SIZE = 3
+QUEUE = "m"
+"""On the same stream as the map of that name."""
+
+
+@pytest.fixture(autouse=True)
+def _always(monkeypatch: pytest.MonkeyPatch) -> None:
+    clean_always(monkeypatch)
+
+
+def lanes_of(cluster: Cluster, lane: int) -> list[ClusterLane]:
+    return [engine._lanes.cluster_lanes[lane] for engine in cluster.engines]
+
+
+def number_of_lane(cluster: Cluster) -> int:
+    engine = cluster.engines[0]
+    return engine.lanes.index(engine._lanes.durable_of(MAP))
+
+
+def images(cluster: Cluster, lane: int) -> int:
+    return sum(cleaner_of(engine, lane).images for engine in cluster.engines)
+
+
+async def alike(cluster: Cluster, members: Sequence[int] = range(SIZE)) -> None:
+    """Wait until all have applied everything, and see that they hold the same."""
+    for lane in range(len(cluster.engines[0].lanes)):
+        found = [lanes_of(cluster, lane)[member] for member in members]
+        await condition(lambda found=found: len({one.state.sequence for one in found}) == 1)  # type: ignore[misc]
+        assert len({one.state.dump() for one in found}) == 1
+
+
+async def test_members_hold_the_same_behind_images(tmp_path: Path) -> None:
+    async with Cluster(SIZE, tmp_path) as cluster:
+        lane = number_of_lane(cluster)
+        number = 0
+        while images(cluster, lane) < 5:
+            number += 1
+            driver = cluster.drivers[number % SIZE]
+            await driver.put(MAP, f"k{number % 50}", b"%d" % number)
+            await driver.offer(QUEUE, b"%d" % number)
+            if number > 20:
+                assert isinstance(await driver.take(QUEUE), bytes)
+        await alike(cluster)
+        await cluster.engines[0].stop()
+        await cluster.drivers[1].put(MAP, "away", b"written")
+        await cluster.restart(0)
+        assert await cluster.drivers[0].value(MAP, "away") == b"written"
+        await alike(cluster)
+
+
+async def test_who_was_cut_off_past_a_purge_catches_up_and_shows_nothing_old() -> None:
+    async with Cluster(SIZE) as cluster:
+        lane = number_of_lane(cluster)
+        register = Register()
+        behind = (await cluster.leader_of(MAP) + 1) % SIZE
+        others = [member for member in range(SIZE) if member != behind]
+        first = lanes_of(cluster, lane)[behind].state
+        async with asyncio.TaskGroup() as group:
+            group.create_task(register.write(cluster, others))
+            for member in range(SIZE):
+                group.create_task(register.read(cluster, member))
+            await condition(lambda: register.answered >= 20)
+            for number in range(4):
+                await cluster.drivers[0].offer(QUEUE, b"%d" % number)
+            mine = await cluster.drivers[behind].poll(QUEUE)
+            assert isinstance(mine, Item)
+            cluster.isolate(behind)
+            sequence = lanes_of(cluster, lane)[behind].state.sequence
+            client = cluster.engines[others[0]].client
+            first_sequence = 0
+            async with asyncio.timeout(40):
+                while first_sequence <= sequence + 50:
+                    with contextlib.suppress(NatsError):
+                        info = await answered(client, f"STREAM.INFO.shard-{lane}")
+                        first_sequence = info["state"]["first_seq"]
+            cluster.heal()
+            await condition(lambda: lanes_of(cluster, lane)[behind].state is not first, 40)
+            seen = register.reads[behind]
+            await condition(lambda: register.reads[behind] > seen + 100, 40)
+            register.ended = True
+        assert register.stale == []
+        found = await cluster.drivers[behind].get(MAP, KEY)
+        assert isinstance(found, Entry)
+        assert int(found.value) >= register.answered
+        cluster.engines[behind].queue_confirm(mine)
+        await condition(lambda: not cluster.engines[behind].lanes[lane].busy)
+        assert [await cluster.drivers[others[0]].take(QUEUE) for _ in range(4)] == [
+            b"1", b"2", b"3", None,
+        ]  # fmt: skip
+        await alike(cluster)
+
+
+async def test_operations_of_one_who_falls_behind_again_and_again_have_their_effect_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with Cluster(SIZE) as cluster:
+        lane = number_of_lane(cluster)
+        late = lanes_of(cluster, lane)[1]
+        offered: list[bytes] = []
+        unknown: set[bytes] = set()
+
+        async def offer(member: int) -> None:
+            for number in range(40):
+                value = b"%d-%d" % (member, number)
+                outcome = await cluster.drivers[member].offer(QUEUE, value)
+                offered.append(value)
+                if isinstance(outcome, Refused):
+                    unknown.add(value)
+
+        async def fall_behind() -> None:
+            feed = late._log._messages  # type: ignore[attr-defined]
+            for _ in range(10):
+                former = late.state
+                feed._complete.clear()
+                late.lost()
+                await condition(lambda former=former: late.state is not former)  # type: ignore[misc]
+                await asyncio.sleep(0)
+
+        async with asyncio.TaskGroup() as group:
+            for member in range(SIZE):
+                group.create_task(offer(member))
+            group.create_task(fall_behind())
+        monkeypatch.setattr(cleaning, "SLACK_BYTES", 1 << 30)
+        taken: list[bytes] = []
+        while (value := await cluster.drivers[2].take(QUEUE)) is not None:
+            taken.append(value)
+        assert len(taken) == len(set(taken))
+        assert set(offered) - unknown <= set(taken) <= set(offered)
+        for member in range(SIZE):
+            own = [
+                int(value.split(b"-")[1]) for value in taken if value.startswith(b"%d-" % member)
+            ]
+            assert own == sorted(own)
+        await alike(cluster)

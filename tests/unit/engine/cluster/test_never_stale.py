@@ -1,0 +1,105 @@
+"""Who reads on any member is never shown less than was answered before, whatever is cut off."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pytest
+
+from grid_member.engine.api import Entry, Refused
+from grid_member.engine.cluster_engine import ClusterEngine
+from grid_member.engine.engine import LocalEngine
+from tests.unit.engine.cluster.clusters import Cluster
+from tests.unit.engine.drive import condition
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from grid_member.engine.api import Done
+
+MAP = "m"
+KEY = "k"
+HEAL_S = 60
+CUT_OFF_S = 6.0
+"""Longer than an old leader believes in itself."""
+
+
+class Register:
+    """One key that one writer counts up and everybody reads."""
+
+    def __init__(self) -> None:
+        self.answered = 0
+        self.stale: list[str] = []
+        self.reads: Counter[int] = Counter()
+        """Answered, by member."""
+        self.refused = 0
+        self.ended = False
+
+    async def write(self, cluster: Cluster, through: list[int]) -> None:
+        """Write through one of the members after the other, as long as nothing ends it."""
+        number = 0
+        while not self.ended:
+            number += 1
+            for member in through:
+                if await cluster.drivers[member].put(MAP, KEY, b"%d" % number) is None:
+                    self.answered = number
+                    break
+            await asyncio.sleep(0.001)
+
+    async def read(self, cluster: Cluster, member: int) -> None:
+        while not self.ended:
+            least = self.answered
+            outcome = await cluster.drivers[member].get(MAP, KEY)
+            if isinstance(outcome, Entry):
+                self.reads[member] += 1
+                if int(outcome.value) < least:
+                    self.stale.append(f"member {member}: {outcome.value!r} after {least}")
+            else:
+                self.refused += isinstance(outcome, Refused)
+            await asyncio.sleep(0.001)
+
+
+async def played(cluster: Cluster) -> Register:
+    """Cut the leader of the map's stream off and heal it; return what was seen."""
+    register = Register()
+    leader = await cluster.leader_of(MAP)
+    others = [member for member in range(cluster.size) if member != leader]
+    async with asyncio.TaskGroup() as group:
+        group.create_task(register.write(cluster, [*others, leader]))
+        for member in range(cluster.size):
+            group.create_task(register.read(cluster, member))
+        await condition(lambda: register.answered >= 50)
+        cluster.isolate(leader)
+        at_cut, cut_s = register.answered, time.monotonic()
+        await condition(lambda: register.answered > at_cut + 100)
+        await condition(lambda: time.monotonic() - cut_s > CUT_OFF_S)
+        cluster.heal()
+        at_heal = register.reads[leader]
+        await condition(lambda: register.reads[leader] > at_heal + 100, HEAL_S)
+        register.ended = True
+    return register
+
+
+@pytest.mark.timeout(120)
+async def test_no_member_reads_what_is_older_than_an_answered_write(tmp_path: Path) -> None:
+    async with Cluster(3, tmp_path) as cluster:
+        register = await played(cluster)
+        assert register.stale == []
+        assert register.refused > 0, "the member that was cut off never said so"
+
+
+class StaleEngine(ClusterEngine):
+    """Reads what is there, as a design without barriers would."""
+
+    def map_get(self, name: str, key: str, done: Done[Entry | None]) -> None:
+        LocalEngine.map_get(self, name, key, done)
+
+
+@pytest.mark.timeout(120)
+async def test_the_check_catches_an_engine_that_reads_without_asking(tmp_path: Path) -> None:
+    async with Cluster(3, tmp_path, engine=StaleEngine) as cluster:
+        register = await played(cluster)
+        assert register.stale != []
