@@ -2,10 +2,12 @@
 
 from grid_member.config.load import config_from, default_config, load_config, parse_config
 from grid_member.config.model import EndpointGroup, EvictionConfig, ListenerConfig, MemberConfig
+from grid_member.config.model_cluster import ClusterConfig
 from grid_member.config.programmatic import Config
 from grid_member.config.tree import ConfigError, Problem
 
 __all__ = [
+    "ClusterConfig",
     "Config",
     "ConfigError",
     "EndpointGroup",

@@ -28,6 +28,26 @@ def is_address(text: str) -> bool:
     return _is_host(host) and (not colon or _is_port(text[len(host) :]))
 
 
+def split_address(text: str) -> tuple[str, int | None]:
+    """Return host, of IPv6 without brackets, and port of what `is_address` takes."""
+    if text.startswith("["):
+        host, _, rest = text[1:].partition("]")
+    elif text.count(":") > 1:
+        return text, None
+    else:
+        host, _, rest = text.partition(":")
+    port = rest.removeprefix(":")
+    return host, int(port) if port else None
+
+
+def host_key(host: str) -> str:
+    """Return the same text for all ways to write a host."""
+    try:
+        return ipaddress.ip_address(host).compressed
+    except ValueError:
+        return host.removesuffix(".").lower()
+
+
 def _is_port(text: str) -> bool:
     number = text.removeprefix(":")
     return number != text and bool(_PORT.fullmatch(number)) and int(number) <= MAX_PORT

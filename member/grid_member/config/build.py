@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from grid_member.config.build_cluster import cluster_config
 from grid_member.config.build_network import listening
 from grid_member.config.build_security import Realms, security_config
 from grid_member.config.model import (
@@ -50,6 +51,7 @@ def member_config(found: Values, directory: FilePath) -> MemberConfig:
         data_directory=directory / base if persistence else None,
         persistence=_persistence(found, directory, directory / base),
         join_members=listeners.join_members,
+        cluster=cluster_config(found, realms, listeners),
         cp_member_count=_cp_member_count(found),
         limits=Limits(
             found.number(("limits", "name-bytes")),

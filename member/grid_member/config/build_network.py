@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from grid_member.config.addresses import ADDRESS_FORMS, MAX_ADDRESSES, is_address
+from grid_member.config.build_cluster import members_tls
 from grid_member.config.build_security import tls_config
 from grid_member.config.model import (
     ALL_GROUPS,
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path as FilePath
 
     from grid_member.config.build_security import Realms
+    from grid_member.config.model_security import TlsConfig
     from grid_member.config.values import Values
 
 _ANY_ADDRESS: Final = "*"
@@ -29,6 +31,10 @@ _MANAGEMENT: Final[Path] = ("network", "management")
 _ADVANCED: Final[Path] = ("advanced-network",)
 _REST_ENDPOINT: Final[Path] = (*_ADVANCED, "rest-server-socket-endpoint-config")
 _MANAGEMENT_ENDPOINT: Final[Path] = (*_ADVANCED, "management-server-socket-endpoint-config")
+_CLUSTER: Final[Path] = (*_NETWORK, "cluster")
+_MEMBERS_ENDPOINT: Final[Path] = (*_ADVANCED, "member-server-socket-endpoint-config")
+_JOINING: Final[Path] = ("join", "tcp-ip", "enabled")
+_MEMBER_LIST: Final[Path] = ("join", "tcp-ip", "member-list")
 _METRICS: Final[Path] = ("metrics",)
 _SSL: Final = {
     _REST: (*_NETWORK, "ssl"),
@@ -40,6 +46,19 @@ _SSL: Final = {
 
 
 @dataclass(frozen=True, slots=True)
+class MembersListening:
+    """Where a member listens for the others, when there are any, and where that was said."""
+
+    port: int
+    port_path: Path
+    interfaces: tuple[str, ...]
+    interfaces_path: Path
+    tls: TlsConfig | None
+    list_path: Path
+    """Of the TCP/IP join's member list."""
+
+
+@dataclass(frozen=True, slots=True)
 class Listening:
     """The listeners that are on, the address that the member shows, and the TCP/IP join."""
 
@@ -47,6 +66,7 @@ class Listening:
     management: ListenerConfig | None = None
     public_address: str | None = None
     join_members: tuple[str, ...] | None = None
+    members: MembersListening | None = None
     metrics: ListenerConfig | None = None
 
 
@@ -86,7 +106,8 @@ class _Network:
             if found.flag((*_MANAGEMENT, "enabled"))
             else None,
             self._public_address(_NETWORK),
-            self._join_members((*_NETWORK, "join", "tcp-ip")),
+            self._join_members(_NETWORK),
+            self._members(_NETWORK, _CLUSTER, (*_NETWORK, "interfaces"), interfaces),
         )
         self._check_ports(listeners, (*_MANAGEMENT, "port"), "network.port")
         return listeners
@@ -100,7 +121,11 @@ class _Network:
             )
             for endpoint in (_REST_ENDPOINT, _MANAGEMENT_ENDPOINT)
         )
-        join_members = self._join_members((*_ADVANCED, "join", "tcp-ip"))
+        join_members = self._join_members(_ADVANCED)
+        interfaces: Path = (*_MEMBERS_ENDPOINT, "interfaces")
+        members = self._members(
+            _ADVANCED, _MEMBERS_ENDPOINT, interfaces, self._interfaces(interfaces)
+        )
         public_address = self._public_address(_REST_ENDPOINT)
         if not on:
             return Listening()
@@ -111,6 +136,7 @@ class _Network:
             else None,
             public_address,
             join_members,
+            members,
         )
         self._check_ports(
             listeners, (*_MANAGEMENT_ENDPOINT, "port"), path_text((*_REST_ENDPOINT, "port"))
@@ -189,8 +215,21 @@ class _Network:
             self._found.complain(path, f"must be an address: {ADDRESS_FORMS}")
         return address
 
-    def _join_members(self, section: Path) -> tuple[str, ...] | None:
-        base: Path = (*section, "member-list")
+    def _members(
+        self, network: Path, section: Path, interfaces_path: Path, interfaces: tuple[str, ...]
+    ) -> MembersListening:
+        port: Path = (*section, "port")
+        return MembersListening(
+            port=self._found.number((*port, "port")),
+            port_path=port,
+            interfaces=interfaces,
+            interfaces_path=interfaces_path,
+            tls=members_tls(self._found, (*section, "ssl"), self._directory),
+            list_path=(*network, *_MEMBER_LIST),
+        )
+
+    def _join_members(self, network: Path) -> tuple[str, ...] | None:
+        base: Path = (*network, *_MEMBER_LIST)
         paths = [(*base, index) for index in self._found.children(base)]
         addresses = {
             path: str(self._found.values[path]) for path in paths if self._found.said(path)
@@ -200,7 +239,7 @@ class _Network:
                 self._found.complain(path, f"must be an address: {ADDRESS_FORMS}")
         if len(paths) > MAX_ADDRESSES:
             self._found.complain(base, f"must have at most {MAX_ADDRESSES} addresses")
-        return tuple(addresses.values()) if self._found.flag((*section, "enabled")) else None
+        return tuple(addresses.values()) if self._found.flag((*network, *_JOINING)) else None
 
     def _groups(self, section: Path, default: frozenset[EndpointGroup]) -> frozenset[EndpointGroup]:
         path: Path = (*section, "endpoint-groups")

@@ -75,6 +75,16 @@ class Realms:
             self._found.complain(users, "the realm has no user who could authenticate")
         return read.realm
 
+    def identity(self, name: str) -> User | None:
+        """Return what members of the realm show each other. Notes a problem when it has none."""
+        read = self._by_name.get(name)
+        if read is None:
+            return None  # told of by whoever asked for the realm
+        if not self._found.written((*read.path, "identity")):
+            message = "needs an identity: with security members show it to each other"
+            self._found.complain(read.path, message)
+        return read.realm.identity
+
     def _add(self, path: Path) -> None:
         name = self._found.said((*path, "name"))
         if name is None:

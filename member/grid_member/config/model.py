@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from grid_member.config.model_cluster import ClusterConfig
     from grid_member.config.model_security import TlsConfig
 
 
@@ -165,6 +166,8 @@ class MemberConfig:
     persistence: PersistenceConfig = field(default_factory=PersistenceConfig)
     join_members: tuple[str, ...] | None = None
     """The members of the TCP/IP join; None when that is off."""
+    cluster: ClusterConfig | None = None
+    """None: this member is alone."""
     cp_member_count: int = 0
     """0: there is no CP subsystem."""
     limits: Limits = field(default_factory=Limits)

@@ -23,7 +23,7 @@ def _refused(prefix: str, *names: str, why: str = NOT_YET) -> tuple[RefusedSetti
     return tuple(RefusedSetting(f"{prefix}{name}", why) for name in names)
 
 
-_ALONE: Final = f"{NOT_YET}: a member runs alone"
+_LISTED: Final = f"{NOT_YET}: list the members in join.tcp-ip.member-list"
 _ONE_LIST: Final = "is not supported: write the items of member-list"
 _PLAIN: Final = f"{NOT_YET}: use ssl"
 _FILES: Final = "is not supported: use certificate-file and key-file"
@@ -33,12 +33,19 @@ _ONE_IDENTITY: Final = f"{NOT_YET}: an identity is a username-password"
 _ON_REQUEST: Final = "is not supported: metrics are told to whoever asks their port, when asked"
 _NO_NAME: Final = "is not supported: there is one endpoint of a kind, leave the name out"
 _NO_ENDPOINT: Final = (
-    "is not supported: the endpoints are rest-server-socket-endpoint-config and "
-    "management-server-socket-endpoint-config"
+    "is not supported: the endpoints are rest-server-socket-endpoint-config, "
+    "management-server-socket-endpoint-config and member-server-socket-endpoint-config"
 )
+_MEMBERS_ENDPOINT: Final = "advanced-network.member-server-socket-endpoint-config."
+_LISTED_PORT: Final = "is not supported: the others go by their member-list, choose one port"
+_LISTED_ADDRESS: Final = "is not supported: the others go by their member-list"
+_PLAIN_KEY: Final = "is not supported: use a key that is not encrypted"
+_MINIMUM_VERSION: Final = f"{NOT_YET}: members speak TLSv1.2 or newer"
+_CHECKED: Final = "is not supported: members always check each other, use ca-file"
 _ENDPOINTS: Final = (
     "advanced-network.rest-server-socket-endpoint-config.",
     "advanced-network.management-server-socket-endpoint-config.",
+    _MEMBERS_ENDPOINT,
 )
 
 
@@ -59,19 +66,28 @@ def _endpoint(prefix: str) -> tuple[RefusedSetting, ...]:
     )
 
 
+def _members(prefix: str) -> tuple[RefusedSetting, ...]:
+    return (
+        *_refused(f"{prefix}port.", "auto-increment", "port-count", why=_LISTED_PORT),
+        RefusedSetting(f"{prefix}public-address", _LISTED_ADDRESS),
+        RefusedSetting(f"{prefix}ssl.key-password", _PLAIN_KEY),
+        *_refused(f"{prefix}ssl.", "client-certificates", "client-ca-file", why=_CHECKED),
+        RefusedSetting(f"{prefix}ssl.minimum-version", _MINIMUM_VERSION),
+    )
+
+
 def _join(prefix: str) -> tuple[RefusedSetting, ...]:
     return (
-        RefusedSetting(f"{prefix}failure-detector", _ALONE),
+        RefusedSetting(f"{prefix}failure-detector"),
         *_refused(
             f"{prefix}join.",
             *("auto-detection", "multicast", "aws", "gcp", "azure", "kubernetes", "eureka"),
             "discovery-strategies",
-            why=_ALONE,
+            why=_LISTED,
         ),
         *_refused(
             f"{prefix}join.tcp-ip.",
             *("required-member", "connection-timeout-seconds", "interface", "interfaces"),
-            why=_ALONE,
         ),
         *_refused(f"{prefix}join.tcp-ip.", "member", "members", why=_ONE_LIST),
     )
@@ -80,7 +96,7 @@ def _join(prefix: str) -> tuple[RefusedSetting, ...]:
 REFUSED: Final[tuple[RefusedSetting, ...]] = (
     RefusedSetting("wan-replication", f"{NOT_YET}: WAN calls answer 409"),
     RefusedSetting("hot-restart-persistence", f"{NOT_YET} under this name, use persistence"),
-    *_refused("", "partition-group", "split-brain-protection", why=_ALONE),
+    *_refused("", "partition-group", "split-brain-protection"),
     *_refused(
         "",
         *("properties", "import"),
@@ -90,7 +106,7 @@ REFUSED: Final[tuple[RefusedSetting, ...]] = (
         *("pn-counter", "replicatedmap", "listeners", "serialization", "native-memory"),
         *("member-attributes", "management-center", "instance-tracking"),
         *("user-code-deployment", "auditlog", "jet", "sql", "device", "local-device"),
-        *("license-key", "lite-member", "dynamic-configuration", "integrity-checker"),
+        *("license-key", "dynamic-configuration", "integrity-checker"),
         *("tpc", "user-code-namespaces", "crdt-replication", "memcache-protocol"),
         *("diagnostics", "vector-collection", "data-connection", "rest"),
     ),
@@ -114,12 +130,18 @@ REFUSED: Final[tuple[RefusedSetting, ...]] = (
     ),
     *_refused(
         "advanced-network.",
-        *("member-server-socket-endpoint-config", "client-server-socket-endpoint-config"),
-        *("memcache-server-socket-endpoint-config", "wan-server-socket-endpoint-config"),
+        *(
+            "client-server-socket-endpoint-config",
+            "memcache-server-socket-endpoint-config",
+            "wan-server-socket-endpoint-config",
+        ),
         "wan-endpoint-config",
         why=_NO_ENDPOINT,
     ),
     RefusedSetting("advanced-network.member-address-provider"),
+    *_members("network.cluster."),
+    *_ssl("network.cluster.ssl."),
+    *_members(_MEMBERS_ENDPOINT),
     *(refused for prefix in _ENDPOINTS for refused in _endpoint(prefix)),
     *_refused(
         "security.",

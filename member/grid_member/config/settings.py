@@ -11,7 +11,6 @@ from typing import Final
 
 from grid_member.config.setting import (
     MAX_BACKUPS_MEMBERS,
-    MAX_PORT,
     MAX_TIMEOUT_S,
     RefusedValue,
     Setting,
@@ -20,36 +19,7 @@ from grid_member.config.setting import (
     number,
     text,
 )
-
-
-def _port(section: str, port: int, auto_increment: bool, title: str) -> tuple[Setting, ...]:
-    return (
-        number(f"{section}.port", port, f"{title}; 0 takes any free one.", 0, MAX_PORT),
-        flag(f"{section}.auto-increment", auto_increment, "Try the next port when one is taken."),
-        number(f"{section}.port-count", 100, "How many ports are tried.", 1, MAX_PORT),
-    )
-
-
-def _interfaces(section: str) -> tuple[Setting, ...]:
-    return (
-        flag(f"{section}.enabled", False, "Off: every address is listened on."),
-        text(f"{section}.interfaces.[]", None, "IP address to listen on; `*` is any."),
-    )
-
-
-def _join(section: str) -> tuple[Setting, ...]:
-    return (
-        flag(
-            f"{section}.tcp-ip.enabled",
-            False,
-            "Keep a list of members to join. Nobody is asked yet: a member runs alone.",
-        ),
-        text(
-            f"{section}.tcp-ip.member-list.[]",
-            None,
-            "Address of a member: host, host:port, [IPv6] or [IPv6]:port.",
-        ),
-    )
+from grid_member.config.settings_network import NETWORK, interfaces, port
 
 
 def _backups(structure: str) -> tuple[Setting, ...]:
@@ -57,6 +27,7 @@ def _backups(structure: str) -> tuple[Setting, ...]:
         number(
             f"{structure}.backup-count",
             1,
+            "How many members may be lost at once and no data with them; in a cluster at most 2. "
             "Without effect on a single member; both counts together at most 6.",
             0,
             MAX_BACKUPS_MEMBERS,
@@ -64,7 +35,7 @@ def _backups(structure: str) -> tuple[Setting, ...]:
         number(
             f"{structure}.async-backup-count",
             0,
-            "Without effect on a single member.",
+            "Without effect on a single member; in a cluster 0.",
             0,
             MAX_BACKUPS_MEMBERS,
         ),
@@ -86,45 +57,6 @@ def _kept(structure: str) -> tuple[Setting, ...]:
         ),
     )
 
-
-def _ssl(section: str) -> tuple[Setting, ...]:
-    return (
-        flag(f"{section}.enabled", False, "On: this port speaks TLS and nothing else."),
-        text(
-            f"{section}.certificate-file",
-            None,
-            "Required with it: PEM, the certificate and after it the intermediate ones. A changed "
-            "file is taken within 10 seconds; open connections stay.",
-        ),
-        text(f"{section}.key-file", None, "Required with it: PEM, the certificate's private key."),
-        text(f"{section}.key-password", None, "Of an encrypted key; never shown or logged."),
-        choice(
-            f"{section}.minimum-version",
-            "TLSv1.2",
-            "Older versions are refused.",
-            *("TLSv1.2", "TLSv1.3"),
-        ),
-        choice(
-            f"{section}.client-certificates",
-            "none",
-            "Whether clients show certificates: `optional` checks those that are sent; with "
-            "`required` nobody connects without one, probes neither.",
-            *("none", "optional", "required"),
-        ),
-        text(
-            f"{section}.client-ca-file",
-            None,
-            "Required with client-certificates: PEM, the authorities that they are from.",
-        ),
-    )
-
-
-_REST_GROUPS: Final = "Default: CLUSTER_READ and HEALTH_CHECK on, the others off."
-_NETWORK_GROUP_NAMES: Final = "Group names in any case, underscores optional."
-_ADVANCED_GROUP_NAMES: Final = "Group names exactly as listed."
-_REST_ENDPOINT: Final = "advanced-network.rest-server-socket-endpoint-config"
-_MANAGEMENT_ENDPOINT: Final = "advanced-network.management-server-socket-endpoint-config"
-_REALM: Final = "Required with it: the name of a realm in `security.realms`."
 
 _HEAP_INSTEAD: Final = "use USED_HEAP_SIZE"
 _REFUSED_SIZE_POLICIES: Final = (
@@ -149,56 +81,12 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         None,
         "Shown by `/grid/rest/instance`. Default: `grid-` and the host name.",
     ),
-    *_port("network.port", 5701, True, "REST port"),
-    text(
-        "network.public-address",
-        None,
-        "Host, or host and port, shown in the cluster document. Default: the address listened on.",
-    ),
-    *_interfaces("network.interfaces"),
-    *_join("network.join"),
-    *_ssl("network.ssl"),
-    flag("network.rest-api.enabled", False, "Off: no REST port is opened."),
+    *NETWORK,
     flag(
-        "network.rest-api.endpoint-groups.*.enabled",
-        None,
-        f"{_REST_GROUPS} {_NETWORK_GROUP_NAMES}",
-    ),
-    flag(
-        "network.management.enabled",
+        "lite-member.enabled",
         False,
-        "A second listener that always asks for HTTP Basic authentication, but for the two probe "
-        "paths.",
+        "On: this member of a cluster serves REST and holds no data.",
     ),
-    *_port("network.management.port", 5702, False, "Management port"),
-    flag("network.management.endpoint-groups.*.enabled", True, _NETWORK_GROUP_NAMES),
-    text("network.management.realm", None, _REALM),
-    *_ssl("network.management.ssl"),
-    flag(
-        "advanced-network.enabled",
-        False,
-        "On: the listeners are configured here, and `network` must not be there. Off: the rest of "
-        "this section is checked and has no effect.",
-    ),
-    *_join("advanced-network.join"),
-    *_port(f"{_REST_ENDPOINT}.port", 5701, True, "REST port"),
-    text(
-        f"{_REST_ENDPOINT}.public-address",
-        None,
-        "Host, or host and port, shown in the cluster document. Default: the address listened on.",
-    ),
-    *_interfaces(f"{_REST_ENDPOINT}.interfaces"),
-    flag(
-        f"{_REST_ENDPOINT}.endpoint-groups.*.enabled",
-        None,
-        f"{_REST_GROUPS} {_ADVANCED_GROUP_NAMES}",
-    ),
-    *_ssl(f"{_REST_ENDPOINT}.ssl"),
-    *_port(f"{_MANAGEMENT_ENDPOINT}.port", 5702, False, "Management port"),
-    *_interfaces(f"{_MANAGEMENT_ENDPOINT}.interfaces"),
-    flag(f"{_MANAGEMENT_ENDPOINT}.endpoint-groups.*.enabled", True, _ADVANCED_GROUP_NAMES),
-    text(f"{_MANAGEMENT_ENDPOINT}.realm", None, _REALM),
-    *_ssl(f"{_MANAGEMENT_ENDPOINT}.ssl"),
     flag(
         "security.enabled",
         False,
@@ -368,8 +256,8 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         "A listener for `GET /metrics` alone, answered in the text format of Prometheus: plain "
         "HTTP, no credentials.",
     ),
-    *_port("metrics.port", 5703, False, "Metrics port"),
-    *_interfaces("metrics.interfaces"),
+    *port("metrics.port", 5703, False, "Metrics port"),
+    *interfaces("metrics.interfaces"),
     choice("logging.format", "text", "JSON is one object a line.", "text", "json"),
     choice(
         "logging.level",

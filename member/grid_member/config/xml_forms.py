@@ -39,6 +39,7 @@ class Collection:
 
 _USERS: Final = "security.realms.[].authentication.simple.users"
 _REST: Final = "advanced-network.rest-server-socket-endpoint-config"
+_MEMBERS: Final = "advanced-network.member-server-socket-endpoint-config"
 _MANAGEMENT: Final = "advanced-network.management-server-socket-endpoint-config"
 
 COLLECTIONS: Final = (
@@ -47,6 +48,7 @@ COLLECTIONS: Final = (
     Collection("network.interfaces.interfaces", "interface"),
     Collection("network.join.tcp-ip.member-list", "member"),
     Collection("advanced-network.join.tcp-ip.member-list", "member"),
+    Collection(f"{_MEMBERS}.interfaces.interfaces", "interface"),
     Collection("network.rest-api.endpoint-groups", "endpoint-group"),
     Collection("network.management.endpoint-groups", "endpoint-group"),
     Collection(f"{_REST}.interfaces.interfaces", "interface"),
@@ -62,6 +64,8 @@ COLLECTIONS: Final = (
 
 TEXTS: Final = {
     "network.port": "port",
+    "network.cluster.port": "port",
+    f"{_MEMBERS}.port": "port",
     "network.management.port": "port",
     f"{_REST}.port": "port",
     f"{_MANAGEMENT}.port": "port",

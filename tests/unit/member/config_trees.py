@@ -124,6 +124,7 @@ def _settled(tree: Tree) -> Tree:
     for kind in ("map", "queue"):
         if settled.get(kind):
             settled[kind] = _settled_structures(settled[kind], settled)
+    _settle_cluster(settled)
     return settled
 
 
@@ -150,6 +151,32 @@ def _settle_network(tree: Tree) -> None:
         advanced[_MANAGEMENT] = {"realm": "ops"}
 
 
+def _settle_cluster(tree: Tree) -> None:
+    advanced = tree.get("advanced-network") or {}
+    network = tree.get("network") or {}
+    for section, members in ((network, "cluster"), (advanced, _MEMBERS)):
+        tcp_ip = (section.get("join") or {}).get("tcp-ip") or {}
+        if "member-list" in tcp_ip:
+            tcp_ip["member-list"] = list(_DISTINCT[: len(tcp_ip["member-list"])])
+        if "port" in (section.get(members) or {}):
+            section[members]["port"] = {"port": 4001}
+        if (section.get(members) or {}).get("ssl"):
+            files = {"certificate-file": "m.crt", "key-file": "${WORD}", "ca-file": "ca.crt"}
+            section[members]["ssl"] |= files
+        for interfaces in (section, section.get(members) or {}):
+            if (interfaces.get("interfaces") or {}).get("interfaces"):
+                interfaces["interfaces"]["interfaces"][1:] = []
+    joining = ((advanced if _on(advanced.get("enabled")) else network).get("join") or {}).get(
+        "tcp-ip"
+    ) or {}
+    if not _on(joining.get("enabled")) or len(joining.get("member-list") or ()) < 2:
+        tree.pop("lite-member", None)
+        return
+    for structure in ((tree.get("map") or {}) | (tree.get("queue") or {})).values():
+        if structure and "backup-count" in structure:
+            structure["backup-count"] = 2
+
+
 def _settle_tls(ssl: Tree | None) -> None:
     if not ssl:
         return
@@ -160,6 +187,8 @@ def _settle_tls(ssl: Tree | None) -> None:
 
 
 _USER: Final = {"username": "${WORD}", "password": "${SECRET}"}
+_MEMBERS: Final = "member-server-socket-endpoint-config"
+_DISTINCT: Final = ("a", "b.c:5701", "${MISSING:d}")
 _MANAGEMENT: Final = "management-server-socket-endpoint-config"
 
 

@@ -141,7 +141,10 @@ INSIDE = [
     ),
     (
         "<network><join><multicast enabled='true'/></join></network>",
-        ["16: network.join.multicast: is not supported yet: a member runs alone"],
+        [
+            "16: network.join.multicast: is not supported yet: list the members in "
+            "join.tcp-ip.member-list"
+        ],
     ),
     (
         "<network><join><tcp-ip><members>a,b</members></tcp-ip></join></network>",

@@ -163,7 +163,8 @@ BAD = [
         "grid:\n  x: 1\n  network: {join: {aws: {}}}\n  map: {a: {time-to-live-seconds: -1}}",
         [
             "f:2:3: x: unknown element; known are " + "KNOWN",
-            "f:3:20: network.join.aws: is not supported yet: a member runs alone",
+            "f:3:20: network.join.aws: is not supported yet: list the members in "
+            "join.tcp-ip.member-list",
             "f:4:13: map.a.time-to-live-seconds: must be from 0 to 2147483647",
         ],
     ),

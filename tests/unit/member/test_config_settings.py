@@ -10,14 +10,12 @@ from grid_member.config import (
     ConfigError,
     EndpointGroup,
     EvictionConfig,
-    MemberConfig,
     config_from,
     parse_config,
 )
-from grid_member.config.python_source import read_python
 from grid_member.config.refused import REFUSED, RefusedSetting
 from grid_member.config.settings import SETTINGS
-from grid_member.config.write import write_xml, write_yaml
+from tests.unit.member.config_loading import load, problems
 
 if TYPE_CHECKING:
     from grid_member.config.setting import Setting
@@ -36,31 +34,6 @@ SECURITY = {
         },
     ]
 }
-
-
-def load(tree: Tree) -> MemberConfig:
-    """Return the configuration; all syntaxes agree on it."""
-    root = read_python(tree).root
-    config = config_from(tree, {})
-    assert parse_config(write_yaml(root), "f", {}) == config
-    assert parse_config(write_xml(root), "f", {}) == config
-    return config
-
-
-def problems(tree: Tree) -> list[str]:
-    """Return what is wrong; all syntaxes agree on it, and files have places."""
-    with pytest.raises(ConfigError) as caught:
-        config_from(tree, {})
-    root = read_python(tree).root
-    for text in (write_yaml(root), write_xml(root)):
-        with pytest.raises(ConfigError) as in_file:
-            parse_config(text, "f", {})
-        assert all(problem.place for problem in in_file.value.problems)
-        assert sorted((p.path, p.message) for p in in_file.value.problems) == sorted(
-            (p.path, p.message) for p in caught.value.problems
-        )
-    assert not any(problem.place for problem in caught.value.problems)
-    return [str(problem) for problem in caught.value.problems]
 
 
 def advanced(**sections: Any) -> Tree:
@@ -193,11 +166,11 @@ def test_contradictions(tree: Tree, expected: list[str]) -> None:
 
 
 def test_refused_endpoints_name_those_that_there_are() -> None:
-    found = problems(advanced(**{"member-server-socket-endpoint-config": {}, REST: {"name": "x"}}))
+    found = problems(advanced(**{"wan-server-socket-endpoint-config": {}, REST: {"name": "x"}}))
 
     assert found == [
-        "advanced-network.member-server-socket-endpoint-config: is not supported: the endpoints "
-        f"are {REST} and {MANAGEMENT}",
+        "advanced-network.wan-server-socket-endpoint-config: is not supported: the endpoints are "
+        f"{REST}, {MANAGEMENT} and member-server-socket-endpoint-config",
         f"advanced-network.{REST}.name: is not supported: there is one endpoint of a kind, leave "
         "the name out",
     ]

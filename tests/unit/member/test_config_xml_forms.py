@@ -140,8 +140,8 @@ def test_a_setting_may_be_an_attribute_or_an_element(setting: Setting) -> None:
 
 @pytest.mark.parametrize(("section", "name"), TEXTS.items())
 def test_the_text_of_an_element_is_a_setting(section: str, name: str) -> None:
-    assert parsed(document(section, "0")) == parsed(document(section, f"<{name}>0</{name}>"))
-    assert parsed(document(section, "0"))[0]
+    assert parsed(document(section, "1")) == parsed(document(section, f"<{name}>1</{name}>"))
+    assert parsed(document(section, "1"))[0]
 
 
 def _path(path: SettingPath) -> str:

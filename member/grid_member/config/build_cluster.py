@@ -1,0 +1,162 @@
+"""How the members of a cluster find and know each other, from what a document says."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Final
+
+from grid_member.config.addresses import host_key, is_address, split_address
+from grid_member.config.model_cluster import EVERY_INTERFACE, ClusterConfig
+from grid_member.config.model_security import ClientCertificates, TlsConfig
+from grid_member.config.setting import MAX_CLUSTER_BACKUPS_MEMBERS
+from grid_member.config.shape import path_text
+
+if TYPE_CHECKING:
+    from pathlib import Path as FilePath
+
+    from grid_member.config.build_network import Listening, MembersListening
+    from grid_member.config.build_security import Realms
+    from grid_member.config.model import User
+    from grid_member.config.shape import Path
+    from grid_member.config.values import Values
+
+_USER: Final = "grid"
+"""Members have one name for each other; what they show is the password alone."""
+_DERIVATION: Final = "sha256"
+_DERIVATION_ROUNDS: Final = 100_000
+"""Makes guessing the identity's password from what went over a line slow: some 50 ms a guess."""
+_ANY_TEXT: Final = "surrogatepass"
+"""An environment variable need not be UTF-8."""
+_MEMBER_REALM: Final[Path] = ("security", "member-authentication", "realm")
+MAX_CLUSTER_VALUE_BYTES: Final = 60 << 20
+"""A record travels whole, and nats-server takes 64 MiB at most."""
+_VALUE_BYTES: Final[Path] = ("limits", "value-bytes")
+_RESTORE_FROM: Final[Path] = ("persistence", "restore-from")
+_LITE: Final[Path] = ("lite-member", "enabled")
+_DEFAULT_BACKUPS: Final = 1
+_TLS_FILES: Final = ("certificate-file", "key-file", "ca-file")
+
+
+def cluster_config(found: Values, realms: Realms, listeners: Listening) -> ClusterConfig | None:
+    """Return how this member is one of several, None when it is alone. Notes problems in found."""
+    joining = listeners.members
+    lite = found.flag(_LITE)
+    if joining is None or len(listeners.join_members or ()) < 2:
+        if lite:
+            message = "needs others to hold the data: list all members in join.tcp-ip.member-list"
+            found.complain(_LITE, message)
+        return None
+    _check_port(found, joining, listeners)
+    _check_interfaces(found, joining)
+    _check_limits(found)
+    return ClusterConfig(
+        port=joining.port,
+        members=_members(found, joining),
+        user=_USER,
+        password=_password(found.text(("cluster-name",)) or "", _identity(found, realms)),
+        interfaces=joining.interfaces,
+        tls=joining.tls,
+        lite=lite,
+        backup_count=_backup_count(found),
+        port_setting=path_text(joining.port_path),
+    )
+
+
+def members_tls(found: Values, section: Path, directory: FilePath) -> TlsConfig | None:
+    """Return the `ssl` element of the members' port, None when off. Notes problems in found.
+
+    Args:
+        found: the document.
+        section: the path of `ssl`.
+        directory: what relative files are relative to.
+    """
+    if not found.flag((*section, "enabled")):
+        return None
+    files = [found.text((*section, name)) for name in _TLS_FILES]
+    for name, file in zip(_TLS_FILES, files, strict=True):
+        if file is None:
+            found.complain(section, f"needs a {name} when enabled")
+    certificate, key, authorities = (directory / (file or "") for file in files)
+    return TlsConfig(
+        setting=path_text(section),
+        certificate=certificate,
+        key=key,
+        client_certificates=ClientCertificates.REQUIRED,
+        client_ca=authorities,
+    )
+
+
+def _check_port(found: Values, joining: MembersListening, listeners: Listening) -> None:
+    for other in filter(None, (listeners.rest, listeners.management, listeners.metrics)):
+        if other.port == joining.port:
+            found.complain(joining.port_path, f"must differ from the port of {other.port_setting}")
+
+
+def _check_interfaces(found: Values, joining: MembersListening) -> None:
+    if len(joining.interfaces) > 1 and EVERY_INTERFACE not in joining.interfaces:
+        message = (
+            f"lists several addresses, and the port of {path_text(joining.port_path)} listens on "
+            "one or on all: list one or *, or give it interfaces of its own in advanced-network"
+        )
+        found.complain(joining.interfaces_path, message)
+
+
+def _check_limits(found: Values) -> None:
+    if found.number(_VALUE_BYTES) > MAX_CLUSTER_VALUE_BYTES:
+        message = f"must be at most {MAX_CLUSTER_VALUE_BYTES} with several members"
+        found.complain(_VALUE_BYTES, message)
+    if found.text(_RESTORE_FROM) is not None:
+        found.complain(
+            _RESTORE_FROM, "is for a member that is alone: start it so, on its own base-dir"
+        )
+
+
+def _members(found: Values, joining: MembersListening) -> tuple[tuple[str, int], ...]:
+    members: list[tuple[str, int]] = []
+    places: dict[tuple[str, int], Path] = {}
+    for path in [(*joining.list_path, index) for index in found.children(joining.list_path)]:
+        address = str(found.said(path) or "")
+        if not is_address(address):
+            continue  # told of by whoever read the list
+        host, port = split_address(address)
+        member = (host, port or joining.port)
+        first = places.setdefault((host_key(host), member[1]), path)
+        if first != path:
+            found.complain(path, f"is the same member as {path_text(first)}")
+        members.append(member)
+    return tuple(members)
+
+
+def _identity(found: Values, realms: Realms) -> User | None:
+    """Return what members show each other with security on, None with it off."""
+    name = found.text(_MEMBER_REALM)
+    if not found.flag(("security", "enabled")) or name is None:
+        return None
+    return realms.identity(name)
+
+
+def _password(cluster_name: str, identity: User | None) -> str:
+    """Return what members show each other, of which nothing else can be learned.
+
+    Clusters of different names have different ones, whether there is security or not.
+    """
+    salt = hashlib.sha256(cluster_name.encode(errors=_ANY_TEXT)).digest()
+    if identity is None:
+        return salt.hex()
+    salt += identity.name.encode(errors=_ANY_TEXT)
+    secret = identity.password.encode(errors=_ANY_TEXT)
+    return hashlib.pbkdf2_hmac(_DERIVATION, secret, salt, _DERIVATION_ROUNDS).hex()
+
+
+def _backup_count(found: Values) -> int:
+    """Return the highest of all maps and queues."""
+    counts = []
+    for path in [(kind, name) for kind in ("map", "queue") for name in found.children((kind,))]:
+        counts.append(found.number((*path, "backup-count")))
+        if counts[-1] > MAX_CLUSTER_BACKUPS_MEMBERS:
+            message = f"must be from 0 to {MAX_CLUSTER_BACKUPS_MEMBERS} in a cluster"
+            found.complain((*path, "backup-count"), message)
+        if found.number((*path, "async-backup-count")):
+            message = "must be 0 in a cluster: a write is answered when its backups have it"
+            found.complain((*path, "async-backup-count"), message)
+    return max(counts, default=_DEFAULT_BACKUPS)
