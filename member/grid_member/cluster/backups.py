@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 KIND: Final = "backup"
 NOTED_PERCENT: Final = 10
 """How much progress is worth a place in the log."""
+SEVERAL: Final = "several members cannot be backed up yet"
 UNSET: Final = "persistence.backup-dir is not set"
 RUNNING: Final = "a backup is running already"
 _log: Final = logging.getLogger("grid.persistence")
@@ -66,6 +67,7 @@ class Backups:
         *,
         directory: Path | None,
         backup_dir: Path | None,
+        several: bool = False,
     ) -> None:
         """Make none yet.
 
@@ -76,6 +78,7 @@ class Backups:
             clock_ms: milliseconds since the epoch.
             directory: the member's base directory; None when persistence is off.
             backup_dir: where backups are; None when that is not configured.
+            several: whether the member is one of several, whose data is not of one moment.
         """
         self._source = source
         self._store = store
@@ -83,6 +86,7 @@ class Backups:
         self._clock_ms = clock_ms
         self._directory = directory
         self._backup_dir = backup_dir
+        self._several = several
         self._busy = False
         self._interrupted = False
         self._begun: Begun | None = None
@@ -93,6 +97,8 @@ class Backups:
         """Return why no backup can begin now, None when one can."""
         if self._directory is None:
             return OFF
+        if self._several:
+            return SEVERAL
         if self._backup_dir is None:
             return UNSET
         return RUNNING if self._busy else None

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from grid_member.config.model import MemberConfig, QueueConfig, StructureConfig
+    from grid_member.config.model_cluster import ClusterConfig
     from grid_member.config.setting import Value
     from grid_member.config.values import Values
     from grid_member.engine.system import SystemStore
@@ -34,6 +35,10 @@ SECTIONS: Final = ("map", "queue")
 """The elements whose blocks can be added."""
 _PREFIX: Final = "config/"
 _PERSISTENCE: Final = "persistence"
+_BACKUP_COUNT: Final = "backup-count"
+_ASYNC_BACKUP_COUNT: Final = "async-backup-count"
+_BACKUPS: Final = 1
+"""What a cluster of several members has at least."""
 
 
 class ChangeConflictError(Exception):
@@ -147,7 +152,8 @@ class ConfigChanges:
         """Return what the blocks of a document would add.
 
         Raises:
-            ConfigError: together with what there is they would be ambiguous.
+            ConfigError: together with what there is they would be ambiguous, or they ask for more
+                backups than the cluster has.
             ChangeConflictError: there would be too many, or a block would move data.
         """
         present = self._present()
@@ -156,6 +162,8 @@ class ConfigChanges:
         if change.added and before + len(change.added) > MAX_ADDED_BLOCKS:
             raise _too_many()
         _check_names(present, change)
+        if present.cluster is not None:
+            _check_backups(present.cluster, change)
         if self.persistence and change.added:
             self._check_data(present, change)
         return change
@@ -329,6 +337,20 @@ def _check_names(present: MemberConfig, change: Change) -> None:
         for one, other in ambiguous([*_structures(present, section), *new]):
             message = f"matches names that {one} matches as well"
             problems.append(Problem(None, f"{section}.{other}", message))
+    raise_problems(problems)
+
+
+def _check_backups(cluster: ClusterConfig, change: Change) -> None:
+    # Every log has as many copies as the highest count asked for at the start.
+    highest = max(cluster.backup_count, _BACKUPS)
+    problems: list[Problem] = []
+    for block in change.added:
+        limits = ((_BACKUP_COUNT, highest), (_ASYNC_BACKUP_COUNT, 0))
+        for setting, limit in limits:
+            count = block.values.get(setting)
+            if isinstance(count, int) and count > limit:
+                message = f"must be at most {limit} in this cluster"
+                problems.append(Problem(None, f"{block.section}.{block.name}.{setting}", message))
     raise_problems(problems)
 
 

@@ -1,4 +1,4 @@
-"""The CP subsystem as it is on one member: two groups, both on the one log of the member.
+"""The CP subsystem as far as it is shown: two groups, on the logs that the members have.
 
 `METADATA` holds the system state, `default` the maps and queues. So both are shown and neither can
 be removed or reset; no call here reads or writes a map or a queue.
@@ -66,9 +66,10 @@ class CpConflictError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class CpSubsystem:
-    """The subsystem of a cluster of one member."""
+    """The subsystem, of which every member that holds data is one."""
 
-    local: Callable[[], CpMemberDocument]
+    own_uuid: Callable[[], str]
+    everybody: Callable[[], list[CpMemberDocument]]
 
     def groups(self) -> list[CpGroupId]:
         """Return the groups, METADATA first, then default."""
@@ -89,7 +90,29 @@ class CpSubsystem:
 
     def members(self) -> list[CpMemberDocument]:
         """Return the members."""
-        return [self.local()]
+        return self.everybody()
+
+    def local(self) -> CpMemberDocument:
+        """Return this member.
+
+        Raises:
+            CpUnknownError: it is none of the subsystem.
+        """
+        own = self.own_uuid()
+        for member in self.members():
+            if member["uuid"] == own:
+                return member
+        raise CpUnknownError("this member holds no data, so it is no CP member")
+
+    def promote(self) -> None:
+        """Let this member be one of the subsystem, which it is if it can.
+
+        Raises:
+            CpConflictError: it holds no data.
+        """
+        own = self.own_uuid()
+        if all(member["uuid"] != own for member in self.members()):
+            raise CpConflictError("a lite member holds no data: it cannot be a CP member")
 
     def sessions(self, group: str) -> list[CpSessionDocument]:
         """Return the sessions of a group: there are none, as nothing here opens one.
@@ -129,20 +152,23 @@ class CpSubsystem:
         raise CpUnknownError("no such session")
 
     def remove_member(self, identifier: str) -> NoReturn:
-        """Refuse to remove a member: there is one only.
+        """Refuse to remove a member: there is one only, or it holds maps and queues.
 
         Raises:
             CpInvalidError: the identifier is no UUID.
             CpUnknownError: no member has it.
-            CpConflictError: it is the last member.
+            CpConflictError: it is the last member, or holds maps and queues.
         """
         try:
             wanted = uuid.UUID(identifier)
         except ValueError:
             raise CpInvalidError("the member identifier is no UUID") from None
-        if all(uuid.UUID(member["uuid"]) != wanted for member in self.members()):
+        members = self.members()
+        if all(uuid.UUID(member["uuid"]) != wanted for member in members):
             raise CpUnknownError("no such CP member")
-        raise CpConflictError("the last CP member cannot be removed")
+        if len(members) == 1:
+            raise CpConflictError("the last CP member cannot be removed")
+        raise CpConflictError("the CP member holds maps and queues: shut it down instead")
 
     def reset(self) -> NoReturn:
         """Refuse to wipe the groups.

@@ -1,4 +1,7 @@
-"""The member list of the TCP/IP join: whom a member asks first when it looks for its cluster."""
+"""The member list of the TCP/IP join, as all members show it and as it is replaced at run time.
+
+Whom a member looks for when it starts is what its own configuration lists.
+"""
 
 from __future__ import annotations
 

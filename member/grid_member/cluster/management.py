@@ -22,7 +22,7 @@ from grid_member.engine.log import Clock, wall_clock_ms
 from grid_member.engine.system import SystemStore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
     from grid_member.cluster.config_changes import ConfigSource
     from grid_member.cluster.member import Member
@@ -81,7 +81,7 @@ class Management:
         self.upload_lock, self.reload_lock = asyncio.Lock(), asyncio.Lock()
         """Held while a configuration is read, for seconds if it is large: one at a time, so that
         many leave threads to others, and a file on a stuck volume holds up no upload."""
-        self.cp = CpSubsystem(lambda: _cp_member(member)) if cp else None
+        self.cp = _cp(member) if cp else None
         self._changing = False
 
     def restore(self) -> None:
@@ -96,10 +96,14 @@ class Management:
             raise EngineError(problem)
         self.config_changes.apply_stored()
 
-    def begin(self) -> None:
-        """Keep what a join changes; what cannot be kept now is tried again at the next one."""
+    def begin(self, others: Collection[str] = ()) -> None:
+        """Keep what a join changes; what cannot be kept now is tried again at the next one.
+
+        Args:
+            others: the UUIDs of the other members of the cluster.
+        """
         at_join = self.versions.at_join()
-        for put in (*((at_join,) if at_join else ()), *self.operations.join()):
+        for put in (*((at_join,) if at_join else ()), *self.operations.join(others)):
             put.begin(self.store)(_noted)
 
     @property
@@ -122,6 +126,12 @@ def _noted(outcome: object) -> None:
         event(_log, logging.WARNING, "join not recorded", reason=outcome.reason.value)
 
 
-def _cp_member(member: Member) -> CpMemberDocument:
-    own = member.members()[0]
-    return {"uuid": own["uuid"], "address": bracketed(own["address"])}
+def _cp(member: Member) -> CpSubsystem:
+    def everybody() -> list[CpMemberDocument]:
+        return [
+            {"uuid": found["uuid"], "address": bracketed(found["address"])}
+            for found in member.members()
+            if not found["liteMember"]
+        ]
+
+    return CpSubsystem(lambda: member.engine.member_uuid, everybody)

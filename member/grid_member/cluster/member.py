@@ -9,18 +9,23 @@ The node state that health shows follows from the phase and the cluster state.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import enum
 import logging
 from typing import TYPE_CHECKING, Final, TypedDict
 
+from grid_member.cluster.following import Following
 from grid_member.cluster.logs import event
 from grid_member.cluster.parking import Parking
-from grid_member.engine.api import ClusterState
+from grid_member.engine.api import ClusterState, EngineError
 from grid_member.engine.log import wall_clock_ms
 
 if TYPE_CHECKING:
     from grid_member.cluster.management import Management
     from grid_member.cluster.measurements import Measurements
+    from grid_member.cluster.membership import Membership
+    from grid_member.cluster.shutdowns import ShutdownRequest
+    from grid_member.cluster.system_store import Put
     from grid_member.config.model import MemberConfig
     from grid_member.engine.api import Engine
 
@@ -28,6 +33,9 @@ UNJOINED_VERSION: Final = "0.0"
 _log: Final = logging.getLogger("grid.member")
 CLUSTER_STOP_PATIENCE_S: Final = 5.0
 """How long a stop of the cluster waits for the log to take the state that goes before it."""
+CLUSTER_STOP_LIMIT_S: Final = 30.0
+"""How long a stop of several members may take until this one stops by itself: a new leader of the
+log may have to be found first."""
 
 
 class Phase(enum.Enum):
@@ -74,13 +82,21 @@ class HealthDocument(TypedDict):
 
 
 class Member:
-    """The identity and the lifecycle of this member, which is alone in its cluster."""
+    """The identity and the lifecycle of this member; alone in its cluster without a membership."""
 
     management: Management
     """Made with the member in its hands, so given to it right after it was made."""
 
-    def __init__(self, config: MemberConfig, engine: Engine, name: str, version: str) -> None:
+    def __init__(
+        self,
+        config: MemberConfig,
+        engine: Engine,
+        name: str,
+        version: str,
+        membership: Membership | None = None,
+    ) -> None:
         self.config = config
+        self.membership = membership
         self.engine = engine
         self.name = name
         self.version = version
@@ -95,9 +111,13 @@ class Member:
         """Why the member is parked and what to do about it; None when it is not."""
         self._stop_wanted = asyncio.Event()
         self._stop_at_last: asyncio.TimerHandle | None = None
+        self._cluster_stop: asyncio.Task[None] | None = None
+        self._stopping_with_all: asyncio.Task[None] | None = None
+        if membership is not None:
+            membership.on_shutdown = self._asked_to_stop
 
     async def join(self) -> None:
-        """Replay the data and become the one member of the cluster, unless it is parked.
+        """Replay the data and become a member of the cluster, unless it is parked.
 
         Raises:
             EngineError: the engine cannot start, or runs a cluster that this member cannot; or it
@@ -108,9 +128,52 @@ class Member:
             self.stop_wanted
         ):
             return
-        self.management.begin()
+        if self.membership is None:
+            self.management.begin()
+        elif not await self._join(self.membership):
+            return
         if self.phase is Phase.STARTING:
             self.phase = Phase.RUNNING
+
+    async def _join(self, membership: Membership) -> bool:
+        following = Following(self.management, membership)
+        following.begin()
+        if self.config.data_directory is not None:
+            membership.keep(following.watch_disk(self.config.data_directory))
+        try:
+            joined = await membership.join(self)
+        except BaseException:
+            # A start that fails leaves nothing behind.
+            await self.stop()
+            raise
+        if joined:
+            self.management.begin(membership.others)
+        return joined
+
+    def admit(self) -> None:
+        """Go by what the cluster agreed on, as it is known now.
+
+        Raises:
+            EngineError: the cluster has a version that this member cannot run.
+            ConfigError: what was added to the configuration does not go with the member's own.
+        """
+        self.management.restore()
+
+    def entering(self) -> tuple[Put, ...]:
+        """Return what is to be kept together with the join."""
+        put = self.management.versions.at_join()
+        return () if put is None else (put,)
+
+    async def stop(self) -> None:
+        """Get off the list of the members, then stop the engine."""
+        if self.membership is None:
+            await self.engine.stop()
+            return
+        await self.membership.leave()
+        try:
+            await self.engine.stop()
+        finally:
+            await self.membership.close()
 
     async def _park(self) -> bool:
         self.parked = await asyncio.to_thread(self.parking.find)
@@ -126,10 +189,41 @@ class Member:
         # Whatever comes of that, the members are to stop; of a disk that is stuck nothing comes.
         loop = asyncio.get_running_loop()
         self.ending = True
+        if self.membership is not None:
+            self._cluster_stop = loop.create_task(self._ask_all_to_stop(self.membership))
+            return
         self._stop_at_last = loop.call_later(CLUSTER_STOP_PATIENCE_S, self.request_stop)
         self.engine.change_cluster_state(
             ClusterState.PASSIVE, lambda _: self.request_stop(), transient=True
         )
+
+    async def _ask_all_to_stop(self, membership: Membership) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(CLUSTER_STOP_LIMIT_S):
+                await membership.request_shutdown(CLUSTER_STOP_PATIENCE_S)
+                await self._stop_wanted.wait()
+        # Nobody may have taken the request: this member was told to stop all the same.
+        self.request_stop()
+
+    def _asked_to_stop(self, request: ShutdownRequest) -> None:
+        """Stop with all other members, as soon as they know that they are to."""
+        self.ending = True
+        self._stopping_with_all = asyncio.create_task(self._stop_with_all(request))
+
+    async def _stop_with_all(self, request: ShutdownRequest) -> None:
+        membership = self.membership
+        if membership is None:
+            return
+        event(_log, logging.INFO, "the cluster is to stop")
+        try:
+            await asyncio.to_thread(self.parking.note, "clusterShutdown")
+        except EngineError as unwritten:
+            event(_log, logging.WARNING, "not parked", reason=str(unwritten))
+        # As long as there is a majority that can tell the others.
+        await membership.conditions.until(
+            lambda: membership.notices.seen_by_all(request.id), CLUSTER_STOP_PATIENCE_S
+        )
+        self.request_stop()
 
     def request_stop(self) -> None:
         """Become not ready at once and let whoever waits in `stop_wanted` do the rest."""
@@ -151,13 +245,18 @@ class Member:
     @property
     def ready(self) -> bool:
         """True when the member can be used."""
-        return self.joined and self.engine.ready
+        if self.membership is None:
+            return self.joined and self.engine.ready
+        present = self.membership.joined and self.membership.engine.replication().in_contact
+        return self.joined and self.engine.ready and present
 
     @property
     def cluster_state(self) -> ClusterState:
         """The cluster state; ACTIVE before the join."""
         if self.phase in _UNJOINED:
             return ClusterState.ACTIVE
+        if self.membership is not None and self.membership.changing:
+            return ClusterState.IN_TRANSITION
         return self.engine.cluster_state
 
     @property
@@ -166,7 +265,7 @@ class Member:
         if self.phase is Phase.STARTING:
             return NodeState.STARTING
         running = self.phase is Phase.RUNNING
-        active = running and self.cluster_state is not ClusterState.PASSIVE
+        active = running and self.engine.cluster_state is not ClusterState.PASSIVE
         return NodeState.ACTIVE if active else NodeState.PASSIVE
 
     @property
@@ -180,12 +279,20 @@ class Member:
     def problem(self) -> str:
         """Why the member cannot be used now."""
         waits = self.management.persistence.recovery.problem
-        return self.parked or waits or "the member is not ready"
+        alone = self.membership is None or self.phase is not Phase.RUNNING
+        contact = None if alone else "no majority of the members answers"
+        joining = None if self.membership is None else self.membership.waiting
+        return self.parked or waits or joining or contact or "the member is not ready"
 
     @property
     def safe(self) -> bool:
         """True when no data would be lost or moved: with one member, when it is ready."""
-        return self.ready
+        return self.ready and self.moving_replicas == 0
+
+    @property
+    def moving_replicas(self) -> int:
+        """How many copies of the data are missing, behind or out of reach."""
+        return 0 if self.membership is None else self.membership.engine.replication().not_current
 
     def health(self) -> HealthDocument:
         """Return the health document."""
@@ -193,12 +300,24 @@ class Member:
             "nodeState": self.node_state.value,
             "clusterState": self.cluster_state.name,
             "clusterSafe": self.safe,
-            "migrationQueueSize": 0,
-            "clusterSize": 1,
+            "migrationQueueSize": self.moving_replicas,
+            "clusterSize": len(self.members()),
         }
 
     def members(self) -> list[MemberDocument]:
         """Return the members in join order, oldest first."""
+        if self.membership is not None:
+            own = self.engine.member_uuid
+            return [
+                {
+                    "address": member.address,
+                    "liteMember": member.lite,
+                    "localMember": member.uuid == own,
+                    "uuid": member.uuid,
+                    "memberVersion": member.version,
+                }
+                for member in self.membership.members()
+            ]
         return [
             {
                 "address": self.address,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from grid_member.cluster.backups import Backups
 from grid_member.cluster.logs import event
 from grid_member.cluster.start_calls import StartCalls
-from grid_member.cluster.store_recovery import StoreDirectory, StoreRecovery
+from grid_member.cluster.store_recovery import OFF, StoreDirectory, StoreRecovery
 from grid_member.engine.backup import remove_unfinished
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 SHARDS: Final = 1
 """Logs of a store, as `open_engine` makes them."""
 RESTORE: Final = "restore"
+SEVERAL_STORES: Final = "the data of several members cannot be started in part or wiped yet"
 _log: Final = logging.getLogger("grid.persistence")
 
 
@@ -57,13 +58,14 @@ def make_persistence(
         start_engine: opens the store; may be called again when it failed.
     """
     directory, persistence = config.data_directory, config.persistence
+    several = config.cluster is not None
 
     starts = StartCalls(directory, clock_ms)
 
     async def open_store() -> None:
         if directory is not None:
             ended = operations.early(RESTORE)
-            if await asyncio.to_thread(_prepare, directory, persistence):
+            if not several and await asyncio.to_thread(_prepare, directory, persistence):
                 ended(None)
         await start_engine()
         await asyncio.to_thread(starts.load)
@@ -75,13 +77,15 @@ def make_persistence(
         clock_ms,
         directory=directory,
         backup_dir=persistence.backup_directory,
+        several=several,
     )
     recovery = StoreRecovery(
         open_store,
-        None if directory is None else StoreDirectory(directory, SHARDS),
+        None if directory is None or several else StoreDirectory(directory, SHARDS),
         operations.early,
         policy=persistence.recovery_policy,
         timeout_s=persistence.validation_timeout_s,
+        without=SEVERAL_STORES if several else OFF,
     )
     return Persistence(backups, recovery, starts)
 

@@ -92,6 +92,7 @@ class StoreRecovery:
         *,
         policy: str,
         timeout_s: float,
+        without: str = OFF,
     ) -> None:
         """Begin nothing yet.
 
@@ -101,11 +102,13 @@ class StoreRecovery:
             early: notes a recovery for the history.
             policy: the configured recovery policy.
             timeout_s: how long a damaged store waits for somebody to say what to do.
+            without: what is answered to calls when there is nothing to recover.
         """
         self._open_store = open_store
         self._store = store
         self._early = early
         self._timeout_s = timeout_s
+        self._without = without
         self._state = State(policy in PARTIAL_POLICIES)
         self._error: BaseException | None = None
         self._calls: dict[int, asyncio.Future[str | None]] = {}
@@ -156,7 +159,7 @@ class StoreRecovery:
         self, asked: Callable[[int], ForceAsked | PartialAsked], around: Around | None
     ) -> str | None:
         if self._store is None:
-            return OFF
+            return self._without
         self._last_call += 1
         answer: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
         self._calls[self._last_call] = answer

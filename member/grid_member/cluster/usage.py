@@ -6,6 +6,7 @@ import asyncio
 import shutil
 from typing import TYPE_CHECKING, Final, Protocol, TypedDict
 
+from grid_member.cluster.roll import NO_DISK, Disk
 from grid_member.config.names import WILDCARD, find
 from grid_member.engine.usage import Kind, StructureUsage
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
+    from grid_member.cluster.member import Member
     from grid_member.config.model import MemberConfig
 
 _NO_LIMIT: Final = 2**31 - 1
@@ -64,25 +66,33 @@ class UsageDocument(TypedDict):
     members: list[MemberUsageDocument]
 
 
-async def usage_document(
-    source: UsageSource, config: MemberConfig, uuid: str, address: str
-) -> UsageDocument:
-    """Return what this member, alone in its cluster, holds."""
+async def usage_document(source: UsageSource, member: Member) -> UsageDocument:
+    """Return what the cluster holds; of other members' disks, what those told last."""
+    config = member.config
     found = list(source.structure_usage())
     # There may be a hundred thousand maps, and a network volume may take its time as well: nobody
     # else waits for that.
     structures = await asyncio.to_thread(_structures, found, config)
-    return {
-        "structures": structures,
-        "members": [
+    own = await asyncio.to_thread(disk_of, source, config.data_directory)
+    leases = {} if member.membership is None else member.membership.roll.leases()
+    members: list[MemberUsageDocument] = []
+    for one in member.members():
+        lease = leases.get(one["uuid"])
+        disk = own if one["localMember"] else lease.disk if lease else NO_DISK
+        members.append(
             {
-                "uuid": uuid,
-                "address": address,
-                "storeBytes": await asyncio.to_thread(source.store_bytes),
-                "freeBytes": await asyncio.to_thread(_free_bytes, config.data_directory),
+                "uuid": one["uuid"],
+                "address": one["address"],
+                "storeBytes": disk.store_bytes,
+                "freeBytes": disk.free_bytes,
             }
-        ],
-    }
+        )
+    return {"structures": structures, "members": members}
+
+
+def disk_of(source: UsageSource, directory: Path | None) -> Disk:
+    """Return how a member's disk is. Blocks."""
+    return Disk(source.store_bytes(), _free_bytes(directory))
 
 
 def _structures(found: Iterable[StructureUsage], config: MemberConfig) -> list[StructureDocument]:

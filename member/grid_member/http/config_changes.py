@@ -7,9 +7,11 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from grid_member.cluster.config_changes import Block, ChangeConflictError, read_blocks
+from grid_member.cluster.locks import CONFIG
 from grid_member.cluster.logs import event
 from grid_member.config.tree import ConfigError
 from grid_member.http.answers import Answer, document, error, failed
+from grid_member.http.clusterwide import everywhere
 from grid_member.http.idempotent import CARRIED_OUT, management_of, settle
 from grid_member.http.managed import not_joined
 
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     from grid_member.http.calls import Call
 
 MAX_LOGGED_PROBLEMS: Final = 20
+CONFIG_PATIENCE_S: Final = 10.0
+"""How long a change waits for one of another member."""
 _UPLOADED: Final = "configuration"
 """What problems call an uploaded text."""
 _log: Final = logging.getLogger("grid.config")
@@ -65,16 +69,24 @@ async def _changed(
         async with reading:
             blocks = await asyncio.to_thread(read, changes.persistence, changes.block_count)
         async with management_of(call).config_lock:
-            change = changes.plan(blocks)
-            content = {"status": "success", "message": message, "result": change.result}
-            put = changes.keep(change)
-            puts = () if put is None else (put,)
-            answer = await settle(call, document(content), *puts)
-            changes.apply_stored()
+            answer = await everywhere(
+                call, CONFIG, lambda: _added(call, blocks, message), CONFIG_PATIENCE_S
+            )
     except ConfigError as wrong:
         return _refused(wrong)
     except ChangeConflictError as wrong:
         return failed(409, str(wrong))
+    return answer
+
+
+async def _added(call: Call, blocks: list[Block], message: str) -> Answer:
+    changes = management_of(call).config_changes
+    change = changes.plan(blocks)
+    content = {"status": "success", "message": message, "result": change.result}
+    put = changes.keep(change)
+    puts = () if put is None else (put,)
+    answer = await settle(call, document(content), *puts)
+    changes.apply_stored()
     if answer.status == CARRIED_OUT:
         event(_log, logging.INFO, "configuration changed", added=len(change.added))
     return answer

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from grid_member.cluster.cp import CpConflictError, CpInvalidError, CpUnknownError
 from grid_member.http.answers import EMPTY, Answer, document, error, failed
 from grid_member.http.idempotent import management_of
-from grid_member.http.managed import not_joined
+from grid_member.http.managed import behind, not_joined
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,60 +20,67 @@ NOT_CONFIGURED: Final = "cp-subsystem is not configured"
 
 async def cp_groups(call: Call) -> Answer:
     """Return the groups."""
-    return _answered(call, lambda cp: document(cp.groups()), unknown=404)
+    return await _answered(call, lambda cp: document(cp.groups()), unknown=404)
 
 
 async def cp_group(call: Call) -> Answer:
     """Return one group."""
-    return _answered(call, lambda cp: document(cp.group(call.names["name"])), unknown=404)
+    return await _answered(call, lambda cp: document(cp.group(call.names["name"])), unknown=404)
 
 
 async def cp_group_remove(call: Call) -> Answer:
     """Refuse to remove a group."""
-    return _answered(call, lambda cp: cp.remove_group(call.names["name"]), unknown=400)
+    return await _answered(call, lambda cp: cp.remove_group(call.names["name"]), unknown=400)
 
 
 async def cp_sessions(call: Call) -> Answer:
     """Return the sessions of a group."""
-    return _answered(call, lambda cp: document(cp.sessions(call.names["name"])), unknown=404)
+    return await _answered(call, lambda cp: document(cp.sessions(call.names["name"])), unknown=404)
 
 
 async def cp_session_remove(call: Call) -> Answer:
     """Refuse to end a session."""
     names = call.names
-    return _answered(call, lambda cp: cp.remove_session(names["name"], names["id"]), unknown=400)
+    return await _answered(
+        call, lambda cp: cp.remove_session(names["name"], names["id"]), unknown=400
+    )
 
 
 async def cp_members(call: Call) -> Answer:
     """Return the members."""
-    return _answered(call, lambda cp: document(cp.members()), unknown=404)
+    return await _answered(call, lambda cp: document(cp.members()), unknown=404)
 
 
 async def cp_promote(call: Call) -> Answer:
     """Make this member one of the subsystem, which it is."""
-    return _answered(call, lambda _: EMPTY, unknown=404)
+    return await _answered(call, _promoted, unknown=404)
 
 
 async def cp_member_local(call: Call) -> Answer:
     """Return this member."""
-    return _answered(call, lambda cp: document(cp.local()), unknown=404)
+    return await _answered(call, lambda cp: document(cp.local()), unknown=404)
 
 
 async def cp_member_remove(call: Call) -> Answer:
     """Refuse to remove a member."""
-    return _answered(call, lambda cp: cp.remove_member(call.names["uuid"]), unknown=400)
+    return await _answered(call, lambda cp: cp.remove_member(call.names["uuid"]), unknown=400)
 
 
 async def cp_reset(call: Call) -> Answer:
     """Refuse to wipe the groups."""
-    return _answered(call, lambda cp: cp.reset(), unknown=404)
+    return await _answered(call, lambda cp: cp.reset(), unknown=404)
 
 
-def _answered(call: Call, act: Callable[[CpSubsystem], Answer], *, unknown: int) -> Answer:
+def _promoted(cp: CpSubsystem) -> Answer:
+    cp.promote()
+    return EMPTY
+
+
+async def _answered(call: Call, act: Callable[[CpSubsystem], Answer], *, unknown: int) -> Answer:
     cp = management_of(call).cp
     if cp is None:
         return failed(409, NOT_CONFIGURED)
-    problem = not_joined(call)
+    problem = not_joined(call) or await behind(call)
     if problem is not None:
         return problem
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from grid_member.http.answers import EMPTY, JSON, Answer, document, error, success
-from grid_member.http.managed import starting, stopped_by
+from grid_member.http.managed import behind, starting, stopped_by
 
 if TYPE_CHECKING:
     from grid_member.engine.api import ClusterState
@@ -67,11 +67,12 @@ async def cluster(call: Call) -> Answer:
     problem = starting(call)
     if problem is not None:
         return problem
+    members = call.member.members()
     return document(
         {
-            "members": call.member.members(),
+            "members": members,
             "connectionCount": call.connections.clients,
-            "allConnectionCount": call.connections.total,
+            "allConnectionCount": call.connections.total + len(members) - 1,
         }
     )
 
@@ -83,12 +84,18 @@ async def instance(call: Call) -> Answer:
 
 async def cluster_state(call: Call) -> Answer:
     """Return the cluster state as the management calls name it."""
+    problem = await behind(call)
+    if problem is not None:
+        return problem
     state: ClusterState = call.member.cluster_state
     return success(state=state.value)
 
 
 async def cluster_version(call: Call) -> Answer:
     """Return the cluster version document."""
+    problem = await behind(call)
+    if problem is not None:
+        return problem
     return success(version=call.member.cluster_version)
 
 

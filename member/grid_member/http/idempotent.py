@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from grid_member.cluster.idempotency import Outcome, key_problem
+from grid_member.cluster.locks import LockedError
 from grid_member.cluster.logs import event
 from grid_member.cluster.member import Phase
 from grid_member.cluster.system_store import carry_out
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from grid_member.cluster.management import Management
+    from grid_member.cluster.membership import Membership
     from grid_member.cluster.store_recovery import Around
     from grid_member.cluster.system_store import Begin, Put
     from grid_member.engine.api import Refused
@@ -36,6 +38,9 @@ STARTS: Final = frozenset({"force_start", "partial_start"})
 """The operations that replace the store: what became of them is remembered beside it."""
 READ_ONLY: Final = frozenset({"cluster_state", "nodes"})
 """The operations that have body parameters and change nothing."""
+KEY_LOCK: Final = "key-"
+KEY_PATIENCE_S: Final = 120.0
+"""How long a call waits for another member that carries out a call with its key."""
 _CREDENTIALS: Final = 2
 """The body parameters that say who asks, not what."""
 _log: Final = logging.getLogger("grid.http")
@@ -69,6 +74,9 @@ async def once(call: Call, operation: Callable[[Call], Awaitable[Answer]]) -> An
         if attempt.request != request:
             return _conflict(key)
         await attempt.ended.wait()
+    membership = call.member.membership
+    if membership is not None and call.member.joined:
+        return await _first_of_all(membership, call, operation, key)
     known = _known(call, key, request)
     return await _first(call, operation, key, request) if known is None else known
 
@@ -121,6 +129,29 @@ def _known(call: Call, key: str, request: str) -> Answer | None:
     if management.outcomes.full:
         return error(503, "too many idempotency keys are remembered", retry=True)
     return None
+
+
+async def _first_of_all(
+    membership: Membership, call: Call, operation: Callable[[Call], Awaitable[Answer]], key: str
+) -> Answer:
+    """Carry out a call unless another member has done so, or does so now."""
+    request = fingerprint(call)
+    outcomes = management_of(call).outcomes
+    outcomes.begin(key, request)
+    lock = KEY_LOCK + hashlib.sha256(key.encode()).hexdigest()
+    try:
+        async with membership.locks.held(lock, request, KEY_PATIENCE_S):
+            # Whoever has the lock knows what was answered under the key before.
+            known = _known(call, key, request)
+            if known is None:
+                return await _carried_out(call, operation, key, request)
+            return known
+    except LockedError as locked:
+        if locked.refused is not None:
+            return refusal(locked.refused)
+        return error(503, "another member carries out the call", retry=True)
+    finally:
+        outcomes.end(key)
 
 
 async def _first(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from grid_member.cluster.join_list import MemberListError, new_member_list, parse_member_list
 from grid_member.http.answers import Answer, document, error, failed
 from grid_member.http.idempotent import management_of, settle
-from grid_member.http.managed import not_joined, starting
+from grid_member.http.managed import behind, not_joined, starting
 
 if TYPE_CHECKING:
     from grid_member.http.calls import Call
@@ -19,7 +19,7 @@ _UPDATED: Final = "The member list of TCP-IP join config is updated at run time.
 
 async def member_list_get(call: Call) -> Answer:
     """Return the present list."""
-    problem = starting(call)
+    problem = starting(call) or await behind(call)
     if problem is not None:
         return problem
     join_list = management_of(call).join_list

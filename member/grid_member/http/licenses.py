@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from grid_member.cluster.licenses import license_problem, new_license, stored_license
 from grid_member.http.answers import Answer, document, error
 from grid_member.http.idempotent import management_of, settle
-from grid_member.http.managed import not_joined, starting
+from grid_member.http.managed import behind, not_joined, starting
 
 if TYPE_CHECKING:
     from grid_member.http.calls import Call
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 async def license_get(call: Call) -> Answer:
     """Return what is told of the license."""
-    problem = starting(call)
+    problem = starting(call) or await behind(call)
     if problem is not None:
         return problem
     info = stored_license(management_of(call).store)

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 
 NOT_JOINED: Final = "the member has not joined its cluster or is stopping already"
 
+_BEFORE: Final = frozenset({Phase.STARTING, Phase.PARKED})
+"""Nothing is known of the others; what is answered then says so."""
+NO_MAJORITY: Final = "no majority of the members answers"
+
 
 def not_joined(call: Call) -> Answer | None:
     """Return the answer of a call that only a member of a cluster can carry out."""
@@ -43,6 +47,18 @@ async def stopped_by(call: Call, name: str, stop: Callable[[], None]) -> Answer:
     except EngineError as unwritten:
         return failed(409, str(unwritten))
     return success_before(stop)
+
+
+async def behind(call: Call) -> Answer | None:
+    """Wait until all that was answered before, on any member, is known here.
+
+    Returns:
+        The answer when that cannot be had, because no majority of the members answers.
+    """
+    membership = call.member.membership
+    if membership is None or call.member.phase in _BEFORE or await membership.engine.current():
+        return None
+    return error(503, NO_MAJORITY, retry=True)
 
 
 def starting(call: Call) -> Answer | None:

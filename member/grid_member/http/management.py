@@ -7,22 +7,24 @@ import platform
 from typing import TYPE_CHECKING, Final
 
 from grid_member.cluster.addresses import bracketed
+from grid_member.cluster.locks import CHANGE
 from grid_member.cluster.usage import usage_document
 from grid_member.cluster.versions import parse_version
 from grid_member.engine.api import ClusterState
 from grid_member.http.answers import Answer, document, error, failed, success
+from grid_member.http.clusterwide import CHANGING, everywhere
 from grid_member.http.idempotent import management_of, settle
-from grid_member.http.managed import not_joined, starting, stopped_by
+from grid_member.http.managed import behind, not_joined, starting, stopped_by
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from grid_member.cluster.versions import ClusterVersion
     from grid_member.http.calls import Call
 
 _STATES: Final[Mapping[str, ClusterState]] = {
     state.value: state for state in ClusterState if state is not ClusterState.IN_TRANSITION
 }
-_CHANGING: Final = "another change of the cluster state or version is under way: try again"
 
 
 async def change_state(call: Call) -> Answer:
@@ -33,15 +35,21 @@ async def change_state(call: Call) -> Answer:
     problem = _no_change(call)
     if problem is not None:
         return problem
-    member = call.member
-    if member.cluster_state is state:
-        return document({"status": "fail", "state": state.value})
     with management_of(call).change():
-        return await settle(
-            call,
-            success(state=state.value),
-            lambda done: member.engine.change_cluster_state(state, done),
-        )
+        return await everywhere(call, CHANGE, lambda: _changed(call, state))
+
+
+async def _changed(call: Call, state: ClusterState) -> Answer:
+    member = call.member
+    if member.engine.cluster_state is state:
+        return document({"status": "fail", "state": state.value})
+    forgotten = () if member.membership is None else member.membership.forgotten_with(state)
+    return await settle(
+        call,
+        success(state=state.value),
+        lambda done: member.engine.change_cluster_state(state, done),
+        *forgotten,
+    )
 
 
 async def change_version(call: Call) -> Answer:
@@ -52,15 +60,33 @@ async def change_version(call: Call) -> Answer:
     problem = _no_change(call)
     if problem is not None:
         return problem
-    management = management_of(call)
-    refused = management.versions.problem(target)
+    with management_of(call).change():
+        return await everywhere(call, CHANGE, lambda: _upgraded(call, target))
+
+
+async def _upgraded(call: Call, target: ClusterVersion) -> Answer:
+    versions = management_of(call).versions
+    refused = versions.problem(target) or _unsupported(call, target)
     if refused is not None:
         return failed(409, refused)
     answer = success(version=str(target))
-    if target == management.versions.current:
+    if target == versions.current:
         return answer
-    with management.change():
-        return await settle(call, answer, management.versions.change(target))
+    return await settle(call, answer, versions.change(target))
+
+
+def _unsupported(call: Call, target: ClusterVersion) -> str | None:
+    """Return which other member cannot run a cluster of the version, None when all can."""
+    for member in call.member.members():
+        version = parse_version(member["memberVersion"])
+        if member["localMember"]:
+            continue
+        if version is None or not version.supports(target):
+            return (
+                f"member {member['address']} of version {member['memberVersion']} cannot run a "
+                f"cluster of version {target}"
+            )
+    return None
 
 
 async def cluster_shutdown(call: Call) -> Answer:
@@ -70,7 +96,7 @@ async def cluster_shutdown(call: Call) -> Answer:
 
 async def nodes(call: Call) -> Answer:
     """Return the members as text, the member's version, and that of what it runs on."""
-    problem = not_joined(call)
+    problem = not_joined(call) or await behind(call)
     if problem is not None:
         return problem
     members = [
@@ -85,23 +111,21 @@ async def nodes(call: Call) -> Answer:
 
 async def operations(call: Call) -> Answer:
     """Return the long operations, the oldest first."""
-    return starting(call) or document(management_of(call).operations.documents())
+    problem = starting(call) or await behind(call)
+    return problem or document(management_of(call).operations.documents())
 
 
 async def usage(call: Call) -> Answer:
     """Return what the structures hold and what the store takes."""
-    problem = starting(call)
+    problem = starting(call) or await behind(call)
     if problem is not None:
         return problem
-    member = call.member
-    source = management_of(call).usage
-    uuid = member.engine.member_uuid
-    found = await usage_document(source, member.config, uuid, member.address)
+    found = await usage_document(management_of(call).usage, call.member)
     return await asyncio.to_thread(document, found)
 
 
 def _no_change(call: Call) -> Answer | None:
     problem = not_joined(call)
     if problem is None and management_of(call).changing:
-        return failed(409, _CHANGING)
+        return failed(409, CHANGING)
     return problem

@@ -20,6 +20,7 @@ from grid_member.cluster.logs import event
 from grid_member.cluster.member import Phase
 from grid_member.http.listener import Listeners, bind, in_binding_order
 from grid_member.start.address import shown_address
+from grid_member.start.listed import warn_unless_listed
 from grid_member.start.parts import make_member
 
 if TYPE_CHECKING:
@@ -196,6 +197,8 @@ class MemberHandle:
             await self._listen()
         finally:
             self._listened.set()
+        if self._member.config.cluster is not None:
+            warn_unless_listed(self._member.config.cluster)
         await self._member.join()
         if self._member.phase is not Phase.RUNNING:
             return
@@ -244,6 +247,7 @@ class MemberHandle:
         if self._starting is not None:
             await self._either(self._listened.wait(), self._starting)
         event(_log, logging.INFO, "stopping")
+        self._member.engine.end_waiting()
         # Left alone when it is given up: when the disk answers at last the data is released.
         engine = asyncio.create_task(self._stop_engine())
         await self._either(self._hurried.wait(), engine, timeout_s=DISK_GRACE_S)
@@ -302,7 +306,7 @@ class MemberHandle:
             if not interrupting.done():
                 interrupting.cancel()
                 event(_log, logging.WARNING, "the backup does not end and is waited for no more")
-            await self._member.engine.stop()
+            await self._member.stop()
 
 
 def _plain_version(full: str) -> str:

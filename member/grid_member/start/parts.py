@@ -18,6 +18,7 @@ from grid_member.engine.log import wall_clock_ms
 
 if TYPE_CHECKING:
     from grid_member.config import Config, MemberConfig
+    from grid_member.engine import LocalEngine
     from grid_member.engine.lanes import LogOpener
 
 
@@ -28,8 +29,18 @@ def make_member(config: Config, name: str, version: str) -> Member:
     open_log: LogOpener = LmdbLog
     if measurements is not None:
         open_log = partial(LmdbLog, environments=timed(measurements.committed))
-    engine = open_engine(ConfiguredStructures(model), model.data_directory, open_log=open_log)
-    member = Member(model, engine, name, version)
+    structures = ConfiguredStructures(model)
+    engine: LocalEngine
+    membership = None
+    if model.cluster is None:
+        engine = open_engine(structures, model.data_directory, open_log=open_log)
+    else:
+        # A member that is alone need not load what talks to others.
+        from grid_member.start.clustered import clustered_engine, membership_of
+
+        engine = clustered_engine(model, model.cluster, name, structures)
+        membership = membership_of(engine, model.cluster, name, version)
+    member = Member(model, engine, name, version, membership)
     member.measurements = measurements
 
     def extend(extended: MemberConfig) -> None:

@@ -114,7 +114,7 @@ class RunningMember:
 
     async def stop(self) -> None:
         if self.engine.ready:
-            await self.engine.stop()
+            await self.member.stop()
         await self.listeners.close(1)
 
 

@@ -199,8 +199,8 @@ XML_ADVANCED = """
 """
 
 
-YAML_JOIN = "    join: {tcp-ip: {enabled: true, member-list: ['a:5701', b]}}"
-XML_JOIN = '<join><tcp-ip enabled="true"><member>a:5701</member><member>b</member></tcp-ip></join>'
+YAML_JOIN = "    join: {tcp-ip: {enabled: true, member-list: ['a:5701']}}"
+XML_JOIN = '<join><tcp-ip enabled="true"><member>a:5701</member></tcp-ip></join>'
 YAML_LANE = "  http: {lane: {enabled: false}}"
 XML_LANE = '<http><lane enabled="false"/></http>'
 YAML_CP = "  cp-subsystem: {cp-member-count: 3}"

@@ -218,7 +218,7 @@ def replaced(method: str, sent: bytes, *addresses: str) -> Call:
 MEMBER_LISTS: tuple[Row, ...] = (
     row(
         LIST_LINES,
-        *listed("a:5701", "b"),
+        *listed("a:5701"),
         replaced(
             "POST", b"c:1,,d%3B+[%3A%3A1]:5701 10.0.0.1,", "c:1", "d", "[::1]:5701", "10.0.0.1"
         ),

@@ -1,0 +1,79 @@
+"""What a member does about changes of the system store that another member made."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Final
+
+from grid_member.cluster.logs import event
+from grid_member.cluster.usage import disk_of
+from grid_member.config.tree import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from pathlib import Path
+
+    from grid_member.cluster.management import Management
+    from grid_member.cluster.membership import Membership
+
+DISK_S: Final = 10.0
+"""How often a look at the disk is taken for the others."""
+_log: Final = logging.getLogger("grid.member")
+
+
+class Following:
+    """Makes what is stored take effect on this member."""
+
+    def __init__(
+        self,
+        management: Management,
+        membership: Membership,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        """Follow nothing yet; sleep waits for some seconds."""
+        self._management = management
+        self._membership = membership
+        self._sleep = sleep
+
+    async def watch_disk(self, directory: Path | None) -> None:
+        """Tell the others now and then how the disk is, for ever."""
+        while True:
+            self._membership.disk = await asyncio.to_thread(
+                disk_of, self._management.usage, directory
+            )
+            await self._sleep(DISK_S)
+
+    def begin(self) -> None:
+        """Go by every change from now on."""
+        membership = self._membership
+        membership.on_change |= {
+            "config/": self._config_changed,
+            "cluster-version": lambda: self._tell("cluster version changed"),
+            "license": lambda: self._tell("license changed"),
+            "member-list": lambda: self._tell("member list of the TCP/IP join changed"),
+        }
+        membership.on_gone.append(self._member_gone)
+
+    def _config_changed(self) -> None:
+        try:
+            self._management.config_changes.apply_stored()
+        except ConfigError as error:
+            # Nobody waits here for an answer; the next start tells the same and ends.
+            problem = str(error.problems[0])
+            event(_log, logging.ERROR, "added configuration has no effect here", problem=problem)
+
+    def _member_gone(self, uuid: str) -> None:
+        members = self._membership.members()
+        if members[0].uuid != self._membership.engine.member_uuid:
+            return  # the oldest does it
+        present = [member.uuid for member in members]
+        for put in self._management.operations.interrupted(present):
+            put.begin(self._management.store)(_ignore)
+
+    def _tell(self, what: str) -> None:
+        event(_log, logging.INFO, what)
+
+
+def _ignore(outcome: object) -> None:
+    """What could not be noted is noted at the next join."""

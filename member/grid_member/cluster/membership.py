@@ -1,0 +1,388 @@
+"""This member among the others: how it joins, stays, sees who is there, and leaves.
+
+    join:    current ─▶ lease ─▶ lock ─▶ may it join in this state? ─▶ on the list
+    stays:   a sign of life every `RENEW_S`; notices are read and named in it
+    leaves:  off the list ─▶ (the member finishes what was begun) ─▶ its lease ends
+
+A member that is silent is taken off the list by the others; when it was not dead after all it finds
+that out and joins again. The engine tells with `applied` which keys of the system store changed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from typing import TYPE_CHECKING, Final
+
+from grid_member.cluster.conditions import Conditions
+from grid_member.cluster.locks import CHANGE, LockedError, Locks
+from grid_member.cluster.logs import event, failure
+from grid_member.cluster.notices import NOTICE, SHUTDOWN, Notices
+from grid_member.cluster.pulse import RENEW_S
+from grid_member.cluster.roll import LEASE, LEFT, MEMBER, NO_DISK, MemberRecord, Roll
+from grid_member.cluster.shutdowns import ShutdownRequest, end_of_request, shutdown_request
+from grid_member.cluster.signs import CLOSED_STATES, Signs
+from grid_member.cluster.system_store import Put, carry_out
+from grid_member.config.tree import ConfigError
+from grid_member.engine.api import ClusterState, EngineError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Coroutine
+
+    from grid_member.cluster.replicated import Entrance, ReplicatedEngine
+    from grid_member.cluster.system_store import Begin
+    from grid_member.engine.log import Clock
+
+TICK_S: Final = 0.5
+"""How often time is looked at."""
+JOIN_RETRY_S: Final = 0.5
+LEAVE_PATIENCE_S: Final = 2.0
+"""How long a stop waits for the log to take the member off the list."""
+JOINING: Final = "join"
+"""The purpose of a lock that is no change of the cluster's state."""
+_WATCHED: Final = (MEMBER, LEASE, NOTICE, SHUTDOWN)
+"""Begin the keys that the membership goes by."""
+_log: Final = logging.getLogger("grid.member")
+
+
+class JoinRefusedError(EngineError):
+    """The state of the cluster lets no further member in."""
+
+
+class Membership:
+    """The membership of one member. All of it belongs to one event loop."""
+
+    def __init__(
+        self,
+        engine: ReplicatedEngine,
+        name: str,
+        version: str,
+        *,
+        lite: bool,
+        server: Callable[[], str],
+        clock_s: Callable[[], float],
+        clock_ms: Clock,
+        new_id: Callable[[], str],
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        """Join nothing yet.
+
+        Args:
+            engine: keeps the list.
+            name: the member's, for people.
+            version: `major.minor.patch`.
+            lite: whether it holds no data.
+            server: returns the name of its nats-server, once that is known.
+            clock_s: seconds that only go forward.
+            clock_ms: milliseconds since the epoch.
+            new_id: makes names that never come again.
+            sleep: waits for some seconds.
+        """
+        self.engine = engine
+        self._described = name, version, lite, server
+        self._clock_ms = clock_ms
+        self._new_id = new_id
+        self._sleep = sleep
+        self.roll = Roll(engine)
+        self.conditions = Conditions(clock_s)
+        self.disk = NO_DISK
+        """How this member's disk is, for the others to show."""
+        self._signs = Signs(
+            engine, self.roll, clock_s, new_id, lambda: (self.notices.ids, self.disk)
+        )
+        self.locks = Locks(
+            engine, self.roll, self.conditions, lambda: (engine.member_uuid, self._signs.life)
+        )
+        self.notices = Notices(engine, self.roll, self.conditions, self._signs.beat)
+        self.on_gone: list[Callable[[str], None]] = []
+        """Told the UUID of a member that writes nothing any more, on every member."""
+        self.on_shutdown: Callable[[ShutdownRequest], None] = lambda _: None
+        """Told once when this member is to stop with all others."""
+        self.on_change: dict[str, Callable[[], None]] = {}
+        """By prefix of a key: called when such a key of the system store changed."""
+        self._entrance: Entrance | None = None
+        self._joined_ms = 0
+        self._joined = self._leaving = self._told = False
+        self._waiting: str | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    # The documents
+
+    def members(self) -> list[MemberRecord]:
+        """Return the members in the order in which they joined, this one always among them."""
+        found = self.roll.members()
+        if all(member.uuid != self.engine.member_uuid for member in found):
+            found.append(self._record())
+        return found
+
+    @property
+    def others(self) -> set[str]:
+        """The UUIDs of the other members on the list."""
+        return {member.uuid for member in self.roll.members()} - {self.engine.member_uuid}
+
+    @property
+    def joined(self) -> bool:
+        """Whether this member is on the list."""
+        return self._joined
+
+    @property
+    def changing(self) -> bool:
+        """Whether the cluster's state or version is being changed, by any member."""
+        return any(found.purpose != JOINING for found in self.locks.contenders(CHANGE))
+
+    @property
+    def waiting(self) -> str | None:
+        """Why this member has not joined yet."""
+        return None if self._joined else self._waiting
+
+    def forgotten_with(self, state: ClusterState) -> list[Put]:
+        """Return what is forgotten when the cluster state becomes another one."""
+        if state in CLOSED_STATES and self.engine.cluster_state in CLOSED_STATES:
+            return []
+        return [Put(LEFT + member.uuid, None) for member in self.roll.left()]
+
+    async def shown_everywhere(self) -> bool:
+        """Return when every member shows what was changed before; see `Notices.shown`."""
+        return await self.notices.shown(self._new_id())
+
+    # Joining and leaving
+
+    async def join(self, entrance: Entrance) -> bool:
+        """Become a member; return False when that was given up because the member is to stop.
+
+        Raises:
+            JoinRefusedError: the cluster state lets nobody in.
+            EngineError: this member cannot be part of the cluster.
+            ConfigError: its configuration does not go with what was added in the cluster.
+        """
+        self._entrance = entrance
+        self.keep(self._run())
+        while not self._ending:
+            if not await self.engine.current():
+                self._wait_for("no majority of the members answers")
+            elif await self._entered(entrance):
+                return True
+            await self.conditions.until(lambda: self._ending, JOIN_RETRY_S)
+        return False
+
+    async def leave(self) -> None:
+        """Get off the list; its lease goes on until `close`, for what is still to be finished."""
+        self._leaving = True
+        if self._joined:
+            own = self.engine.member_uuid
+            puts = [Put(MEMBER + own, None)]
+            if self.engine.cluster_state in CLOSED_STATES:
+                puts.append(self._record().put_left())
+            for put in puts:
+                put.begin(self.engine)(_ignore)
+            await self.conditions.until(
+                lambda: self.engine.system_get(MEMBER + own) is None, LEAVE_PATIENCE_S
+            )
+        self._joined = False
+
+    async def close(self) -> None:
+        """Give no further sign of life."""
+        self._leaving = True
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._signs.close()
+        await self.notices.close()
+
+    async def request_shutdown(self, patience_s: float) -> None:
+        """Make the cluster passive for the rest of its life and ask all members to stop.
+
+        Goes on until the log has taken both; the lock is done without after the patience.
+        """
+        async with contextlib.AsyncExitStack() as stack:
+            with contextlib.suppress(LockedError):
+                await stack.enter_async_context(self.locks.held(CHANGE, "shutdown", patience_s))
+            await self._insist(
+                lambda done: self.engine.change_cluster_state(
+                    ClusterState.PASSIVE, done, transient=True
+                )
+            )
+            lives = {member.uuid: member.life for member in self.members()}
+            await self._insist(ShutdownRequest(self._new_id(), lives).put().begin(self.engine))
+
+    async def _insist(self, begin: Begin) -> None:
+        while any(await carry_out(begin)):
+            await self.conditions.until(lambda: False, RENEW_S)
+
+    # Driven by the engine and by time
+
+    def applied(self, keys: set[str]) -> None:
+        """Hear which keys of the system store have changed."""
+        if self._entrance is None:
+            return
+        try:
+            self._changed(keys)
+        except Exception as error:
+            failure(_log, "a change of the system store could not be followed", error)
+
+    def _changed(self, keys: set[str]) -> None:
+        # A call with an Idempotency-Key changes other keys, and there may be many a second.
+        if any(key.startswith(_WATCHED) for key in keys):
+            self._look()
+        else:
+            self.conditions.look()
+        for prefix, hook in self.on_change.items():
+            if any(key.startswith(prefix) for key in keys):
+                hook()
+
+    def tick(self) -> None:
+        """Hear that time has gone on."""
+        self._signs.beat_in_time()
+        self.locks.tidy()
+        self.notices.tidy()
+        self._look()
+
+    def _look(self) -> None:
+        for uuid in self._signs.pulse.look(self.roll.leases()) - {self.engine.member_uuid}:
+            event(_log, logging.INFO, "member is gone", member=uuid)
+            for hook in self.on_gone:
+                hook(uuid)
+        if not self._leaving:
+            self.notices.look()
+            self._signs.bury()
+            self._look_for_own()
+        self.conditions.look()
+
+    def _look_for_own(self) -> None:
+        own = self.engine.member_uuid
+        if self._joined and self.engine.system_get(MEMBER + own) is None:
+            event(_log, logging.WARNING, "taken off the list of members: joining again")
+            self._joined = False
+            self._signs.live_again()
+            self.keep(self._rejoin())
+        request = shutdown_request(self.engine)
+        if request is not None and not self._told and request.is_for(own, self._signs.life):
+            self._told = True
+            self.on_shutdown(request)
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                self.tick()
+            except Exception as error:
+                # Without its lease the member would be taken for gone.
+                failure(_log, "a look at the members failed", error)
+            await self._sleep(TICK_S)
+
+    async def _rejoin(self) -> None:
+        entrance = self._entrance
+        while entrance is not None and not self._ending:
+            try:
+                if await self.engine.current() and await self._entered(entrance):
+                    return
+            except (EngineError, ConfigError) as refused:
+                self._wait_for(str(refused))
+            await self.conditions.until(lambda: self._ending, JOIN_RETRY_S)
+
+    async def _entered(self, entrance: Entrance) -> bool:
+        self._signs.beat()
+        # What a lock is worth depends on the lease.
+        if not await self.conditions.until(lambda: self._signs.leased, RENEW_S):
+            return False
+        try:
+            async with self.locks.held(CHANGE, JOINING, RENEW_S):
+                if not await self._former_shutdown_over():
+                    self._wait_for("members are stopping, as was asked of the whole cluster")
+                    return False
+                self._check_state()
+                if not await self._agreed_state():
+                    return False
+                # The version is not changed meanwhile: that takes the same lock.
+                entrance.admit()
+                return not self._ending and await self._enter(entrance)
+        except LockedError:
+            self._wait_for("the cluster state is being changed, or another member joins")
+            return False
+
+    async def _former_shutdown_over(self) -> bool:
+        """Begin the cluster's next life when the last one was ended and is over."""
+        request = shutdown_request(self.engine)
+        if request is None:
+            return True
+        leases = self.roll.leases()
+        if any(
+            uuid in leases and leases[uuid].life == life for uuid, life in request.lives.items()
+        ):
+            return False
+        state = self.engine.restart_state
+        outcomes = await carry_out(
+            lambda done: self.engine.change_cluster_state(state, done),
+            *(put.begin(self.engine) for put in self.forgotten_with(state)),
+            end_of_request().begin(self.engine),
+        )
+        return not any(outcomes)
+
+    async def _agreed_state(self) -> bool:
+        """Let every lane have the cluster's state: one in memory has lost it in a full stop."""
+        state = self.engine.cluster_state
+        transient = state is not self.engine.restart_state
+        outcomes = await carry_out(
+            lambda done: self.engine.change_cluster_state(state, done, transient=transient)
+        )
+        return not any(outcomes)
+
+    def _check_state(self) -> None:
+        state = self.engine.cluster_state
+        if state not in CLOSED_STATES:
+            return
+        own = self._record()
+        for known in (*self.roll.left(), *self.roll.members()):
+            if known.uuid == own.uuid or known.address == own.address:
+                return
+        raise JoinRefusedError(
+            f"the cluster state is {state.name}: only members that left it in that state may "
+            "join; change it to active or no_migration first"
+        )
+
+    async def _enter(self, entrance: Entrance) -> bool:
+        own = self.engine.member_uuid
+        others = [member for member in self.roll.members() if member.uuid != own]
+        # After all that are there, whatever the clocks say.
+        self._joined_ms = max([self._clock_ms(), *(other.joined_ms + 1 for other in others)])
+        record = self._record()
+        back = [m for m in self.roll.left() if record.address == m.address or own == m.uuid]
+        puts = [record.put(), *(Put(LEFT + m.uuid, None) for m in back), *entrance.entering()]
+        refusals = await carry_out(*(put.begin(self.engine) for put in puts))
+        self._joined = not any(refusals)
+        return self._joined
+
+    def keep(self, work: Coroutine[object, object, None]) -> None:
+        """Run something for as long as this member is one."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # Inside
+
+    @property
+    def _ending(self) -> bool:
+        return self._leaving or self._entrance is None or self._entrance.ending
+
+    def _record(self) -> MemberRecord:
+        name, version, lite, server = self._described
+        return MemberRecord(
+            uuid=self.engine.member_uuid,
+            life=self._signs.life,
+            address="" if self._entrance is None else self._entrance.address,
+            name=name,
+            version=version,
+            lite=lite,
+            server=server(),
+            joined_ms=self._joined_ms,
+        )
+
+    def _wait_for(self, reason: str) -> None:
+        if reason != self._waiting:
+            event(_log, logging.INFO, "waiting to join", reason=reason)
+        self._waiting = reason
+
+
+def _ignore(outcome: object) -> None:
+    """What the log does not take now is made up for by the others, who see the lease end."""

@@ -1,0 +1,64 @@
+"""What the membership of one of several members needs of the engine and of the member."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from grid_member.engine.system import SystemStore
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from grid_member.cluster.system_store import Put
+    from grid_member.engine.api import ClusterState, Done
+    from grid_member.engine.replication import Replication
+
+
+class ReplicatedEngine(SystemStore, Protocol):
+    """The engine of one of several members, as its membership sees it."""
+
+    @property
+    def member_uuid(self) -> str:
+        """This member's UUID."""
+
+    @property
+    def cluster_state(self) -> ClusterState:
+        """The cluster state, as applied here."""
+
+    @property
+    def restart_state(self) -> ClusterState:
+        """The cluster state without transient changes."""
+
+    def change_cluster_state(
+        self, state: ClusterState, done: Done[bool], *, transient: bool = False
+    ) -> None:
+        """Set the cluster state; False when it was that already."""
+
+    def replication(self) -> Replication:
+        """Return how well the data is replicated."""
+
+    async def current(self) -> bool:
+        """Wait until all that was answered before, on any member, is applied here.
+
+        False when no majority answers in time.
+        """
+
+
+class Entrance(Protocol):
+    """The member that joins, asked while it does."""
+
+    address: str
+
+    def admit(self) -> None:
+        """Go by what the cluster agreed on.
+
+        Raises:
+            EngineError: this member cannot be part of it.
+        """
+
+    def entering(self) -> Iterable[Put]:
+        """Return what is to be kept together with the join."""
+
+    @property
+    def ending(self) -> bool:
+        """Whether the member is to stop."""

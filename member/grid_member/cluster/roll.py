@@ -1,0 +1,136 @@
+"""Who is in the cluster, as every member reads it in the system store.
+
+    member/<uuid>   on the list: written at the join, removed when the member leaves or is gone
+    left/<uuid>     left while FROZEN or PASSIVE: may come back in that state
+    lease/<uuid>    alive: written anew every few seconds, removed when that ended
+
+No time is in what is decided by them: clocks of members differ and jump.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from grid_member.cluster.system_store import Put
+
+if TYPE_CHECKING:
+    from grid_member.engine.system import SystemStore
+
+MEMBER: Final = "member/"
+LEFT: Final = "left/"
+LEASE: Final = "lease/"
+
+
+class Disk(NamedTuple):
+    """What a member's data takes and what is free for it, in bytes; None without a disk."""
+
+    store_bytes: int | None
+    free_bytes: int | None
+
+
+NO_DISK: Final = Disk(None, None)
+
+
+@dataclass(frozen=True, slots=True)
+class MemberRecord:
+    """A member as it told of itself when it joined."""
+
+    uuid: str
+    life: str
+    """Another one after each start, and when the member joins again."""
+    address: str
+    name: str
+    version: str
+    """`major.minor.patch`."""
+    lite: bool
+    server: str
+    """What its nats-server is called."""
+    joined_ms: int
+    """Later than that of every member that was there: the order of the list."""
+
+    def put(self) -> Put:
+        """Return what puts the member on the list."""
+        return Put(MEMBER + self.uuid, self._packed())
+
+    def put_left(self) -> Put:
+        """Return what notes that it may come back."""
+        return Put(LEFT + self.uuid, self._packed())
+
+    def _packed(self) -> bytes:
+        return json.dumps(asdict(self), separators=(",", ":")).encode()
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """A sign of life."""
+
+    life: str
+    beat: int
+    """Counts the signs of a life."""
+    seen: frozenset[str] = frozenset()
+    """The notices that this member goes by."""
+    disk: Disk = NO_DISK
+
+    def put(self, uuid: str) -> Put:
+        """Return what gives the sign."""
+        content = {
+            "life": self.life,
+            "beat": self.beat,
+            "seen": sorted(self.seen),
+            "disk": self.disk,
+        }
+        return Put(LEASE + uuid, json.dumps(content, separators=(",", ":")).encode())
+
+
+class Roll:
+    """Reads the list."""
+
+    def __init__(self, store: SystemStore) -> None:
+        self._store = store
+
+    def members(self) -> list[MemberRecord]:
+        """Return the members on the list, in the order in which they joined."""
+        return sorted(self._records(MEMBER), key=lambda found: (found.joined_ms, found.uuid))
+
+    def left(self) -> list[MemberRecord]:
+        """Return the members that may come back while the cluster is FROZEN or PASSIVE."""
+        return self._records(LEFT)
+
+    def leases(self) -> dict[str, Lease]:
+        """Return the leases by their members' UUIDs."""
+        items = self._store.system_items(LEASE)
+        return {key.removeprefix(LEASE): _lease(value) for key, value in items}
+
+    def lease(self, uuid: str) -> Lease | None:
+        """Return one member's lease, None when it has ended."""
+        value = self._store.system_get(LEASE + uuid)
+        return None if value is None else _lease(value)
+
+    def _records(self, prefix: str) -> list[MemberRecord]:
+        return [_record(value) for _, value in self._store.system_items(prefix)]
+
+
+def _record(value: bytes) -> MemberRecord:
+    found = json.loads(value)
+    return MemberRecord(
+        uuid=str(found["uuid"]),
+        life=str(found["life"]),
+        address=str(found["address"]),
+        name=str(found["name"]),
+        version=str(found["version"]),
+        lite=bool(found["lite"]),
+        server=str(found["server"]),
+        joined_ms=int(found["joined_ms"]),
+    )
+
+
+def _lease(value: bytes) -> Lease:
+    found = json.loads(value)
+    return Lease(
+        str(found["life"]),
+        int(found["beat"]),
+        frozenset(map(str, found["seen"])),
+        Disk(*found["disk"]),
+    )

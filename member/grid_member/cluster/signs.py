@@ -1,0 +1,125 @@
+"""The signs of life: this member's own, and the end of those that give none any more."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Final
+
+from grid_member.cluster.locks import removed_with
+from grid_member.cluster.logs import event
+from grid_member.cluster.pulse import RENEW_S, Pulse
+from grid_member.cluster.roll import LEASE, MEMBER, Lease
+from grid_member.cluster.system_store import Put, carry_out
+from grid_member.engine.api import ClusterState, Refused
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from grid_member.cluster.replicated import ReplicatedEngine
+    from grid_member.cluster.roll import Disk, Roll
+
+CLOSED_STATES: Final = frozenset({ClusterState.FROZEN, ClusterState.PASSIVE})
+"""Only members that left in them may join."""
+_log: Final = logging.getLogger("grid.member")
+
+
+class Signs:
+    """Gives this member's signs of life and takes silent members off the list."""
+
+    def __init__(
+        self,
+        engine: ReplicatedEngine,
+        roll: Roll,
+        clock_s: Callable[[], float],
+        new_life: Callable[[], str],
+        told: Callable[[], tuple[frozenset[str], Disk]],
+    ) -> None:
+        """Give none yet.
+
+        Args:
+            engine: keeps the leases.
+            roll: reads them.
+            clock_s: seconds that only go forward.
+            new_life: names a life.
+            told: returns the notices that this member goes by, and how its disk is.
+        """
+        self.life = new_life()
+        """This member's present one."""
+        self.pulse = Pulse(clock_s)
+        self._engine = engine
+        self._roll = roll
+        self._clock_s = clock_s
+        self._new_life = new_life
+        self._told = told
+        self._beats = 0
+        self._beaten_s = clock_s() - RENEW_S
+        self._beating = self._beat_again = False
+        self._burials: dict[str, asyncio.Task[None]] = {}
+
+    def live_again(self) -> None:
+        """Begin another life."""
+        self.life = self._new_life()
+        self.beat()
+
+    @property
+    def leased(self) -> bool:
+        """Whether this life has a lease."""
+        lease = self._roll.lease(self._engine.member_uuid)
+        return lease is not None and lease.life == self.life
+
+    def beat_in_time(self) -> None:
+        """Give a sign when it is time for one."""
+        if self._clock_s() - self._beaten_s >= RENEW_S:
+            self.beat()
+
+    def beat(self) -> None:
+        """Give a sign of life; what is to be told while one is under way follows it."""
+        if self._beating:
+            self._beat_again = True
+            return
+        self._beating, self._beat_again = True, False
+        self._beats += 1
+        self._beaten_s = self._clock_s()
+        lease = Lease(self.life, self._beats, *self._told())
+        lease.put(self._engine.member_uuid).begin(self._engine)(self._beaten)
+
+    def _beaten(self, outcome: object) -> None:
+        self._beating = False
+        if not isinstance(outcome, Refused):
+            self.pulse.renewed()
+        if self._beat_again:
+            self.beat()
+
+    def bury(self) -> None:
+        """Begin to take members off the list that are silent for too long."""
+        for uuid, lease in self.pulse.silent().items():
+            if uuid != self._engine.member_uuid and uuid not in self._burials:
+                burial = asyncio.get_running_loop().create_task(self._buried(uuid, lease))
+                self._burials[uuid] = burial
+
+    async def close(self) -> None:
+        """End what goes on."""
+        burials = list(self._burials.values())
+        for burial in burials:
+            burial.cancel()
+        await asyncio.gather(*burials, return_exceptions=True)
+
+    async def _buried(self, uuid: str, lease: Lease) -> None:
+        try:
+            # Its sign may be on the way.
+            if not await self._engine.current() or self._roll.lease(uuid) != lease:
+                return
+            event(_log, logging.WARNING, "member is silent: taken off the list", member=uuid)
+            await carry_out(*(put.begin(self._engine) for put in self._removed(uuid)))
+        finally:
+            del self._burials[uuid]
+
+    def _removed(self, uuid: str) -> list[Put]:
+        puts = [Put(LEASE + uuid, None), *removed_with(self._engine, uuid)]
+        for member in self._roll.members():
+            if member.uuid == uuid:
+                puts.append(Put(MEMBER + uuid, None))
+                if self._engine.cluster_state in CLOSED_STATES:
+                    puts.append(member.put_left())
+        return puts

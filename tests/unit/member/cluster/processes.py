@@ -1,0 +1,192 @@
+"""Three `grid-member` processes that form a cluster, and clients over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import itertools
+import os
+import signal
+import time
+from typing import TYPE_CHECKING, Final
+
+import aiohttp
+
+from tests.unit.engine.cluster.checker import NOTHING
+from tests.unit.engine.cluster.clusters import HOST, free_ports
+from tests.unit.member.running import MemberProcess
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+REQUEST_S: Final = 20.0
+RETRY_S: Final = 0.05
+PATIENCE_S: Final = 40.0
+_CONFIGURATION: Final = """
+grid:
+  cluster-name: dev
+  instance-name: m{number}
+  network:
+    port: {{port: {rest}}}
+    public-address: {host}
+    rest-api:
+      enabled: true
+      endpoint-groups: {{DATA: {{enabled: true}}, CLUSTER_READ: {{enabled: true}}}}
+    interfaces: {{enabled: true, interfaces: [{host}]}}
+    cluster: {{port: {{port: {own}}}}}
+    join: {{tcp-ip: {{enabled: true, member-list: [{members}]}}}}
+  map: {{default: {{}}}}
+  queue: {{default: {{}}}}
+  logging: {{format: json}}
+"""
+
+
+class Members:
+    """The processes; `async with` ends them all."""
+
+    def __init__(self, directory: Path, *, durable: bool, size: int = 3) -> None:
+        ports = free_ports(2 * size)
+        self.size = size
+        self.rest_ports = ports[:size]
+        self._cluster_ports = ports[size:]
+        self._directory = directory
+        self._durable = durable
+        self.processes: list[MemberProcess] = []
+
+    async def __aenter__(self) -> Members:
+        self.processes = [self._started(number) for number in range(self.size)]
+        try:
+            await asyncio.gather(*(self.ready(number) for number in range(self.size)))
+        except BaseException:
+            await self.__aexit__()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for process in self.processes:
+            await asyncio.to_thread(process.kill)
+
+    def start(self, number: int) -> None:
+        """Start a member that has ended."""
+        self.processes[number] = self._started(number)
+
+    async def ready(self, number: int) -> None:
+        await asyncio.to_thread(self.processes[number].wait_for, "ready")
+
+    async def logged(self, number: int, message: str) -> None:
+        await asyncio.to_thread(self.processes[number].wait_for, message)
+
+    async def kill(self, *numbers: int) -> None:
+        """End members as crashes would, all at once."""
+        for number in numbers:
+            os.kill(self.processes[number].process.pid, signal.SIGKILL)
+        for number in numbers:
+            await asyncio.to_thread(self.processes[number].kill)
+
+    def signal(self, number: int, sent: signal.Signals) -> None:
+        self.processes[number].process.send_signal(sent)
+
+    async def restart(self, number: int) -> None:
+        """End a member gracefully and start it again."""
+        self.signal(number, signal.SIGTERM)
+        status = await asyncio.to_thread(self.processes[number].end)
+        assert status == 0, self.processes[number].log
+        self.start(number)
+        await self.ready(number)
+
+    def _started(self, number: int) -> MemberProcess:
+        directory = self._directory / f"m{number}"
+        text = _CONFIGURATION.format(
+            number=number,
+            host=HOST,
+            rest=self.rest_ports[number],
+            own=self._cluster_ports[number],
+            members=", ".join(f'"{HOST}:{port}"' for port in self._cluster_ports),
+        )
+        if self._durable:
+            text += f"  persistence: {{enabled: true, base-dir: {directory / 'data'}}}\n"
+        return MemberProcess(text, directory)
+
+
+class HttpClient:
+    """Talks to the members; a patient one tries the next one, as well-behaved clients do."""
+
+    def __init__(self, members: Members) -> None:
+        self._urls = [f"http://{HOST}:{port}/grid/rest" for port in members.rest_ports]
+        self._session: aiohttp.ClientSession | None = None
+        self.patient = False
+        self.failed: list[str] = []
+        """What a patient one got no answer for in all its time."""
+        self.tried_again = 0
+
+    async def __aenter__(self) -> HttpClient:
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0),
+            timeout=aiohttp.ClientTimeout(total=REQUEST_S),
+        )
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    async def put(self, member: int, name: str, key: str, value: str) -> bool | None:
+        answer = await self._ask(member, "POST", f"/maps/{name}/{key}", value)
+        return None if answer is None else True
+
+    async def get(self, member: int, name: str, key: str) -> str | None:
+        return await self._ask(member, "GET", f"/maps/{name}/{key}")
+
+    async def offer(self, member: int, name: str, value: str) -> bool | None:
+        answer = await self._ask(member, "POST", f"/queues/{name}", value)
+        return None if answer is None else True
+
+    async def poll(self, member: int, name: str, timeout_s: int) -> str | None:
+        return await self._ask(member, "DELETE", f"/queues/{name}/{timeout_s}")
+
+    async def size(self, member: int) -> int:
+        """Return how many members a member knows, 0 when it does not tell."""
+        answer = await self._ask(member, "GET", "/cluster")
+        return 0 if not answer else answer.count('"address"')
+
+    async def safe(self) -> bool:
+        """Return whether all members say that every copy of everything is current."""
+        assert self._session is not None
+        statuses = []
+        for url in self._urls:
+            health = url.replace("/rest", "/health/cluster-safe")
+            async with self._session.get(health) as response:
+                statuses.append(response.status)
+        return statuses == [200] * len(self._urls)
+
+    async def _ask(self, member: int, method: str, path: str, value: str = "") -> str | None:
+        until_s = time.monotonic() + REQUEST_S
+        for attempt in itertools.count():
+            place = (member + attempt) % len(self._urls)
+            answer = await self._asked(place, method, path, value)
+            if answer is not None or not self.patient:
+                return answer
+            self.tried_again += 1
+            if time.monotonic() > until_s:
+                self.failed.append(f"{method} {path}")
+                break
+        return None
+
+    async def _asked(self, member: int, method: str, path: str, value: str) -> str | None:
+        """Return the answer, or None when nobody knows what became of the request."""
+        assert self._session is not None
+        data = io.BytesIO(value.encode()) if method == "POST" else None
+        try:
+            async with self._session.request(
+                method, self._urls[member] + path, data=data
+            ) as response:
+                body = await response.text()
+        except (aiohttp.ClientError, TimeoutError):
+            await asyncio.sleep(RETRY_S)
+            return None
+        if response.status == 503:
+            assert "Retry-After" in response.headers, response.headers
+            await asyncio.sleep(RETRY_S)
+            return None
+        assert response.status in {200, 204}, (response.status, dict(response.headers))
+        return NOTHING if response.status == 204 else body

@@ -1,0 +1,214 @@
+"""A log that several engines share, and the time that they go by."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from grid_member.cluster.membership import TICK_S
+from grid_member.engine.api import ClusterState, Reason, Refused
+from grid_member.engine.replication import Replication
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from grid_member.engine.api import Done
+    from grid_member.engine.usage import Kind, StructureUsage
+
+TURNS = 60
+"""Turns of the event loop after which whatever can go on without time has gone on."""
+UNAVAILABLE = Refused(Reason.UNAVAILABLE, "no majority")
+
+
+class Time:
+    """A clock that goes on when it is told to."""
+
+    def __init__(self) -> None:
+        self.now_s = 1000.0
+        self._sleeping: list[tuple[float, asyncio.Future[None]]] = []
+
+    def clock_s(self) -> float:
+        return self.now_s
+
+    async def sleep(self, seconds: float) -> None:
+        woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._sleeping.append((self.now_s + seconds, woken))
+        await woken
+
+    async def settle(self) -> None:
+        for _ in range(TURNS):
+            await asyncio.sleep(0)
+
+    async def advance(self, seconds: float) -> None:
+        for _ in range(round(seconds / TICK_S)):
+            self.now_s += TICK_S
+            due = [one for one in self._sleeping if one[0] <= self.now_s]
+            self._sleeping = [one for one in self._sleeping if one[0] > self.now_s]
+            for _, woken in due:
+                if not woken.done():
+                    woken.set_result(None)
+            await self.settle()
+
+
+class SharedLog:
+    """What all members agree on, in its order."""
+
+    def __init__(self) -> None:
+        self.records: list[tuple[object, list[tuple[str, Any]]]] = []
+        self.engines: list[FakeEngine] = []
+
+    def append(self, writer: object, operations: list[tuple[str, Any]]) -> None:
+        self.records.append((writer, operations))
+        for engine in self.engines:
+            engine.wake()
+
+
+class FakeEngine:
+    """A member's engine over the shared log; a tick's operations are one record."""
+
+    def __init__(self, log: SharedLog, uuid: str) -> None:
+        self.log = log
+        self.member_uuid = uuid
+        self.values: dict[str, bytes] = {}
+        self.cluster_state = ClusterState.ACTIVE
+        self.restart_state = ClusterState.ACTIVE
+        self.ready = True
+        self.cut = False
+        """Whether nothing comes through, in either direction."""
+        self.slow = False
+        """Whether what is committed is not applied yet."""
+        self.refusal: Refused | None = None
+        self.applied: Callable[[set[str]], None] = lambda _: None
+        self.figures = Replication(True, 9, 0, ())
+        self.barriers = 0
+        self._place = 0
+        self._writing: list[tuple[str, Any]] = []
+        self._done: list[Done[Any]] = []
+        self._awaited: deque[list[Done[Any]]] = deque()
+        self._waking = False
+        self._barriers: list[tuple[int, asyncio.Future[bool]]] = []
+        log.engines.append(self)
+
+    # The system store
+
+    def system_get(self, key: str) -> bytes | None:
+        return self.values.get(key)
+
+    def system_items(self, prefix: str) -> list[tuple[str, bytes]]:
+        return [(k, v) for k, v in sorted(self.values.items()) if k.startswith(prefix)]
+
+    def system_put(
+        self, key: str, value: bytes | None, done: Done[None], *, time_to_live_s: int = 0
+    ) -> None:
+        self._propose((key, value), done)
+
+    def change_cluster_state(
+        self, state: ClusterState, done: Done[bool], *, transient: bool = False
+    ) -> None:
+        self._propose(("", (state, transient)), done)
+
+    # The rest
+
+    def replication(self) -> Replication:
+        return self.figures._replace(in_contact=self.figures.in_contact and not self.cut)
+
+    async def current(self) -> bool:
+        self.barriers += 1
+        if self.cut or not self.ready:
+            return False
+        place = len(self.log.records)
+        if self._place >= place:
+            return True
+        barrier: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._barriers.append((place, barrier))
+        return await barrier
+
+    async def start(self, replayed: Callable[[], None]) -> None:
+        self.wake()
+        await asyncio.sleep(0)
+        replayed()
+
+    async def stop(self) -> None:
+        self.ready = False
+        self.refusal = Refused(Reason.CLOSING, "the member is stopping")
+
+    def structure_usage(self) -> list[StructureUsage]:
+        return []
+
+    def held_structures(self) -> Iterable[tuple[Kind, str]]:
+        return []
+
+    def store_bytes(self) -> int | None:
+        return None
+
+    def cut_off(self) -> None:
+        """Let nothing through; who waits for the others is told so."""
+        self.cut = True
+        self._end_barriers(10**9)
+
+    def _end_barriers(self, place: int) -> None:
+        for wanted, barrier in self._barriers:
+            if wanted <= place and not barrier.done():
+                barrier.set_result(wanted <= self._place)
+        self._barriers = [one for one in self._barriers if not one[1].done()]
+
+    def heal(self) -> None:
+        self.cut = self.slow = False
+        if self._writing:
+            self._send()
+        self.wake()
+
+    def wake(self) -> None:
+        if not self._waking:
+            self._waking = True
+            asyncio.get_running_loop().call_soon(self._read)
+
+    def _propose(self, operation: tuple[str, Any], done: Done[Any]) -> None:
+        if self.refusal is not None:
+            done(self.refusal)
+            return
+        if not self._writing:
+            asyncio.get_running_loop().call_soon(self._send)
+        self._writing.append(operation)
+        self._done.append(done)
+
+    def _send(self) -> None:
+        if self.cut or not self._writing:
+            return
+        operations, self._writing = self._writing, []
+        done, self._done = self._done, []
+        self._awaited.append(done)
+        self.log.append(self, operations)
+
+    def _read(self) -> None:
+        self._waking = False
+        if self.cut or self.slow:
+            return
+        keys: set[str] = set()
+        outcomes: list[tuple[Done[Any], object]] = []
+        while self._place < len(self.log.records):
+            writer, operations = self.log.records[self._place]
+            self._place += 1
+            results = [self._apply(key, value, keys) for key, value in operations]
+            if writer is self:
+                outcomes += zip(self._awaited.popleft(), results, strict=True)
+        for done, result in outcomes:
+            done(result)
+        self._end_barriers(self._place)
+        if keys:
+            self.applied(keys)
+
+    def _apply(self, key: str, value: Any, keys: set[str]) -> bool | None:
+        if key == "":
+            state, transient = value
+            changed = state is not self.cluster_state
+            self.cluster_state = state
+            if not transient:
+                self.restart_state = state
+            return changed
+        keys.add(key)
+        self.values.pop(key, None)
+        if value is not None:
+            self.values[key] = value
+        return None
