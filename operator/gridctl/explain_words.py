@@ -93,6 +93,10 @@ ADVICE: Final[Mapping[str, Advice]] = {
         "set the volume back to what the cluster was created with; for another one back up and "
         "restore into a new cluster: gridctl restore NEW --from NAME",
     ),
+    "ImmutableSize": Advice(
+        _FIX_SPEC,
+        "set spec.size back to what the cluster was created with, or create a new cluster",
+    ),
     "InvalidSchedule": Advice(_FIX_SPEC, "correct persistence.backup.schedule"),
     "InvalidNetwork": Advice(_FIX_SPEC, "correct the network that is named"),
     "SecretMissing": Advice(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import re
 import shutil
 import time
 from dataclasses import dataclass
@@ -58,6 +59,11 @@ class LocalState:
     def run_dir(self) -> Path:
         """Where pods keep what dies with them."""
         return self.directory / RUN_NAME
+
+    def kept_pods(self) -> list[str]:
+        """Return the names of the members whose data is kept."""
+        pattern = re.compile(rf"{re.escape(self.directory.name)}-[0-9]+")
+        return sorted(p.name for p in self.directory.glob("*/") if pattern.fullmatch(p.name))
 
     def acquire(self) -> IO[str]:
         """Take the lock and hold it until the returned file is closed.

@@ -22,8 +22,12 @@ class ManifestError(Exception):
     """The file cannot be used; the message has one line for each problem."""
 
 
-def read_manifest(path: Path) -> KubeObject:
+def read_manifest(path: Path, *, here: bool = False) -> KubeObject:
     """Return the one GridCluster in the file, checked, with its namespace filled in.
+
+    Args:
+        path: The file.
+        here: It is for this machine, and not for Kubernetes.
 
     Raises:
         ManifestError: The file cannot be read, is no YAML, or is no valid GridCluster.
@@ -36,7 +40,9 @@ def read_manifest(path: Path) -> KubeObject:
     manifest = {**document, "metadata": {"namespace": DEFAULT_NAMESPACE, **document["metadata"]}}
     manifest.pop("status", None)
     try:
-        GridCluster.from_kube(manifest)
+        cluster = GridCluster.from_kube(manifest)
+        if not here:
+            cluster.check_kubernetes()
     except InvalidClusterError as error:
         raise ManifestError("\n".join(f"{path}: {p}" for p in error.problems)) from error
     return manifest

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 import aiohttp
 
 from grid_operator.api.gridcluster import GridCluster
-from grid_operator.api.names import MANAGEMENT_PORT
+from grid_operator.api.names import MANAGEMENT_PORT, MEMBERS_PORT
 from grid_operator.ports.local import LocalKube
 from grid_operator.ports.local_program import LocalHost
 from grid_operator.ports.member import MemberClient
@@ -64,10 +64,12 @@ async def run_up(options: UpOptions) -> None:
         CannotStartError: An address is taken.
         AlreadyRunningError: The same cluster runs already.
     """
-    manifest = read_manifest(options.file)
+    manifest = read_manifest(options.file, here=True)
+    _tell_about_size(manifest)
     key = _key_of(manifest)
     _check_addresses(manifest, options.first_address)
     state = LocalState.of(options.data_dir, key.namespace, key.name)
+    _check_size(manifest, state)
     with contextlib.closing(state.acquire()):
         async with aiohttp.ClientSession() as session, MemberClient() as members:
             await _LocalCluster(options, key, state, session, members).run(manifest)
@@ -100,7 +102,8 @@ class _LocalCluster:
             self._on_change,
             options.first_address,
         )
-        reconciler = Reconciler(self._kube, members, Surroundings(LOCAL_OPERATOR_NAMESPACE))
+        surroundings = Surroundings(LOCAL_OPERATOR_NAMESPACE, is_local=True)
+        reconciler = Reconciler(self._kube, members, surroundings)
         self._queue = WorkQueue(reconciler.reconcile, random.Random())  # noqa: S311 - jitter
         self._written: KubeObject | None = None
         self._greeted = False
@@ -165,7 +168,7 @@ class _LocalCluster:
                 continue
             seen = version
             try:
-                manifest = read_manifest(self._options.file)
+                manifest = read_manifest(self._options.file, here=True)
                 if _key_of(manifest) != self._key:
                     raise ManifestError(f"{self._options.file}: still running {self._key}")
             except ManifestError as error:
@@ -173,6 +176,32 @@ class _LocalCluster:
                 continue
             print(f"{self._options.file} changed", flush=True)
             self._kube.put_cluster(manifest)
+
+
+def _check_size(manifest: KubeObject, state: LocalState) -> None:
+    """Return if members of this number may take up the data that was kept.
+
+    Raises:
+        CannotStartError: The data is of another number of members.
+    """
+    spec, kept = GridCluster.from_kube(manifest).spec, len(state.kept_pods())
+    if spec.persistence.enabled and kept not in (0, spec.size):
+        raise CannotStartError(
+            f"the data in {state.directory} is of size {kept}, and the number of members of an "
+            f"existing cluster cannot change in this version: set spec.size back to {kept}, or "
+            "choose another name or --data-dir"
+        )
+
+
+def _tell_about_size(manifest: KubeObject) -> None:
+    size = GridCluster.from_kube(manifest).spec.size
+    if size % 2 == 0:
+        print(
+            f"size {size} is no safer than {size - 1}: most of the members are needed for every "
+            "write; 1, 3 or 5 is better",
+            file=sys.stderr,
+            flush=True,
+        )
 
 
 def inherited(environment: Mapping[str, str]) -> dict[str, str]:
@@ -194,8 +223,9 @@ def _file_version(path: Path) -> tuple[int, int, int] | None:
 
 def _check_addresses(manifest: KubeObject, first_address: str) -> None:
     first, spec = ipaddress.IPv4Address(first_address), GridCluster.from_kube(manifest).spec
+    ports = [spec.rest_port, MANAGEMENT_PORT, *(() if spec.is_alone else (MEMBERS_PORT,))]
     for ordinal in range(spec.size):
-        for port in (spec.rest_port, MANAGEMENT_PORT):
+        for port in ports:
             with socket.socket() as probe:
                 probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 try:

@@ -112,6 +112,8 @@ class ConfigValidReason(StrEnum):
     """False: a toleration's fields contradict each other."""
     IMMUTABLE_STORAGE = "ImmutableStorage"
     """False: the volume claim differs from the one that the cluster was created with."""
+    IMMUTABLE_SIZE = "ImmutableSize"
+    """False: the number of members differs from the one that the cluster was created with."""
     INVALID_SCHEDULE = "InvalidSchedule"
     """False: the backup schedule has no such time, or names no time zone."""
     INVALID_NETWORK = "InvalidNetwork"

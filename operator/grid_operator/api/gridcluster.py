@@ -15,7 +15,13 @@ from grid_operator.api.lifecycle import (
     LogLevel,
     RunState,
 )
-from grid_operator.api.names import API_VERSION, KIND, MAX_NAME_LENGTH, REST_PORT
+from grid_operator.api.names import (
+    API_VERSION,
+    KIND,
+    MAX_NAME_LENGTH,
+    MEMBERS_PORT,
+    REST_PORT,
+)
 from grid_operator.api.network import AdvancedNetworkSpec, ExposureSpec, RestSpec
 from grid_operator.api.objects import KubeObject
 from grid_operator.api.persistence import PersistenceSpec, RestoreFromSpec
@@ -25,6 +31,8 @@ from grid_operator.api.status import GridClusterStatus
 from grid_operator.api.structures import MapSpec, QueueSpec
 
 DEFAULT_IMAGE: Final = "grid-member:0.1.0"
+MAX_SIZE: Final = 5
+"""Members that one cluster may have in this version."""
 
 
 class LoggingSpec(SpecModel):
@@ -129,8 +137,28 @@ class GridClusterSpec(SpecModel):
     rules: ClassVar[tuple[Rule, ...]] = (
         Rule(
             "self.size <= 1",
-            "size above 1 is not supported by this version: a GridCluster has exactly one member",
+            "size above 1 is not supported on Kubernetes by this version, only by `gridctl up`: a "
+            "GridCluster has exactly one member there",
             lambda s: s.size <= 1,
+            kubernetes_only=True,
+        ),
+        Rule(
+            f"self.size <= {MAX_SIZE}",
+            f"size above {MAX_SIZE} is not supported by this version: 1, 3 or 5 members",
+            lambda s: s.size <= MAX_SIZE,
+        ),
+        Rule(
+            f"self.size <= 1 || (self.rest.port != {MEMBERS_PORT} && "
+            f"self.advancedNetwork.restPort != {MEMBERS_PORT})",
+            f"with size above 1 port {MEMBERS_PORT} belongs to the members themselves: "
+            "choose another REST port",
+            lambda s: s.size <= 1 or s.rest_port != MEMBERS_PORT,
+        ),
+        Rule(
+            "self.size <= 1 || (!has(self.restoreFrom) && !has(self.persistence.backup))",
+            "persistence.backup and restoreFrom need size 1 in this version: there are no backups "
+            "of several members yet",
+            lambda s: s.size <= 1 or not (s.restore_from or s.persistence.backup),
         ),
         Rule(
             "!self.advancedNetwork.enabled || self.rest.port == 5701",
@@ -155,6 +183,11 @@ class GridClusterSpec(SpecModel):
             "restoreFrom cannot change on an existing GridCluster: create a new one",
         ),
     )
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether there is one member, which has nobody to talk to."""
+        return self.size == 1
 
     @property
     def rest_port(self) -> int:
@@ -207,6 +240,16 @@ class GridCluster(ApiModel):
             return cls.model_validate_json(json.dumps(obj, default=str))
         except ValidationError as error:
             raise InvalidClusterError(tuple(map(_problem, error.errors()))) from error
+
+    def check_kubernetes(self) -> None:
+        """Return if Kubernetes can have it; `gridctl up` can have more.
+
+        Raises:
+            InvalidClusterError: it breaks a rule that is for Kubernetes only.
+        """
+        problems = self.spec.kubernetes_problems()
+        if problems:
+            raise InvalidClusterError(tuple(f"spec: {problem}" for problem in problems))
 
 
 class InvalidClusterError(ValueError):

@@ -52,6 +52,9 @@ REST_PORT: Final = 5701
 REST_PORT_NAME: Final = "rest"
 MANAGEMENT_PORT: Final = 5702
 MANAGEMENT_PORT_NAME: Final = "management"
+MEMBERS_PORT: Final = 5704
+"""Where members talk to each other; of a single member nobody listens there."""
+MEMBERS_PORT_NAME: Final = "members"
 
 MEMBER_CONTAINER: Final = "member"
 CONFIG_KEY: Final = "grid.yaml"
@@ -113,6 +116,16 @@ def data_claim_name(cluster: str, ordinal: int) -> str:
 def restore_job_name(cluster: str) -> str:
     """Return the name of the Job that fills the volume of a new cluster from a backup."""
     return f"{cluster}-restore"
+
+
+def member_host(cluster: str, ordinal: int) -> str:
+    """Return the host of a member in DNS, without its namespace."""
+    return f"{statefulset_name(cluster)}-{ordinal}.{headless_service_name(cluster)}"
+
+
+def disruption_budget_name(cluster: str) -> str:
+    """Return the name of the PodDisruptionBudget of several members."""
+    return cluster
 
 
 def network_policy_name(cluster: str) -> str:

@@ -12,7 +12,7 @@ from grid_operator.api.names import (
     management_secret_name,
 )
 from grid_operator.decide.drift import differences
-from grid_operator.decide.model import MemberProblem
+from grid_operator.decide.model import MemberProblem, MemberView
 from grid_operator.decide.pods import (
     by_ordinal,
     is_outdated,
@@ -117,8 +117,30 @@ def is_lost(observed: Observed, pod: KubeObject) -> bool:
     A ready pod that holds its data in memory only is never taken away because a Secret was lost.
     """
     kept = observed.cluster.spec.persistence.enabled
-    refuses = kept and _refuses_the_operator(observed, pod)
-    return not is_ready(pod) or refuses or is_parked(observed, pod)
+    refuses = kept and _refuses_the_operator(observed, pod) and _others_are_ready(observed, pod)
+    return _serves_nobody(observed, pod) or refuses or is_parked(observed, pod)
+
+
+def _serves_nobody(observed: Observed, pod: KubeObject) -> bool:
+    """Return whether the pod is not ready, and can go without being missed.
+
+    One of several that has joined may hold what others lack, ready or not, and goes through the
+    gate. One that has not joined goes while the others are enough without it, or serve nobody
+    either.
+    """
+    if is_ready(pod):
+        return False
+    if observed.cluster.spec.is_alone:
+        return True
+    if isinstance(observed.members.get(pod_name(pod)), MemberView):
+        return False
+    serving = sum(map(is_ready, observed.pods))
+    return serving == 0 or 2 * serving > observed.cluster.spec.size
+
+
+def _others_are_ready(observed: Observed, pod: KubeObject) -> bool:
+    others = (p for p in observed.pods if pod_name(p) != pod_name(pod))
+    return all(map(is_ready, others))
 
 
 def _refuses_the_operator(observed: Observed, pod: KubeObject) -> bool:

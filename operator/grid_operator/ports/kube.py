@@ -35,6 +35,7 @@ CHILD_KINDS: Final = (
     ("v1", "ConfigMap", "configmaps"),
     ("v1", "Secret", "secrets"),
     ("networking.k8s.io/v1", "NetworkPolicy", "networkpolicies"),
+    ("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets"),
     ("batch/v1", "Job", "jobs"),
 )
 """apiVersion, kind and plural of everything that `render` makes, volume claims left out."""

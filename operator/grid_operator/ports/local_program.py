@@ -8,12 +8,18 @@ this machine, environment references are resolved, the readiness probe is asked 
 from __future__ import annotations
 
 import base64
+import ipaddress
 import re
 import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 
 from grid_operator.ports.errors import Rejected
+from grid_operator.render.config import (
+    BIND_ADDRESS_VARIABLE,
+    MEMBER_VARIABLE_PREFIX,
+    PUBLIC_ADDRESS_VARIABLE,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -25,6 +31,7 @@ DEFAULT_GRACE_S: Final = 30.0
 CLAIMS_DIRECTORY: Final = ".claims"
 """Holds the volume claims that are not the data of one member."""
 _DATA_CLAIM: Final = re.compile(r"data-(.+)-([0-9]+)")
+_MEMBER_VARIABLE: Final = re.compile(rf"{MEMBER_VARIABLE_PREFIX}([0-9]+)")
 _REFERENCE: Final = re.compile(r"\$(?:\$|\(([^()]+)\))")
 
 
@@ -105,7 +112,7 @@ def process_spec(pod: KubeObject, objects: LocalObjects, host: LocalHost) -> Pro
     address = pod["status"]["podIP"]
     probe = container["readinessProbe"]
     return ProcessSpec(
-        program_of(pod, objects, host, _local_addresses(address)),
+        program_of(pod, objects, host, _local_addresses(pod, address)),
         grace_s=pod["spec"].get("terminationGracePeriodSeconds", DEFAULT_GRACE_S),
         probe_url=_probe_url(probe["httpGet"], container, address),
         probe_period_s=probe.get("periodSeconds", 10),
@@ -136,9 +143,17 @@ def program_of(
     )
 
 
-def _local_addresses(address: str) -> dict[str, str]:
-    """Return what replaces the wildcard address and the DNS name that exist in Kubernetes only."""
-    return {"GRID_BIND_ADDRESS": address, "GRID_PUBLIC_ADDRESS": address}
+def _local_addresses(pod: KubeObject, address: str) -> dict[str, str]:
+    """Return what replaces the wildcard address and the DNS names that exist in Kubernetes only.
+
+    The addresses of a cluster's members follow one another, as their ordinals do.
+    """
+    first = ipaddress.IPv4Address(address) - int(pod["metadata"]["name"].rpartition("-")[2])
+    (container,) = pod["spec"]["containers"]
+    names = (item["name"] for item in container.get("env", ()))
+    ordinals = (found[1] for name in names if (found := _MEMBER_VARIABLE.fullmatch(name)))
+    members = {f"{MEMBER_VARIABLE_PREFIX}{n}": str(first + int(n)) for n in ordinals}
+    return {BIND_ADDRESS_VARIABLE: address, PUBLIC_ADDRESS_VARIABLE: address, **members}
 
 
 class _Mounts:

@@ -8,11 +8,12 @@ from grid_operator.api.desired import Desired
 from grid_operator.api.phase import is_copying, is_restoring, wanted_replicas
 from grid_operator.render.client_service import client_service
 from grid_operator.render.config_map import config_map
+from grid_operator.render.disruption_budget import disruption_budget
 from grid_operator.render.headless_service import headless_service
 from grid_operator.render.management_secret import management_secret
 from grid_operator.render.metadata import with_rendered_hash
 from grid_operator.render.network_policy import network_policy
-from grid_operator.render.record import start_record
+from grid_operator.render.record import size_problem, start_record
 from grid_operator.render.restore_job import restore_job
 from grid_operator.render.secrets import generated_secret_objects, secret_problem
 from grid_operator.render.statefulset import member_statefulset
@@ -42,7 +43,7 @@ def desired_state(cluster: GridCluster, context: RenderContext) -> Desired:
         children=tuple(map(with_rendered_hash, children)),
         live=record.live,
         changes=record.changes,
-        problem=secret_problem(cluster, context),
+        problem=size_problem(cluster, context) or secret_problem(cluster, context),
     )
 
 
@@ -58,6 +59,9 @@ def _foundation(cluster: GridCluster, context: RenderContext) -> Iterator[KubeOb
     yield network_policy(cluster, context)
     yield headless_service(cluster)
     yield client_service(cluster)
+    budget = disruption_budget(cluster)
+    if budget is not None:
+        yield budget
 
 
 def _volumes(cluster: GridCluster, context: RenderContext) -> Iterator[KubeObject]:

@@ -14,6 +14,7 @@ from grid_operator.api.lifecycle import ConfigFormat
 from grid_operator.api.names import (
     CONFIG_KEY,
     MANAGEMENT_PORT,
+    MEMBERS_PORT,
     TLS_AUTHORITY_KEY,
     TLS_CERTIFICATE_KEY,
     TLS_KEY_KEY,
@@ -42,6 +43,9 @@ PARKED_FILE_VARIABLE: Final = "GRID_PARKED_FILE"
 BIND_ADDRESS_VARIABLE: Final = "GRID_BIND_ADDRESS"
 """Unset in pods: members listen on every address. `gridctl up` sets it to a loopback one."""
 PUBLIC_ADDRESS_VARIABLE: Final = "GRID_PUBLIC_ADDRESS"
+MEMBER_VARIABLE_PREFIX: Final = "GRID_MEMBER_"
+"""With an ordinal behind it: the host of that member, where there are several. `gridctl up` sets
+them to loopback addresses."""
 PERSISTENCE_DIR: Final = "persistence"
 """Below the data volume."""
 
@@ -121,6 +125,11 @@ def user_variable(index: int) -> str:
     return f"GRID_USER_{index}_PASSWORD"
 
 
+def member_variable(ordinal: int) -> str:
+    """Return the environment variable with the host of a member of several."""
+    return f"{MEMBER_VARIABLE_PREFIX}{ordinal}"
+
+
 def _network(spec: GridClusterSpec) -> dict[str, Any]:
     element: dict[str, Any] = {
         "port": _port(spec.rest_port),
@@ -136,6 +145,8 @@ def _network(spec: GridClusterSpec) -> dict[str, Any]:
     if spec.tls is not None:
         element["ssl"] = _ssl(spec.tls)
         element["management"]["ssl"] = _ssl(spec.tls)
+    if not spec.is_alone:
+        element |= {"join": _join(spec), "cluster": {"port": {"port": MEMBERS_PORT}}}
     return element
 
 
@@ -154,11 +165,24 @@ def _advanced_network(spec: GridClusterSpec) -> dict[str, Any]:
     if spec.tls is not None:
         rest["ssl"] = _ssl(spec.tls)
         management["ssl"] = _ssl(spec.tls)
-    return {
+    element: dict[str, Any] = {
         "enabled": True,
         "rest-server-socket-endpoint-config": rest,
         "management-server-socket-endpoint-config": management,
     }
+    if not spec.is_alone:
+        members = {"port": {"port": MEMBERS_PORT}, "interfaces": _interfaces()}
+        element |= {"join": _join(spec), "member-server-socket-endpoint-config": members}
+    return element
+
+
+def _join(spec: GridClusterSpec) -> dict[str, Any]:
+    """Return the list of all members, each by a name of its own.
+
+    With one name for all of them some might find each other and not the rest.
+    """
+    hosts = [f"${{{member_variable(ordinal)}}}" for ordinal in range(spec.size)]
+    return {"tcp-ip": {"enabled": True, "member-list": hosts}}
 
 
 def _port(port: int) -> dict[str, Any]:

@@ -12,6 +12,8 @@ from grid_operator.api.names import (
     MANAGEMENT_PORT,
     MANAGEMENT_PORT_NAME,
     MEMBER_CONTAINER,
+    MEMBERS_PORT,
+    MEMBERS_PORT_NAME,
     PASSWORD_KEY,
     REST_PORT_NAME,
     TLS_VOLUME,
@@ -20,6 +22,7 @@ from grid_operator.api.names import (
     headless_service_name,
     identity_secret_name,
     management_secret_name,
+    member_host,
 )
 from grid_operator.render.config import (
     BACKUP_DIR_VARIABLE,
@@ -31,6 +34,7 @@ from grid_operator.render.config import (
     PUBLIC_ADDRESS_VARIABLE,
     TLS_DIR_VARIABLE,
     USERNAME_VARIABLE,
+    member_variable,
     user_variable,
 )
 
@@ -64,10 +68,7 @@ def member_container(cluster: GridCluster) -> dict[str, Any]:
         "imagePullPolicy": spec.image_pull_policy.value,
         "args": ["--config", f"{CONFIG_DIR}/{file}"],
         "env": _environment(cluster),
-        "ports": [
-            {"name": REST_PORT_NAME, "containerPort": spec.rest_port, "protocol": "TCP"},
-            {"name": MANAGEMENT_PORT_NAME, "containerPort": MANAGEMENT_PORT, "protocol": "TCP"},
-        ],
+        "ports": _ports(spec),
         "startupProbe": {
             **_probe(_LIVENESS_PATH, scheme),
             "periodSeconds": 1,
@@ -90,6 +91,15 @@ def member_container(cluster: GridCluster) -> dict[str, Any]:
         "securityContext": container_security_context(),
         "volumeMounts": _volume_mounts(spec),
     }
+
+
+def _ports(spec: GridClusterSpec) -> list[dict[str, Any]]:
+    ports = {REST_PORT_NAME: spec.rest_port, MANAGEMENT_PORT_NAME: MANAGEMENT_PORT}
+    if not spec.is_alone:
+        ports[MEMBERS_PORT_NAME] = MEMBERS_PORT
+    return [
+        {"name": name, "containerPort": port, "protocol": "TCP"} for name, port in ports.items()
+    ]
 
 
 def container_security_context() -> dict[str, Any]:
@@ -130,12 +140,23 @@ def _environment(cluster: GridCluster) -> list[dict[str, Any]]:
             PUBLIC_ADDRESS_VARIABLE,
             f"$(POD_NAME).{headless_service_name(name)}.$(POD_NAMESPACE).svc",
         ),
+        *_member_hosts(cluster),
     ]
     if spec.persistence.backup is not None:
         variables.append(_literal(BACKUP_DIR_VARIABLE, BACKUP_DIR))
     if spec.tls is not None:
         variables.append(_literal(TLS_DIR_VARIABLE, TLS_DIR))
     return [*variables, *(_literal(var.name, var.value) for var in spec.pod.env)]
+
+
+def _member_hosts(cluster: GridCluster) -> list[dict[str, Any]]:
+    spec, name = cluster.spec, cluster.metadata.name
+    if spec.is_alone:
+        return []
+    return [
+        _literal(member_variable(ordinal), f"{member_host(name, ordinal)}.$(POD_NAMESPACE).svc")
+        for ordinal in range(spec.size)
+    ]
 
 
 def _security_environment(cluster: GridCluster) -> list[dict[str, Any]]:

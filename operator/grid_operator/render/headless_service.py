@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from grid_operator.api.names import (
     MANAGEMENT_PORT,
     MANAGEMENT_PORT_NAME,
+    MEMBERS_PORT,
+    MEMBERS_PORT_NAME,
     REST_PORT_NAME,
     headless_service_name,
     selector_labels,
@@ -21,7 +23,9 @@ if TYPE_CHECKING:
 def headless_service(cluster: GridCluster) -> KubeObject:
     """Return the Service that names the members."""
     name = cluster.metadata.name
-    ports = ((REST_PORT_NAME, cluster.spec.rest_port), (MANAGEMENT_PORT_NAME, MANAGEMENT_PORT))
+    ports = [(REST_PORT_NAME, cluster.spec.rest_port), (MANAGEMENT_PORT_NAME, MANAGEMENT_PORT)]
+    if not cluster.spec.is_alone:
+        ports.append((MEMBERS_PORT_NAME, MEMBERS_PORT))
     return {
         "apiVersion": "v1",
         "kind": "Service",

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import ipaddress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from grid_operator.api.names import (
     CLIENT_LABEL,
     MANAGEMENT_PORT,
+    MEMBERS_PORT,
     NAME_LABEL,
     NAMESPACE_NAME_LABEL,
     OPERATOR_NAME,
     network_policy_name,
     pod_labels,
+    selector_labels,
 )
 from grid_operator.render.metadata import child_metadata
 
@@ -21,9 +23,13 @@ if TYPE_CHECKING:
     from grid_operator.api.objects import KubeObject
     from grid_operator.render.context import RenderContext
 
+DNS_PORT: Final = 53
+
 
 def network_policy(cluster: GridCluster, context: RenderContext) -> KubeObject:
     """Return the policy: clients to the REST port, the operator to both ports, no way out.
+
+    Several members reach each other as well, and DNS, which tells them where the others are.
 
     Clients are labelled pods of the namespace and the networks that the spec allows.
     """
@@ -35,6 +41,8 @@ def network_policy(cluster: GridCluster, context: RenderContext) -> KubeObject:
         "podSelector": {"matchLabels": {NAME_LABEL: OPERATOR_NAME}},
     }
     name, rest_port = cluster.metadata.name, cluster.spec.rest_port
+    several = not cluster.spec.is_alone
+    peers = [{"podSelector": {"matchLabels": selector_labels(name)}}] if several else []
     return {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
@@ -47,9 +55,20 @@ def network_policy(cluster: GridCluster, context: RenderContext) -> KubeObject:
             "ingress": [
                 {"from": clients, "ports": [_tcp(rest_port)]},
                 {"from": [operator], "ports": [_tcp(rest_port), _tcp(MANAGEMENT_PORT)]},
-            ],
+            ]
+            + [{"from": [members], "ports": [_tcp(MEMBERS_PORT)]} for members in peers],
+            **_ways_out(peers),
         },
     }
+
+
+def _ways_out(peers: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the egress rules, none for a single member."""
+    if not peers:
+        return {}
+    # Where DNS answers differs from cluster to cluster, down to addresses of the node itself.
+    dns = {"ports": [{"protocol": "UDP", "port": DNS_PORT}, _tcp(DNS_PORT)]}
+    return {"egress": [{"to": peers, "ports": [_tcp(MEMBERS_PORT)]}, dns]}
 
 
 def _network(text: str) -> str:

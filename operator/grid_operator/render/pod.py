@@ -14,6 +14,7 @@ from grid_operator.api.names import (
     backup_claim_name,
     child_labels,
     config_map_name,
+    selector_labels,
 )
 from grid_operator.api.security import ClientCertificates
 from grid_operator.render.container import CONFIG_VOLUME, TMP_VOLUME, member_container
@@ -28,6 +29,9 @@ USER_ID: Final = 10001
 """User and group of the member process, and owner of its data, unless the spec says otherwise."""
 TMP_SIZE: Final = "64Mi"
 TLS_FILE_MODE: Final = 0o440
+HOST_NAME_LABEL: Final = "kubernetes.io/hostname"
+MAX_WEIGHT: Final = 100
+"""Of a preference, as Kubernetes has it."""
 
 
 def pod_template(cluster: GridCluster, record: StartRecord) -> dict[str, Any]:
@@ -56,9 +60,21 @@ def _pod_spec(cluster: GridCluster) -> dict[str, Any]:
         "volumes": _volumes(cluster),
         **scheduling(pod),
     }
+    if not cluster.spec.is_alone and pod.affinity is None:
+        spec["affinity"] = _apart(cluster)
     if pod.topology_spread_constraints:
         spec["topologySpreadConstraints"] = [dict(c) for c in pod.topology_spread_constraints]
     return spec
+
+
+def _apart(cluster: GridCluster) -> dict[str, Any]:
+    """Return the affinity of members that rather run on nodes of their own."""
+    term = {
+        "labelSelector": {"matchLabels": selector_labels(cluster.metadata.name)},
+        "topologyKey": HOST_NAME_LABEL,
+    }
+    preferred = [{"weight": MAX_WEIGHT, "podAffinityTerm": term}]
+    return {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
 
 
 def pod_security_context(pod: PodSpec) -> dict[str, Any]:

@@ -6,6 +6,7 @@ read at start, left the spec, and is given again because it came back: members t
 meanwhile have lost it. `-` before all is for what has left the spec.
 
     config/NETWORK…, config/credentials   read at start; a change restarts
+    config/size                           of several members; a change is refused
     map/NAME, queue/NAME                  a new one is given, a changed one restarts
     live/log-level, live/license          given
     secret/NAME                           members were given its password
@@ -21,7 +22,8 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from grid_operator.api.desired import Live
+from grid_operator.api.conditions import ConfigValidReason
+from grid_operator.api.desired import Live, SpecProblem
 from grid_operator.api.lifecycle import LogLevel
 from grid_operator.api.names import (
     STRUCTURES_ANNOTATION,
@@ -65,6 +67,7 @@ _STRUCTURES: Final = {"map": "maps", "queue": "queues"}
 _LOG_LEVEL: Final = "live/log-level"
 _LICENSE: Final = "live/license"
 _CREDENTIALS: Final = "config/credentials"
+_SIZE: Final = "config/size"
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +120,20 @@ def start_record(cluster: GridCluster, context: RenderContext) -> StartRecord:
     return StartRecord(entries, _live(cluster, context, entries), changes)
 
 
+def size_problem(cluster: GridCluster, context: RenderContext) -> SpecProblem | None:
+    """Return what speaks against the number of members: it is that of the cluster's beginning."""
+    if not context.recorded:
+        return None
+    before, size = context.recorded.get(_SIZE, "1"), cluster.spec.size
+    if before == str(size):
+        return None
+    return SpecProblem(
+        ConfigValidReason.IMMUTABLE_SIZE,
+        f"spec.size: {size} instead of {before}; the number of members of an existing cluster "
+        f"cannot change in this version: set it back to {before}, or create a new GridCluster",
+    )
+
+
 def _wanted(cluster: GridCluster, context: RenderContext) -> dict[str, str]:
     """Return the record of members that start now."""
     tree = configuration_tree(cluster)["grid"]
@@ -124,6 +141,8 @@ def _wanted(cluster: GridCluster, context: RenderContext) -> dict[str, str]:
     structures = {section: tree.pop(section, {}) for section in _STRUCTURES}
     entries = {f"config/{name}": digest(_json(element)) for name, element in tree.items()}
     entries[_CREDENTIALS] = _keyed(context, *_credentials(cluster, context))
+    if not cluster.spec.is_alone:
+        entries[_SIZE] = str(cluster.spec.size)
     for section, found in structures.items():
         for name, element in found.items():
             entries[_structure_key(section, name)] = digest(_json(element))[:STRUCTURE_DIGITS]

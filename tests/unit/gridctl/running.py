@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ipaddress
 import itertools
 import json
 import os
@@ -20,8 +21,10 @@ import yaml
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-ADDRESSES = itertools.count(2)
+ADDRESSES = itertools.count(2, 5)
+"""Five apart: a cluster's members follow one another."""
 DEADLINE_S = 25.0
+READY = "health/ready"
 
 
 def manifest(name: str, annotations: dict[str, str], **spec: object) -> dict[str, object]:
@@ -56,6 +59,16 @@ def is_alive(pid: int) -> bool:
 
 def children(pid: int) -> list[int]:
     return [int(p) for p in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def pod_of(pid: int) -> str:
+    """Return the name of the pod that a member process is; empty when it is gone."""
+    try:
+        environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+    found = (entry.removeprefix(b"POD_NAME=") for entry in environment if b"POD_NAME=" in entry)
+    return next(found, b"").decode()
 
 
 class Up:
@@ -120,8 +133,11 @@ class Up:
         self.process.send_signal(number)
         return self.process.wait(DEADLINE_S)
 
-    def call(self, method: str, path: str, body: bytes | None = None) -> tuple[int, bytes]:
-        url = f"http://{self.address}:5701/grid/rest/{path}"
+    def call(
+        self, method: str, path: str, body: bytes | None = None, *, member: int = 0
+    ) -> tuple[int, bytes]:
+        address = ipaddress.IPv4Address(self.address) + member
+        url = f"http://{address}:5701/grid/{path if path == READY else f'rest/{path}'}"
         request = urllib.request.Request(url, body, method=method)
         try:
             with urllib.request.urlopen(request, timeout=5) as response:

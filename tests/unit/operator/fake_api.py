@@ -25,6 +25,7 @@ PLURALS = frozenset(
     {
         *("statefulsets", "services", "configmaps", "secrets", "networkpolicies", "jobs"),
         *("pods", "persistentvolumeclaims", "gridclusters", "events", "leases"),
+        "poddisruptionbudgets",
     }
 )
 APPLY = "application/apply-patch+yaml"

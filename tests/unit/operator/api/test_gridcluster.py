@@ -42,7 +42,11 @@ def restore(**source: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ({"size": 2}, "size above 1 is not supported"),
+        ({"size": 6}, "size above 5 is not supported"),
+        ({"size": 3, "rest": {"port": 5704}}, "port 5704 belongs to the members themselves"),
+        ({"size": 3, "advancedNetwork": {"enabled": True, "restPort": 5704}}, "port 5704"),
+        ({"size": 3, "persistence": {"enabled": True, "backup": {"volume": {}}}}, "need size 1"),
+        ({"size": 3, **restore(cluster="old")}, "need size 1"),
         ({"size": 0}, "greater than or equal to 1"),
         ({"size": "1"}, "spec.size"),
         ({"unknown": 1}, "spec.unknown"),
@@ -189,3 +193,13 @@ def test_transition_time_moves_only_when_the_status_flips() -> None:
     assert first.last_transition_time == same.last_transition_time == "2026-01-02T03:04:05Z"
     assert (same.message, same.observed_generation) == ("1", 1)
     assert flipped.last_transition_time == "2026-01-02T05:04:05Z"
+
+
+@pytest.mark.parametrize("size", [2, 3, 4, 5])
+def test_several_members_are_for_one_machine_and_not_for_kubernetes_yet(size: int) -> None:
+    cluster = make_cluster({"size": size})
+
+    with pytest.raises(InvalidClusterError, match=r"spec: size above 1 .* only by `gridctl up`"):
+        cluster.check_kubernetes()
+
+    make_cluster().check_kubernetes()

@@ -133,8 +133,8 @@ def test_the_pod_that_restores_is_made_the_same_way(
 
 
 def test_a_member_for_each_of_the_size_with_a_claim_for_each() -> None:
-    cluster = make_cluster({"persistence": {"enabled": True}, "deletionPolicy": "Delete"})
-    three = cluster.model_copy(update={"spec": cluster.spec.model_copy(update={"size": 3})})
+    kept = {"persistence": {"enabled": True}, "deletionPolicy": "Delete"}
+    three = make_cluster({"size": 3, **kept})
     live = tuple(
         {
             "metadata": {"name": f"data-demo-{ordinal}", "namespace": "default"},

@@ -70,6 +70,7 @@ async def test_every_event_only_adds_the_key_of_its_cluster() -> None:
         "configmaps",
         "secrets",
         "networkpolicies",
+        "poddisruptionbudgets",
         "jobs",
         "pods",
         "persistentvolumeclaims",

@@ -35,6 +35,7 @@ GROUPS = {
     "/apis/apps/v1": ("statefulsets",),
     "/apis/batch/v1": ("jobs",),
     "/apis/networking.k8s.io/v1": ("networkpolicies",),
+    "/apis/policy/v1": ("poddisruptionbudgets",),
     "/apis/gridcluster.io/v1alpha1": ("gridclusters",),
 }
 SILENCE_S = 0.3

@@ -141,6 +141,22 @@ def test_probes_speak_as_the_pod_says(tmp_path: Path) -> None:
     assert (spec.probe_url, spec.probe_period_s) == ("https://127.0.0.9:5703/p", 3)
 
 
+def test_several_members_have_addresses_that_follow_one_another(tmp_path: Path) -> None:
+    probe = {"httpGet": {"path": "/p", "port": 5701}}
+    hosts = [{"name": f"GRID_MEMBER_{n}", "value": f"demo-{n}.members"} for n in range(3)]
+    pod = pod_of([], [], readinessProbe=probe, env=[*hosts, {"name": "GRID_MEMBER_X"}])
+    pod["metadata"]["name"] = "demo-1"
+    env = process_spec(pod, Objects(), host_in(tmp_path)).program.env
+    assert {name: value for name, value in env.items() if name != "PATH"} == {
+        "GRID_BIND_ADDRESS": "127.0.0.9",
+        "GRID_PUBLIC_ADDRESS": "127.0.0.9",
+        "GRID_MEMBER_0": "127.0.0.8",
+        "GRID_MEMBER_1": "127.0.0.9",
+        "GRID_MEMBER_2": "127.0.0.10",
+        "GRID_MEMBER_X": "",
+    }
+
+
 def job_of(limit: int, *args: str) -> KubeObject:
     container = {"name": "restore", "args": list(args)}
     return {

@@ -45,7 +45,8 @@ def specs() -> st.SearchStrategy[Spec]:
 def _spec(draw: st.DrawFn) -> Spec:
     kept = draw(st.booleans())
     advanced = draw(st.booleans())
-    ports = st.integers(1024, 65535).filter(lambda port: port != 5702)
+    size = draw(st.sampled_from([1, 1, 2, 3, 5]))
+    ports = st.integers(1024, 65535).filter(lambda port: port not in (5702, 5704))
     groups = draw(st.lists(st.sampled_from(_GROUPS), unique=True))
     return {
         "clusterName": draw(st.from_regex(r"\A[A-Za-z0-9._-]{1,20}\Z")),
@@ -56,7 +57,8 @@ def _spec(draw: st.DrawFn) -> Spec:
         "advancedNetwork": {"enabled": True, "restPort": draw(ports)} if advanced else {},
         "maps": draw(_structures(_map, kept)),
         "queues": draw(_structures(_queue, kept)),
-        "persistence": draw(_persistence()) if kept else {},
+        "size": size,
+        "persistence": draw(_persistence(size)) if kept else {},
         "security": draw(_security()),
         "tls": draw(st.none() | _tls()),
         "logging": {
@@ -101,13 +103,14 @@ def _kept(draw: st.DrawFn, kept: bool) -> Spec:
 
 
 @st.composite
-def _persistence(draw: st.DrawFn) -> Spec:
+def _persistence(draw: st.DrawFn, size: int) -> Spec:
+    backups: list[Spec | None] = [None, {"claimName": "b"}, {"volume": {}}]
     policies = ["FullRecoveryOnly", "PartialRecoveryMostRecent", "PartialRecoveryMostComplete"]
     return {
         "enabled": True,
         "recoveryPolicy": draw(st.sampled_from(policies)),
         "validationTimeoutSeconds": draw(st.integers(1, 2**31 - 1)),
-        "backup": draw(st.sampled_from([None, {"claimName": "b"}, {"volume": {}}])),
+        "backup": draw(st.sampled_from(backups if size == 1 else backups[:1])),
     }
 
 

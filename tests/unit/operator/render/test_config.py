@@ -36,6 +36,7 @@ ENVIRONMENT = {
     "GRID_BACKUP_DIR": "/backup",
     "GRID_TLS_DIR": "/etc/grid-tls",
     "GRID_PARKED_FILE": "/tmp/parked",
+    **{f"GRID_MEMBER_{n}": f"demo-{n}.demo-members.default.svc" for n in range(5)},
 }
 
 

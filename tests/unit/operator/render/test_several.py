@@ -1,0 +1,106 @@
+"""What is rendered for several members, and what of it a single one does not have."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.unit.operator.api.clusters import render
+from tests.unit.operator.render.test_config import loaded
+
+if TYPE_CHECKING:
+    from grid_operator.api.objects import KubeObject
+
+ADVANCED = {"advancedNetwork": {"enabled": True, "restPort": 5711}}
+MEMBERS = {
+    "app.kubernetes.io/name": "grid",
+    "app.kubernetes.io/instance": "demo",
+    "app.kubernetes.io/component": "member",
+}
+
+
+def three(**spec: Any) -> dict[str, KubeObject]:
+    children = render({"size": 3, **spec})
+    return {f"{o['kind']} {o['metadata']['name']}": o for o in children}
+
+
+def pod(**spec: Any) -> dict[str, Any]:
+    found: dict[str, Any] = three(**spec)["StatefulSet demo"]["spec"]["template"]["spec"]
+    return found
+
+
+@pytest.mark.parametrize("file_format", ["Yaml", "Xml"])
+@pytest.mark.parametrize("network", [{}, ADVANCED], ids=["network", "advanced"])
+def test_members_know_each_other_by_a_name_for_each(
+    network: dict[str, Any], file_format: str
+) -> None:
+    spec = {"size": 3, "security": {"enabled": True}, **network}
+    config = loaded(spec, file_format)
+
+    cluster = config.cluster
+    assert cluster is not None
+    assert cluster.port == 5704
+    assert cluster.members == tuple((f"demo-{n}.demo-members.default.svc", 5704) for n in range(3))
+    assert config.instance_name == "demo-0"
+    other = {**spec, "clusterName": "other"}
+    passwords = {loaded(s, file_format).cluster.password for s in (spec, other)}  # type: ignore[union-attr]
+    assert len(passwords) == 2
+    assert loaded({**spec, "size": 1}, file_format).cluster is None
+
+
+def test_their_names_are_the_same_in_every_pod() -> None:
+    (container,) = pod()["containers"]
+
+    hosts = {v["name"]: v["value"] for v in container["env"] if "MEMBER_" in v["name"]}
+    assert hosts == {
+        f"GRID_MEMBER_{n}": f"demo-{n}.demo-members.$(POD_NAMESPACE).svc" for n in range(3)
+    }
+    names = [v["name"] for v in container["env"]]
+    assert names.index("POD_NAMESPACE") < names.index("GRID_MEMBER_0"), "expanded from above only"
+
+
+def test_they_start_at_once_and_are_found_before_they_are_ready() -> None:
+    children = three()
+    headless = children["Service demo-members"]["spec"]
+
+    assert children["StatefulSet demo"]["spec"]["podManagementPolicy"] == "Parallel"
+    assert children["StatefulSet demo"]["spec"]["serviceName"] == "demo-members"
+    assert headless["publishNotReadyAddresses"] is True
+    assert {p["name"]: p["port"] for p in headless["ports"]}["members"] == 5704
+
+
+def test_the_members_port_is_for_members_only_and_their_one_way_out() -> None:
+    policy = three(exposure={"allowedCidrs": ["192.0.2.0/24"]})["NetworkPolicy demo"]["spec"]
+    peer = {"podSelector": {"matchLabels": MEMBERS}}
+
+    to_members = [r for r in policy["ingress"] if any(p["port"] == 5704 for p in r["ports"])]
+    assert to_members == [{"from": [peer], "ports": [{"protocol": "TCP", "port": 5704}]}]
+    out, dns = policy["egress"]
+    assert out == {"to": [peer], "ports": [{"protocol": "TCP", "port": 5704}]}
+    assert {(p["protocol"], p["port"]) for p in dns["ports"]} == {("UDP", 53), ("TCP", 53)}
+
+
+def test_nobody_takes_two_at_once_and_they_rather_run_apart() -> None:
+    budget = three()["PodDisruptionBudget demo"]["spec"]
+    (apart,) = pod()["affinity"]["podAntiAffinity"][
+        "preferredDuringSchedulingIgnoredDuringExecution"
+    ]
+
+    assert budget == {"maxUnavailable": 1, "selector": {"matchLabels": MEMBERS}}
+    assert apart["podAffinityTerm"] == {
+        "labelSelector": {"matchLabels": MEMBERS},
+        "topologyKey": "kubernetes.io/hostname",
+    }
+    chosen: dict[str, Any] = {"nodeAffinity": {}}
+    assert pod(pod={"affinity": chosen})["affinity"] == chosen
+
+
+@pytest.mark.parametrize("network", [{}, ADVANCED], ids=["network", "advanced"])
+def test_a_single_member_has_nothing_of_it(network: dict[str, Any]) -> None:
+    children = render({**network})
+    text = json.dumps(children)
+
+    assert "PodDisruptionBudget" not in {o["kind"] for o in children}
+    assert not [word for word in ("5704", "GRID_MEMBER_", "tcp-ip", "Affinity") if word in text]
