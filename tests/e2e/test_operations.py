@@ -90,7 +90,15 @@ class Operated(Installation):
         return self.http("client", "POST", MAP + key, value, host=self.name).status
 
     def read(self, key: str, host: str = NAME) -> str:
-        return self.http("client", "GET", MAP + key, host=host).body
+        """Read through a Service: its rules follow the pods a moment later than conditions do."""
+        found: list[str] = []
+
+        def answered() -> bool:
+            found.append(self.http("client", "GET", MAP + key, host=host).body)
+            return found[-1] != ConnectionRefusedError.__name__
+
+        self.kube.wait_for(answered, CHANGE_TIMEOUT_S)
+        return found[-1]
 
     def events(self, reason: str) -> list[str]:
         fields = f"involvedObject.name={self.name},reason={reason}"

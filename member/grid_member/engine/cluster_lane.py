@@ -24,10 +24,17 @@ from grid_member.engine.cluster_reload import (
     load,
     taken,
 )
+from grid_member.engine.landing import LANDING_RETRY_S
 from grid_member.engine.lane import Lane, _Flight
 from grid_member.engine.log import Log, taken_bytes
 from grid_member.engine.nats.errors import NatsError
-from grid_member.engine.operations import MAX_OPERATIONS_PER_RECORD, QueueReturn
+from grid_member.engine.operations import (
+    MAX_OPERATIONS_PER_RECORD,
+    MapPut,
+    MapPutBounded,
+    QueueOffer,
+    QueueReturn,
+)
 from grid_member.engine.system_side import ignore
 
 if TYPE_CHECKING:
@@ -36,6 +43,8 @@ if TYPE_CHECKING:
     from grid_member.engine.lane import Answer
     from grid_member.engine.operations import Committed, Operation, Record
 
+FEW_OPERATIONS: Final = 64
+"""Whatever their names and content types, so many of them are no large record."""
 MAX_RECORD_BYTES: Final = 256 * 1024
 """Bytes of operations that travel in one record; a larger operation travels alone."""
 RELOAD_S: Final = 0.2
@@ -54,6 +63,13 @@ _UNKNOWN: Final = Refused(
     Reason.UNAVAILABLE, "this member fell behind: what was asked for may or may not be done"
 )
 _logger: Final = logging.getLogger("grid.engine")
+
+
+def _described_bytes(operation: Operation) -> int:
+    """Return what name and content type take, which may be more than the value."""
+    if isinstance(operation, (MapPut, MapPutBounded, QueueOffer)):
+        return len(operation.name) + len(operation.content_type or "")
+    return 0
 
 
 class SharedLog(Log, Protocol):
@@ -169,8 +185,7 @@ class ClusterLane(Lane):
             outcomes = state.apply(sequence, timestamp_ms, record)
             if record.member == member and record.incarnation == self._incarnation:
                 self._outcomes(record, outcomes)
-                for reader in self._reading.pop(record.counter, ()):
-                    reader(None)
+                self._tell(self._reading.pop(record.counter, ()), None)
         if state.queues.arrivals:
             arrivals, state.queues.arrivals = state.queues.arrivals, set()
             self._arrived(self, arrivals)
@@ -195,8 +210,7 @@ class ClusterLane(Lane):
             flight = self._flights.pop(record.counter, None)
             if flight is not None:
                 self._answer(flight, [refused] * len(flight.answers))
-            for reader in self._reading.pop(record.counter, ()):
-                reader(refused)
+            self._tell(self._reading.pop(record.counter, ()), refused)
         self._refuse_waiting(refused)
         if not self._probing and self._loop is not None:
             self._probing = True
@@ -260,11 +274,10 @@ class ClusterLane(Lane):
                 outcomes = [_UNKNOWN] * len(flight.answers)
             orphans.difference_update(items(outcomes))
             self._answer(flight, outcomes)
-            for reader in () if ended else self._reading.pop(counter, ()):
-                reader(None)
+            self._tell(() if ended else self._reading.pop(counter, ()), None)
         for name, item_id in sorted(orphans):
             # It was taken, and nobody who waited for it will hear of that.
-            self.propose(QueueReturn(name, item_id), ignore, 0, always=True)
+            self._give_back(QueueReturn(name, item_id))
         state.system.changes = changed_values(old, state)
         state.queues.arrivals = set(state.queues.found)
         self.committed(())
@@ -285,7 +298,24 @@ class ClusterLane(Lane):
         # It was given up. Nobody waits for what it took any more.
         for outcome in outcomes:
             if isinstance(outcome, Item):
-                self.propose(QueueReturn(outcome.queue, outcome.item_id), ignore, 0, always=True)
+                self._give_back(QueueReturn(outcome.queue, outcome.item_id))
+
+    def _give_back(self, returned: QueueReturn) -> None:
+        """Return an item, however often the log refuses that."""
+
+        def answer(outcome: object) -> None:
+            if isinstance(outcome, Refused) and not self._closing and self._loop is not None:
+                self._loop.call_later(LANDING_RETRY_S, self._give_back, returned)
+
+        self.propose(returned, answer, 0, always=True)
+
+    def _tell(self, readers: Iterable[Reader], refused: Refused | None) -> None:
+        """Call readers; what one of them raises is not the others' business, nor the state's."""
+        for reader in readers:
+            try:
+                reader(refused)
+            except Exception as error:
+                self._report(error)
 
     def _refuse_waiting(self, refused: Refused) -> None:
         """Answer what was never sent."""
@@ -296,8 +326,7 @@ class ClusterLane(Lane):
         self._answer(flight, [refused] * len(flight.answers))
         waiting = _Flight([answer for _, answer, _ in system], sum(size for _, _, size in system))
         self._answer(waiting, [refused] * len(waiting.answers))
-        for reader in readers:
-            reader(refused)
+        self._tell(readers, refused)
 
     def _probe(self) -> None:
         self._probing = False
@@ -337,12 +366,12 @@ class ClusterLane(Lane):
     def _send_data(
         self, operations: list[Operation], answers: list[Answer], flight: _Flight
     ) -> None:
-        if flight.size_bytes <= MAX_RECORD_BYTES:
+        if flight.size_bytes <= MAX_RECORD_BYTES and len(operations) <= FEW_OPERATIONS:
             super()._send_data(operations, answers, flight)
             return
         start, size_bytes = 0, 0
         for place, operation in enumerate(operations):
-            taken = taken_bytes(operation)
+            taken = taken_bytes(operation) + _described_bytes(operation)
             full = size_bytes + taken > MAX_RECORD_BYTES
             if place > start and (full or place - start == MAX_OPERATIONS_PER_RECORD):
                 self._send(tuple(operations[start:place]), _Flight(answers[start:place], 0))

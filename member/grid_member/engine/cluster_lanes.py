@@ -19,6 +19,7 @@ from grid_member.engine.nats.client import NatsClient
 from grid_member.engine.nats.errors import NatsError
 from grid_member.engine.nats.identity import open_identity
 from grid_member.engine.nats.log import JetStreamLog
+from grid_member.engine.nats.peers import peers
 from grid_member.engine.nats.replay import Source
 from grid_member.engine.nats.server import NatsServer
 from grid_member.engine.nats.server_config import SYSTEM_USER, USER
@@ -38,6 +39,7 @@ CLUSTER_SHARDS: Final = 3
 """Streams of durable structures: the death of one leader does not stop all."""
 CONNECT_S: Final = 1.0
 """How long a look at the connection to the own server waits."""
+CONNECT_RETRY_S: Final = 0.05
 RETRY_S: Final = 0.5
 LOOK_S: Final = 1.0
 """How often the copies of the streams are looked at."""
@@ -221,6 +223,7 @@ class ClusterLanes(Lanes):
                 await client.wait_connected(CONNECT_S)
             except NatsError as error:
                 self._wait_for(server.failure or str(error))
+                await asyncio.sleep(CONNECT_RETRY_S)
             else:
                 return
 
@@ -284,6 +287,21 @@ class ClusterLanes(Lanes):
             _log.warning("waiting for the other members: %s", reason)
         self.waiting = reason
 
+    async def _all_vote(self) -> bool:
+        """Tell whether the servers that vote are those of the members, and all are heard of.
+
+        With one that is gone among them the end of one more may be the end of the majority.
+        """
+        settings = self._settings
+        if len(settings.members) == 1:
+            return True
+        try:
+            found = await peers(self.system)
+        except NatsError:
+            return False
+        own = settings.lite or self.server_name in found.names
+        return own and not found.silent and len(found.names) <= len(settings.members)
+
     async def _look(self, client: NatsClient) -> None:
         while True:
             copies: list[Copies] = []
@@ -291,10 +309,11 @@ class ClusterLanes(Lanes):
                 with contextlib.suppress(NatsError):
                     copies.append(await copies_of(client, stream))
             wanted = self._settings.copies * len(self.all_streams)
+            missing = wanted - sum(one.current for one in copies)
             self.replication = Replication(
                 in_contact=all(lane.in_contact for lane in self.cluster_lanes),
                 replicas=wanted,
-                not_current=wanted - sum(one.current for one in copies),
+                not_current=missing if await self._all_vote() else max(missing, 1),
                 offline=tuple(sorted({name for one in copies for name in one.offline})),
             )
             await asyncio.sleep(LOOK_S)

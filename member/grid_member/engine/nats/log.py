@@ -21,6 +21,7 @@ from grid_member.engine.codec import (
 )
 from grid_member.engine.log import Feed
 from grid_member.engine.nats.cleaning import RECORD_BYTES, Cleaner
+from grid_member.engine.nats.errors import WireError
 from grid_member.engine.nats.feed import StreamFeed
 from grid_member.engine.nats.replay import Chunk, replayed
 from grid_member.engine.operations import Committed, Record
@@ -322,7 +323,11 @@ class JetStreamLog:
                 self._publish(self._published, sent.payload)
 
     def _publish(self, counter: int, payload: bytes) -> None:
-        self._client.publish(self._subject, payload, self._reply + b"%d" % counter)
+        try:
+            self._client.publish(self._subject, payload, self._reply + b"%d" % counter)
+        except WireError as error:
+            # It is given up in time, as one that nobody takes.
+            _log.error("a record of %d bytes cannot be sent: %s", len(payload), error)
 
     def _answered(self, messages: Sequence[object]) -> None:
         """Hear that nobody took a record: no server leads the stream now."""

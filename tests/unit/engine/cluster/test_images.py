@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from grid_member.engine.cluster_lane import ClusterLane
 
 SIZE = 3
+HEAL_S = 60
 QUEUE = "m"
 """On the same stream as the map of that name."""
 
@@ -73,8 +74,12 @@ async def test_members_hold_the_same_behind_images(tmp_path: Path) -> None:
         await alike(cluster)
 
 
-async def test_who_was_cut_off_past_a_purge_catches_up_and_shows_nothing_old() -> None:
-    async with Cluster(SIZE) as cluster:
+@pytest.mark.timeout(180)
+async def test_who_was_cut_off_past_a_purge_catches_up_and_shows_nothing_old(
+    tmp_path: Path,
+) -> None:
+    # Copies in memory may take longer to heal than a test can wait for.
+    async with Cluster(SIZE, tmp_path) as cluster:
         lane = number_of_lane(cluster)
         register = Register()
         behind = (await cluster.leader_of(MAP) + 1) % SIZE
@@ -99,9 +104,9 @@ async def test_who_was_cut_off_past_a_purge_catches_up_and_shows_nothing_old() -
                         info = await answered(client, f"STREAM.INFO.shard-{lane}")
                         first_sequence = info["state"]["first_seq"]
             cluster.heal()
-            await condition(lambda: lanes_of(cluster, lane)[behind].state is not first, 40)
+            await condition(lambda: lanes_of(cluster, lane)[behind].state is not first, HEAL_S)
             seen = register.reads[behind]
-            await condition(lambda: register.reads[behind] > seen + 100, 40)
+            await condition(lambda: register.reads[behind] > seen + 100, HEAL_S)
             register.ended = True
         assert register.stale == []
         found = await cluster.drivers[behind].get(MAP, KEY)

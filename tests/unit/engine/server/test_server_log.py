@@ -14,7 +14,7 @@ MEMBER = settings(5703)
 
 @pytest.fixture
 def heard(caplog: pytest.LogCaptureFixture) -> ServerLog:
-    caplog.set_level(logging.DEBUG)
+    caplog.set_level(logging.DEBUG, "grid.engine.nats")
     return ServerLog(logging.getLogger("grid.engine.nats"), ["s3cret"])
 
 
