@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Final, cast
 from grid_member.engine.api import EngineError
 from grid_member.engine.cluster_lane import ClusterLane
 from grid_member.engine.lanes import Lanes
+from grid_member.engine.lmdb_log import LmdbLog
+from grid_member.engine.log import wall_clock_ms
 from grid_member.engine.nats.client import NatsClient
 from grid_member.engine.nats.errors import NatsError
 from grid_member.engine.nats.identity import open_identity
@@ -66,7 +68,8 @@ class ClusterLanes(Lanes):
             shards: lanes for structures that are kept; the same on all members, for ever.
             time_of: makes a record's time of the streams'; tests turn the clock with it.
         """
-        super().__init__(None, shards, _no_clock, _no_log)
+        # `begin` makes the lanes: neither a clock nor logs in files are needed for them.
+        super().__init__(None, shards, wall_clock_ms, LmdbLog)
         self.waiting: str | None = None
         """Why the begin is not over yet."""
         self.replication: Replication = NOT_REPLICATED
@@ -317,14 +320,6 @@ class ClusterLanes(Lanes):
                 offline=tuple(sorted({name for one in copies for name in one.offline})),
             )
             await asyncio.sleep(LOOK_S)
-
-
-def _no_clock() -> int:
-    raise NotImplementedError("the lanes of a cluster go by their logs' time")
-
-
-def _no_log(path: Path, shard: int, clock: object) -> JetStreamLog:
-    raise NotImplementedError("the logs of a cluster are not opened from paths")
 
 
 def _tree_bytes(directory: Path) -> int:
