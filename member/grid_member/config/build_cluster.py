@@ -58,7 +58,6 @@ def cluster_config(found: Values, realms: Realms, listeners: Listening) -> Clust
         tls=joining.tls,
         lite=lite,
         backup_count=_backup_count(found),
-        port_setting=path_text(joining.port_path),
     )
 
 

@@ -31,8 +31,6 @@ class ClusterConfig:
     """Whether this member holds no data."""
     backup_count: int = 1
     """The highest of all maps and queues: 0, 1 or 2."""
-    port_setting: str = "network.cluster.port"
-    """The element that holds the port; an error about a taken port names it."""
 
     @property
     def host(self) -> str:

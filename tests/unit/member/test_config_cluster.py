@@ -92,7 +92,6 @@ def test_two_listed_members_are_a_cluster() -> None:
     assert (found.port, found.members) == (5704, (("a", 5704), ("b", 5704)))
     assert (found.interfaces, found.host) == (("*",), "0.0.0.0")
     assert (found.tls, found.lite, found.backup_count) == (None, False, 1)
-    assert found.port_setting == "network.cluster.port"
 
 
 def test_all_forms_of_a_member_and_the_port_of_those_without() -> None:
@@ -147,7 +146,6 @@ def test_members_listen_where_the_member_does() -> None:
 def test_advanced_network_has_a_members_port_of_its_own() -> None:
     default = cluster(joined_advanced())
     assert (default.port, default.interfaces) == (5704, ("*",))
-    assert default.port_setting == f"advanced-network.{MEMBERS}.port"
 
     found = cluster(
         joined_advanced(
