@@ -10,13 +10,13 @@ import argparse
 import gc
 import os
 import sys
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from grid_member.command import EXIT_CONFIG
 from grid_member.config import ConfigError
 from grid_member.config.programmatic import Config
+from grid_member.release import VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -77,7 +77,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--config", type=Path, metavar="FILE", help="configuration file (YAML or XML)"
     )
-    parser.add_argument("--version", action="version", version=f"grid-member {version('grid')}")
+    parser.add_argument("--version", action="version", version=f"grid-member {VERSION}")
     commands = parser.add_subparsers(metavar="{config,restore}")
     config = commands.add_parser("config", help="check and convert configuration files")
     _add_restore(commands.add_parser("restore", help="make a backup the data of a new member"))

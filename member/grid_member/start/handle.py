@@ -13,12 +13,12 @@ import asyncio
 import contextlib
 import logging
 import socket
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Final
 
 from grid_member.cluster.logs import event
 from grid_member.cluster.member import Phase
 from grid_member.http.listener import Listeners, bind, in_binding_order
+from grid_member.release import VERSION
 from grid_member.start.address import shown_address
 from grid_member.start.listed import warn_unless_listed
 from grid_member.start.parts import make_member
@@ -79,7 +79,7 @@ class MemberHandle:
         self._member = make_member(
             config,
             config.model.instance_name or f"grid-{socket.gethostname()}",
-            _plain_version(version("grid")),
+            _plain_version(VERSION),
         )
         self._listeners = Listeners(self._member)
         self._rest_port: int | None = None

@@ -27,7 +27,10 @@ NOT_FOR_A_PLAIN_START: Final = {
     *("http.openapi", "http.openapi_documents", "http.openapi_rows", "http.openapi_schemas"),
 }
 """Modules of the member that write documents, read other syntaxes, or repair and restore stores."""
-NOT_AT_ALL: Final = {"grid_operator", "hypothesis", "jsonschema", "kubernetes", "pyexpat", "pytest"}
+NOT_AT_ALL: Final = {
+    *("grid_operator", "hypothesis", "jsonschema", "kubernetes", "pyexpat", "pytest"),
+    "zipfile",  # of importlib.metadata, which takes long
+}
 
 
 class Loading:

@@ -6,9 +6,12 @@ import operator
 import subprocess
 import sys
 import sysconfig
+import tomllib
 from pathlib import Path
 
 import pytest
+
+from grid_member.release import VERSION
 
 ROOT = Path(__file__).resolve().parents[3]
 MAX_FILE_LINES = 400
@@ -59,3 +62,8 @@ def test_locks_are_pinned_hashed_and_name_no_host(lock: str) -> None:
     assert text.count("--hash=sha256:") >= len(requirements)
     assert "://" not in text
     assert "--index-url" not in text
+
+
+def test_the_release_is_the_same_wherever_it_is_said() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["version"] == VERSION
