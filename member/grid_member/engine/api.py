@@ -64,6 +64,8 @@ class Item:
     queue: str
     item_id: int
     """Made from its place in the log; grows from offer to offer, unique in its queue for ever."""
+    take_id: int
+    """Made from the place of its take in the log: tells this delivery from any other."""
 
 
 Done: TypeAlias = Callable[[T | Refused], None]

@@ -11,33 +11,37 @@ import logging
 import time
 from typing import TYPE_CHECKING, Final
 
+from grid_member.engine.api import ClusterState, EngineError
+from grid_member.engine.cluster_copies import CopyWatch
+from grid_member.engine.cluster_cut import Cuts
+from grid_member.engine.cluster_departure import Departure
 from grid_member.engine.cluster_lanes import ClusterLanes
+from grid_member.engine.cluster_lives import Holder, end_life, holders
+from grid_member.engine.cluster_servers import Servers, Store
 from grid_member.engine.engine import LocalEngine
-from grid_member.engine.landing import LANDING_RETRY_S
-from grid_member.engine.nats.errors import NatsError
-from grid_member.engine.nats.peers import SERVER, former_servers, peers, place_of, remove_server
-from grid_member.engine.operations import MemberGone, SystemPut, SystemRemove
+from grid_member.engine.nats.groups import ServerGroups
+from grid_member.engine.nats.places import LEFT, REMOVED
+from grid_member.engine.operations import SystemPut, SystemRemove
 from grid_member.engine.polls import QueuePoll, QueuePolls
-from grid_member.engine.system_side import ignore
+from grid_member.engine.replication import NOT_REPLICATED
+from grid_member.engine.sharding import merged, without_values
 
 if TYPE_CHECKING:
-    import uuid
     from collections.abc import Callable
 
-    from grid_member.engine.api import ClusterState, Done, Entry, Item, Refused, Structures
+    from grid_member.engine.api import Done, Entry, Item, Refused, Structures
+    from grid_member.engine.cluster_departure import Evacuation
     from grid_member.engine.cluster_lane import ClusterLane
     from grid_member.engine.cluster_settings import ClusterSettings
+    from grid_member.engine.image import Image
     from grid_member.engine.lane import Lane
     from grid_member.engine.log import Clock
     from grid_member.engine.nats.client import NatsClient
-    from grid_member.engine.replication import Replication
+    from grid_member.engine.replication import Colleagues, Replication
     from grid_member.engine.stored import Stored
 
 CURRENT_RETRY_S: Final = 0.2
-FORMER_RETRY_S: Final = 1.0
-"""How often it is looked whether a former server is there still."""
-FORMER_LOOKS: Final = 3
-"""Looks in a row that have to find it silent before it is taken off."""
+NOTE_RETRY_S: Final = 0.5
 _log: Final = logging.getLogger("grid.engine.nats")
 
 
@@ -49,7 +53,7 @@ def open_cluster_engine(
     Args:
         structures: finds the settings of maps and queues.
         settings: how the member finds the others.
-        clock: milliseconds since the epoch, for looking for what is over.
+        clock: milliseconds since the epoch; what is over is decided by the log, not by it.
     """
     return ClusterEngine(structures, ClusterLanes(settings), clock)
 
@@ -61,7 +65,11 @@ class ClusterEngine(LocalEngine):
 
     def __init__(self, structures: Structures, lanes: ClusterLanes, clock: Clock) -> None:
         super().__init__(structures, lanes, clock)
-        self._removing: asyncio.Task[None] | None = None
+        self._cuts = Cuts()
+        self._colleagues: Colleagues | None = None
+        self._servers: Servers | None = None
+        self._watch: CopyWatch | None = None
+        self._keeping: list[asyncio.Task[None]] = []
 
     @property
     def waiting(self) -> str | None:
@@ -83,13 +91,56 @@ class ClusterEngine(LocalEngine):
         """The cluster state without transient changes."""
         return self._system_lane.state.restart_state
 
+    def groups(self) -> ServerGroups:
+        """Return the groups of the servers, once the member has joined them."""
+        lanes = self._lanes
+        return ServerGroups(
+            lanes.client,
+            lanes.system,
+            lanes.settings.cluster_name,
+            tuple(stream.name for stream in lanes.streams),
+            durable=lanes.settings.directory is not None,
+        )
+
     def end_waiting(self) -> None:
         """End a start that waits for the other members."""
         self._lanes.end_waiting()
 
+    async def rescue(self, *, wipe: bool) -> None:
+        """Let a start go on with the members that are there, as the others are gone for good.
+
+        Args:
+            wipe: whether to delete what is stored, too.
+
+        Raises:
+            EngineError: there is no need for it, or it cannot be done.
+        """
+        await self._lanes.rescue(wipe=wipe)
+
     def replication(self) -> Replication:
         """Return how well the data is replicated."""
-        return self._lanes.replication
+        if self._watch is None:
+            return NOT_REPLICATED
+        return self._watch.replication(all(lane.in_contact for lane in self._lanes.cluster_lanes))
+
+    def meet(self, colleagues: Colleagues) -> None:
+        """Hear of the other members; without them no server is removed."""
+        self._colleagues = colleagues
+
+    async def evacuate(self, told: Callable[[Evacuation], None]) -> None:
+        """Move this member's copies to the others and leave for good; it can be begun again.
+
+        Args:
+            told: hears how far it is and what it waits for.
+
+        Raises:
+            EngineError: the member has not started.
+        """
+        if self._servers is None:
+            raise EngineError("the engine has not started: there is nothing to move yet")
+        if not self._lanes.settings.lite:
+            await Departure(self._servers, self._steady).evacuate(told)
+        self._lanes.departed = True
 
     def watch_system(self, changed: Callable[[set[str]], None]) -> None:
         """Tell changed which keys of the system store a batch changed, whoever did it."""
@@ -106,12 +157,24 @@ class ClusterEngine(LocalEngine):
         self._system_lane.when_current(_setter(outcome))
         return await outcome is None
 
-    def member_gone(self, member: uuid.UUID) -> None:
-        """Give back what the member has in flight: it is not there any more."""
-        for lane in self._lanes.cluster_lanes:
-            mark = lane.state.members.get(member.bytes)
-            if mark is not None:
-                self._end_life(lane, MemberGone(member.bytes, mark.incarnation))
+    async def moment(self) -> list[Image]:
+        """Return one image of all that is kept, of one moment on all members.
+
+        Raises:
+            EngineError: that could not be had.
+        """
+        whole = merged(await self._cuts.take())
+        return [without_values(whole, self._lanes.settings.left_behind)]
+
+    def holders(self) -> set[Holder]:
+        """Return the lives of other members that have items in flight, as far as is known here."""
+        own = self.member_uuid
+        return {found for found in holders(self.lanes) if found.member != own}
+
+    def end_life(self, holder: Holder) -> None:
+        """Give back what was taken in that life, as far as the log takes that now."""
+        if self._refusal is None:
+            end_life(self.lanes, holder)
 
     # Reads
 
@@ -153,70 +216,75 @@ class ClusterEngine(LocalEngine):
 
     # Inside
 
-    def _end_life(self, lane: ClusterLane, end: MemberGone) -> None:
-        """Propose the end of a member's life until the log took it; it is told of only once."""
-        mark = lane.state.members.get(end.member)
-        if self._refusal is not None or mark is None or mark.incarnation != end.incarnation:
-            return
-
-        def answer(outcome: Refused | None) -> None:
-            if outcome is not None:
-                loop = asyncio.get_running_loop()
-                loop.call_later(LANDING_RETRY_S, self._end_life, lane, end)
-
-        lane.propose(end, answer, 0, always=True)
-
     @property
     def _system_lane(self) -> ClusterLane:
         return self._lanes.cluster_lanes[0]
 
-    @property
-    def _now_ms(self) -> int:
+    def _now_of(self, lane: Lane) -> int:
         # Members' clocks differ: the log's time is what they have in common.
-        lane = self._system_lane
-        silence_s = time.monotonic() - lane.heard_s
+        silence_s = time.monotonic() - self._cluster_lane(lane).heard_s
         return lane.state.timestamp_ms + int(silence_s * 1000)
 
     def _cluster_lane(self, lane: Lane) -> ClusterLane:
         return lane  # type: ignore[return-value]  # all lanes of these lanes are
 
     async def _begin(self) -> None:
+        self._cuts.begin([self._cluster_lane(lane) for lane in self._lanes.durable])
+        self._system_lane.state_changed = self._state_changed
         for lane in self._lanes.cluster_lanes:
             await self._catch_up(lane)
-        self._removing = asyncio.get_running_loop().create_task(self._remove_former())
+        await self._begin_to_keep()
 
     async def stop(self) -> None:
         """Refuse what is new, end waiting polls with None, finish what was begun, close."""
-        if self._removing is not None:
-            self._removing.cancel()
+        for task in self._keeping:
+            task.cancel()
         await super().stop()
+        self._cuts.end()
 
-    async def _remove_former(self) -> None:
-        """Take the servers that this member had before off those that count."""
-        settings = self._lanes.settings
-        own, place = self.server_name, place_of(settings)
-        if own is None or len(settings.members) == 1:
+    async def _begin_to_keep(self) -> None:
+        """Note this member's server; look after servers and copies from then on."""
+        lanes, settings, name = self._lanes, self._lanes.settings, self.server_name
+        if name is None:
             return
-        # The member serves nobody yet, but this is for the members themselves.
-        lane = self._system_lane
-        lane.propose_system(SystemPut(SERVER + own, place, 0), ignore)
-        former = former_servers(self.system_items(SERVER), own, place)
-        silent = 0
-        while former:
-            name = former[0]
-            try:
-                found = await peers(self._lanes.system)
-                silent = silent + 1 if name in found.silent else 0
-                if silent >= FORMER_LOOKS:
-                    await remove_server(self._lanes.system, name)
-                    silent = 0
-                elif name not in found.names:
-                    lane.propose_system(SystemRemove(SERVER + name), ignore)
-                    former.pop(0)
-                    continue
-            except NatsError as error:
-                _log.info("the former server %s is still there: %s", name, error)
-            await asyncio.sleep(FORMER_RETRY_S)
+        streams = [stream.name for stream in lanes.all_streams]
+        store = Store(self.system_items, self._keep_value)
+        self._servers = servers = Servers(
+            lanes.client,
+            lanes.system,
+            settings,
+            name,
+            streams,
+            store,
+            lambda: self._colleagues,
+            lanes.lost,
+        )
+        several = len(settings.members) > 1
+        while several and not (await servers.noted() and await servers.noted_lost()):
+            if lanes.ended:
+                return
+            await asyncio.sleep(NOTE_RETRY_S)
+        self._watch = CopyWatch(
+            servers,
+            settings,
+            left=lambda: any(value == LEFT for _, value in self.system_items(REMOVED)),
+            steady=self._steady,
+        )
+        loop = asyncio.get_running_loop()
+        self._keeping = [loop.create_task(self._watch.run())]
+        if several:
+            self._keeping.append(loop.create_task(servers.run()))
+
+    def _steady(self) -> bool:
+        """Tell whether copies may be moved in the cluster's present state."""
+        return self.cluster_state is ClusterState.ACTIVE
+
+    async def _keep_value(self, key: str, value: bytes | None) -> bool:
+        """Store or remove a value, also before anybody is served and while the member ends."""
+        outcome: asyncio.Future[Refused | None] = asyncio.get_running_loop().create_future()
+        operation = SystemRemove(key) if value is None else SystemPut(key, value, 0)
+        self._system_lane.propose_system(operation, _setter(outcome))
+        return await outcome is None
 
     async def _catch_up(self, lane: ClusterLane) -> None:
         """Wait until the lane is current, for as long as it takes."""
@@ -231,7 +299,8 @@ class ClusterEngine(LocalEngine):
 
     def _make_polls(self, name: str, loop: asyncio.AbstractEventLoop) -> QueuePolls:
         polls = _ClusterPolls(name, loop, self.queue_return, self._landings.taken)
-        polls.ended = lambda: self._refusal is not None
+        polls.ended = lambda: self._write_refusal() is not None
+        polls.end = self._end_of_polls
         return polls
 
 
@@ -242,7 +311,9 @@ class _ClusterPolls(QueuePolls):
     """
 
     ended: Callable[[], bool]
-    """Whether nobody waits any more: the member stops."""
+    """Whether nobody waits any more: the member stops, or writes are refused."""
+    end: Callable[[], Refused | None]
+    """What they are answered then."""
     _tickets = 0
 
     def poll(self, lane: Lane, timeout_s: float, done: Done[Item | None]) -> QueuePoll:
@@ -258,7 +329,8 @@ class _ClusterPolls(QueuePolls):
 
     def _wait_again(self, poll: QueuePoll) -> None:
         if self.ended():
-            poll.finish(None)
+            # Its take went out before, and came back after all others were told.
+            poll.finish(self.end())
             return
         last = next(reversed(self._waiting), None)
         first = next(iter(self._waiting), None)

@@ -10,47 +10,34 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
-from grid_member.engine.api import EngineError, Item, Reason, Refused
+from grid_member.engine.api import Reason, Refused
+from grid_member.engine.cluster_cut import Marked, is_mark, unwatched
 from grid_member.engine.cluster_reload import (
-    EndedError,
     Life,
     Loaded,
     changed_values,
     is_seen,
-    items,
     keep_heard,
     load,
+    returns,
     taken,
+    until_read,
 )
 from grid_member.engine.landing import LANDING_RETRY_S
 from grid_member.engine.lane import Lane, _Flight
-from grid_member.engine.log import Log, taken_bytes
-from grid_member.engine.nats.errors import NatsError
-from grid_member.engine.operations import (
-    MAX_OPERATIONS_PER_RECORD,
-    MapPut,
-    MapPutBounded,
-    QueueOffer,
-    QueueReturn,
-)
-from grid_member.engine.system_side import ignore
+from grid_member.engine.operations import Record
+from grid_member.engine.packing import FEW_OPERATIONS, MAX_RECORD_BYTES, MAX_SYSTEM_BYTES, packed
+from grid_member.engine.probe import Probe
+from grid_member.engine.system_side import ignore, nothing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from grid_member.engine.lane import Answer
-    from grid_member.engine.operations import Committed, Operation, Record
-
-FEW_OPERATIONS: Final = 64
-"""Whatever their names and content types, so many of them are no large record."""
-MAX_RECORD_BYTES: Final = 256 * 1024
-"""Bytes of operations that travel in one record; a larger operation travels alone."""
-RELOAD_S: Final = 0.2
-"""Until a log that could not be read is read again."""
-PROBE_S: Final = 1.0
-"""How often an empty record asks a log that confirms nothing whether it does again."""
+    from grid_member.engine.operations import Committed, Operation, QueueReturn
+    from grid_member.engine.shared_log import SharedLog
 
 Reader: TypeAlias = "Callable[[Refused | None], None]"
 """Is called when the state is current, or with why it cannot be known."""
@@ -63,40 +50,6 @@ _UNKNOWN: Final = Refused(
     Reason.UNAVAILABLE, "this member fell behind: what was asked for may or may not be done"
 )
 _logger: Final = logging.getLogger("grid.engine")
-
-
-def _described_bytes(operation: Operation) -> int:
-    """Return what name and content type take, which may be more than the value."""
-    if isinstance(operation, (MapPut, MapPutBounded, QueueOffer)):
-        return len(operation.name) + len(operation.content_type or "")
-    return 0
-
-
-class SharedLog(Log, Protocol):
-    """A log that other members write, too."""
-
-    @property
-    def crowded(self) -> bool:
-        """Whether records had better wait."""
-
-    @property
-    def in_contact(self) -> bool:
-        """Whether a quorum confirms what is sent."""
-
-    def connected(self) -> None:
-        """Go on over a new connection."""
-
-    def withdraw(self) -> list[Record]:
-        """Forget what is on its way."""
-
-    def forget(self, counters: Iterable[int]) -> None:
-        """Send those records no more: they are in the log."""
-
-    def resume(self) -> None:
-        """Feed what is behind the last replay."""
-
-    def fail(self, error: EngineError) -> None:
-        """Take nothing any more."""
 
 
 class ClusterLane(Lane):
@@ -129,9 +82,16 @@ class ClusterLane(Lane):
         """Of this tick, or of several while the log is crowded."""
         self._reading: dict[int, list[Reader]] = {}
         """By the counter of the record that they wait for."""
-        self._probing = False
+        self._probe = Probe(log, self._ask)
         self._reloading: asyncio.Task[None] | None = None
-        self._closing = False
+        self._stopping = self._closing = False
+        self.marked: Marked = unwatched
+        self.held: list[tuple[Record, Sequence[object] | None]] | None = None
+        """Own records that came back and nobody may hear of yet, with their outcomes; None while
+        all may be heard of. See `cluster_cut`."""
+        self._entered = self.state.cluster_state
+        self.state_changed: Callable[[], None] = nothing
+        """Is called when the cluster state is another one here, whoever changed it."""
         self.heard_s = 0.0
         """`time.monotonic()` when the last records were applied."""
 
@@ -140,6 +100,8 @@ class ClusterLane(Lane):
         super().replay()
         self._incarnation = max(self._incarnation, self._first_incarnation)
         self.state.system.changes = set()
+        self._entered = self.state.cluster_state
+        self.heard_s = time.monotonic()
 
     @property
     def busy(self) -> bool:
@@ -175,6 +137,14 @@ class ClusterLane(Lane):
         else:
             super().propose(operation, answer, size_bytes, always=always)
 
+    def propose_system(self, operation: Operation, answer: Answer, size_bytes: int = 0) -> None:
+        """Send the operation in a record of its own; refuse it when nothing is confirmed."""
+        refusal = self._log.refusal
+        if refusal is not None:
+            answer(refusal)
+        else:
+            super().propose_system(operation, answer, size_bytes)
+
     # Feed
 
     def committed(self, batch: Sequence[Committed]) -> None:
@@ -183,21 +153,46 @@ class ClusterLane(Lane):
         self.heard_s = time.monotonic()
         for sequence, timestamp_ms, record in batch:
             outcomes = state.apply(sequence, timestamp_ms, record)
+            if state.system.changes and any(map(is_mark, state.system.changes)):
+                self.marked()
             if record.member == member and record.incarnation == self._incarnation:
-                self._outcomes(record, outcomes)
-                self._tell(self._reading.pop(record.counter, ()), None)
-        if state.queues.arrivals:
-            arrivals, state.queues.arrivals = state.queues.arrivals, set()
-            self._arrived(self, arrivals)
-        if state.system.changes:
-            changes, state.system.changes = state.system.changes, set()
-            self._system_changed(changes)
+                if self.held is None:
+                    self._came_back(record, outcomes)
+                else:
+                    self.held.append((record, outcomes))
+        self._tell_what_changed()
         mark = state.members.get(member)
         if mark is not None and mark.incarnation > self._incarnation:
             self._begin_anew(mark.incarnation)
         if self._log.wants_image(state.live_bytes):
             self._log.store_image(state.snapshot())
         self._check_settled()
+
+    def release(self) -> None:
+        """Let everybody hear of what was held."""
+        held, self.held = self.held, None
+        for record, outcomes in held or ():
+            self._came_back(record, outcomes)
+        self._check_settled()
+
+    def refuse_held(self) -> None:
+        """Answer what is held that nobody knows; what comes is held further on."""
+        held = self.held or []
+        self.held = None if self.held is None else []
+        for record, outcomes in held:
+            flight = self._flights.pop(record.counter, None)
+            if flight is not None:
+                self._answer(flight, [_UNKNOWN] * len(flight.answers))
+            self._tell(self._reading.pop(record.counter, ()), _UNKNOWN)
+            self._outcomes(record, outcomes)  # which gives back what it took
+        self._check_settled()
+
+    def rejected(self, records: Sequence[Record], refused: Refused) -> None:
+        """Answer what the log cannot hold; who reads waits for the next record."""
+        for record in records:
+            self._readers += self._reading.pop(record.counter, ())
+        super().rejected(records, refused)
+        self.room()
 
     def room(self) -> None:
         """Send what waited for others to come back."""
@@ -206,29 +201,40 @@ class ClusterLane(Lane):
 
     def unknown(self, records: Sequence[Record], refused: Refused) -> None:
         """Answer what was in records that did not come back, and what waited behind them."""
+        count = len(self._operations) + len(self._system)
         for record in records:
             flight = self._flights.pop(record.counter, None)
             if flight is not None:
+                count += len(flight.answers)
                 self._answer(flight, [refused] * len(flight.answers))
             self._tell(self._reading.pop(record.counter, ()), refused)
+        if self._stopping and count:
+            _logger.warning(
+                "the stop waits no more for a quorum: %d operations of lane %d may not be done",
+                *(count, self._log.shard),
+            )
         self._refuse_waiting(refused)
-        if not self._probing and self._loop is not None:
-            self._probing = True
-            self._loop.call_later(PROBE_S, self._probe)
+        self._probe.begin()
         self._check_settled()
 
     def lost(self) -> None:
-        """Hear that records which were not seen are purged: read them from the log's image.
+        """Hear that records were missed, or not applied: read the log anew, and its image.
 
         The state is not current meanwhile, and no read gets by that.
         """
         if self._loop is not None and self._reloading is None:
-            _logger.warning("the log of lane %d went on without this member", self._log.shard)
+            _logger.warning("the log of lane %d is read anew: records were missed", self._log.shard)
             self._reloading = self._loop.create_task(self._reload())
+
+    def lose_patience(self, within_s: float) -> None:
+        """Wait only for so long for each record: the member stops."""
+        self._stopping = True
+        super().lose_patience(within_s)
 
     async def close(self) -> None:
         """Close the log once it has finished what it took."""
         self._closing = True
+        self._probe.end()
         if self._reloading is not None:
             self._reloading.cancel()
         await super().close()
@@ -236,30 +242,21 @@ class ClusterLane(Lane):
     # Inside
 
     async def _reload(self) -> None:
+        if await until_read(self._log, self._reload_once):
+            self._reloading = None
+
+    async def _reload_once(self) -> None:
         life = Life(self._member, self._incarnation)
         least = min(self._flights, default=self._counter + 1)
-        try:
-            while True:
-                try:
-                    loaded = await asyncio.to_thread(
-                        load, self._log, life, least, lambda: self._closing
-                    )
-                    break
-                except NatsError as error:
-                    _logger.debug("lane %d is read again: %s", self._log.shard, error)
-                    await asyncio.sleep(RELOAD_S)
-        except EngineError as error:
-            self._log.fail(error)
-        except EndedError:
-            return
-        else:
-            self._reloading = None
-            self._go_on_with(loaded, life)
+        loaded = await asyncio.to_thread(load, self._log, life, least, lambda: self._closing)
+        self._go_on_with(loaded, life)
 
     def _go_on_with(self, loaded: Loaded, life: Life) -> None:
         """Be in the state that was read, and answer what it holds of this member's records."""
+        self.refuse_held()
         old, state = self.state, loaded.state
         self.state = state
+        self.marked(at_record=False)
         self.heard_s = time.monotonic()
         keep_heard(old, state)
         mark = state.members.get(self._member)
@@ -269,21 +266,29 @@ class ClusterLane(Lane):
         self._log.forget(seen)
         for counter in sorted(seen):
             flight = self._flights.pop(counter)
-            outcomes = None if ended else loaded.outcomes.get(counter)
+            outcomes = None if ended or self.held is not None else loaded.outcomes.get(counter)
             if outcomes is None:
                 outcomes = [_UNKNOWN] * len(flight.answers)
-            orphans.difference_update(items(outcomes))
+            orphans.difference_update(returns(outcomes))
             self._answer(flight, outcomes)
-            self._tell(() if ended else self._reading.pop(counter, ()), None)
-        for name, item_id in sorted(orphans):
+            readers = () if ended else self._reading.pop(counter, ())
+            if self.held is None:
+                self._tell(readers, None)
+            else:
+                self._readers += readers
+        for orphan in sorted(orphans):
             # It was taken, and nobody who waited for it will hear of that.
-            self._give_back(QueueReturn(name, item_id))
+            self._give_back(orphan)
         state.system.changes = changed_values(old, state)
         state.queues.arrivals = set(state.queues.found)
         self.committed(())
         self._log.resume()
         if not self._log.crowded:
             self.room()
+
+    def _came_back(self, record: Record, outcomes: Sequence[object] | None) -> None:
+        self._outcomes(record, outcomes)
+        self._tell(self._reading.pop(record.counter, ()), None)
 
     def _outcomes(self, record: Record, outcomes: Sequence[object] | None) -> None:
         flight = self._flights.pop(record.counter, None)
@@ -296,9 +301,8 @@ class ClusterLane(Lane):
             self._answer(flight, outcomes)
             return
         # It was given up. Nobody waits for what it took any more.
-        for outcome in outcomes:
-            if isinstance(outcome, Item):
-                self._give_back(QueueReturn(outcome.queue, outcome.item_id))
+        for returned in returns(outcomes):
+            self._give_back(returned)
 
     def _give_back(self, returned: QueueReturn) -> None:
         """Return an item, however often the log refuses that."""
@@ -308,6 +312,22 @@ class ClusterLane(Lane):
                 self._loop.call_later(LANDING_RETRY_S, self._give_back, returned)
 
         self.propose(returned, answer, 0, always=True)
+
+    def _tell_what_changed(self) -> None:
+        """Tell of what is new; who hears of it cannot harm the state."""
+        state = self.state
+        try:
+            if state.cluster_state is not self._entered:
+                self._entered = state.cluster_state
+                self.state_changed()
+            if state.queues.arrivals:
+                arrivals, state.queues.arrivals = state.queues.arrivals, set()
+                self._arrived(self, arrivals)
+            if state.system.changes:
+                changes, state.system.changes = state.system.changes, set()
+                self._system_changed(changes)
+        except Exception as error:
+            self._report(error)
 
     def _tell(self, readers: Iterable[Reader], refused: Refused | None) -> None:
         """Call readers; what one of them raises is not the others' business, nor the state's."""
@@ -328,16 +348,14 @@ class ClusterLane(Lane):
         self._answer(waiting, [refused] * len(waiting.answers))
         self._tell(readers, refused)
 
-    def _probe(self) -> None:
-        self._probing = False
-        if self._log.refusal is not None and not self._log.crowded:
-            self._send((), _Flight([], 0))
-        if self._log.refusal is not None and self._loop is not None:
-            self._probing = True
-            self._loop.call_later(PROBE_S, self._probe)
+    def _ask(self) -> None:
+        """Send a record that is no flight: a stop need not wait for it."""
+        self._counter += 1
+        self._log.append(Record(self._member, self._incarnation, self._counter, ()))
 
     def _begin_anew(self, incarnation: int) -> None:
         """Go on in another life: nothing that was sent in this one and not seen has any effect."""
+        self.refuse_held()
         self._incarnation = incarnation
         self._counter = 0
         for record in self._log.withdraw():
@@ -369,13 +387,12 @@ class ClusterLane(Lane):
         if flight.size_bytes <= MAX_RECORD_BYTES and len(operations) <= FEW_OPERATIONS:
             super()._send_data(operations, answers, flight)
             return
-        start, size_bytes = 0, 0
-        for place, operation in enumerate(operations):
-            taken = taken_bytes(operation) + _described_bytes(operation)
-            full = size_bytes + taken > MAX_RECORD_BYTES
-            if place > start and (full or place - start == MAX_OPERATIONS_PER_RECORD):
-                self._send(tuple(operations[start:place]), _Flight(answers[start:place], 0))
-                start, size_bytes = place, 0
-            size_bytes += taken
-        # What waits is counted off with the last of them.
-        self._send(tuple(operations[start:]), _Flight(answers[start:], flight.size_bytes))
+        for start, end in packed(operations):
+            # What waits is counted off with the last of them.
+            size_bytes = flight.size_bytes if end == len(operations) else 0
+            self._send(tuple(operations[start:end]), _Flight(answers[start:end], size_bytes))
+
+    def _send_system(self, system: list[tuple[Operation, Answer, int]]) -> None:
+        operations = [operation for operation, _, _ in system]
+        for start, end in packed(operations, MAX_SYSTEM_BYTES, len(operations)):
+            super()._send_system(system[start:end])

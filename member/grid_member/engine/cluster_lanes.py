@@ -13,6 +13,7 @@ import logging
 from typing import TYPE_CHECKING, Final, cast
 
 from grid_member.engine.api import EngineError
+from grid_member.engine.cluster_import import BackupImport
 from grid_member.engine.cluster_lane import ClusterLane
 from grid_member.engine.lanes import Lanes
 from grid_member.engine.lmdb_log import LmdbLog
@@ -21,17 +22,18 @@ from grid_member.engine.nats.client import NatsClient
 from grid_member.engine.nats.errors import NatsError
 from grid_member.engine.nats.identity import open_identity
 from grid_member.engine.nats.log import JetStreamLog
-from grid_member.engine.nats.peers import peers
+from grid_member.engine.nats.peers import peer_id, peers, remove_server, step_down
+from grid_member.engine.nats.places import REMOVED
 from grid_member.engine.nats.replay import Source
+from grid_member.engine.nats.rescue import delete_streams, take_off_lost
 from grid_member.engine.nats.server import NatsServer
 from grid_member.engine.nats.server_config import SYSTEM_USER, USER
-from grid_member.engine.nats.streams import Copies, Stream, copies_of, ensure_stream
-from grid_member.engine.replication import NOT_REPLICATED, Replication
+from grid_member.engine.nats.streams import Stream, ensure_stream
 from grid_member.engine.system_side import ignore
+from grid_member.engine.usage import tree_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+    from collections.abc import Callable, Coroutine
 
     from grid_member.engine.cluster_settings import ClusterSettings
     from grid_member.engine.lane import Lane
@@ -43,11 +45,21 @@ CONNECT_S: Final = 1.0
 """How long a look at the connection to the own server waits."""
 CONNECT_RETRY_S: Final = 0.05
 RETRY_S: Final = 0.5
-LOOK_S: Final = 1.0
-"""How often the copies of the streams are looked at."""
+TAKE_BACK_S: Final = 3.0
+"""How long a begin that is given up tries to take its server off those that count."""
 INCARNATION_BITS: Final = 20
 """Lives that a member may begin anew within one start."""
 _STOPPING: Final = "the member is stopping"
+_NOTHING_TO_RESCUE: Final = (
+    "this member does not wait for the others: when those that are gone are lost for good, restart "
+    "it and ask again"
+)
+_NO_LEADER: Final = "temporarily unavailable"
+"""What nats-server says when there is no majority."""
+_NO_MAJORITY: Final = (
+    "no majority of the members that hold the data is there; start the others, and if their data "
+    "is lost for good, partialStart goes on with what is left and forceStart with nothing"
+)
 _log: Final = logging.getLogger("grid.engine.nats")
 
 
@@ -72,16 +84,22 @@ class ClusterLanes(Lanes):
         super().__init__(None, shards, wall_clock_ms, LmdbLog)
         self.waiting: str | None = None
         """Why the begin is not over yet."""
-        self.replication: Replication = NOT_REPLICATED
         self.system_changed: Callable[[set[str]], None] = ignore
         """Is told which values of the system store a batch changed."""
+        self.lost: set[str] = set()
+        """Servers that a rescue took off."""
+        self._rescuing = asyncio.Lock()
+        self._wipes = 0
+        self.departed = False
+        """Whether the own server holds nothing any more: the member leaves for good."""
         self._settings = settings
         self._time_of = time_of
         self._identity: OpenIdentity | None = None
         self._server: NatsServer | None = None
         self._client: NatsClient | None = None
         self._system: NatsClient | None = None
-        self._looking: asyncio.Task[None] | None = None
+        self._refused = False
+        """Whether the own server was removed before, and must not count again."""
         self._ending = asyncio.Event()
 
     @property
@@ -135,6 +153,21 @@ class ClusterLanes(Lanes):
         """End a begin that is not over yet."""
         self._ending.set()
 
+    async def rescue(self, *, wipe: bool) -> None:
+        """Let a begin go on with the members that are there, as the others are gone for good.
+
+        Args:
+            wipe: whether to delete what is stored, too.
+
+        Raises:
+            EngineError: there is no need for it, or it cannot be done.
+        """
+        if self.waiting is None or self._client is None or self._system is None:
+            raise EngineError(_NOTHING_TO_RESCUE)
+        if not (self._client.connected and self._system.connected):
+            raise EngineError("the member's nats-server is not there yet: ask again")
+        await self._unless_ended(self._rescued(self._client, self._system, wipe=wipe))
+
     async def begin(self, arrived: Callable[[Lane, set[str]], None]) -> None:
         """Join the others and replay the logs; wait for them for as long as it takes.
 
@@ -142,45 +175,39 @@ class ClusterLanes(Lanes):
             EngineError: the directory, the nats-server or the data cannot be used, or the member is
                 to stop.
         """
-        joining = asyncio.ensure_future(self._join(arrived))
-        ending = asyncio.ensure_future(self._ending.wait())
         try:
-            await asyncio.wait({joining, ending}, return_when=asyncio.FIRST_COMPLETED)
-            if not joining.done():
-                raise EngineError(_STOPPING)
-            joining.result()
+            await self._unless_ended(self._join(arrived))
         except BaseException:
-            joining.cancel()
-            await asyncio.gather(joining, return_exceptions=True)
             await self.abandon()
             raise
-        finally:
-            ending.cancel()
 
     async def close(self) -> None:
-        """Close the lanes, then leave the others and stop the server."""
-        if self._looking is not None:
-            self._looking.cancel()
-            self._looking = None
-        for lane in self.all:
-            await lane.close()
-        clients = [self._client, self._system]
-        self._client = self._system = None
-        for client in clients:
-            if client is not None:
-                await client.close()
-        server, self._server = self._server, None
-        if server is not None:
-            await server.stop()
-        identity, self._identity = self._identity, None
-        if identity is not None:
-            identity.close()
+        """Close the lanes, leave the others and stop the server, whatever one of them raises."""
+        identity, server = self._identity, self._server
+        clients = [client for client in (self._client, self._system) if client is not None]
+        self._identity = self._server = self._client = self._system = None
+        async with contextlib.AsyncExitStack() as last_first:
+            if identity is not None:
+                last_first.callback(identity.close)
+            if server is not None:
+                last_first.push_async_callback(server.stop)
+            for client in clients:
+                last_first.push_async_callback(client.close)
+            lanes = (lane.close() for lane in self.all)
+            for error in filter(None, await asyncio.gather(*lanes, return_exceptions=True)):
+                raise error
+
+    async def abandon(self) -> None:
+        """Close everything after a start that failed."""
+        with contextlib.suppress(NatsError, EngineError, TimeoutError):
+            await asyncio.wait_for(self._take_back(), TAKE_BACK_S)
+        await super().abandon()
 
     def disk_bytes(self) -> int | None:
         """Return what the member's server keeps on disk, None without a directory."""
         if self._settings.directory is None:
             return None
-        return _tree_bytes(self._settings.directory)
+        return tree_bytes(self._settings.directory)
 
     async def _join(self, arrived: Callable[[Lane, set[str]], None]) -> None:
         settings = self._settings
@@ -198,13 +225,90 @@ class ClusterLanes(Lanes):
         self._client = client = self._connection_to(server, USER, self._connected)
         self._system = self._connection_to(server, SYSTEM_USER)
         await self._connection(client, server)
+        importing = BackupImport(
+            client, settings, str(self.member), self.streams[: self._shards], self._wait_for
+        )
+        await importing.begin()
+        wipes = -1
+        while self.waiting is not None:
+            async with self._rescuing:
+                if wipes == self._wipes:
+                    self._check_own(identity.server_name)
+                    self.waiting = None
+                    break
+                wipes = self._wipes
+            await self._streams_made(client)
+            source = Source(lambda: server.client_address, USER, server.token)
+            self.imported = await importing.finish(source)
+            await self._replayed(client, server, arrived)
+
+    async def _unless_ended(self, work: Coroutine[None, None, None]) -> None:
+        """Do the work; give it up when the member is to stop.
+
+        Raises:
+            EngineError: it was given up.
+        """
+        working = asyncio.ensure_future(work)
+        ending = asyncio.ensure_future(self._ending.wait())
+        try:
+            await asyncio.wait({working, ending}, return_when=asyncio.FIRST_COMPLETED)
+            if not working.done():
+                raise EngineError(_STOPPING)
+            working.result()
+        except BaseException:
+            working.cancel()
+            await asyncio.gather(working, return_exceptions=True)
+            raise
+        finally:
+            ending.cancel()
+
+    async def _rescued(self, client: NatsClient, system: NatsClient, *, wipe: bool) -> None:
+        names, size = [stream.name for stream in self.all_streams], len(self._settings.members)
+        await take_off_lost(system, client, names, size, self.lost, wipe=wipe)
+        if wipe:
+            async with self._rescuing:
+                if self.waiting is None:
+                    raise EngineError(_NOTHING_TO_RESCUE)  # it has just begun to serve
+                self._wipes += 1
+                await delete_streams(client, names)
+
+    async def _streams_made(self, client: NatsClient) -> None:
+        settings = self._settings
+        copies = min(settings.copies, len(settings.members))
         for stream in self.all_streams:
-            await ensure_stream(
-                client, stream, settings.copies, settings.cluster_name, self._wait_for
+            copies = await ensure_stream(
+                client, stream, copies, settings.cluster_name, self._wait_for, self._voting
             )
-        await self._replayed(client, server, arrived)
-        self.waiting = None
-        self._looking = asyncio.get_running_loop().create_task(self._look(client))
+
+    async def _voting(self) -> int:
+        return len((await peers(self.system)).ids)
+
+    def _check_own(self, name: str) -> None:
+        """See whether the own server may hold the data that it has.
+
+        Raises:
+            EngineError: the others took it off while it was away.
+        """
+        if self.durable[0].state.system.get(REMOVED + peer_id(name), 0) is not None:
+            self._refused = True
+            raise EngineError(
+                f"the others took this member's server {name} off the cluster while it was away, "
+                f"and its data is out of date: empty {self._settings.directory} and start the "
+                "member again, which copies everything from the others"
+            )
+
+    async def _take_back(self) -> None:
+        """Take the own server off those that count, when it will never come back."""
+        name, settings = self.server_name, self._settings
+        lasting = settings.directory is not None and not self._refused
+        if name is None or self._system is None or settings.lite or lasting:
+            return
+        own = peer_id(name)
+        while own in (await peers(self.system)).ids:
+            if await step_down(self.system, own):
+                await asyncio.sleep(RETRY_S)
+            else:
+                await remove_server(self.system, own)
 
     def _connection_to(
         self, server: NatsServer, user: str, changed: Callable[[bool], None] | None = None
@@ -246,6 +350,7 @@ class ClusterLanes(Lanes):
             except NatsError as error:
                 self._wait_for(str(error))
                 await asyncio.sleep(RETRY_S)
+                await self._streams_made(client)  # a rescue may have deleted them
                 continue
             break
         if self._settings.directory is not None:
@@ -269,7 +374,7 @@ class ClusterLanes(Lanes):
             shard,
             self.member.bytes,
             source=source,
-            own_server=lambda: None if alone else identity.server_name,
+            own_server=lambda: None if alone or self.departed else identity.server_name,
             time_of=self._time_of,
         )
         return ClusterLane(
@@ -286,45 +391,8 @@ class ClusterLanes(Lanes):
                 lane.connected()
 
     def _wait_for(self, reason: str) -> None:
+        if _NO_LEADER in reason and self._settings.directory is not None:
+            reason = _NO_MAJORITY
         if reason != self.waiting:
             _log.warning("waiting for the other members: %s", reason)
         self.waiting = reason
-
-    async def _all_vote(self) -> bool:
-        """Tell whether the servers that vote are those of the members, and all are heard of.
-
-        With one that is gone among them the end of one more may be the end of the majority.
-        """
-        settings = self._settings
-        if len(settings.members) == 1:
-            return True
-        try:
-            found = await peers(self.system)
-        except NatsError:
-            return False
-        own = settings.lite or self.server_name in found.names
-        return own and not found.silent and len(found.names) <= len(settings.members)
-
-    async def _look(self, client: NatsClient) -> None:
-        while True:
-            copies: list[Copies] = []
-            for stream in self.all_streams:
-                with contextlib.suppress(NatsError):
-                    copies.append(await copies_of(client, stream))
-            wanted = self._settings.copies * len(self.all_streams)
-            missing = wanted - sum(one.current for one in copies)
-            self.replication = Replication(
-                in_contact=all(lane.in_contact for lane in self.cluster_lanes),
-                replicas=wanted,
-                not_current=missing if await self._all_vote() else max(missing, 1),
-                offline=tuple(sorted({name for one in copies for name in one.offline})),
-            )
-            await asyncio.sleep(LOOK_S)
-
-
-def _tree_bytes(directory: Path) -> int:
-    total = 0
-    for path in directory.rglob("*"):
-        with contextlib.suppress(OSError):
-            total += path.stat().st_blocks * 512
-    return total

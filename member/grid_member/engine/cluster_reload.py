@@ -6,17 +6,27 @@ one. What this member had on its way may be in the image, where nobody can tell 
 
 from __future__ import annotations
 
+import asyncio
 import gc
-from typing import TYPE_CHECKING, NamedTuple
+import logging
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from grid_member.engine.api import Item
-from grid_member.engine.operations import Committed
+from grid_member.engine.api import EngineError, Item
+from grid_member.engine.nats.errors import NatsError, unexpected
+from grid_member.engine.operations import Committed, QueueReturn
 from grid_member.engine.state import COUNTER_WINDOW, State
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 
     from grid_member.engine.log import Log
+    from grid_member.engine.shared_log import SharedLog
+
+RELOAD_S: Final = 0.2
+"""Until a log that could not be read is read again."""
+RELOAD_FAILED_S: Final = 5.0
+"""The same when what went wrong was not to be expected."""
+_log: Final = logging.getLogger("grid.engine")
 
 
 class Life(NamedTuple):
@@ -36,6 +46,31 @@ class Loaded(NamedTuple):
 
 class EndedError(Exception):
     """Nobody wants the state any more."""
+
+
+async def until_read(log: SharedLog, read: Callable[[], Awaitable[None]]) -> bool:
+    """Read a log again until that works; return False when it never will.
+
+    Args:
+        log: fails when it is damaged.
+        read: reads it and goes on with what was read.
+    """
+    while True:
+        try:
+            await read()
+        except NatsError as error:
+            _log.debug("lane %d is read again: %s", log.shard, error)
+            await asyncio.sleep(RELOAD_S)
+        except EngineError as error:
+            log.fail(error)
+            return False
+        except EndedError:
+            return False
+        except Exception as error:
+            _log.error("lane %d could not be read: %s", log.shard, unexpected(error))
+            await asyncio.sleep(RELOAD_FAILED_S)
+        else:
+            return True
 
 
 def load(log: Log, life: Life, least: int, ended: Callable[[], bool]) -> Loaded:
@@ -89,21 +124,21 @@ def is_seen(state: State, life: Life, counter: int) -> bool:
     return distance >= 0 and (distance >= COUNTER_WINDOW or bool(mark.window >> distance & 1))
 
 
-def taken(state: State, member: bytes) -> set[tuple[str, int]]:
-    """Return queue and identifier of what the member has in flight."""
+def taken(state: State, member: bytes) -> set[QueueReturn]:
+    """Return what gives back each item that the member has in flight."""
     return {
-        (name, item_id)
+        QueueReturn(name, item_id, take_id)
         for name, queue in state.queues.found.items()
-        for item_id, (_, taker) in queue.in_flight.items()
+        for item_id, (_, taker, take_id) in queue.in_flight.items()
         if taker == member
     }
 
 
-def items(outcomes: Iterable[object]) -> Iterator[tuple[str, int]]:
-    """Yield queue and identifier of the items among outcomes."""
+def returns(outcomes: Iterable[object]) -> Iterator[QueueReturn]:
+    """Yield what gives back each of the items among outcomes."""
     for outcome in outcomes:
         if isinstance(outcome, Item):
-            yield outcome.queue, outcome.item_id
+            yield QueueReturn(outcome.queue, outcome.item_id, outcome.take_id)
 
 
 def keep_heard(old: State, new: State) -> None:

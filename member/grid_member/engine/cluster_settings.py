@@ -45,6 +45,10 @@ class ClusterSettings:
     """Members that may be lost with their disks at the same time: 0, 1 or 2."""
     directory: Path | None = None
     """Where data is kept; None keeps it in memory only."""
+    restore_from: Path | None = None
+    """The backup that a new cluster begins as."""
+    left_behind: tuple[str, ...] = ()
+    """Begin the keys of system values that no backup has and no import takes over."""
     max_payload_bytes: int = 9 << 20
     """The largest record: above the largest value with its key."""
     server: Path | None = None
@@ -52,5 +56,5 @@ class ClusterSettings:
 
     @property
     def copies(self) -> int:
-        """How many members hold each record: an odd number, as far as there are members."""
-        return min(2 * max(self.backup_count, 1) + 1, len(self.members))
+        """How many members are to hold each record, as far as there are so many."""
+        return 2 * max(self.backup_count, 1) + 1

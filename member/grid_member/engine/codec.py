@@ -242,9 +242,9 @@ def _put_offer(operation: QueueOffer, pieces: list[bytes]) -> None:
     pieces.append(U64.pack(operation.max_size))
 
 
-def _put_item_id(operation: QueueConfirm | QueueReturn, pieces: list[bytes]) -> None:
+def _put_landing(operation: QueueConfirm | QueueReturn, pieces: list[bytes]) -> None:
     put_text(operation.name, pieces)
-    pieces.append(U64.pack(operation.item_id))
+    pieces += (U64.pack(operation.item_id), U64.pack(operation.take_id))
 
 
 def _put_cluster_state(
@@ -286,8 +286,8 @@ _OPERATION_ENCODERS: Final[dict[type[Operation], _Encoder]] = {
     MapExpireIdle: (b"\x07", _put_map_expire_idle),
     QueueOffer: (b"\x10", _put_offer),
     QueueTake: (b"\x11", _put_name),
-    QueueConfirm: (b"\x12", _put_item_id),
-    QueueReturn: (b"\x13", _put_item_id),
+    QueueConfirm: (b"\x14", _put_landing),
+    QueueReturn: (b"\x15", _put_landing),
     ClusterStateChange: (b"\x20", _put_cluster_state),
     TransientStateChange: (b"\x21", _put_cluster_state),
     SystemPut: (b"\x30", _put_system_value),
@@ -305,8 +305,10 @@ _OPERATION_DECODERS: Final[dict[int, Callable[[Reader], Operation]]] = {
     0x07: lambda r: MapExpireIdle(r.text(), r.text(), r.u64()),
     0x10: lambda r: QueueOffer(r.text(), r.blob(), r.content_type(), r.u64()),
     0x11: lambda r: QueueTake(r.text()),
-    0x12: lambda r: QueueConfirm(r.text(), r.u64()),
-    0x13: lambda r: QueueReturn(r.text(), r.u64()),
+    0x12: lambda r: QueueConfirm(r.text(), r.u64(), 0),  # not written any more
+    0x13: lambda r: QueueReturn(r.text(), r.u64(), 0),  # not written any more
+    0x14: lambda r: QueueConfirm(r.text(), r.u64(), r.u64()),
+    0x15: lambda r: QueueReturn(r.text(), r.u64(), r.u64()),
     0x20: lambda r: ClusterStateChange(r.cluster_state()),
     0x21: lambda r: TransientStateChange(r.cluster_state()),
     0x30: lambda r: SystemPut(r.text(), r.blob(), r.u64()),
@@ -347,18 +349,27 @@ def _put_tracked_entry(part: TrackedEntryPart, pieces: list[bytes]) -> None:
 
 
 def _put_item(part: ItemPart, pieces: list[bytes]) -> None:
+    flies = part.taker is not None or part.take_id
+    pieces.append(b"\x08" if flies else b"\x04")
     put_text(part.name, pieces)
     pieces.append(U64.pack(part.item_id))
     put_blob(part.value, pieces)
     put_optional_text(part.content_type, pieces)
     put_blob(part.taker or b"", pieces)
+    if flies:
+        pieces.append(U64.pack(part.take_id))
+
+
+def _read_item(reader: Reader) -> ItemPart:
+    name, item_id, value = reader.text(), reader.u64(), reader.blob()
+    return ItemPart(name, item_id, value, reader.content_type(), reader.blob() or None, 0)
 
 
 _PART_ENCODERS: Final[dict[type[Part], _Encoder]] = {
     SystemPart: (b"\x01", _put_system),
     MemberPart: (b"\x02", _put_member),
     EntryPart: (b"\x03", _put_entry_part),
-    ItemPart: (b"\x04", _put_item),
+    ItemPart: (b"", _put_item),
     TrackedEntryPart: (b"\x05", _put_tracked_entry),
     RestartStatePart: (b"\x06", _put_restart_state),
     SystemValuePart: (b"\x07", _put_system_value),
@@ -367,8 +378,9 @@ _PART_DECODERS: Final[dict[int, Callable[[Reader], Part]]] = {
     0x01: lambda r: SystemPart(r.u64(), r.u64(), r.cluster_state()),
     0x02: lambda r: MemberPart(r.blob(), MemberMark(r.u64(), r.u64(), r.u64())),
     _ENTRY_PART: lambda r: EntryPart(*r.entry()),
-    0x04: lambda r: ItemPart(r.text(), r.u64(), r.blob(), r.content_type(), r.blob() or None),
+    0x04: _read_item,  # in images of old those in flight, too
     0x05: lambda r: TrackedEntryPart(*r.entry(), r.u64(), r.u64(), r.policy(), r.u64()),
     0x06: lambda r: RestartStatePart(r.cluster_state()),
     0x07: lambda r: SystemValuePart(r.text(), r.blob(), r.u64()),
+    0x08: lambda r: _read_item(r)._replace(take_id=r.u64()),
 }

@@ -130,7 +130,7 @@ class LocalEngine(SystemSide):
             await lane.settle()
         await self._lanes.opened()
         self._refusal = None
-        self._expiry = ExpiryRounds(self.lanes, self._clock, self._loop)
+        self._expiry = ExpiryRounds(self.lanes, self._now_of, self._loop)
         self._expiry.start()
 
     async def stop(self) -> None:
@@ -288,11 +288,11 @@ class LocalEngine(SystemSide):
 
     def queue_confirm(self, item: Item) -> None:
         """The item's whole response was handed to the kernel: it is gone for good."""
-        self._landings.land(_made(QueueConfirm, (item.queue, item.item_id)))
+        self._landings.land(_made(QueueConfirm, (item.queue, item.item_id, item.take_id)))
 
     def queue_return(self, item: Item) -> None:
         """The client left before it had the item: it goes back to the head of its queue."""
-        self._landings.land(QueueReturn(item.queue, item.item_id))
+        self._landings.land(QueueReturn(item.queue, item.item_id, item.take_id))
 
     def queue_size(self, name: str, done: Done[int]) -> None:
         """Count the items, those in flight left out."""
@@ -352,10 +352,14 @@ class LocalEngine(SystemSide):
 
     def _state_changed(self) -> None:
         if self.cluster_state is ClusterState.PASSIVE:
-            # A transient one is the begin of a shutdown, which polls end with as with any stop.
-            lasting = self._lanes.durable[0].state.restart_state is ClusterState.PASSIVE
             for polls in list(self._polls.values()):
-                polls.finish_waiting(_PASSIVE if lasting else None)
+                polls.finish_waiting(self._end_of_polls())
+
+    def _end_of_polls(self) -> Refused | None:
+        """Return what polls that wait are answered when they need not wait on."""
+        # A transient state is the begin of a shutdown, which polls end with as with any stop.
+        lasting = self._lanes.durable[0].state.restart_state is ClusterState.PASSIVE
+        return _PASSIVE if lasting and self._refusal is None else None
 
     def _lose_patience(self, within_s: float) -> None:
         for lane in self.lanes:

@@ -8,11 +8,10 @@ from grid_member.engine.operations import SystemExpire
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from grid_member.engine.api import Refused
     from grid_member.engine.lane import Lane
-    from grid_member.engine.log import Clock
     from grid_member.engine.operations import MapExpire, MapExpireIdle
 
 EXPIRY_PERIOD_S: Final = 1.0
@@ -27,10 +26,14 @@ class ExpiryRounds:
     """Looks for expired entries in all lanes, again and again."""
 
     def __init__(
-        self, lanes: Sequence[Lane], clock: Clock, loop: asyncio.AbstractEventLoop
+        self,
+        lanes: Sequence[Lane],
+        now_of: Callable[[Lane], int],
+        loop: asyncio.AbstractEventLoop,
     ) -> None:
+        """Look at nothing yet; now_of is the time that a lane's entries live by."""
         self._lanes = lanes
-        self._clock = clock
+        self._now_of = now_of
         self._loop = loop
         self._timer: asyncio.TimerHandle | None = None
 
@@ -58,7 +61,7 @@ class ExpiryRounds:
         for lane in self._lanes:
             lane.reads.send_urgent()
             maps = lane.state.maps
-            now_ms = max(self._clock(), lane.state.timestamp_ms)
+            now_ms = self._now_of(lane)
             for expiry in maps.due(now_ms, EXPIRY_BATCH):
                 lane.propose(expiry, _Expiring(lane, expiry).answer, len(expiry.key))
             if lane.state.system.overdue(now_ms):

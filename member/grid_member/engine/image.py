@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from grid_member.engine.api import ClusterState, EvictionPolicy
-    from grid_member.engine.stored import Queued, Stored
+    from grid_member.engine.stored import Flying, Queued, Stored
 
 TOUCHES_PER_IDLE_TIME: Final = 4
 """How often in its idle time a key that is read all the time is touched in the log."""
@@ -102,13 +102,15 @@ class TrackedEntryPart(NamedTuple):
 
 
 class ItemPart(NamedTuple):
-    """A queue item; taker is the member that has it in flight."""
+    """A queue item; taker is the member that has it in flight, take_id names its take."""
 
     name: str
     item_id: int
     value: bytes
     content_type: str | None
     taker: bytes | None
+    take_id: int
+    """0 when it is not in flight, and in images that did not name it yet."""
 
 
 Part: TypeAlias = (
@@ -149,7 +151,7 @@ class Image:
     """Values of the system store and their deadlines."""
     members: dict[bytes, MemberMark]
     maps: dict[str, MapImage]
-    queues: dict[str, tuple[list[Queued], list[tuple[Queued, bytes]]]]
+    queues: dict[str, tuple[list[Queued], list[Flying]]]
 
 
 def parts(image: Image, *, ordered: bool = False) -> Iterator[Part]:
@@ -170,9 +172,9 @@ def parts(image: Image, *, ordered: bool = False) -> Iterator[Part]:
     for name in _maybe_sorted(image.queues, ordered=ordered):
         items, in_flight = image.queues[name]
         for item in items:
-            yield ItemPart(name, *item, None)
-        for item, taker in sorted(in_flight, key=_item_id) if ordered else in_flight:
-            yield ItemPart(name, *item, taker)
+            yield ItemPart(name, *item, None, 0)
+        for item, taker, take_id in sorted(in_flight, key=_item_id) if ordered else in_flight:
+            yield ItemPart(name, *item, taker, take_id)
 
 
 def _entries(name: str, found: MapImage) -> Iterator[EntryPart | TrackedEntryPart]:
@@ -190,7 +192,7 @@ def _entries(name: str, found: MapImage) -> Iterator[EntryPart | TrackedEntryPar
                 )
 
 
-def _item_id(flight: tuple[Queued, bytes]) -> int:
+def _item_id(flight: Flying) -> int:
     return flight[0][0]
 
 

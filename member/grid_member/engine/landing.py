@@ -32,13 +32,13 @@ class Landings:
             lane_of: the lane of the queue called so; None when it is not configured any more.
         """
         self._lane_of = lane_of
-        self._items: set[tuple[str, int]] = set()
+        self._items: set[tuple[str, int, int]] = set()
         self._drained: asyncio.Future[None] | None = None
         self._over = False
 
     def taken(self, item: Item) -> None:
         """Expect the item to be confirmed or returned."""
-        self._items.add((item.queue, item.item_id))
+        self._items.add((item.queue, item.item_id, item.take_id))
 
     def land(self, operation: Landing) -> None:
         """Send the operation until the log has taken it, or until `drain` is over."""

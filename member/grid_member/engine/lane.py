@@ -274,9 +274,7 @@ class Lane:
         if operations:
             self._send_data(operations, answers, flight)
         if system:
-            size_bytes = sum(size for _, _, size in system)
-            flight = _Flight([answer for _, answer, _ in system], size_bytes)
-            self._send(tuple(operation for operation, _, _ in system), flight)
+            self._send_system(system)
 
     def _send_data(
         self, operations: list[Operation], answers: list[Answer], flight: _Flight
@@ -288,6 +286,11 @@ class Lane:
             end = start + MAX_OPERATIONS_PER_RECORD
             size_bytes = flight.size_bytes if end >= len(operations) else 0
             self._send(tuple(operations[start:end]), _Flight(answers[start:end], size_bytes))
+
+    def _send_system(self, system: list[tuple[Operation, Answer, int]]) -> None:
+        size_bytes = sum(size for _, _, size in system)
+        flight = _Flight([answer for _, answer, _ in system], size_bytes)
+        self._send(tuple(operation for operation, _, _ in system), flight)
 
     def _send(self, operations: tuple[Operation, ...], flight: _Flight) -> None:
         self._counter += 1

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import os
 import uuid
-import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from grid_member.engine.lane import Lane
 from grid_member.engine.log import Clock, Log, MemoryLog
 from grid_member.engine.opening import Opening
+from grid_member.engine.sharding import shard_of
 from grid_member.engine.store import Store, open_store
 from grid_member.engine.store_exchange import STORE
 
@@ -55,6 +55,8 @@ class Lanes:
         self.only: Lane | None = None
         """The durable lane where there is but one, which spares its search."""
         self.volatile: Lane | None = None
+        self.imported = False
+        """Whether this begin brought a backup in, beside what `restore` does before it."""
         self._directory = directory
         self._shards = shards
         self._clock = clock
@@ -71,7 +73,7 @@ class Lanes:
     def durable_of(self, name: str) -> Lane:
         """Return the durable lane of a structure."""
         lanes = self.durable
-        return lanes[zlib.crc32(name.encode("utf-8", "surrogatepass")) % len(lanes)]
+        return lanes[shard_of(name, len(lanes))]
 
     async def begin(self, arrived: Arrived) -> None:
         """Open the store and replay the logs.

@@ -102,17 +102,24 @@ class QueueTake(NamedTuple):
 
 
 class QueueConfirm(NamedTuple):
-    """Forget an item that was taken."""
+    """Forget an item that was taken; nothing happens when that delivery is over."""
 
     name: str
     item_id: int
+    take_id: int
+    """Which delivery of it is meant; 0 is any, as in records that did not name one yet."""
 
 
 class QueueReturn(NamedTuple):
-    """Put a taken item back where it stood, before every item offered after it."""
+    """Put a taken item back where it stood, before every item offered after it.
+
+    Nothing happens when that delivery is over.
+    """
 
     name: str
     item_id: int
+    take_id: int
+    """As in `QueueConfirm`."""
 
 
 class ClusterStateChange(NamedTuple):

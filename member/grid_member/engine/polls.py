@@ -106,6 +106,8 @@ class QueuePolls:
         self._unwanted = unwanted
         self.taken = taken
         """Hears of each item that a poll is about to get."""
+        self._lane: Lane | None = None
+        """Where the last take was sent."""
         self._waiting: OrderedDict[QueuePoll, None] = OrderedDict()
         self.taking = 0
         """Takes on their way."""
@@ -164,8 +166,16 @@ class QueuePolls:
             self._wait_again(poll)
         else:
             poll.finish(outcome)
+            if outcome is not None and self._waiting:
+                # What it did not get was kept from those who wait.
+                self._loop.call_soon(self._serve_again)
+
+    def _serve_again(self) -> None:
+        if self._lane is not None:
+            self.serve(self._lane)
 
     def _send(self, lane: Lane, poll: QueuePoll) -> None:
+        self._lane = lane
         self.taking += 1
         lane.propose(self._take, poll.answer, 0)
 

@@ -16,17 +16,17 @@ if TYPE_CHECKING:
         QueueReturn,
         QueueTake,
     )
-    from grid_member.engine.stored import Queued
+    from grid_member.engine.stored import Flying, Queued
 
 
 class QueueData:
-    """A queue's items in the order of their identifiers, and those in flight with their taker."""
+    """A queue's items in the order of their identifiers, and those in flight."""
 
     __slots__ = ("in_flight", "items", "size_bytes")
 
     def __init__(self) -> None:
         self.items: deque[Queued] = deque()
-        self.in_flight: dict[int, tuple[Queued, bytes]] = {}
+        self.in_flight: dict[int, Flying] = {}
         self.size_bytes = 0
         """Of all values, those in flight too."""
 
@@ -53,7 +53,12 @@ class Queues:
         queue = self.found.get(name)
         return 0 if queue is None else len(queue.items)
 
-    def snapshot(self) -> dict[str, tuple[list[Queued], list[tuple[Queued, bytes]]]]:
+    def takers(self) -> set[bytes]:
+        """Return the members that have items in flight."""
+        flying = (queue.in_flight for queue in self.found.values() if queue.in_flight)
+        return {taker for flights in flying for _, taker, _ in flights.values()}
+
+    def snapshot(self) -> dict[str, tuple[list[Queued], list[Flying]]]:
         """Return copies of everything that an image keeps."""
         return {
             name: (list(queue.items), list(queue.in_flight.values()))
@@ -67,14 +72,14 @@ class Queues:
         if part.taker is None:
             queue.items.append(item)
         else:
-            queue.in_flight[part.item_id] = (item, part.taker)
+            queue.in_flight[part.item_id] = (item, part.taker, part.take_id)
         queue.size_bytes += len(part.value)
         self.live_bytes += len(part.value) + ENTRY_OVERHEAD_BYTES
 
     def return_in_flight(self, member: bytes) -> None:
         """Put back whatever the member took: whoever it was for is gone."""
         for name, queue in self.found.items():
-            taken = [item for item, taker in queue.in_flight.values() if taker == member]
+            taken = [item for item, taker, _ in queue.in_flight.values() if taker == member]
             for item in taken:
                 del queue.in_flight[item[0]]
                 queue.put_back(item)
@@ -99,18 +104,18 @@ class Queues:
         return True
 
     def take(self, operation: QueueTake, member: bytes, place: int, now_ms: int) -> Item | None:
-        """Move the head into flight for the member."""
+        """Move the head into flight for the member, named by the place of the take in the log."""
         queue = self.found.get(operation.name)
         if queue is None or not queue.items:
             return None
         item = queue.items.popleft()
         item_id, value, content_type = item
-        queue.in_flight[item_id] = (item, member)
-        return Item(value, content_type, operation.name, item_id)
+        queue.in_flight[item_id] = (item, member, place)
+        return Item(value, content_type, operation.name, item_id, place)
 
     def confirm(self, operation: QueueConfirm, member: bytes, place: int, now_ms: int) -> None:
         """Forget an item that the member took."""
-        item = self._landed(operation.name, operation.item_id, member)
+        item = self._landed(operation, member)
         if item is not None:
             length = len(item[1])
             self.live_bytes -= length + ENTRY_OVERHEAD_BYTES
@@ -121,18 +126,22 @@ class Queues:
 
     def give_back(self, operation: QueueReturn, member: bytes, place: int, now_ms: int) -> None:
         """Put an item that the member took back where it stood."""
-        item = self._landed(operation.name, operation.item_id, member)
+        item = self._landed(operation, member)
         if item is not None:
             self.found[operation.name].put_back(item)
             self.arrivals.add(operation.name)
 
-    def _landed(self, name: str, item_id: int, member: bytes) -> Queued | None:
-        """Take an item out of the member's flight; nobody else may land it."""
-        queue = self.found.get(name)
-        if queue is None:
+    def _landed(self, landing: QueueConfirm | QueueReturn, member: bytes) -> Queued | None:
+        """Take an item out of the flight that is meant: not out of another member's, nor a later.
+
+        A landing is sent again when nobody can tell what became of it.
+        """
+        queue = self.found.get(landing.name)
+        flight = None if queue is None else queue.in_flight.get(landing.item_id)
+        if queue is None or flight is None:
             return None
-        flight = queue.in_flight.get(item_id)
-        if flight is None or flight[1] != member:
+        item, taker, take_id = flight
+        if taker != member or landing.take_id not in {0, take_id}:
             return None
-        del queue.in_flight[item_id]
-        return flight[0]
+        del queue.in_flight[landing.item_id]
+        return item

@@ -1,8 +1,11 @@
-"""How well the data of a cluster is replicated, as one member sees it."""
+"""How well the data of a cluster is replicated, as one member sees it, and who the others are."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
 
 
 class Replication(NamedTuple):
@@ -13,10 +16,47 @@ class Replication(NamedTuple):
     replicas: int
     """Copies of all streams that there should be."""
     not_current: int
-    """How many of them are missing, behind or offline."""
+    """How many of them are missing, behind or offline; what is not known counts as that."""
     offline: tuple[str, ...]
     """Names of the servers that hold a copy and are not reachable, ordered."""
+    copied: bool = True
+    """Whether this member's own copies were made or caught up since it was started."""
+    moving: bool = False
+    """Whether copies are being moved, made or given up: which servers have them changes."""
 
 
-NOT_REPLICATED = Replication(in_contact=False, replicas=0, not_current=0, offline=())
-"""Before the first look."""
+NOT_REPLICATED = Replication(in_contact=False, replicas=0, not_current=1, offline=(), copied=False)
+"""Before the first look: what is not known is not safe."""
+
+
+class LockedOutError(Exception):
+    """Another member has the cluster's lock, or there is nobody to take it from."""
+
+
+class Colleagues(Protocol):
+    """The members of the cluster, for what the engine does with their servers."""
+
+    def servers(self) -> frozenset[str]:
+        """Return the names of the servers of all members that give signs of life."""
+
+    def lite(self) -> int:
+        """Return how many of those members hold no data."""
+
+    def locked(self, purpose: str) -> AbstractAsyncContextManager[None]:
+        """Let nobody else change the cluster meanwhile; raises `LockedOutError`."""
+
+
+class Strangers:
+    """The colleagues of a member that was not told of any."""
+
+    def servers(self) -> frozenset[str]:
+        """Return that no server is known."""
+        return frozenset()
+
+    def lite(self) -> int:
+        """Return that nobody holds no data."""
+        return 0
+
+    def locked(self, purpose: str) -> AbstractAsyncContextManager[None]:
+        """Refuse: nobody can tell whether another member changes the cluster."""
+        raise LockedOutError

@@ -122,6 +122,13 @@ class State:
         """Count the items that a take could get."""
         return self.queues.size(name)
 
+    def holders(self) -> dict[bytes, int]:
+        """Return the members that have items in flight, each with the life it has them in."""
+        members = self.members
+        return {
+            taker: members[taker].incarnation for taker in self.queues.takers() if taker in members
+        }
+
     # Images
 
     def snapshot(self) -> image.Image:

@@ -105,7 +105,8 @@ def check_directory(directory: Path) -> None:
     if (directory / CLUSTER).exists():
         raise EngineError(
             f"{directory} holds the data of one of several members: list them in "
-            "network.join.tcp-ip.member-list, or start this one alone on another base directory"
+            "network.join.tcp-ip.member-list. To go on alone with their data let them make a "
+            "backup, and make that the data of another base directory with grid-member restore"
         )
     if place.exists():
         _check_store(place)

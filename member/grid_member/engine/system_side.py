@@ -50,6 +50,11 @@ class SystemSide:
         """This member's UUID; the same after a restart on the same directory."""
         return str(self._lanes.member)
 
+    @property
+    def imported(self) -> bool:
+        """Whether this start brought the data of a backup into the cluster."""
+        return self._lanes.imported
+
     # The cluster state
 
     @property
@@ -58,6 +63,20 @@ class SystemSide:
         if not self._replayed:
             return ClusterState.ACTIVE
         return self._lanes.durable[0].state.cluster_state
+
+    @property
+    def agreed(self) -> bool:
+        """Whether all lanes have the same cluster state, as applied."""
+        return len({lane.state.cluster_state for lane in self.lanes}) <= 1
+
+    def prepare_cluster_state(self, state: ClusterState, done: Done[bool]) -> None:
+        """Set the cluster state in all lanes but the first, which decides and is changed next."""
+        if self._refusal is not None:
+            done(self._refusal)
+        elif len(self.lanes) == 1:
+            done(False)
+        else:
+            StateChange(self.lanes[1:], ClusterStateChange(state), nothing, done).send()
 
     def change_cluster_state(
         self, state: ClusterState, done: Done[bool], *, transient: bool = False
@@ -127,6 +146,14 @@ class SystemSide:
             raise EngineError("the engine has not started: there is no data yet")
         return self._lanes.images()
 
+    async def moment(self) -> list[Image]:
+        """Return `snapshot()`; with several members theirs is agreed on, which takes a moment.
+
+        Raises:
+            EngineError: there is no such moment now.
+        """
+        return self.snapshot()
+
     # Inside
 
     @property
@@ -135,8 +162,12 @@ class SystemSide:
 
     @property
     def _now_ms(self) -> int:
+        return self._now_of(self._lanes.durable[0])
+
+    def _now_of(self, lane: Lane) -> int:
+        """Return the time that a lane's values live by, in milliseconds since the epoch."""
         # What was over stays so when the clock is set back.
-        return max(self._clock(), self._lanes.durable[0].state.timestamp_ms)
+        return max(self._clock(), lane.state.timestamp_ms)
 
     def _begin_state(self) -> None:
         """Begin with the cluster state that outlives a restart, the same in all lanes."""
@@ -147,6 +178,10 @@ class SystemSide:
 
     def _state_changed(self) -> None:
         """Hear that the cluster state is another one in all lanes."""
+
+
+def nothing() -> None:
+    """Hear of a change that is of no matter."""
 
 
 def ignore(outcome: object) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
@@ -40,3 +43,14 @@ def structure_usage(lanes: Iterable[Lane]) -> Iterator[StructureUsage]:
         for name, queue in lane.state.queues.found.items():
             entries = len(queue.items) + len(queue.in_flight)
             yield StructureUsage("queue", name, entries, queue.size_bytes)
+
+
+def tree_bytes(directory: Path) -> int:
+    """Return what a directory takes on disk. Blocks."""
+    total = 0
+    # A nats-server removes directories at any time; what `walk` cannot read it leaves out.
+    for place, _, names in os.walk(directory):
+        for name in names:
+            with contextlib.suppress(OSError):
+                total += Path(place, name).lstat().st_blocks * 512
+    return total

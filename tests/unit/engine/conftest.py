@@ -19,6 +19,8 @@ from tests.unit.engine.drive import Driver, FixedStructures, HandClock
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
+    from grid_member.engine.lane import Lane
+
 IMPATIENCE_S = 0.01
 
 
@@ -50,9 +52,8 @@ class Bench:
 class HandEngine(ClusterEngine):
     """Goes by the clock that a test sets, as its records do."""
 
-    @property
-    def _now_ms(self) -> int:
-        return max(self._clock(), self.lanes[0].state.timestamp_ms)
+    def _now_of(self, lane: Lane) -> int:
+        return max(self._clock(), lane.state.timestamp_ms)
 
 
 class StreamBench(Bench):

@@ -15,6 +15,7 @@ from grid_member.engine.operations import (
     MapPutBounded,
     MapRemove,
     MapTouch,
+    MemberGone,
     Operation,
     QueueConfirm,
     QueueOffer,
@@ -46,13 +47,14 @@ OPERATIONS: st.SearchStrategy[Operation] = st.one_of(
     st.builds(MapClear, TEXTS),
     st.builds(QueueOffer, TEXTS, st.binary(), CONTENT_TYPES, NUMBERS),
     st.builds(QueueTake, TEXTS),
-    st.builds(QueueConfirm, TEXTS, NUMBERS),
-    st.builds(QueueReturn, TEXTS, NUMBERS),
+    st.builds(QueueConfirm, TEXTS, NUMBERS, NUMBERS),
+    st.builds(QueueReturn, TEXTS, NUMBERS, NUMBERS),
     st.builds(ClusterStateChange, CLUSTER_STATES),
     st.builds(TransientStateChange, CLUSTER_STATES),
     st.builds(SystemPut, TEXTS, st.binary(), NUMBERS),
     st.builds(SystemRemove, TEXTS),
     st.builds(SystemExpire),
+    st.builds(MemberGone, MEMBERS, NUMBERS),
 )
 RECORDS = st.builds(Record, MEMBERS, NUMBERS, NUMBERS, st.lists(OPERATIONS).map(tuple))
 
@@ -64,8 +66,10 @@ _SMALL_EVICTIONS = st.builds(
     Eviction, st.sampled_from(EvictionPolicy), st.integers(0, 2), st.sampled_from([0, 0, 4])
 )
 _SMALL_ACCESSES = st.builds(Access, _KEYS, st.integers(0, 100), st.integers(0, 3))
-_ITEM_IDS = st.builds(lambda sequence, index: (sequence << 16) + index, st.integers(1, 20),
-                      st.integers(0, 2))  # fmt: skip
+_PLACES = st.builds(lambda sequence, index: (sequence << 16) + index, st.integers(1, 20),
+                    st.integers(0, 2))  # fmt: skip
+_TAKES = st.just(0) | _PLACES
+"""As records name them now, and as those did that did not name any."""
 SMALL_OPERATIONS: st.SearchStrategy[Operation] = st.one_of(
     st.builds(MapPut, _NAMES, _KEYS, *_SMALL_ENTRIES, st.sampled_from([0, 0, 5, 20])),
     st.builds(MapPutBounded, _NAMES, _KEYS, *_SMALL_ENTRIES, st.sampled_from([0, 0, 20]),
@@ -81,14 +85,15 @@ SMALL_OPERATIONS: st.SearchStrategy[Operation] = st.one_of(
     st.builds(QueueOffer, _NAMES, st.binary(max_size=2), st.none(), st.integers(1, 4)),
     st.builds(QueueTake, _NAMES),
     st.builds(QueueTake, _NAMES),
-    st.builds(QueueConfirm, _NAMES, _ITEM_IDS),
-    st.builds(QueueReturn, _NAMES, _ITEM_IDS),
+    st.builds(QueueConfirm, _NAMES, _PLACES, _TAKES),
+    st.builds(QueueReturn, _NAMES, _PLACES, _TAKES),
     st.builds(ClusterStateChange, st.sampled_from([ClusterState.ACTIVE, ClusterState.ACTIVE,
                                                    ClusterState.PASSIVE])),
     st.builds(TransientStateChange, st.sampled_from([ClusterState.ACTIVE, ClusterState.PASSIVE])),
     st.builds(SystemPut, _KEYS, st.binary(max_size=2), st.sampled_from([0, 5, 20])),
     st.builds(SystemRemove, _KEYS),
     st.builds(SystemExpire),
+    st.builds(MemberGone, st.sampled_from([b"A" * 16, b"B" * 16]), st.integers(1, 3)),
 )  # fmt: skip
 SMALL_RECORDS = st.builds(
     Record,

@@ -50,7 +50,12 @@ PARTS: st.SearchStrategy[Part] = st.one_of(
         st.none() | st.sampled_from(EvictionPolicy),
         NUMBERS,
     ),
-    st.builds(ItemPart, TEXTS, NUMBERS, st.binary(), CONTENT_TYPES, st.none() | MEMBERS),
+    st.builds(
+        ItemPart,
+        *(TEXTS, NUMBERS, st.binary(), CONTENT_TYPES),
+        st.none() | MEMBERS,
+        st.just(0) | NUMBERS,
+    ),
 )
 
 
@@ -131,7 +136,7 @@ def test_a_content_type_that_comes_back_is_one_object() -> None:
     parts: tuple[EntryPart | TrackedEntryPart | ItemPart, ...] = (
         EntryPart("m", "k", b"v", kind, 0),
         TrackedEntryPart("m", "k", b"v", kind, 0, 1, 1, None, 1),
-        ItemPart("q", 1, b"v", kind, None),
+        ItemPart("q", 1, b"v", kind, None, 0),
     )
     kinds = [
         operation.content_type

@@ -379,4 +379,4 @@ async def test_expired_entries_leave_the_memory(
     await asyncio.gather(*(driver.put("m", str(n), b"v") for n in range(2500)))
     bench.clock.advance(1)
     await condition(lambda: not any(lane.state.maps.found for lane in driver.engine.lanes))
-    assert all(lane.state.live_bytes == 0 for lane in driver.engine.lanes)
+    assert all(lane.state.maps.live_bytes == 0 for lane in driver.engine.lanes)

@@ -120,7 +120,7 @@ async def test_idle_entries_leave_the_memory(bench: Bench, monkeypatch: pytest.M
     await condition(lambda: left() == {"7"})
     bench.clock.advance(6)
     await condition(lambda: not any(lane.state.maps.found for lane in driver.engine.lanes))
-    assert all(lane.state.live_bytes == 0 for lane in driver.engine.lanes)
+    assert all(lane.state.maps.live_bytes == 0 for lane in driver.engine.lanes)
 
 
 async def test_idle_entries_that_are_read_stay_in_memory(
@@ -207,7 +207,7 @@ async def test_clear_and_remove_of_bounded_maps(bench: Bench) -> None:
     assert await present(driver, "m", "abc") == "bc"
     await driver.clear("m")
     assert not any(lane.state.maps.found for lane in driver.engine.lanes)
-    assert all(lane.state.live_bytes == 0 for lane in driver.engine.lanes)
+    assert all(lane.state.maps.live_bytes == 0 for lane in driver.engine.lanes)
     for key in "cd":
         await driver.put("m", key, b"v")
     assert await present(driver, "m", "bcd") == "cd"

@@ -29,7 +29,8 @@ ONE, OTHER = b"1" * 16, b"2" * 16
 
 def nothing_is_left(driver: Driver) -> bool:
     lanes = driver.engine.lanes
-    return not any(lane.state.queues.found or lane.state.live_bytes for lane in lanes)
+    queues = [lane.state.queues for lane in lanes]
+    return not any(one.found or one.live_bytes for one in queues)
 
 
 async def test_thousands_of_polls_wait_and_are_served_in_order(bench: Bench) -> None:
@@ -189,15 +190,17 @@ def test_only_its_taker_lands_an_item() -> None:
     state = State()
     state.apply(1, 0, Record(ONE, 1, 1, (QueueOffer("q", b"v", None, 9), QueueTake("q"))))
     item_id = next(iter(state.queues.found["q"].in_flight))
-    landings = (QueueConfirm("q", item_id), QueueReturn("q", item_id))
+    landings = (QueueConfirm("q", item_id, 0), QueueReturn("q", item_id, 0))
     assert state.apply(2, 0, Record(OTHER, 1, 1, landings)) == [None, None]
     assert list(state.queues.found["q"].in_flight) == [item_id]
     state.apply(3, 0, Record(ONE, 2, 1, ()))
     assert state.apply(4, 0, Record(ONE, 1, 2, landings)) is None
     assert state.queue_size("q") == 1
     state = through_an_image(state)
-    outcomes = state.apply(5, 0, Record(OTHER, 1, 2, (QueueTake("q"), QueueConfirm("q", item_id))))
-    assert outcomes == [Item(b"v", None, "q", item_id), None]
+    outcomes = state.apply(
+        5, 0, Record(OTHER, 1, 2, (QueueTake("q"), QueueConfirm("q", item_id, 0)))
+    )
+    assert outcomes == [Item(b"v", None, "q", item_id, 5 << 16), None]
     assert not state.queues.found
     assert state.live_bytes == 0
 

@@ -107,7 +107,7 @@ async def test_a_new_incarnation_sees_a_taken_item_again_after_cleaning(tmp_path
     again = await started(engine_at(tmp_path / "copy" / "dir"))
     assert [await again.take("q") for _ in range(3)] == [b"1", b"2", None]
     await again.engine.stop()
-    driver.engine.queue_confirm(Item(b"1", None, "q", (2 << 16)))
+    driver.engine.queue_confirm(Item(b"1", None, "q", (2 << 16), 1))
     await driver.engine.stop()
 
 

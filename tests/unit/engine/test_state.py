@@ -105,9 +105,9 @@ def test_queues_are_deques(steps: list[tuple[str, int]], max_size: int) -> None:
             chosen = sorted(flying)[pick % len(flying)]
             item = flying.pop(chosen)
             if kind == "confirm":
-                single.apply(QueueConfirm("q", item.item_id))
+                single.apply(QueueConfirm("q", item.item_id, item.take_id))
             else:
-                single.apply(QueueReturn("q", item.item_id))
+                single.apply(QueueReturn("q", item.item_id, item.take_id))
                 waiting = deque(sorted([*waiting, chosen]))
         assert single.state.queue_size("q") == len(waiting)
 

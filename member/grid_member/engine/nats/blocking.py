@@ -19,6 +19,7 @@ from grid_member.engine.nats.errors import (
     RequestTimeoutError,
 )
 from grid_member.engine.nats.wire import (
+    MAX_PAYLOAD_BYTES,
     PING,
     PONG,
     Event,
@@ -41,8 +42,6 @@ if TYPE_CHECKING:
 
 READ_BYTES: Final = 256 * 1024
 """How much is read at once."""
-MAX_PAYLOAD_BYTES: Final = 64 << 20
-"""The largest payload a nats-server can be told to take."""
 MAX_UNREAD_BYTES: Final = 256 << 20
 """What may arrive for `messages` while a request waits for its answer."""
 

@@ -2,7 +2,8 @@
 
 Each member counts what it was fed. When that is much more than what lives it asks the servers how
 large the log is, for another member may have been faster. Whose server leads the log goes first;
-the others only when it does not within a while.
+the others only when it does not within a while. Whether the image is there still is looked at, too:
+who knows the state writes the image that was lost.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ from grid_member.engine.nats.images import (
     Held,
     ImageWriter,
     OvertakenError,
-    answered,
     look_at,
     purge,
 )
+from grid_member.engine.nats.streams import answered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -37,6 +38,8 @@ RETRY_S: Final = 2.0
 """Seconds until a look or an image that failed is tried again."""
 BUSY_S: Final = 12.0
 """How long an image may rest before another one is begun: a bit more than an acknowledgement."""
+CHECK_S: Final = 15.0
+"""Seconds between two looks at an image that is not to be replaced."""
 OTHERS_S: Final = 20.0
 """How much later those members try whose servers do not lead the log."""
 _log: Final = logging.getLogger("grid.engine.nats")
@@ -53,7 +56,7 @@ class Cleaner:
         Args:
             client: connected to the member's own server.
             stream: the log's stream.
-            own_server: the name of the member's own server, None when all are the same.
+            own_server: the name of the member's own server, None when that is of no matter.
         """
         self.images = 0
         """Images that this member made."""
@@ -63,6 +66,7 @@ class Cleaner:
         self._log_bytes = 0
         self._live_bytes = 0
         self._not_before_s = 0.0
+        self._check_s = 0.0
         self._waited = False
         """Whether whoever leads the log was given its time."""
         self._task: asyncio.Task[None] | None = None
@@ -86,7 +90,9 @@ class Cleaner:
         if self._held is not None:
             return True
         large = self._log_bytes > self._limit_bytes
-        if large and asyncio.get_running_loop().time() >= self._not_before_s:
+        now_s = asyncio.get_running_loop().time()
+        if now_s >= self._not_before_s and (large or now_s >= self._check_s):
+            self._check_s = now_s + CHECK_S
             self._begin(self._look)
         return False
 
@@ -144,7 +150,10 @@ class Cleaner:
             await purge(self._client, self._stream, end)
             info = await answered(self._client, f"STREAM.INFO.{self._stream}")
         self._log_bytes = info["state"]["bytes"]
-        if self._log_bytes <= self._limit_bytes:
+        if end is None and info["state"]["first_seq"] > 1:
+            _log.error("the image of %s was lost by all servers: it is written anew", self._stream)
+            self._held = held
+        elif self._log_bytes <= self._limit_bytes:
             self._waited = False
         elif not self._waited and not self._leads(info):
             self._waited = True

@@ -19,6 +19,7 @@ from grid_member.engine.nats.errors import (
     WireError,
 )
 from grid_member.engine.nats.wire import (
+    MAX_PAYLOAD_BYTES,
     Info,
     Message,
     greeting,
@@ -83,7 +84,7 @@ class NatsClient:
         user: Whom the server is to know.
         password: What it is to know the user by.
         name: What its reports call this connection.
-        max_payload_bytes: The largest payload that is sent or taken, without its headers.
+        max_payload_bytes: The largest payload that is sent, without its headers.
         changed: Told after each connection was made (True) or lost (False).
         ping_interval_s: How often a sign of life is asked for; without one for some two to three
             of them the server counts as gone.
@@ -350,7 +351,7 @@ class NatsClient:
 
     async def _talk(self, address: tuple[str, int]) -> bool:
         """Connect, and return when the connection is lost: whether there was one."""
-        connection = Connection(self, self._max_payload_bytes, self._ping_interval_s)
+        connection = Connection(self, MAX_PAYLOAD_BYTES, self._ping_interval_s)
         self._connection = connection
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT_S):

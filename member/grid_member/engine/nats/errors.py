@@ -13,6 +13,8 @@ A retry helps after the last four; where the outcome is unknown it must be harml
 
 from __future__ import annotations
 
+import traceback
+
 
 class NatsError(Exception):
     """Talking to nats-server failed."""
@@ -40,3 +42,9 @@ class RequestTimeoutError(NatsError):
 
 class OverloadedError(NatsError):
     """Too much waits to be sent or answered; nothing was sent."""
+
+
+def unexpected(error: Exception) -> str:
+    """Return an error's type and where it came from; its text may quote a value."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__} in {frame.name}, line {frame.lineno}"

@@ -13,7 +13,7 @@ import json
 import logging
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
-from grid_member.engine.nats.errors import NatsError
+from grid_member.engine.nats.errors import NatsError, unexpected
 from grid_member.engine.nats.wire import status
 
 if TYPE_CHECKING:
@@ -104,8 +104,8 @@ class StreamFeed:
             member: unique to this life of this member; part of subjects.
             own_server: the name of the member's own server, None when its place is of no matter.
             take: gets messages that come in one read.
-            lost: hears that messages which were not seen are gone from the stream; nothing more
-                comes until `resume`.
+            lost: hears that messages which were not seen are gone from the stream, or that take
+                raised; nothing more comes until `resume`.
         """
         self._client = client
         self._stream = stream
@@ -273,9 +273,19 @@ class StreamFeed:
             fed.append(Fed(sequence, timestamp_ms, message.payload))
         self._last, self._last_ms, self._consumed = last, last_ms, consumed
         if fed:
-            self._take(fed)
+            self._hand_over(fed)
         if not self._complete.is_set():
             self._lost()
+
+    def _hand_over(self, fed: Sequence[Fed]) -> None:
+        """Have messages taken; nobody knows which of them were when that fails: none is skipped."""
+        try:
+            self._take(fed)
+        except Exception as error:
+            what = unexpected(error)
+            _log.error("%s could not be applied and is read anew: %s", self._stream, what)
+            self._broken.set()
+            self._complete.clear()
 
     def _control(self, message: Message, consumed: int) -> None:
         """Answer flow control; see by a heartbeat whether anything is missing."""

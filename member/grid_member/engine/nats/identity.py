@@ -114,8 +114,9 @@ def _check_kind(directory: Path) -> None:
         )
     if (directory / STORE).exists():
         raise EngineError(
-            f"{directory} holds the data of a member that was alone: start it alone (one member "
-            "in the list), or start this one on another base directory"
+            f"{directory} holds the data of a member that was alone: to begin a cluster with it "
+            "start it alone (one member in the list), make a backup, and name that in "
+            "persistence.restore-from of all members, on empty base directories"
         )
 
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from grid_member.engine import codec, image
 from grid_member.engine.nats.errors import NatsError
-from grid_member.engine.nats.streams import asked
+from grid_member.engine.nats.streams import answered, asked
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -122,6 +122,35 @@ def end_request(stream: str) -> dict[str, str]:
     return {"last_by_subj": end_subject(stream)}
 
 
+def end_fields(end: End) -> bytes:
+    """Return an end as a message."""
+    return json.dumps({"format": FORMAT, **dict(zip(_END_FIELDS, end, strict=True))}).encode()
+
+
+def put_headers(last: int, before: int | None = None) -> bytes:
+    """Return the headers of a message of an image.
+
+    Args:
+        last: the sequence of the stream's last message, which has to be that still.
+        before: the same of the message's subject.
+    """
+    subject = b"" if before is None else b"Nats-Expected-Last-Subject-Sequence: %d\r\n" % before
+    return b"NATS/1.0\r\nNats-Expected-Last-Sequence: %d\r\n%b\r\n" % (last, subject)
+
+
+def put_outcome(stream: str, answer: dict[str, Any]) -> int:
+    """Return the sequence of a message of an image that the servers have taken.
+
+    Raises:
+        NatsError: they have not.
+    """
+    error = answer.get("error")
+    if error is not None:
+        kind = OvertakenError if error.get("err_code") in _WRONG_LAST else NatsError
+        raise kind(f"{images_of(stream)}: {error.get('description', 'refused')}")
+    return int(answer.get("seq", 0))
+
+
 async def look_at(client: NatsClient, stream: str) -> Held:
     """Return what the stream of a log's images holds.
 
@@ -142,18 +171,6 @@ async def look_at(client: NatsClient, stream: str) -> Held:
         claims=tuple(int(tail) for tail in tails if tail.isdigit()),
         quiet_s=_seconds(info["ts"]) - _seconds(state["last_ts"]),
     )
-
-
-async def answered(client: NatsClient, call: str, request: object = None) -> dict[str, Any]:
-    """Return the answer of a call of the servers' own interface.
-
-    Raises:
-        NatsError: it is an error, or there is none.
-    """
-    answer = await asked(client, call, request)
-    if "error" in answer:
-        raise NatsError(f"{call}: {answer['error'].get('description', 'refused')}")
-    return answer
 
 
 async def purge(client: NatsClient, stream: str, end: End) -> None:
@@ -212,28 +229,17 @@ class ImageWriter:
 
     async def _put_end(self, end: End) -> None:
         before = 0 if self._held.end is None else self._held.end.place
-        fields = dict(zip(_END_FIELDS, end, strict=True))
-        await self._put(
-            json.dumps({"format": FORMAT, **fields}).encode(),
-            subject=end_subject(self._stream),
-            headers=b"Nats-Expected-Last-Subject-Sequence: %d\r\n" % before,
-        )
+        await self._put(end_fields(end), subject=end_subject(self._stream), before=before)
 
-    async def _put(self, payload: bytes, *, subject: str = "", headers: bytes = b"") -> None:
+    async def _put(self, payload: bytes, *, subject: str = "", before: int | None = None) -> None:
         answer = await self._client.request(
             (subject or self._subject).encode(),
             payload,
             timeout_s=ACK_S,
-            headers=b"NATS/1.0\r\nNats-Expected-Last-Sequence: %d\r\n%b\r\n"
-            % (self._last, headers),
+            headers=put_headers(self._last, before),
         )
-        result = json.loads(answer.payload)
-        error = result.get("error")
-        if error is not None:
-            kind = OvertakenError if error.get("err_code") in _WRONG_LAST else NatsError
-            raise kind(f"{images_of(self._stream)}: {error.get('description', 'refused')}")
         self._last += 1
-        if result.get("seq") != self._last:
+        if put_outcome(self._stream, json.loads(answer.payload)) != self._last:
             raise OvertakenError(f"{images_of(self._stream)} is another one")
 
 

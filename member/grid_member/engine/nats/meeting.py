@@ -29,6 +29,8 @@ TURN_S: Final = 0.03
 """Between the starts of two servers: the later one finds the earlier one listening."""
 _LOOK_S: Final = 0.05
 _CONNECT_S: Final = 1.0
+SILENCE_S: Final = 0.8
+"""Members at a meeting speak at once. Who says nothing is a server that waits for TLS."""
 _LOT: Final = re.compile(rb"GRID ([0-9a-f]{16})\n")
 _SERVER: Final = ""
 """The lot of whoever is over the meeting."""
@@ -74,14 +76,19 @@ async def _reach(host: str, port: int) -> str:
     """Return the lot of whoever listens there, once somebody does."""
     while True:
         with contextlib.suppress(OSError, TimeoutError, UnicodeError, ValueError):
-            return await asyncio.wait_for(_lot(host, port), _CONNECT_S)
+            return await _lot(host, port)
         await asyncio.sleep(_LOOK_S)
 
 
 async def _lot(host: str, port: int) -> str:
-    reader, writer = await asyncio.open_connection(host, port)
+    # Not `wait_for`: it may lose a cancellation, and the loop above would never end.
+    async with asyncio.timeout(_CONNECT_S):
+        reader, writer = await asyncio.open_connection(host, port)
     try:
-        line = await reader.readline()
+        async with asyncio.timeout(SILENCE_S):
+            line = await reader.readline()
+    except TimeoutError:
+        return _SERVER
     finally:
         writer.close()
     if not line:

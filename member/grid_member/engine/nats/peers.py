@@ -1,53 +1,48 @@
-"""Servers that this member had before and will never have again.
+"""The servers that vote on streams, and how one that never comes back is taken off them.
 
-A member that keeps nothing on disk comes back as somebody new. The others would count its former
-server as one that is away for ever: it would hold copies of streams and a vote. So every member
-notes which server it has, and the next one at the same place takes those off that are gone.
+Servers know each other by an id that follows from the name: of one that they have not heard of
+since they were started they do not tell the name any more.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
-import logging
-import socket
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from grid_member.engine.nats.errors import NatsError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
-    from grid_member.engine.cluster_settings import ClusterSettings
     from grid_member.engine.nats.client import NatsClient
 
-SERVER: Final = "server/"
-"""Keys of the system store: the name of a server, and under it its place."""
 REQUEST_TIMEOUT_S: Final = 2.0
+CHANGE_TIMEOUT_S: Final = 5.0
+"""A change of those that vote is answered when it was agreed on."""
 SILENCE_S: Final = 3.0
 """Servers that vote tell their leader every second that they live."""
 _META: Final = b"$SYS.REQ.SERVER.PING.JSZ"
 _REMOVE: Final = b"$JS.API.SERVER.REMOVE"
-_log: Final = logging.getLogger("grid.engine.nats")
+_EVACUATE: Final = b"$JS.API.SERVER.EVACUATE"
+_STEP_DOWN: Final = b"$JS.API.META.LEADER.STEPDOWN"
+_NOT_MEMBER: Final = 10044
+_ID_CHARACTERS: Final = 8
+_DIGITS: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 
 class Peers(NamedTuple):
-    """The servers that vote on streams, as their leader sees them."""
+    """The servers that vote on streams, by their ids, as their leader sees them."""
 
-    names: frozenset[str]
+    ids: frozenset[str]
     silent: frozenset[str]
     """Those that their leader has not heard of for some seconds."""
 
 
-def place_of(settings: ClusterSettings) -> bytes:
-    """Return where a member is: two that say the same cannot run at the same time."""
-    place = [socket.gethostname(), settings.member_name, settings.port]
-    return json.dumps(place).encode()
-
-
-def former_servers(records: Iterable[tuple[str, bytes]], own: str, place: bytes) -> list[str]:
-    """Return the servers that were at the place before the own one, from the system store."""
-    names = [(key.removeprefix(SERVER), value) for key, value in records]
-    return [name for name, value in names if value == place and name != own]
+def peer_id(name: str) -> str:
+    """Return what servers know a server of that name by."""
+    digest = hashlib.sha256(name.encode()).digest()[:_ID_CHARACTERS]
+    return "".join(_DIGITS[byte % len(_DIGITS)] for byte in digest)
 
 
 async def peers(system: NatsClient) -> Peers:
@@ -59,34 +54,77 @@ async def peers(system: NatsClient) -> Peers:
     Raises:
         NatsError: nobody leads them now.
     """
-    answer = await system.request(_META, b'{"leader_only": true}', timeout_s=REQUEST_TIMEOUT_S)
-    meta = json.loads(answer.payload).get("data", {}).get("meta_cluster") or {}
-    if not meta.get("leader"):
-        raise NatsError("nobody leads the servers now")
+    meta = await meta_cluster(system)
     replicas = meta.get("replicas") or []
     return Peers(
-        frozenset([meta["leader"], *(one["name"] for one in replicas)]),
-        frozenset(one["name"] for one in replicas if _is_silent(one)),
+        frozenset([peer_id(meta["leader"]), *(one["peer"] for one in replicas)]),
+        frozenset(one["peer"] for one in replicas if is_silent(one)),
     )
 
 
-def _is_silent(replica: Mapping[str, Any]) -> bool:
+async def meta_cluster(system: NatsClient) -> dict[str, Any]:
+    """Return what the leader of the servers that vote tells of them.
+
+    Raises:
+        NatsError: nobody leads them now.
+    """
+    answer = await system.request(_META, b'{"leader_only": true}', timeout_s=REQUEST_TIMEOUT_S)
+    data = json.loads(answer.payload).get("data") or {}
+    found: dict[str, Any] = data.get("meta_cluster") or {}
+    if not found.get("leader"):
+        raise NatsError("nobody leads the servers now")
+    return found
+
+
+def is_silent(replica: Mapping[str, Any]) -> bool:
+    """Return whether the leader has not heard of a server for some seconds."""
     # A server that was killed counts as online for minutes. Of one that led the others and is gone
     # its successor has never heard.
     silence_ns = replica.get("active", 0)
     return bool(replica.get("offline") or silence_ns == 0 or silence_ns > SILENCE_S * 1e9)
 
 
-async def remove_server(system: NatsClient, name: str) -> None:
+async def remove_server(system: NatsClient, peer: str) -> None:
     """Take a server that is gone for ever off those that vote; its copies are made elsewhere.
 
     Raises:
         NatsError: it was not done.
     """
-    request = json.dumps({"peer": name}).encode()
-    answer = json.loads(
-        (await system.request(_REMOVE, request, timeout_s=REQUEST_TIMEOUT_S)).payload
-    )
-    if "error" in answer:
-        raise NatsError(f"{name}: {answer['error'].get('description', 'not removed')}")
-    _log.info("the former server %s was removed", name)
+    await _changed(system, _REMOVE, peer)
+
+
+async def evacuate_server(system: NatsClient, peer: str) -> None:
+    """Begin to move what a server holds to others, as far as there are others without it.
+
+    Raises:
+        NatsError: it was not begun.
+    """
+    await _changed(system, _EVACUATE, peer)
+
+
+async def step_down(system: NatsClient, peer: str) -> bool:
+    """Let another server lead those that vote if this one does; tell whether it did.
+
+    Raises:
+        NatsError: nobody leads them, or none can take over.
+    """
+    if peer_id((await meta_cluster(system))["leader"]) != peer:
+        return False
+    await _asked(system, _STEP_DOWN, {})
+    return True
+
+
+async def _changed(system: NatsClient, subject: bytes, peer: str) -> None:
+    error = await _asked(system, subject, {"peer_id": peer})
+    if error is not None and error.get("err_code") != _NOT_MEMBER:
+        raise NatsError(error.get("description", "refused"))
+
+
+async def _asked(
+    system: NatsClient, subject: bytes, request: Mapping[str, str]
+) -> dict[str, Any] | None:
+    """Return the error of the answer, None when there is none."""
+    body = json.dumps(request).encode()
+    answer = json.loads((await system.request(subject, body, timeout_s=CHANGE_TIMEOUT_S)).payload)
+    error: dict[str, Any] | None = answer.get("error")
+    return error

@@ -17,7 +17,6 @@ import json
 import logging
 import os
 import secrets
-import shutil
 import signal
 import sys
 import tempfile
@@ -27,8 +26,10 @@ from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.api import EngineError
 from grid_member.engine.nats.binary import find_server
+from grid_member.engine.nats.errors import unexpected
 from grid_member.engine.nats.identity import JETSTREAM
 from grid_member.engine.nats.meeting import meet
+from grid_member.engine.nats.runtime import make_runtime
 from grid_member.engine.nats.server_config import (
     PORTS_SUFFIX,
     SYSTEM_ACCOUNT,
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 
     from grid_member.engine.cluster_settings import ClusterSettings
     from grid_member.engine.nats.identity import Identity
+    from grid_member.engine.nats.runtime import Runtime
 
 START_S: Final = 3.0
 """How long a start that fails is tried again: what was there before may be ending."""
@@ -93,7 +95,7 @@ class NatsServer:
         self._identity = identity
         self._clock = clock
         self._log = ServerLog(_log, (self.token, route_password(settings)))
-        self._runtime: Path | None = None
+        self._runtime: Runtime | None = None
         self._keeping: asyncio.Task[None] | None = None
         self._stopping = asyncio.Event()
         self._changed = asyncio.Event()
@@ -106,7 +108,8 @@ class NatsServer:
         """
         binary = await asyncio.to_thread(find_server, self._settings.server)
         try:
-            self._runtime = runtime = Path(tempfile.mkdtemp(prefix="grid-nats-"))
+            self._runtime = await asyncio.to_thread(make_runtime)
+            runtime = self._runtime.path
             self._write_config(runtime)
         except OSError as error:
             await self.stop()
@@ -133,7 +136,7 @@ class NatsServer:
             await keeping
         runtime, self._runtime = self._runtime, None
         if runtime is not None:
-            await asyncio.to_thread(shutil.rmtree, runtime, ignore_errors=True)
+            await asyncio.to_thread(runtime.remove)
 
     def _write_config(self, runtime: Path) -> None:
         places = ServerPlaces(runtime, self._store(runtime), self.token)
@@ -156,12 +159,17 @@ class NatsServer:
         delay_s = FIRST_BACKOFF_S
         while not self._stopping.is_set():
             began = self._clock()
-            status = await self._live(binary, runtime)
+            try:
+                ended = f"nats-server ended with status {await self._live(binary, runtime)}"
+            except OSError as error:
+                ended = f"nats-server could not be run ({error.strerror or error})"
+            except Exception as error:
+                ended = f"nats-server could not be watched ({unexpected(error)})"
             if self._stopping.is_set():
                 return
             if self._clock() - began >= STEADY_S:
                 delay_s = FIRST_BACKOFF_S
-            self._tell_end(status)
+            self._tell_end(ended)
             self._changed.set()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), delay_s)
@@ -230,13 +238,12 @@ class NatsServer:
                 return
             await asyncio.sleep(_PORTS_POLL_S)
 
-    def _tell_end(self, status: int) -> None:
+    def _tell_end(self, ended: str) -> None:
         why = explanation(self._log.complaints, self._settings)
-        ended = f"nats-server ended with status {status}"
         last = "\n".join(self._log.last)
         if why is None:
             complaints = self._log.complaints
-            why = f"{ended}: {complaints[-1]}" if complaints else f"{ended} without a word"
+            why = f"{ended}: {complaints[-1]}" if complaints else ended
         self.failure = why
         _log.error("%s and is started again: %s\n%s", ended, why, last)
 

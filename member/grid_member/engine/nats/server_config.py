@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.nats.identity import plain_name
+from grid_member.engine.nats.peers import peer_id
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,6 +56,8 @@ def server_config(settings: ClusterSettings, server_name: str, places: ServerPla
     token = quoted(places.token)
     lines = [
         f"server_name: {quoted(server_name)}",
+        # What is to be on some servers only is placed by their ids.
+        f"server_tags: [{quoted(peer_id(server_name))}]",
         # The member is the only client: others have a server of their own.
         "host: 127.0.0.1",
         "port: -1",
@@ -135,8 +138,9 @@ def _cluster(settings: ClusterSettings) -> list[str]:
         f"  authorization {{ user: {_ROUTE_USER}, password: {quoted(password)}, {timeout} }}",
         # The addresses of clients are loopback ones: of no use to other members' clients.
         "  no_advertise: true",
-        # There is one account with traffic; the one of the system has a connection of its own.
-        "  pool_size: 1",
+        # One connection for everything. If what servers agree on came over another one, a leader
+        # that was cut off would get records before it hears of its successor: ADR 0027.
+        "  pool_size: -1",
         f'  ping_interval: "{_ROUTE_PING_S}s"',
         f"  ping_max: {_PINGS_UNANSWERED}",
         *_tls(settings.tls),

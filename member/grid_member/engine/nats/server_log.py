@@ -31,12 +31,32 @@ _EXPECTED: Final = (
 """Warnings about what is meant to be so."""
 _NOT_THERE: Final = "Error trying to connect to route"
 """A member that starts or is away; it is tried again for ever, and told the first time."""
+_LOOKED_AT: Final = re.compile(r"proto='\"GRID |TLS route handshake error: EOF")
+"""Between a server and a member that only looks whether others are there."""
+_STRANGER: Final = (
+    "cluster-name, the identity of security.member-authentication and whether network.cluster.ssl "
+    "is enabled have to be the same on all members"
+)
+_NO_TLS: Final = "network.cluster.ssl has to be enabled on all members or on none"
+_NOT_TRUSTED: Final = (
+    "each member needs a certificate for the host or address that it is listed as, from the "
+    "ca-file of network.cluster.ssl of the others"
+)
+_ADVICE: Final = (
+    (re.compile(r"Authorization Violation|authentication error"), _STRANGER),
+    (re.compile(r"TLS .*handshake error: .*not look like a TLS"), _NO_TLS),
+    (re.compile(r"TLS .*handshake error: .*certificate"), _NOT_TRUSTED),
+)
+"""What to do about servers that do not take each other."""
+_HANDSHAKE: Final = "handshake error"
+"""Who knocks may be anybody: that ends no server."""
 _DISABLED: Final = "will be DISABLED"
 _LAST_LINES: Final = 20
 _LINE_CHARACTERS: Final = 2000
 _REPEAT_S: Final = 60.0
 """How long the same complaint is not told again."""
 _REPEATS: Final = 200
+_ATTEMPT: Final = re.compile(r"\(attempt \d+\)")
 _DIGITS: Final = re.compile(r"\d+")
 _HIDDEN: Final = "***"
 
@@ -54,7 +74,7 @@ def said(line: str) -> Said:
     if found is None:
         return Said(logging.WARNING, line)
     level, text = _LEVELS[found[1]], found[2]
-    if text.startswith(_EXPECTED):
+    if text.startswith(_EXPECTED) or _LOOKED_AT.search(text):
         level = logging.DEBUG
     elif text.startswith(_NOT_THERE):
         level = logging.WARNING
@@ -63,7 +83,7 @@ def said(line: str) -> Said:
 
 def explanation(lines: Iterable[str], settings: ClusterSettings) -> str | None:
     """Return what the complaints of a server that ended mean and what to do; None: unknown."""
-    text = "\n".join(lines)
+    text = "\n".join(line for line in lines if _HANDSHAKE not in line)
     at = f"{settings.host}:{settings.port}"
     if "address already in use" in text:
         return (
@@ -81,6 +101,11 @@ def explanation(lines: Iterable[str], settings: ClusterSettings) -> str | None:
     if re.search(r"certificate|x509|private key|\btls:", text, re.IGNORECASE):
         return "the files of the members' TLS cannot be used: correct certificate, key and ca"
     return None
+
+
+def advice(text: str) -> str | None:
+    """Return what to do about a complaint of a server that goes on; None: nothing is known."""
+    return next((what for complaint, what in _ADVICE if complaint.search(text)), None)
 
 
 def is_crippled(text: str) -> bool:
@@ -144,13 +169,13 @@ class ServerLog:
             self.crippled = self.crippled or is_crippled(text)
             if not self._is_news(text, now):
                 level = logging.DEBUG
-        self._logger.log(level, "nats-server: %s", text)
+        todo = advice(text)
+        self._logger.log(level, "nats-server: %s%s", text, f" ({todo})" if todo else "")
 
     def _is_news(self, text: str, now: float) -> bool:
         # Who knocks comes from another port each time, as another connection; who is to be
         # reached is told apart by nothing but digits.
-        if not text.startswith(_NOT_THERE):
-            text = _DIGITS.sub("#", text)
+        text = _ATTEMPT.sub("", text) if text.startswith(_NOT_THERE) else _DIGITS.sub("#", text)
         told = self._told.get(text)
         if told is not None and now - told < _REPEAT_S:
             return False

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from grid_member.engine.api import EngineError
 from grid_member.engine.nats.errors import NatsError
+from grid_member.engine.nats.peers import peer_id
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
     from grid_member.engine.nats.client import NatsClient
 
@@ -20,8 +21,17 @@ NEARLY_CURRENT: Final = 64
 """Records that a copy may be behind while they are written."""
 NEARLY_SILENT_S: Final = 3.0
 """How long ago a copy was heard of that is behind; it is heard of every second."""
+FEWER_S: Final = 5.0
+"""How long a new stream waits for all copies that it is to have; it begins with fewer then."""
 _NOT_FOUND: Final = 10059
 _EXISTS: Final = 10058
+_NO_PEERS: Final = 10005
+_FORMAT: Final = "1"
+"""Of the records; servers keep it with each stream."""
+
+
+class NoStreamError(NatsError):
+    """There is no stream of that name."""
 
 
 class Stream(NamedTuple):
@@ -47,11 +57,17 @@ class Stream(NamedTuple):
 
 
 class Copies(NamedTuple):
-    """What a stream's leader tells of its copies."""
+    """What a stream's leader tells of its copies; servers are named by their ids."""
 
     wanted: int
-    current: int
+    leader: str
+    servers: frozenset[str]
+    """All that hold a copy or are to hold one."""
+    current: frozenset[str]
     offline: tuple[str, ...]
+    """Names, as far as they are known."""
+    moving: bool
+    """Whether copies are being moved, made or given up."""
 
 
 def stream_config(stream: Stream, copies: int, cluster_name: str) -> dict[str, Any]:
@@ -68,7 +84,7 @@ def stream_config(stream: Stream, copies: int, cluster_name: str) -> dict[str, A
         "max_age": 0,
         "max_bytes": -1,
         "max_msgs": -1,
-        "metadata": {"grid.cluster": cluster_name, "grid.format": "1"},
+        "metadata": {"grid.cluster": cluster_name, "grid.format": _FORMAT},
     }
 
 
@@ -78,8 +94,11 @@ async def ensure_stream(
     copies: int,
     cluster_name: str,
     waiting: Callable[[str], None],
-) -> None:
+    servers: Callable[[], Awaitable[int]],
+) -> int:
     """Make the stream unless it is there; go on until that is known.
+
+    It has fewer copies when there are not enough servers for a while; they are made later.
 
     Args:
         client: connected to the member's own server.
@@ -87,10 +106,16 @@ async def ensure_stream(
         copies: how many members are to hold it.
         cluster_name: whose data it is.
         waiting: is told why there is no stream yet.
+        servers: returns how many servers can hold a copy.
+
+    Returns:
+        How many copies the next stream had better begin with.
 
     Raises:
         EngineError: there is a stream of that name that is another one.
     """
+    loop = asyncio.get_running_loop()
+    fewer_from_s: float | None = None
     while True:
         try:
             made = await asked(client, f"STREAM.INFO.{stream.name}")
@@ -100,7 +125,11 @@ async def ensure_stream(
             error = made.get("error")
             if error is None:
                 _check(stream, cluster_name, made["config"])
-                return
+                return copies
+            if error.get("err_code") == _NO_PEERS:
+                fewer_from_s = fewer_from_s or loop.time() + FEWER_S
+                if loop.time() >= fewer_from_s:
+                    copies = max(1, min(copies, await servers()))
             if error.get("err_code") != _EXISTS:
                 waiting(f"{stream.name}: {error.get('description', 'refused')}")
         except NatsError as problem:
@@ -108,28 +137,62 @@ async def ensure_stream(
         await asyncio.sleep(RETRY_S)
 
 
-async def copies_of(client: NatsClient, stream: Stream) -> Copies:
-    """Return how many copies of the stream are current.
+async def copies_of(client: NatsClient, stream: str) -> Copies:
+    """Return what copies of the stream there are.
 
     Raises:
         NatsError: nobody leads the stream now.
     """
-    info = await asked(client, f"STREAM.INFO.{stream.name}")
-    if "error" in info:
-        raise NatsError(info["error"].get("description", "refused"))
-    wanted = info["config"]["num_replicas"]
-    cluster = info.get("cluster")
-    if cluster is None:
-        return Copies(wanted, 1, ())
-    replicas = cluster.get("replicas") or []
-    led = 1 if cluster.get("leader") else 0
-    current = led + sum(is_current(one) for one in replicas)
-    return Copies(wanted, current, tuple(one["name"] for one in replicas if one.get("offline")))
+    info = await answered(client, f"STREAM.INFO.{stream}")
+    cluster = info.get("cluster") or {}
+    if not cluster.get("leader"):
+        raise NatsError(f"nobody leads the stream {stream} now")
+    leader, replicas = peer_id(cluster["leader"]), cluster.get("replicas") or []
+    return Copies(
+        wanted=int(info["config"]["num_replicas"]),
+        leader=leader,
+        servers=frozenset([leader, *(one["peer"] for one in replicas)]),
+        current=frozenset([leader, *(one["peer"] for one in replicas if is_current(one))]),
+        offline=tuple(one["name"] for one in replicas if one.get("offline")),
+        moving="desired" in cluster or any(one.get("pending") for one in replicas),
+    )
+
+
+async def stream_names(client: NatsClient) -> list[str]:
+    """Return the names of all streams of the cluster.
+
+    Raises:
+        NatsError: nobody tells.
+    """
+    return list((await answered(client, "STREAM.NAMES")).get("streams") or [])
+
+
+async def change_copies(client: NatsClient, stream: str, copies: int) -> None:
+    """Let so many servers hold the stream; it takes a while until they do.
+
+    Raises:
+        NatsError: it was refused, or nobody knows.
+    """
+    info = await answered(client, f"STREAM.INFO.{stream}")
+    config = {**info["config"], "num_replicas": copies}
+    await answered(client, f"STREAM.UPDATE.{stream}", config)
+
+
+async def delete_stream(client: NatsClient, stream: str) -> None:
+    """Delete a stream with all that it holds, if it is there.
+
+    Raises:
+        NatsError: it was refused, or nobody knows.
+    """
+    answer = await asked(client, f"STREAM.DELETE.{stream}")
+    error = answer.get("error")
+    if error is not None and error.get("err_code") != _NOT_FOUND:
+        raise NatsError(error.get("description", "refused"))
 
 
 def is_current(replica: Mapping[str, Any]) -> bool:
     """Return whether a copy is as good as the leader's, which tells so of it."""
-    if replica.get("offline"):
+    if replica.get("offline") or replica.get("pending"):
         return False
     if replica.get("current"):
         return True
@@ -151,6 +214,22 @@ async def asked(client: NatsClient, call: str, request: object = None) -> dict[s
     return result
 
 
+async def answered(client: NatsClient, call: str, request: object = None) -> dict[str, Any]:
+    """Return the answer of a call of the servers' own interface.
+
+    Raises:
+        NoStreamError: it is about a stream that is not there.
+        NatsError: it is another error, or there is none.
+    """
+    answer = await asked(client, call, request)
+    if "error" in answer:
+        missing = answer["error"].get("err_code") == _NOT_FOUND
+        raise (NoStreamError if missing else NatsError)(
+            f"{call}: {answer['error'].get('description', 'refused')}"
+        )
+    return answer
+
+
 def _check(stream: Stream, cluster_name: str, config: dict[str, Any]) -> None:
     storage = "file" if stream.durable else "memory"
     if config["storage"] != storage:
@@ -158,6 +237,11 @@ def _check(stream: Stream, cluster_name: str, config: dict[str, Any]) -> None:
             f"the cluster keeps {stream.name} in {config['storage']} storage, this member would in "
             f"{storage}: persistence.enabled has to be the same on all members"
         )
-    former = config.get("metadata", {}).get("grid.cluster", cluster_name)
+    metadata = config.get("metadata", {})
+    if metadata.get("grid.format", _FORMAT) != _FORMAT:
+        raise EngineError(
+            f"{stream.name} was written by a later version of grid-member: start that version"
+        )
+    former = metadata.get("grid.cluster", cluster_name)
     if former != cluster_name:
         raise EngineError(f"the data is of cluster {former!r}, not of {cluster_name!r}")

@@ -21,6 +21,9 @@ MAX_HEADER_BYTES: Final = 64 * 1024
 """The longest block of headers that is taken."""
 MAX_OWN_HEADER_BYTES: Final = MAX_HEADER_BYTES // 2
 """The longest block that is published: a server may add headers of its own."""
+MAX_PAYLOAD_BYTES: Final = 64 << 20
+"""The largest payload a nats-server can be told to take. It is read whatever this member may send:
+others may be allowed more."""
 MAX_SUBJECT_BYTES: Final = 1024
 """A subject with its reply subject stays below the 4096 bytes that a server reads as a line."""
 

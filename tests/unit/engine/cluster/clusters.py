@@ -1,7 +1,8 @@
 """Several members in one event loop, each with a real nats-server, and lines that can be cut.
 
 Every line between two servers goes through a forwarder of the test: a cut closes its connections
-and takes no new ones, as a firewall that answers.
+and takes no new ones, as a firewall that answers. Servers tell each other where they listen; here
+that is an address nobody has, or they would find ways around the lines.
 """
 
 from __future__ import annotations
@@ -10,17 +11,22 @@ import asyncio
 import contextlib
 import socket
 import zlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
+from unittest import mock
 
 from grid_member.engine.cluster_engine import ClusterEngine
 from grid_member.engine.cluster_lanes import CLUSTER_SHARDS, ClusterLanes
 from grid_member.engine.cluster_settings import ClusterSettings
 from grid_member.engine.log import wall_clock_ms
+from grid_member.engine.nats import server as server_module
+from grid_member.engine.nats.server_config import server_config
 from grid_member.engine.nats.streams import asked
 from tests.unit.engine.drive import Driver, FixedStructures
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from grid_member.engine.nats.server_config import ServerPlaces
 
 HOST = "127.0.0.1"
 START_S = 40
@@ -34,6 +40,14 @@ def free_ports(count: int) -> list[int]:
             one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             one.bind((HOST, 0))
         return [one.getsockname()[1] for one in sockets]
+
+
+def secluded_config(settings: ClusterSettings, server_name: str, places: ServerPlaces) -> str:
+    """Return the configuration of a server that nobody finds but over its lines."""
+    text = server_config(settings, server_name, places)
+    former = "  no_advertise: true"
+    assert former in text
+    return text.replace(former, f'{former}\n  advertise: "{HOST}:1"')
 
 
 class Line:
@@ -107,14 +121,16 @@ class Cluster:
         self._engine = engine
         self._ports = free_ports(size)
         self._lines: dict[tuple[int, int], Line] = {}
+        self._secluded = mock.patch.object(server_module, "server_config", secluded_config)
 
-    async def __aenter__(self) -> Cluster:
+    async def __aenter__(self) -> Self:
         for near in range(self.size):
             for far in range(self.size):
                 if near != far:
                     line = Line(self._ports[far])
                     await line.open()
                     self._lines[near, far] = line
+        self._secluded.start()
         try:
             await self.start()
         except BaseException:
@@ -123,6 +139,7 @@ class Cluster:
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        self._secluded.stop()
         await self.stop()
         for line in self._lines.values():
             await line.close()
@@ -142,12 +159,13 @@ class Cluster:
         self.drivers[number] = Driver(engine)
         await asyncio.wait_for(engine.start(), START_S)
 
-    def made(self, number: int) -> ClusterEngine:
+    def made(self, number: int, *, durable: bool = True) -> ClusterEngine:
         members = tuple(
             (HOST, self._ports[far] if far == number else self._lines[number, far].port)
             for far in range(self.size)
         )
-        directory = None if self._directory is None else self._directory / f"m{number}"
+        place = self._directory if durable else None
+        directory = None if place is None else place / f"m{number}"
         settings = ClusterSettings(
             cluster_name="dev",
             member_name=f"m{number}",
@@ -160,11 +178,15 @@ class Cluster:
         )
         return self._engine(self.structures, ClusterLanes(settings), wall_clock_ms)
 
+    def shard_of(self, map_name: str) -> int:
+        """Return the number of the lane that a map is in."""
+        shard = zlib.crc32(map_name.encode()) % CLUSTER_SHARDS
+        assert shard < len(self.engines[0].lanes)
+        return shard
+
     async def leader_of(self, map_name: str) -> int:
         """Return the member whose server leads the stream of a map."""
-        lanes = self.engines[0].lanes
-        shard = zlib.crc32(map_name.encode()) % CLUSTER_SHARDS
-        assert shard < len(lanes)
+        shard = self.shard_of(map_name)
         client = self.engines[0].client
         info = await asked(client, f"STREAM.INFO.shard-{shard}")
         names = [engine.server_name for engine in self.engines]

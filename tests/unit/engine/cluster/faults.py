@@ -86,6 +86,19 @@ def stopped_server(cluster: Cluster, member: int) -> Iterator[float]:
         os.kill(pid, signal.SIGCONT)
 
 
+def first_held(cluster: Cluster, member: int, stream: str, address: tuple[str, int]) -> int:
+    """Return the first sequence of a stream in the own copy of a member's server; 0: unknown."""
+    server = server_of(cluster, member)
+    with BlockingClient(address, "sys", server.token, ASK_S) as client:
+        request = json.dumps({"accounts": True, "streams": True}).encode()
+        answer = json.loads(client.request(b"$SYS.REQ.SERVER.PING.JSZ", request).payload)
+    if answer["server"]["name"] != cluster.engines[member].server_name:
+        return 0
+    accounts = answer["data"].get("account_details") or []
+    streams = [one for account in accounts for one in account.get("stream_detail") or []]
+    return next((one["state"]["first_seq"] for one in streams if one["name"] == stream), 0)
+
+
 def meta_leader(cluster: Cluster) -> int:
     """Return the member whose server leads the servers."""
     server = server_of(cluster, 0)

@@ -6,6 +6,7 @@ With GRID_SOAK_SECONDS faults go on, longer ones and in any order, for so many s
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import random
 import time
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Final, ParamSpec, TypeAlias, TypeVar
 
 import pytest
 
+from grid_member.engine.nats.errors import NatsError
 from tests.unit.engine.cluster.clusters import Cluster
 from tests.unit.engine.cluster.faults import (
     EngineClient,
@@ -73,16 +75,25 @@ def others_of(cluster: Cluster, member: int) -> list[int]:
     return [other for other in range(cluster.size) if other != member]
 
 
+async def elected(look: Callable[[], Awaitable[int]]) -> int:
+    """Look until there is a leader: for a moment after a fault there may be none."""
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            with contextlib.suppress(KeyError, ValueError, NatsError):
+                return await look()
+            await asyncio.sleep(0.05)
+
+
 async def leader(cluster: Cluster) -> int:
-    return await cluster.leader_of(MAPS[0])
+    return await elected(lambda: cluster.leader_of(MAPS[0]))
 
 
 async def follower(cluster: Cluster) -> int:
-    return others_of(cluster, await cluster.leader_of(MAPS[0]))[-1]
+    return others_of(cluster, await leader(cluster))[-1]
 
 
 async def leader_of_servers(cluster: Cluster) -> int:
-    return await asyncio.to_thread(meta_leader, cluster)
+    return await elected(lambda: asyncio.to_thread(meta_leader, cluster))
 
 
 ROLES = [leader, follower, leader_of_servers]

@@ -11,9 +11,10 @@ import pytest
 from grid_member.engine.api import Entry, Item, Refused
 from grid_member.engine.nats import cleaning
 from grid_member.engine.nats.errors import NatsError
-from grid_member.engine.nats.images import answered
+from grid_member.engine.nats.streams import answered
 from tests.unit.engine.cleaned import clean_always, cleaner_of
 from tests.unit.engine.cluster.clusters import Cluster
+from tests.unit.engine.cluster.faults import first_held, server_of
 from tests.unit.engine.cluster.test_never_stale import KEY, MAP, Register
 from tests.unit.engine.drive import condition
 
@@ -78,7 +79,6 @@ async def test_members_hold_the_same_behind_images(tmp_path: Path) -> None:
 async def test_who_was_cut_off_past_a_purge_catches_up_and_shows_nothing_old(
     tmp_path: Path,
 ) -> None:
-    # Copies in memory may take longer to heal than a test can wait for.
     async with Cluster(SIZE, tmp_path) as cluster:
         lane = number_of_lane(cluster)
         register = Register()
@@ -95,6 +95,13 @@ async def test_who_was_cut_off_past_a_purge_catches_up_and_shows_nothing_old(
             mine = await cluster.drivers[behind].poll(QUEUE)
             assert isinstance(mine, Item)
             cluster.isolate(behind)
+            # Its server may get everything in order yet, and would feed it all before the purge.
+            server = server_of(cluster, behind)
+            address, server.client_address = server.client_address, None
+            assert address is not None
+            connection = cluster.engines[behind].client._connection
+            assert connection is not None
+            connection.drop("the test has cut it")
             sequence = lanes_of(cluster, lane)[behind].state.sequence
             client = cluster.engines[others[0]].client
             first_sequence = 0
@@ -104,6 +111,12 @@ async def test_who_was_cut_off_past_a_purge_catches_up_and_shows_nothing_old(
                         info = await answered(client, f"STREAM.INFO.shard-{lane}")
                         first_sequence = info["state"]["first_seq"]
             cluster.heal()
+            async with asyncio.timeout(HEAL_S):
+                stream = f"shard-{lane}"
+                held = (cluster, behind, stream, address)
+                while await asyncio.to_thread(first_held, *held) <= sequence + 50:
+                    pass
+            server.client_address = address
             await condition(lambda: lanes_of(cluster, lane)[behind].state is not first, HEAL_S)
             seen = register.reads[behind]
             await condition(lambda: register.reads[behind] > seen + 100, HEAL_S)

@@ -3,126 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+import time
+from typing import TYPE_CHECKING
 
 import pytest
 
-from grid_member.engine.api import Entry, Item, Refused
-from grid_member.engine.cluster_lane import ClusterLane
-from grid_member.engine.operations import (
-    Committed,
-    MapPut,
-    MemberGone,
-    QueueOffer,
-    QueueTake,
-    Record,
-)
+from grid_member.engine import probe
+from grid_member.engine.api import ClusterState, Entry, Item, Reason, Refused
+from grid_member.engine.operations import ClusterStateChange, QueueOffer, QueueTake, Record
+from tests.unit.engine.cluster.proposals import OTHER, Proposals, put
+from tests.unit.engine.drive import condition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from grid_member.engine.api import EngineError
-    from grid_member.engine.image import Image
-    from grid_member.engine.log import Feed
-
-OWN, OTHER = b"o" * 16, b"x" * 16
-
-
-class HandLog:
-    """A shared log whose records the test brings back."""
-
-    shard = 0
-
-    def __init__(self) -> None:
-        self.refusal: Refused | None = None
-        self.crowded = False
-        self.in_contact = True
-        self.sent: list[Record] = []
-        self.on_their_way: list[Record] = []
-        self._sequence = 0
-
-    def replay(self) -> Iterator[Committed]:
-        return iter(())
-
-    def start(self, feed: Feed) -> None:
-        """Take records."""
-
-    def append(self, record: Record) -> None:
-        self.sent.append(record)
-        self.on_their_way.append(record)
-
-    def withdraw(self) -> list[Record]:
-        records, self.on_their_way = self.on_their_way, []
-        return records
-
-    def committed(self, *records: Record) -> list[Committed]:
-        """Return the records as a batch, as the log does: what is in it is on its way no more."""
-        batch: list[Committed] = []
-        for record in records:
-            self._sequence += 1
-            if record in self.on_their_way:
-                self.on_their_way.remove(record)
-            batch.append(Committed(self._sequence, 1000 + self._sequence, record))
-        return batch
-
-    def connected(self) -> None:
-        """Nothing is connected."""
-
-    def forget(self, counters: Iterable[int]) -> None:
-        """Nothing is sent again."""
-
-    def resume(self) -> None:
-        """Nothing is lost."""
-
-    def fail(self, error: EngineError) -> None:
-        raise AssertionError("nothing is damaged")
-
-    def wants_image(self, live_bytes: int) -> bool:
-        return False
-
-    def store_image(self, image: Image) -> None:
-        raise AssertionError("no image is wanted")
-
-    def lose_patience(self, within_s: float) -> None:
-        """Give up nothing."""
-
-    async def close(self) -> None:
-        """Nothing is open."""
-
-
-class Proposals:
-    """A lane and what became of what was proposed to it."""
-
-    def __init__(self) -> None:
-        self.log = HandLog()
-        self.lane = ClusterLane(self.log, OWN, 1, lambda lane, names: None)
-        self.answers: dict[str, Any] = {}
-        self.lane.replay()
-        self.lane.start(asyncio.get_running_loop())
-        self.come_back()
-
-    def come_back(self, *records: Record) -> None:
-        self.lane.committed(self.log.committed(*(records or list(self.log.on_their_way))))
-
-    async def propose(self, name: str, operation: object) -> Record:
-        def answer(outcome: object) -> None:
-            assert name not in self.answers, "answered twice"
-            self.answers[name] = outcome
-
-        self.lane.propose(operation, answer, 10)  # type: ignore[arg-type]
-        before = len(self.log.sent)
-        await asyncio.sleep(0)
-        assert len(self.log.sent) == before + 1
-        return self.log.sent[-1]
-
-    def gone(self, counter: int) -> Record:
-        """Return what another member sends that takes this one for gone."""
-        end = MemberGone(OWN, self.log.sent[-1].incarnation)
-        return Record(OTHER, 1, counter, (end,))
-
-
-def put(key: str) -> MapPut:
-    return MapPut("m", key, b"v", None, 0)
+    from collections.abc import Sequence
 
 
 async def test_what_comes_right_behind_the_end_of_its_life_is_answered() -> None:
@@ -193,3 +86,84 @@ async def test_each_copy_of_a_record_but_the_first_changes_nothing() -> None:
     proposals.come_back(*copies)
     assert proposals.answers["offered"] is True
     assert proposals.lane.state.queue_size("q") == 1
+
+
+NO_QUORUM = Refused(Reason.UNAVAILABLE, "no quorum")
+
+
+async def without_a_quorum(proposals: Proposals) -> None:
+    """Give up what is on its way, as a log without a quorum does."""
+    proposals.log.refusal = NO_QUORUM
+    proposals.lane.unknown(proposals.log.withdraw(), NO_QUORUM)
+
+
+async def test_a_stop_does_not_wait_for_what_only_asks_for_a_quorum(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(probe, "PROBE_S", 0.001)
+    proposals = Proposals()
+    await proposals.propose("given up", put("a"))
+    proposals.lane.lose_patience(5)
+    await without_a_quorum(proposals)
+    sent = len(proposals.log.sent)
+    await condition(lambda: len(proposals.log.sent) > sent + 2)
+    assert not proposals.lane.busy
+    await asyncio.wait_for(proposals.lane.settle(), 1)
+    assert "1 operations of lane 0 may not be done" in caplog.text
+    await proposals.lane.close()
+    await asyncio.sleep(0.01)
+    sent = len(proposals.log.sent)
+    await asyncio.sleep(0.02)
+    assert len(proposals.log.sent) == sent
+
+
+async def test_a_probe_that_comes_back_is_no_life_of_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(probe, "PROBE_S", 0.001)
+    proposals = Proposals()
+    await without_a_quorum(proposals)
+    await condition(lambda: bool(proposals.log.on_their_way))
+    proposals.log.refusal = None
+    proposals.come_back()
+    await proposals.propose("again", put("a"))
+    proposals.come_back()
+    assert proposals.answers["again"] is None
+    sent = len(proposals.log.sent)
+    await asyncio.sleep(0.02)
+    assert len(proposals.log.sent) == sent
+
+
+async def test_a_damaged_log_is_asked_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probe, "PROBE_S", 0.001)
+    proposals = Proposals()
+    proposals.log.damaged = True
+    sent = len(proposals.log.sent)
+    await without_a_quorum(proposals)
+    await asyncio.sleep(0.02)
+    assert len(proposals.log.sent) == sent
+
+
+async def test_nothing_is_proposed_to_a_log_that_confirms_nothing() -> None:
+    proposals = Proposals()
+    proposals.log.refusal = NO_QUORUM
+    answers: list[object] = []
+    proposals.lane.propose(put("a"), answers.append, 1)
+    proposals.lane.propose_system(ClusterStateChange(ClusterState.PASSIVE), answers.append)
+    assert answers == [NO_QUORUM] * 2
+
+
+async def test_time_goes_on_from_the_end_of_the_replay() -> None:
+    before_s = time.monotonic()
+    assert Proposals().lane.heard_s >= before_s
+
+
+async def test_every_member_hears_of_another_state() -> None:
+    proposals = Proposals()
+    heard: list[ClusterState] = []
+    state = proposals.lane.state
+    proposals.lane.state_changed = lambda: heard.append(state.cluster_state)
+    changes = [ClusterState.PASSIVE, ClusterState.PASSIVE, ClusterState.ACTIVE]
+    for counter, changed in enumerate(changes, 1):
+        proposals.come_back(Record(OTHER, 1, counter, (ClusterStateChange(changed),)))
+    assert heard == [ClusterState.PASSIVE, ClusterState.ACTIVE]

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, cast
+import json
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import pytest
 
-from grid_member.engine.nats import log as log_module
+from grid_member.engine.api import EngineError
+from grid_member.engine.nats import outbox as outbox_module
+from grid_member.engine.nats.errors import WireError
 from grid_member.engine.nats.feed import Fed
-from grid_member.engine.nats.log import MAX_AHEAD, STALL_S, JetStreamLog
+from grid_member.engine.nats.log import JetStreamLog
+from grid_member.engine.nats.outbox import (
+    ASK_S,
+    MAX_AHEAD,
+    RESEND_S,
+    STALL_S,
+    quorum_silence_s,
+)
 from grid_member.engine.nats.replay import Source
 from grid_member.engine.operations import MapPut, Record
 from grid_member.engine.state import COUNTER_WINDOW, State
@@ -20,17 +30,30 @@ if TYPE_CHECKING:
 
     from grid_member.engine.api import Refused
     from grid_member.engine.nats.client import NatsClient
+    from grid_member.engine.nats.wire import Message
     from grid_member.engine.operations import Committed
 
 OWN = b"o" * 16
 SUBJECT = b"grid.log.shard-0"
 
 
+class Answer(NamedTuple):
+    payload: bytes
+
+
+class Untaken(NamedTuple):
+    subject: bytes
+
+
 class DeafClient:
-    """A connection on which nobody answers; what is published is noted."""
+    """A connection on which only a stream's leader answers; what is published is noted."""
 
     def __init__(self) -> None:
         self.published: list[bytes] = []
+        self.silences_s = [0.01, 60.0]
+        """When the leader heard of the others, as it says."""
+        self.asked = 0
+        self.largest_bytes = 1 << 20
 
     def unused_inbox(self) -> bytes:
         return b"_INBOX.x"
@@ -42,12 +65,18 @@ class DeafClient:
         """Nothing was subscribed."""
 
     def publish(self, subject: bytes, payload: bytes, reply: bytes = b"") -> bool:
+        if len(payload) > self.largest_bytes:
+            raise WireError("too large")
         if subject == SUBJECT:
             self.published.append(payload)
         return True
 
-    async def request(self, subject: bytes, payload: bytes, *, timeout_s: float) -> None:
-        await asyncio.Event().wait()
+    async def request(self, subject: bytes, payload: bytes, *, timeout_s: float) -> Answer:
+        if subject != b"$JS.API.STREAM.INFO.shard-0":
+            await asyncio.Event().wait()
+        self.asked += 1
+        replicas = [{"active": int(silence_s * 1e9)} for silence_s in self.silences_s]
+        return Answer(json.dumps({"cluster": {"leader": "m1", "replicas": replicas}}).encode())
 
 
 class StateFeed:
@@ -57,6 +86,7 @@ class StateFeed:
         self.state = State()
         self.without_effect: list[int] = []
         self.unknown_records: list[Record] = []
+        self.rejected_records: list[Record] = []
 
     def committed(self, batch: Sequence[Committed]) -> None:
         for one in batch:
@@ -65,6 +95,9 @@ class StateFeed:
 
     def unknown(self, records: Sequence[Record], refused: Refused) -> None:
         self.unknown_records += records
+
+    def rejected(self, records: Sequence[Record], refused: Refused) -> None:
+        self.rejected_records += records
 
     def room(self) -> None:
         """Nothing waits."""
@@ -87,7 +120,7 @@ class Stream:
             source=Source(lambda: None, "", ""),
             own_server=lambda: None,
         )
-        self.log.start(self.feed)  # type: ignore[arg-type]  # as much of one as is needed
+        self.log.start(self.feed)
         self._sequence = 0
 
     def append(self, counter: int) -> None:
@@ -155,10 +188,127 @@ async def test_a_process_that_stood_still_does_not_take_what_comes_for_its_own(
     monkeypatch.undo()
 
 
+async def test_a_standstill_is_seen_also_when_timers_run_before_anything_is_read(
+    stream: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream.append(1)
+    record = stream.taken()[0]
+    loop = asyncio.get_running_loop()
+    ticking = loop.time
+    monkeypatch.setattr(loop, "time", lambda: ticking() + STALL_S + 1)
+    await condition(lambda: bool(stream.feed.unknown_records))
+    stream.take(record)
+    assert [one.counter for one in stream.feed.unknown_records] == [1]
+    monkeypatch.undo()
+
+
 async def test_a_slow_quorum_is_no_stall(stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_module, "STALL_S", 0.3)
+    monkeypatch.setattr(outbox_module, "STALL_S", 0.3)
     stream.append(1)
     record = stream.taken()[0]
     await asyncio.sleep(0.5)  # time itself is what is meant here
     stream.take(record)
     assert stream.feed.unknown_records == []
+
+
+async def test_what_a_leader_lost_is_sent_again_and_ever_more_rarely(stream: Stream) -> None:
+    stream.append(1)
+    loop = asyncio.get_running_loop()
+    times_s = [loop.time()]
+    while len(times_s) < 3:
+        count = len(stream.client.published)
+        await condition(lambda count=count: len(stream.client.published) > count)  # type: ignore[misc]
+        times_s.append(loop.time())
+    first_s, second_s = times_s[1] - times_s[0], times_s[2] - times_s[1]
+    assert first_s >= RESEND_S
+    assert second_s >= 2 * RESEND_S - ASK_S
+
+
+async def test_a_leader_that_is_cut_off_gets_nothing_that_it_cannot_commit(
+    stream: Stream,
+) -> None:
+    stream.client.silences_s = [60.0, 60.0]
+    stream.append(1)
+    await condition(lambda: stream.client.asked >= 2)
+    stream.append(2)
+    assert len(stream.taken()) == 1
+    stream.client.silences_s = [60.0, 0.01]
+    await condition(lambda: len(stream.client.published) == 2)
+
+
+async def test_what_waits_goes_out_when_the_stream_goes_on(stream: Stream) -> None:
+    stream.client.silences_s = [60.0, 60.0]
+    stream.append(1)
+    first = stream.taken()
+    await condition(lambda: stream.client.asked >= 1)
+    stream.append(2)
+    assert stream.taken() == []
+    stream.take(*first)
+    assert len(stream.taken()) == 1
+
+
+async def test_what_nobody_took_is_sent_again_without_asking(stream: Stream) -> None:
+    stream.append(1)
+    sent = stream.taken()
+    stream.log._outbox._untaken([cast("Message", Untaken(b"_INBOX.x.1"))])
+    await condition(lambda: stream.client.published == sent, RESEND_S / 2)
+    assert stream.client.asked == 0
+
+
+async def test_what_can_never_be_sent_is_refused_at_once_and_holds_nothing_up(
+    stream: Stream,
+) -> None:
+    stream.client.largest_bytes = 200
+    large = Record(OWN, 1, 1, (MapPut("m", "k", b"v" * 300, None, 0),))
+    stream.log.append(large)
+    stream.append(2)
+    await asyncio.sleep(0)
+    assert stream.feed.rejected_records == [large]
+    assert len(stream.client.published) == 1
+    await condition(lambda: len(stream.client.published) == 2)
+
+
+@pytest.mark.parametrize(
+    ("replicas", "silence_s"),
+    [
+        ([], 0.0),
+        ([5.0], 5.0),
+        ([0.5, 9.0], 0.5),
+        ([9.0, 0.5, 7.0], 7.0),
+        ([9.0, 0.5, 7.0, 8.0], 7.0),
+        ([0.0, 6.0], 6.0),
+        ([0.0, 0.0], float("inf")),
+    ],
+)
+def test_a_leader_hears_of_as_many_as_make_a_quorum_with_it(
+    replicas: list[float], silence_s: float
+) -> None:
+    told = {"leader": "m1", "replicas": [{"active": int(one * 1e9)} for one in replicas]}
+    assert quorum_silence_s(told) == silence_s
+
+
+def test_who_has_no_vote_yet_is_not_waited_for() -> None:
+    new = {"active": 0, "pending": True}
+    assert quorum_silence_s({"leader": "m1", "replicas": [new, new]}) == 0.0
+    assert quorum_silence_s({"leader": "m1", "replicas": [new, {"active": 3 * 10**9}, new]}) == 3.0
+
+
+def test_without_a_leader_nobody_is_silent() -> None:
+    assert quorum_silence_s({"leader": "", "replicas": [{"active": 60 * 10**9}]}) == 0.0
+
+
+async def test_who_lost_patience_waits_only_for_so_long(stream: Stream) -> None:
+    stream.append(1)
+    stream.log.lose_patience(0.2)
+    stream.append(2)
+    await condition(lambda: len(stream.feed.unknown_records) == 2, 5)
+    assert stream.log.refusal is not None
+    stream.append(3)
+    await condition(lambda: len(stream.feed.unknown_records) == 3, 5)
+
+
+async def test_a_damaged_log_publishes_nothing(stream: Stream) -> None:
+    stream.log.fail(EngineError("damaged"))
+    stream.append(1)
+    await condition(lambda: len(stream.feed.unknown_records) == 1, 5)
+    assert stream.taken() == []

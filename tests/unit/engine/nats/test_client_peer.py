@@ -66,6 +66,16 @@ async def test_a_connection_begins_with_all_that_is_listened_to(
     await scripted.hears(b"SUB late 4\r\n")
 
 
+async def test_what_another_member_may_send_is_taken_whatever_this_one_may(
+    scripted: Scripted, client: NatsClient
+) -> None:
+    taken: list[int] = []
+    client.subscribe(b"a", lambda messages: taken.extend(len(one.payload) for one in messages))
+    await scripted.hears(b"SUB a 2\r\n")
+    await scripted.say(b"MSG a 2 %d\r\n%b\r\n" % (3 * LIMIT_BYTES, bytes(3 * LIMIT_BYTES)))
+    await until(lambda: taken == [3 * LIMIT_BYTES])
+
+
 async def test_complaints_are_logged_once(
     scripted: Scripted, client: NatsClient, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -60,7 +60,9 @@ def test_files_are_the_members_own(tmp_path: Path) -> None:
 def test_the_data_of_a_member_alone_is_refused_and_left_as_it_was(tmp_path: Path) -> None:
     open_store(tmp_path, 1).close()
     before = sorted(tmp_path.rglob("*"))
-    with pytest.raises(EngineError, match=r"start it alone .* or .* another base directory"):
+    with pytest.raises(
+        EngineError, match=r"start it alone .* backup, .*restore-from.* empty base directories"
+    ):
         opened(tmp_path)
     assert sorted(tmp_path.rglob("*")) == before
     open_store(tmp_path, 1).close()

@@ -76,6 +76,15 @@ async def test_a_line_to_nobody_is_not_a_member(monkeypatch: pytest.MonkeyPatch)
     await server.wait_closed()
 
 
+async def test_servers_that_wait_for_tls_are_joined_at_once() -> None:
+    silent = [socket.create_server((HOST, 0)) for _ in range(2)]
+    ports = [each.getsockname()[1] for each in silent]
+    own, gone = free_ports(2)
+    await asyncio.wait_for(meet(settings(own, [own, gone, *ports, ports[0]])), 10)
+    for each in silent:
+        each.close()
+
+
 async def test_a_taken_port_is_left_to_the_server_to_tell() -> None:
     with socket.create_server((HOST, 0)) as taken:
         port = taken.getsockname()[1]

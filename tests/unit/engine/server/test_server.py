@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import logging
 import os
@@ -10,6 +11,7 @@ import sys
 import tempfile
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -249,6 +251,39 @@ async def test_a_port_that_is_freed_in_time_is_no_error(monkeypatch: pytest.Monk
     assert one.failure is None
     assert one.client_address is not None
     await one.stop()
+
+
+async def test_a_machine_that_has_no_room_for_a_process_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch, temporary: Path
+) -> None:
+    monkeypatch.setattr(server, "START_S", 600.0)
+    failures = [OSError(errno.EAGAIN, "too many processes"), RuntimeError("unforeseen")]
+    create = asyncio.create_subprocess_exec
+
+    async def crowded(*arguments: Any, **options: Any) -> asyncio.subprocess.Process:
+        if failures:
+            raise failures.pop()
+        return await create(*arguments, **options)
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", crowded)
+    async with started(settings(free_ports(1)[0])) as (one,):
+        assert one.failure is None
+        assert not failures
+    assert not left_in(temporary)
+
+
+async def test_a_machine_that_never_has_room_for_a_process_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, temporary: Path
+) -> None:
+    monkeypatch.setattr(server, "START_S", 0.0)
+
+    async def full(*_: object, **__: object) -> None:
+        raise OSError(errno.EAGAIN, "too many processes")
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", full)
+    with pytest.raises(EngineError, match=r"could not be run .too many processes.$"):
+        await server_of(settings(free_ports(1)[0])).start()
+    assert not left_in(temporary)
 
 
 async def test_an_old_program_is_refused_before_anything_is_written(

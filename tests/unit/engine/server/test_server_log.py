@@ -63,8 +63,9 @@ def test_a_complaint_is_told_once_a_minute(
 def test_each_member_that_is_missing_is_told(
     heard: ServerLog, caplog: pytest.LogCaptureFixture
 ) -> None:
-    for member in (0, 1, 1):
-        heard.feed(b"[1] [ERR] Error trying to connect to route: m-%d:5703\n" % member, 0.0)
+    for attempt, member in enumerate((0, 1, 1)):
+        line = f"Error trying to connect to route (attempt {attempt}): dial tcp m-{member}:5703"
+        heard.feed(f"[1] [ERR] {line}\n".encode(), 0.0)
     assert [level for level, _ in told(caplog)] == ["WARNING", "WARNING", "DEBUG"]
 
 
@@ -74,6 +75,44 @@ def test_what_is_meant_to_be_so_is_no_warning(
     heard.feed(b"[1] [WRN] Plaintext passwords detected, use nkeys or bcrypt\n", 0.0)
     heard.feed(b"[1] [ERR] Error trying to connect to route (attempt 1): refused\n", 0.0)
     assert [level for level, _ in told(caplog)] == ["DEBUG", "WARNING"]
+
+
+@pytest.mark.parametrize(
+    ("line", "what"),
+    [
+        ("10.0.0.1:5704 - rid:9 - Route Error 'Authorization Violation'", "(cluster-name, the"),
+        ('10.0.0.1:59 - rid:9 - authentication error - User "grid"', "(cluster-name, the identity"),
+        ("10.0.0.1:59 - rid:9 - TLS route handshake error: tls: first record does not look like a "
+         "TLS handshake", "(network.cluster.ssl has to be enabled on all"),
+        ("10.0.0.1:59 - rid:9 - TLS route handshake error: tls: failed to verify certificate: x509",
+         "(each member needs a certificate"),
+        ("10.0.0.1:59 - rid:9 - TLS route handshake error: remote error: tls: bad certificate",
+         "(each member needs a certificate"),
+    ],
+)  # fmt: skip
+def test_why_servers_do_not_take_each_other_is_told_with_what_to_do(
+    heard: ServerLog, caplog: pytest.LogCaptureFixture, line: str, what: str
+) -> None:
+    heard.feed(f"[1] [ERR] {line}\n".encode(), 0.0)
+    ((level, text),) = told(caplog)
+    assert level == "ERROR"
+    assert text.startswith(f"nats-server: {line} {what}")
+    # Whoever knocks has nothing to do with what ends a server later.
+    assert explanation(heard.complaints, MEMBER) is None
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "10.0.0.1:59 - rid:8 - Router parser ERROR, state=0, i=0: proto='\"GRID 37f6\"...'",
+        "10.0.0.1:59 - rid:8 - TLS route handshake error: EOF",
+    ],
+)
+def test_a_member_that_looks_who_is_there_is_no_warning(
+    heard: ServerLog, caplog: pytest.LogCaptureFixture, line: str
+) -> None:
+    heard.feed(f"[1] [ERR] {line}\n".encode(), 0.0)
+    assert [level for level, _ in told(caplog)] == ["DEBUG"]
 
 
 def test_endless_lines_and_many_lines_take_no_memory(heard: ServerLog) -> None:

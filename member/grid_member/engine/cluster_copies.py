@@ -1,0 +1,194 @@
+"""The copies of the streams, looked at once a second: are there as many as there should be?
+
+fewer servers than copies wanted ─▶ fewer copies ─▶ more, when members have come
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Final
+
+from grid_member.engine.nats.errors import NatsError
+from grid_member.engine.nats.peers import Peers, peer_id, peers
+from grid_member.engine.nats.streams import Copies, change_copies, copies_of
+from grid_member.engine.replication import NOT_REPLICATED, Replication
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from grid_member.engine.cluster_servers import Servers
+    from grid_member.engine.cluster_settings import ClusterSettings
+
+LOOK_S: Final = 1.0
+OLD_S: Final = 5.0
+"""A look that is older tells nothing of the present."""
+WITHOUT_COPIES_S: Final = 60.0
+"""A member that is given no copies for so long is ready without: the others may be in no state to
+give it any, and must not be missed for that as well."""
+_log: Final = logging.getLogger("grid.engine.nats")
+
+
+class CopyWatch:
+    """What this member knows of the copies; makes more where its own server leads."""
+
+    def __init__(
+        self,
+        servers: Servers,
+        settings: ClusterSettings,
+        *,
+        left: Callable[[], bool],
+        steady: Callable[[], bool],
+    ) -> None:
+        """Look at nothing yet.
+
+        Args:
+            servers: knows the servers of all members.
+            settings: how many copies there are to be.
+            left: whether members that the list names have left for good.
+            steady: whether copies may be moved in the cluster's present state.
+        """
+        self._servers = servers
+        self._settings = settings
+        self._own = peer_id(servers.own)
+        self._left = left
+        self._steady = steady
+        self._told = NOT_REPLICATED
+        self._looked_s = 0.0
+        self._begun_s = asyncio.get_running_loop().time()
+        self._made: set[str] = set()
+        """Streams whose own copy was current once."""
+        self._said: set[str] = set()
+
+    def replication(self, in_contact: bool) -> Replication:
+        """Return what the last look told, as far as it is worth anything now."""
+        told = self._told
+        if asyncio.get_running_loop().time() - self._looked_s > OLD_S:
+            told = told._replace(not_current=max(told.not_current, 1))
+        return told._replace(in_contact=in_contact)
+
+    async def run(self) -> None:
+        """Look for as long as the member lives."""
+        while True:
+            try:
+                await self.look()
+            except Exception as error:
+                # On this others decide whether a member may be stopped.
+                self._say(f"the copies cannot be looked at: {error!r}")
+            await asyncio.sleep(LOOK_S)
+
+    async def look(self) -> None:
+        """See how the copies are, and have more made."""
+        streams = self._servers.streams
+        found, looks = await asyncio.gather(
+            self._peers(), asyncio.gather(*map(self._copies, streams))
+        )
+        copies = dict(zip(streams, looks, strict=True))
+        expected = self._expected(found)
+        missing = sum(_missing(one, expected) for one in looks)
+        healthy = self._all_vote(found)
+        self._told = Replication(
+            in_contact=False,
+            replicas=expected * len(looks),
+            not_current=missing if healthy else max(missing, 1),
+            offline=tuple(sorted({name for one in looks if one for name in one.offline})),
+            copied=self._told.copied or self._copied(copies, found),
+            moving=any(one.moving for one in looks if one is not None),
+        )
+        self._looked_s = asyncio.get_running_loop().time()
+        if healthy and found is not None and self._steady():
+            await self._make_more(copies, found)
+
+    async def _peers(self) -> Peers | None:
+        try:
+            return await peers(self._servers.system)
+        except NatsError:
+            return None
+
+    async def _copies(self, stream: str) -> Copies | None:
+        try:
+            return await copies_of(self._servers.client, stream)
+        except NatsError:
+            return None
+
+    def _expected(self, found: Peers | None) -> int:
+        """Return how many copies there should be of each stream."""
+        staying = len(found.ids - self._servers.leaving()) if found is not None else 0
+        if not self._left():
+            colleagues = self._servers.colleagues()
+            lite = colleagues.lite() if colleagues is not None else 0
+            staying = max(staying, len(self._settings.members) - lite)
+        return max(1, min(self._settings.copies, staying))
+
+    def _all_vote(self, found: Peers | None) -> bool:
+        """Tell whether the servers that vote are those of the members, and all are heard of.
+
+        With one that is gone among them the end of one more may be the end of the majority.
+        """
+        if found is None:
+            return False
+        named = self._servers.named()
+        members = len(found.ids & named)
+        if members > len(self._settings.members):
+            self._say(
+                f"the cluster has {members} members with data, the list of this one names "
+                f"{len(self._settings.members)}: name all in join.tcp-ip.member-list"
+            )
+        own = self._settings.lite or self._own in found.ids
+        told = self._servers.colleagues() is not None
+        strange = told and found.ids - named
+        return own and not found.silent and not strange
+
+    def _copied(self, copies: Mapping[str, Copies | None], found: Peers | None) -> bool:
+        """Tell whether this member has the copies that it is to have; once is enough."""
+        if self._settings.lite:
+            return True
+        for stream, one in copies.items():
+            if one is not None and self._has_its_own(one, found):
+                self._made.add(stream)
+        if len(self._made) == len(copies):
+            return True
+        held = any(one is None or self._own in one.servers for one in copies.values())
+        waited_s = asyncio.get_running_loop().time() - self._begun_s
+        if held or waited_s < WITHOUT_COPIES_S:
+            return False
+        self._say("this member was given no copies of the data and goes on without")
+        return True
+
+    def _has_its_own(self, one: Copies, found: Peers | None) -> bool:
+        if self._own in one.servers:
+            return self._own in one.current
+        # Enough others have it, and none of them is away: nobody waits for this one's copy.
+        voting = found.ids - found.silent if found is not None else frozenset()
+        return len(one.servers & voting) >= one.wanted
+
+    async def _make_more(self, copies: Mapping[str, Copies | None], found: Peers) -> None:
+        """Let those that have come hold copies, too; whoever leads a stream asks for it."""
+        wanted = min(self._settings.copies, len(found.ids - self._servers.leaving()))
+        for stream, one in copies.items():
+            if one is None or one.leader != self._own or one.moving:
+                continue
+            if one.wanted > self._settings.copies:
+                self._say(
+                    "another member wants more copies than this one: backup-count of the maps "
+                    "and queues has to be the same on all members"
+                )
+            if one.wanted < wanted:
+                _log.info("%s gets %d copies in place of %d", stream, wanted, one.wanted)
+                try:
+                    await change_copies(self._servers.client, stream, wanted)
+                except NatsError as error:
+                    self._say(f"{stream} does not get more copies yet: {error}")
+
+    def _say(self, what: str) -> None:
+        """Log something once."""
+        if what not in self._said:
+            self._said.add(what)
+            _log.warning("%s", what)
+
+
+def _missing(one: Copies | None, expected: int) -> int:
+    if one is None:
+        return expected  # nobody knows
+    missing = max(expected, one.wanted) - len(one.current)
+    return max(missing, 1 if one.moving else 0)

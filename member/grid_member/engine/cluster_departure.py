@@ -1,0 +1,142 @@
+"""A member leaves for good: its copies go to others before it does.
+
+    noted as leaving ─▶ no more copies than others can hold ─▶ its copies moved ─▶ taken off
+
+The first and the last step are done under the cluster's lock; what must not be done now is waited
+for. A member that is started again meanwhile stays, until it is asked to leave again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from grid_member.engine.nats.errors import NatsError
+from grid_member.engine.nats.peers import (
+    evacuate_server,
+    peer_id,
+    peers,
+    remove_server,
+    step_down,
+)
+from grid_member.engine.nats.places import LEAVING, LEFT, REMOVED, SERVER
+from grid_member.engine.nats.streams import Copies, change_copies, copies_of, stream_names
+from grid_member.engine.replication import LockedOutError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from grid_member.engine.cluster_servers import Servers
+    from grid_member.engine.nats.peers import Peers
+
+LOOK_S: Final = 0.5
+LEAST: Final = 2
+"""Members with data that have to remain: one alone has another kind of log."""
+BEGUN_PERCENT: Final = 5
+MOVED_PERCENT: Final = 95
+
+
+class Evacuation(NamedTuple):
+    """How far a member is with leaving."""
+
+    percent: int
+    waits_for: str | None
+    """None when nothing is in its way."""
+
+
+class Departure:
+    """Takes this member's own server off those that count."""
+
+    def __init__(self, servers: Servers, steady: Callable[[], bool]) -> None:
+        """Begin nothing.
+
+        Args:
+            servers: knows the servers of all members.
+            steady: whether copies may be moved in the cluster's present state.
+        """
+        self._servers = servers
+        self._own = peer_id(servers.own)
+        self._steady = steady
+
+    async def evacuate(self, told: Callable[[Evacuation], None]) -> None:
+        """Move all copies elsewhere and leave; return when nothing is left of this member."""
+        while True:
+            try:
+                step = await self.step()
+            except LockedOutError:
+                step = Evacuation(0, "another member changes the cluster")
+            except NatsError as error:
+                step = Evacuation(0, str(error))
+            if step is None:
+                return
+            told(step)
+            await asyncio.sleep(LOOK_S)
+
+    async def step(self) -> Evacuation | None:
+        """Do what is next; None when all is done."""
+        servers = self._servers
+        found = await peers(servers.system)
+        if self._own not in found.ids:
+            return None
+        if not self._steady():
+            return Evacuation(0, "the cluster state lets no copies be moved")
+        if self._own not in servers.leaving():
+            return await self._begin()
+        names = await stream_names(servers.client)
+        copies = {name: await copies_of(servers.client, name) for name in names}
+        if await self._fewer(copies, len(found.ids) - 1):
+            return Evacuation(BEGUN_PERCENT, None)
+        here = sum(self._own in one.servers for one in copies.values())
+        if here:
+            if not any(one.moving for one in copies.values()):
+                await evacuate_server(servers.system, self._own)
+            share = (len(copies) - here) / len(copies)
+            percent = BEGUN_PERCENT + int(share * (MOVED_PERCENT - BEGUN_PERCENT))
+            return Evacuation(percent, f"{here} of {len(copies)} copies are still here")
+        return await self._end()
+
+    async def _fewer(self, copies: Mapping[str, Copies], remaining: int) -> bool:
+        """Let streams have no more copies than there will be servers; tell whether any had."""
+        changed = False
+        for stream in self._servers.streams:
+            if copies[stream].wanted > remaining:
+                await change_copies(self._servers.client, stream, remaining)
+                changed = True
+        return changed
+
+    async def _begin(self) -> Evacuation:
+        servers = self._servers
+        async with servers.locked("a member leaves"):
+            found = await peers(servers.system)
+            problem = await self._problem(found)
+            if problem is not None:
+                return Evacuation(0, problem)
+            await servers.store.put(LEAVING + servers.own, b"")
+        return Evacuation(BEGUN_PERCENT, None)
+
+    async def _problem(self, found: Peers) -> str | None:
+        others = (self._servers.leaving() & found.ids) - {self._own}
+        if others:
+            return "another member is leaving"
+        if len(found.ids) - 1 < LEAST:
+            return f"{LEAST} members with data have to remain"
+        return await self._servers.obstacle(found, frozenset(), 0.0)
+
+    async def _end(self) -> Evacuation | None:
+        servers = self._servers
+        async with servers.locked("a member leaves"):
+            found = await peers(servers.system)
+            if self._own not in found.ids:
+                return None
+            problem = await servers.obstacle(found, frozenset(), 0.0)
+            if problem is not None:
+                return Evacuation(MOVED_PERCENT, problem)
+            if await step_down(servers.system, self._own):
+                return Evacuation(MOVED_PERCENT, "another server is to lead the servers first")
+            # First of all: with what it had it must never come back.
+            if await servers.store.put(REMOVED + self._own, LEFT):
+                await remove_server(servers.system, self._own)
+                await servers.store.put(SERVER + servers.own, None)
+                await servers.store.put(LEAVING + servers.own, None)
+                return None
+        return Evacuation(MOVED_PERCENT, "no majority of the members answers")

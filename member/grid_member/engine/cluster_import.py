@@ -1,0 +1,284 @@
+"""How a new cluster begins with the data of a backup: imported before anybody serves.
+
+    no streams ─▶ the first one, which names backup and importer ─▶ the others ─▶ an image in each
+               ─▶ all read back and compared ─▶ the first one says that it is done
+
+Every member that starts waits for the last step. The importer begins again with the images after
+whatever ended it before that; the backup itself is only read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import shutil
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from grid_member.engine import codec, image
+from grid_member.engine.api import EngineError
+from grid_member.engine.lmdb_bulk import changed_log
+from grid_member.engine.lmdb_replay import Replay
+from grid_member.engine.manifest import MANIFEST_FILE, read_manifest
+from grid_member.engine.nats.errors import NatsError
+from grid_member.engine.nats.images import ImageWriter, look_at
+from grid_member.engine.nats.replay import Chunk, replayed
+from grid_member.engine.nats.streams import NoStreamError, answered, asked, stream_config
+from grid_member.engine.operations import Committed
+from grid_member.engine.restore import restore_once
+from grid_member.engine.sharding import merged, split, without_values
+from grid_member.engine.state import State
+from grid_member.engine.store import CLUSTER, shard_path
+from grid_member.engine.store_errors import unusable
+from grid_member.engine.store_exchange import STORE
+from grid_member.engine.store_identity import IDENTITY_FILE, read_identity
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from pathlib import Path
+
+    from grid_member.engine.cluster_settings import ClusterSettings
+    from grid_member.engine.image import Image, Part
+    from grid_member.engine.nats.client import NatsClient
+    from grid_member.engine.nats.replay import Source
+    from grid_member.engine.nats.streams import Stream
+
+IMPORT: Final = "import"
+"""In the directory of the importer, until it is done: its checked copy of the backup, which
+`grid-member restore --several` makes, too."""
+RETRY_S: Final = 0.5
+BACKUP_ID: Final = "grid.import"
+IMPORTER: Final = "grid.importer"
+DONE: Final = "grid.imported"
+"""What the first stream's metadata says: which backup, the importer's UUID, that it is over."""
+_NOT_FOUND: Final = 10059
+_EXISTS: Final = 10058
+_log: Final = logging.getLogger("grid.engine.nats")
+
+
+class _Content(NamedTuple):
+    """What an image holds, to be compared."""
+
+    entries: int
+    items: int
+    digest: str
+
+
+class BackupImport:
+    """The import of one start of a member."""
+
+    def __init__(
+        self,
+        client: NatsClient,
+        settings: ClusterSettings,
+        member: str,
+        streams: Sequence[Stream],
+        waiting: Callable[[str], None],
+    ) -> None:
+        """Do nothing yet.
+
+        Args:
+            client: connected to the member's own server.
+            settings: name the backup, if any, and the member's directory.
+            member: its UUID.
+            streams: of the lanes that are kept, the system lane's first.
+            waiting: is told why the start is not over yet.
+        """
+        self._client = client
+        self._settings = settings
+        self._member = member
+        self._streams = streams
+        self._waiting = waiting
+        self._place = None if settings.directory is None else import_place(settings.directory)
+        self._backup = None if settings.directory is None else settings.restore_from
+
+    async def begin(self) -> None:
+        """Make the first stream when it is this member that imports. To be done before any other.
+
+        Raises:
+            EngineError: the backup cannot be imported, or the cluster began otherwise.
+        """
+        place, backup = self._place, self._backup
+        if place is None or (backup is None and not await asyncio.to_thread(_is_copied, place)):
+            return
+        while True:
+            try:
+                made = await asked(self._client, f"STREAM.INFO.{self._streams[0].name}")
+                error = made.get("error")
+                backup_id = await asyncio.to_thread(_known_id, place, backup)
+                if error is None:
+                    _check_begun(backup or place, backup_id, made["config"])
+                    return
+                if error.get("err_code") != _NOT_FOUND:
+                    self._waiting(f"{self._streams[0].name}: {error.get('description')}")
+                elif backup_id is None:
+                    self._waiting(f"no member has found the backup {backup} yet")
+                else:
+                    await asyncio.to_thread(_copy, backup, place)
+                    await self._claim(backup_id)
+            except NatsError as problem:
+                self._waiting(str(problem))
+            await asyncio.sleep(RETRY_S)
+
+    async def finish(self, source: Source) -> bool:
+        """Import, or wait until the importer has; return whether it was this member.
+
+        Args:
+            source: where a thread can read the streams.
+
+        Raises:
+            EngineError: the backup cannot be imported.
+        """
+        while True:
+            try:
+                info = await answered(self._client, f"STREAM.INFO.{self._streams[0].name}")
+                said = info["config"].get("metadata", {})
+                if BACKUP_ID not in said or DONE in said:
+                    await asyncio.to_thread(self._forget)
+                    return False
+                if said[IMPORTER] == self._member and self._place is not None:
+                    await self._import(source, self._place)
+                    await self._end(info["config"])
+                    await asyncio.to_thread(self._forget)
+                    return True
+                self._waiting(f"the member {said[IMPORTER]} imports a backup")
+            except NoStreamError:
+                return False  # a rescue has deleted it: there is nothing to import any more
+            except NatsError as problem:
+                self._waiting(f"the import waits: {problem}")
+            await asyncio.sleep(RETRY_S)
+
+    async def _claim(self, backup_id: str) -> None:
+        """Make the first stream unless somebody was faster."""
+        settings, stream = self._settings, self._streams[0]
+        config = stream_config(stream, settings.copies, settings.cluster_name)
+        config["metadata"] |= {BACKUP_ID: backup_id, IMPORTER: self._member}
+        error = (await asked(self._client, f"STREAM.CREATE.{stream.name}", config)).get("error")
+        if error is not None and error.get("err_code") != _EXISTS:
+            self._waiting(f"{stream.name}: {error.get('description')}")
+
+    async def _import(self, source: Source, place: Path) -> None:
+        self._waiting("this member imports a backup")
+        await asyncio.to_thread(_copy, self._backup, place)
+        whole = await asyncio.to_thread(_stored, place / STORE)
+        kept = without_values(whole, self._settings.left_behind)
+        parts = split(kept, len(self._streams))
+        for stream, part in zip(self._streams, parts, strict=True):
+            held = await look_at(self._client, stream.name)
+            await ImageWriter(self._client, stream.name, held).write(part)
+        found = [await asyncio.to_thread(_content_of, source, one.name) for one in self._streams]
+        if found != [await asyncio.to_thread(_content, part) for part in parts]:
+            raise EngineError(
+                "what was imported of the backup reads back differently: start all members on "
+                "empty base directories"
+            )
+        entries, items = sum(one.entries for one in found), sum(one.items for one in found)
+        _log.info("imported a backup: %d entries, %d items", entries, items)
+
+    async def _end(self, config: dict[str, Any]) -> None:
+        done = {**config, "metadata": {**config["metadata"], DONE: "1"}}
+        await answered(self._client, f"STREAM.UPDATE.{self._streams[0].name}", done)
+
+    def _forget(self) -> None:
+        """Remove the copy, which nobody needs any more."""
+        if self._place is not None:
+            shutil.rmtree(self._place, ignore_errors=True)
+
+
+def import_place(directory: Path) -> Path:
+    """Return where the copy of a backup is in a member's base directory."""
+    return directory / CLUSTER / IMPORT
+
+
+def _is_copied(place: Path) -> bool:
+    return (place / STORE).exists()
+
+
+def _known_id(place: Path, backup: Path | None) -> str | None:
+    """Return the id of the backup as the copy tells it, or else the backup; None without both."""
+    try:
+        if _is_copied(place):
+            restored = read_identity(place / STORE / IDENTITY_FILE).restored
+            copied = None if restored is None else restored.backup_id
+            if backup is not None and (backup / MANIFEST_FILE).exists():
+                wanted = read_manifest(backup).backup_id
+                if wanted != copied:
+                    raise EngineError(
+                        f"{place} holds a copy of another backup than {backup}: remove the copy "
+                        "to begin as the configured one"
+                    )
+            return copied
+        if backup is not None and (backup / MANIFEST_FILE).exists():
+            return read_manifest(backup).backup_id
+    except OSError as error:
+        raise unusable("the backup", backup or place, error) from error
+    return None
+
+
+def _copy(backup: Path | None, place: Path) -> None:
+    """Check the backup and copy it, unless there is a copy."""
+    if not _is_copied(place):
+        if backup is None:
+            raise EngineError(f"{place} is gone: start all members on empty base directories")
+        restore_once(backup, place)
+
+
+def _check_begun(backup: Path, backup_id: str | None, config: dict[str, Any]) -> None:
+    """Refuse a cluster that began as something else; an import that is over may be long ago."""
+    begun_as = config.get("metadata", {}).get(BACKUP_ID)
+    # Where it was then there may be no backup any more.
+    if begun_as is not None and backup_id in {None, begun_as}:
+        return
+    raise EngineError(
+        f"the cluster holds data that did not begin as the backup {backup}: set "
+        "persistence.restore-from on all members of a new cluster and start them on empty base "
+        "directories, or, to keep the data, take it out of the configuration"
+    )
+
+
+def _stored(place: Path) -> Image:
+    """Return all that a store holds; nothing is in flight there. Blocks."""
+    try:
+        identity = read_identity(place / IDENTITY_FILE)
+        states = [_log_state(shard_path(place, shard), shard) for shard in range(identity.shards)]
+    except OSError as error:
+        raise unusable("the directory", place, error) from error
+    whole = merged([state.snapshot() for state in states])
+    return replace(whole, cluster_state=whole.restart_state)
+
+
+def _log_state(path: Path, shard: int) -> State:
+    with changed_log(path, shard) as tables:
+        return _loaded(Replay(tables, path).steps())
+
+
+def _content_of(source: Source, stream: str) -> _Content:
+    def steps() -> Iterator[Committed | Sequence[Part]]:
+        for step in replayed(source, stream):
+            if not isinstance(step, Chunk):
+                raise EngineError(f"somebody wrote to {stream} while it was imported")
+            yield codec.decode_parts(step.payload)
+
+    return _content(_loaded(steps()).snapshot())
+
+
+def _loaded(steps: Iterable[Committed | Sequence[Part]]) -> State:
+    state = State()
+    for step in steps:
+        if isinstance(step, Committed):
+            state.apply(step.sequence, step.timestamp_ms, step.record)
+        else:
+            state.load(step)
+    return state
+
+
+def _content(found: Image) -> _Content:
+    digest = hashlib.sha256()
+    for part in image.parts(found, ordered=True):
+        digest.update(codec.encode_part(part))
+    return _Content(
+        sum(len(one.entries) for one in found.maps.values()),
+        sum(len(waiting) for waiting, _ in found.queues.values()),
+        digest.hexdigest(),
+    )

@@ -1,0 +1,43 @@
+"""The lives of members that have items in flight, and how they are ended.
+
+A lane's life of a member is named as it was seen: whatever that member does in a later one is not
+touched, however late the end comes.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING, NamedTuple
+
+from grid_member.engine.operations import MemberGone
+from grid_member.engine.system_side import ignore
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from grid_member.engine.lane import Lane
+
+
+class Holder(NamedTuple):
+    """A life of a member that has items in flight."""
+
+    lane: int
+    """The place of the lane among those of the cluster: lives of lanes differ."""
+    member: str
+    """Its UUID."""
+    life: int
+
+
+def holders(lanes: Sequence[Lane]) -> set[Holder]:
+    """Return the lives that have items in flight, as far as is applied here."""
+    return {
+        Holder(place, str(uuid.UUID(bytes=member)), life)
+        for place, lane in enumerate(lanes)
+        for member, life in lane.state.holders().items()
+    }
+
+
+def end_life(lanes: Sequence[Lane], holder: Holder) -> None:
+    """Propose to give back what was taken in that life; who looks again sees what came of it."""
+    end = MemberGone(uuid.UUID(holder.member).bytes, holder.life)
+    lanes[holder.lane].propose(end, ignore, 0, always=True)

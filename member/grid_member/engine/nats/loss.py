@@ -1,0 +1,161 @@
+"""A log and its image that do not fit: one of the two was lost by all servers that held it.
+
+    log 1 … 40, image of 1000       the log was lost
+    log 1001 … 1040, no image       the image was lost
+
+Both are seen for a moment while a log is replaced. Here it is made sure that they are here to stay.
+What was in memory only is given up then: an empty image takes the place of both. Images are written
+in turn, so of members that find out at once a single one does it, and all go on from there.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from grid_member.engine.api import EngineError
+from grid_member.engine.nats.errors import NatsError
+from grid_member.engine.nats.images import (
+    End,
+    OvertakenError,
+    end_fields,
+    end_of,
+    end_request,
+    end_subject,
+    images_of,
+    put_headers,
+    put_outcome,
+)
+from grid_member.engine.nats.outbox import SILENT_S, quorum_silence_s
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from grid_member.engine.nats.blocking import BlockingClient
+
+LOOKS: Final = 20
+"""That have to agree."""
+LOOK_S: Final = 0.5
+REQUEST_TIMEOUT_S: Final = 2.0
+"""A stream without a leader answers nothing."""
+_log: Final = logging.getLogger("grid.engine.nats")
+
+
+class Found(NamedTuple):
+    """What the leaders of a log and of its images say."""
+
+    log: Mapping[str, Any]
+    images: Mapping[str, Any]
+    end: End | None
+
+    @property
+    def last(self) -> int:
+        """The sequence of the log's last message."""
+        return int(self.log["state"]["last_seq"])
+
+    @property
+    def fits(self) -> bool:
+        """Whether the log goes on where the image ends."""
+        after = 0 if self.end is None else self.end.log
+        return self.last >= after and int(self.log["state"]["first_seq"]) <= after + 1
+
+    def describe(self) -> str:
+        """Tell what does not fit."""
+        state = self.log["state"]
+        image = "it has no image" if self.end is None else f"its image was taken at {self.end.log}"
+        return f"the log has {state['first_seq']} to {state['last_seq']}, {image}"
+
+
+def look(client: BlockingClient, stream: str) -> Found:
+    """Return what there is now.
+
+    Raises:
+        NatsError: nobody leads one of the streams.
+    """
+    answer = _answered(client, f"STREAM.MSG.GET.{images_of(stream)}", end_request(stream))
+    end = end_of(stream, answer)
+    images = api(client, f"STREAM.INFO.{images_of(stream)}", {})
+    return Found(api(client, f"STREAM.INFO.{stream}", {}), images, end)
+
+
+def give_up_lost(
+    client: BlockingClient, stream: str, pause: Callable[[float], None] = time.sleep
+) -> None:
+    """Begin a log anew that was lost together with its image, or one of them; else do nothing.
+
+    Raises:
+        OvertakenError: it may heal yet, or just did: read anew.
+        NatsError: the same, nobody leads one of the streams.
+        EngineError: it is lost although it was on disks.
+    """
+    found = look(client, stream)
+    for _ in range(LOOKS):
+        _check_final(found, stream)
+        pause(LOOK_S)
+        former, found = found, look(client, stream)
+        if found.end != former.end or found.last < former.last:
+            raise OvertakenError(f"{stream}: {found.describe()}")
+    _check_final(found, stream)
+    if found.log["config"]["storage"] == "file":
+        raise EngineError(
+            f"{stream} is damaged on the disks of all members: {found.describe()}; stop them and "
+            "restore a backup"
+        )
+    _log.error(
+        "%s was in memory only and is lost, its servers ended at the same time: it begins empty "
+        "(%s)",
+        *(stream, found.describe()),
+    )
+    _replace(client, stream, found)
+
+
+def _check_final(found: Found, stream: str) -> None:
+    """Raise unless leaders with a quorum agree that something is lost and nobody has it."""
+    silent = any(
+        quorum_silence_s(info.get("cluster") or {}) > SILENT_S for info in (found.log, found.images)
+    )
+    # Members that are fed have the state still, and write the image that there is none of.
+    held = found.end is None and found.log["state"].get("consumer_count", 0)
+    if found.fits or silent or held:
+        raise OvertakenError(f"{stream}: {found.describe()}")
+
+
+def _replace(client: BlockingClient, stream: str, found: Found) -> None:
+    last, former = int(found.images["state"]["last_seq"]), found.end
+    end = End(found.last, last + 1, 0, 0)
+    claim = f"grid.image.{stream}.{end.first}".encode()
+    _put(client, stream, claim, b"", put_headers(last))
+    before = 0 if former is None else former.place
+    _put(
+        client, stream, end_subject(stream).encode(), end_fields(end), put_headers(last + 1, before)
+    )
+    api(client, f"STREAM.PURGE.{stream}", {"seq": end.log + 1})
+    api(client, f"STREAM.PURGE.{images_of(stream)}", {"seq": end.first})
+
+
+def _put(
+    client: BlockingClient, stream: str, subject: bytes, payload: bytes, headers: bytes
+) -> None:
+    answer = client.request(subject, payload, timeout_s=REQUEST_TIMEOUT_S, headers=headers)
+    put_outcome(stream, json.loads(answer.payload))
+
+
+def _answered(client: BlockingClient, call: str, request: dict[str, Any]) -> dict[str, Any]:
+    body = json.dumps(request).encode() if request else b""
+    answer = client.request(f"$JS.API.{call}".encode(), body, timeout_s=REQUEST_TIMEOUT_S)
+    result: dict[str, Any] = json.loads(answer.payload)
+    return result
+
+
+def api(client: BlockingClient, call: str, request: dict[str, Any]) -> dict[str, Any]:
+    """Return the answer of a call of the servers' own interface.
+
+    Raises:
+        NatsError: it is an error, or there is none.
+    """
+    answer = _answered(client, call, request)
+    if "error" in answer:
+        raise NatsError(f"{call}: {answer['error'].get('description', 'refused')}")
+    return answer

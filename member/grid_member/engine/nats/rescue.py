@@ -1,0 +1,221 @@
+"""Going on without servers that are gone for good, when those that are left are no majority.
+
+nobody leads ─▶ fewer votes are enough for a while ─▶ one leads ─▶ the lost are taken off
+─▶ each stream goes on with the copies that are left
+
+Only for when somebody says so: servers that are cut off look like lost ones, and two parts of a
+cluster that both go on are two clusters.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final
+
+from grid_member.engine.api import EngineError
+from grid_member.engine.nats.errors import NatsError
+from grid_member.engine.nats.peers import Peers, peer_id, peers, remove_server
+from grid_member.engine.nats.streams import (
+    NoStreamError,
+    copies_of,
+    delete_stream,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from grid_member.engine.nats.client import NatsClient
+    from grid_member.engine.nats.wire import Message
+
+LEAD_S: Final = 12.0
+"""How long an election is waited for; it takes up to some nine seconds."""
+TAKE_OFF_S: Final = 45.0
+"""How long the lost are tried to be taken off."""
+DELETE_S: Final = 20.0
+"""How long streams are tried to be deleted."""
+ANSWERS_S: Final = 1.0
+"""How long all servers have to answer a question."""
+LOOK_S: Final = 1.0
+LOOKS: Final = 3
+"""Looks in a row that have to find a server silent: of living ones a new leader hears by then."""
+RETRY_S: Final = 0.5
+_LOWER: Final = b"$JS.API.META.RESCUE"
+_PING: Final = b"$SYS.REQ.SERVER.PING"
+_log: Final = logging.getLogger("grid.engine.nats")
+
+
+async def take_off_lost(
+    system: NatsClient,
+    client: NatsClient,
+    streams: Iterable[str],
+    size: int,
+    gone: set[str],
+    *,
+    wipe: bool,
+) -> None:
+    """Let the servers that are there go on without the others.
+
+    Args:
+        system: a connection in the account of the system.
+        client: a connection in the account of the data.
+        streams: the names of the streams that members wait for.
+        size: how many members there are to be.
+        gone: gets the ids of those that are taken off, each before it is.
+        wipe: whether the streams are to be deleted then.
+
+    Raises:
+        EngineError: there is no need for it, or it cannot be done.
+    """
+    found = await _led(system)
+    ends_s = asyncio.get_running_loop().time() + LEAD_S
+    while found is None and asyncio.get_running_loop().time() < ends_s:
+        await asyncio.sleep(RETRY_S)  # they may be about to elect one by themselves
+        found = await _led(system)
+    if found is None:
+        await _elected(system, size)
+    elif wipe or not await _needed(system, found, client, streams):
+        raise EngineError("a majority of the members is there: they go on without help")
+    try:
+        await asyncio.wait_for(_taken_off(system, gone), TAKE_OFF_S)
+    except TimeoutError:
+        raise EngineError(
+            "the members that are lost could not be taken off in time: ask again"
+        ) from None
+    if not gone:
+        raise EngineError("no member is lost: they go on without help")
+
+
+async def delete_streams(client: NatsClient, wanted: Iterable[str]) -> None:
+    """Delete the streams of those names that are there, with what they hold.
+
+    Raises:
+        EngineError: some are still there.
+    """
+    left = set(wanted)
+    loop = asyncio.get_running_loop()
+    ends_s = loop.time() + DELETE_S
+    reason = "nobody answers"
+    while left and loop.time() < ends_s:
+        for name in sorted(left):
+            try:
+                await delete_stream(client, name)
+            except NatsError as error:
+                reason = str(error)
+            else:
+                left.discard(name)  # others make it anew at once
+        if left:
+            await asyncio.sleep(RETRY_S)
+    if left:
+        raise EngineError(f"{len(left)} logs could not be deleted: {reason}; ask again")
+
+
+async def _led(system: NatsClient) -> Peers | None:
+    try:
+        return await peers(system)
+    except NatsError:
+        return None
+
+
+async def _needed(
+    system: NatsClient, found: Peers, client: NatsClient, streams: Iterable[str]
+) -> bool:
+    """Tell whether servers are lost without which the majority cannot serve all streams.
+
+    Of five members two may be gone, and with them two of three copies of a stream.
+    """
+    if not await _lost(system, found):
+        return False
+    leaderless = set(streams)
+    ends_s = asyncio.get_running_loop().time() + LEAD_S
+    while leaderless and asyncio.get_running_loop().time() < ends_s:
+        for name in sorted(leaderless):
+            if await _is_led(client, name):
+                leaderless.discard(name)
+        await asyncio.sleep(RETRY_S)
+    return bool(leaderless)
+
+
+async def _is_led(client: NatsClient, stream: str) -> bool:
+    """Tell whether somebody leads the stream, or there is none that anybody could lead."""
+    try:
+        await copies_of(client, stream)
+    except NoStreamError:
+        return True
+    except NatsError:
+        return False
+    return True
+
+
+async def _elected(system: NatsClient, size: int) -> None:
+    """Let fewer votes be enough, as few as needed, until one of those that are there leads."""
+    refused = "nobody answers"
+    for votes in range(max(size // 2, 1), 0, -1):
+        answers = await _all_answers(system, _LOWER, {"quorum_needed": votes})
+        errors = [answer["error"] for answer in answers if "error" in answer]
+        if answers and len(errors) == len(answers):
+            refused = str(errors[0].get("description", "refused"))
+        _log.warning("the members that are there go on with %d votes", votes)
+        ends_s = asyncio.get_running_loop().time() + LEAD_S
+        while asyncio.get_running_loop().time() < ends_s:
+            if await _led(system) is not None:
+                return
+            await asyncio.sleep(RETRY_S)
+    raise EngineError(
+        f"none of the members that are there can lead the others: {refused}; ask one that has data"
+    )
+
+
+async def _lost(system: NatsClient, found: Peers) -> frozenset[str]:
+    """Return those that vote, are silent, and do not answer by themselves either."""
+    return found.silent - await _there(system) if found.silent else frozenset()
+
+
+async def _taken_off(system: NatsClient, gone: set[str]) -> None:
+    looks: Counter[str] = Counter()
+    while True:
+        try:
+            found = await peers(system)
+            lost = await _lost(system, found)
+            looks = Counter({peer: looks[peer] + 1 for peer in lost})
+            if not lost and (gone or not found.silent):
+                return
+            for peer, count in looks.items():
+                if count >= LOOKS:
+                    gone.add(peer)  # whatever comes of it, with its data it must not come back
+                    await remove_server(system, peer)
+                    _log.warning("the server %s is lost: it was taken off", peer)
+        except NatsError as error:
+            _log.info("the lost servers are still there: %s", error)
+        await asyncio.sleep(LOOK_S)
+
+
+async def _there(system: NatsClient) -> frozenset[str]:
+    """Return the ids of the servers that answer."""
+    answers = await _all_answers(system, _PING, {})
+    names = (answer.get("server", {}).get("name") for answer in answers)
+    return frozenset(peer_id(name) for name in names if isinstance(name, str))
+
+
+async def _all_answers(
+    system: NatsClient, subject: bytes, request: dict[str, Any]
+) -> list[dict[str, Any]]:
+    """Ask all servers; return what came in time."""
+    answers: list[dict[str, Any]] = []
+
+    def take(messages: Sequence[Message]) -> None:
+        for message in messages:
+            answer = json.loads(message.payload or b"{}")
+            if isinstance(answer, dict):
+                answers.append(answer)
+
+    inbox = system.unused_inbox()
+    subscription = system.subscribe(inbox, take)
+    try:
+        system.publish(subject, json.dumps(request).encode() if request else b"", inbox)
+        await asyncio.sleep(ANSWERS_S)
+    finally:
+        subscription.unsubscribe()
+    return answers

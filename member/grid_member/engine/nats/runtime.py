@@ -1,0 +1,71 @@
+"""Directories of running members: what a member killed at once leaves behind, the next one removes.
+
+A directory is locked for as long as its member lives, before it has the name by which it is found.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+PREFIX: Final = "grid-nats."
+_UNNAMED: Final = ".grid-nats."
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """A directory that is this process's own."""
+
+    path: Path
+    _lock_fd: int
+
+    def remove(self) -> None:
+        """Remove the directory with all that is in it."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        os.close(self._lock_fd)
+
+
+def make_runtime() -> Runtime:
+    """Return a new directory, and remove those of this user's processes that are gone.
+
+    Raises:
+        OSError: there can be none.
+    """
+    unnamed = Path(tempfile.mkdtemp(prefix=_UNNAMED))
+    lock_fd = _locked(unnamed)
+    if lock_fd is None:
+        raise BlockingIOError(f"{unnamed} is in use")
+    path = unnamed.with_name(PREFIX + unnamed.name.removeprefix(_UNNAMED))
+    try:
+        unnamed.rename(path)
+    except BaseException:
+        Runtime(unnamed, lock_fd).remove()
+        raise
+    with contextlib.suppress(OSError):  # what is left takes a little room, no more
+        _sweep(path.parent)
+    return Runtime(path, lock_fd)
+
+
+def _sweep(place: Path) -> None:
+    for path in place.glob(f"{PREFIX}*"):
+        with contextlib.suppress(OSError):
+            lock_fd = _locked(path) if path.lstat().st_uid == os.geteuid() else None
+            if lock_fd is not None:
+                Runtime(path, lock_fd).remove()
+
+
+def _locked(path: Path) -> int | None:
+    """Lock a directory; None when it is another process's."""
+    lock_fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        fcntl.flock(lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(lock_fd)
+        return None
+    return lock_fd

@@ -1,0 +1,44 @@
+"""What a lane of a cluster needs of its log beyond what any lane does."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from grid_member.engine.log import Log
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from grid_member.engine.api import EngineError
+    from grid_member.engine.operations import Record
+
+
+class SharedLog(Log, Protocol):
+    """A log that other members write, too."""
+
+    @property
+    def crowded(self) -> bool:
+        """Whether records had better wait."""
+
+    @property
+    def in_contact(self) -> bool:
+        """Whether a quorum confirms what is sent."""
+
+    @property
+    def damaged(self) -> bool:
+        """Whether nothing is taken any more, for ever."""
+
+    def connected(self) -> None:
+        """Go on over a new connection."""
+
+    def withdraw(self) -> list[Record]:
+        """Forget what is on its way."""
+
+    def forget(self, counters: Iterable[int]) -> None:
+        """Send those records no more: they are in the log."""
+
+    def resume(self) -> None:
+        """Feed what is behind the last replay."""
+
+    def fail(self, error: EngineError) -> None:
+        """Take nothing any more."""

@@ -1,0 +1,239 @@
+"""What a member tells of the copies, and when there are more of them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import replace
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from grid_member.engine import cluster_copies
+from grid_member.engine.cluster_copies import LOOK_S, OLD_S, WITHOUT_COPIES_S, CopyWatch
+from grid_member.engine.cluster_settings import ClusterSettings
+from grid_member.engine.nats.errors import NatsError
+from grid_member.engine.nats.peers import Peers
+from grid_member.engine.nats.streams import Copies
+from grid_member.engine.replication import NOT_REPLICATED
+
+if TYPE_CHECKING:
+    from grid_member.engine.cluster_servers import Servers
+    from grid_member.engine.replication import Colleagues, Replication
+
+SETTINGS = ClusterSettings("dev", "m1", 5704, (("a", 1), ("b", 2), ("c", 3)), "grid", "pw")
+STREAMS = ["shard-0", "shard-1"]
+
+
+@pytest.fixture(autouse=True)
+def plain_ids(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let servers have their names as ids."""
+    monkeypatch.setattr(cluster_copies, "peer_id", str)
+
+
+def all_of(*servers: str, wanted: int | None = None, leader: str = "own") -> Copies:
+    names = frozenset(servers)
+    return Copies(wanted or len(names), leader, names, names, (), moving=False)
+
+
+class World:
+    """The servers of a cluster, as this member's watch sees them."""
+
+    client = system = None
+    streams = STREAMS
+    own = "own"
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, settings: ClusterSettings) -> None:
+        self.now_s = 100.0
+        self.ids, self.silent = {"own", "b", "c"}, set[str]()
+        self.going: set[str] = set()
+        self.lites = 0
+        self.left = False
+        self.steady = True
+        self.copies: dict[str, Copies | None] = dict.fromkeys(STREAMS, all_of("own", "b", "c"))
+        self.changed: list[tuple[str, int]] = []
+        self.broken: Exception | None = None
+        monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: self.now_s)
+        monkeypatch.setattr(cluster_copies, "peers", self._peers)
+        monkeypatch.setattr(cluster_copies, "copies_of", self._copies_of)
+        monkeypatch.setattr(cluster_copies, "change_copies", self._change)
+        self.watch = CopyWatch(
+            cast("Servers", self),
+            settings,
+            left=lambda: self.left,
+            steady=lambda: self.steady,
+        )
+
+    async def look(self) -> Replication:
+        await self.watch.look()
+        return self.watch.replication(in_contact=True)
+
+    def named(self) -> frozenset[str]:
+        return frozenset({"own", "b", "c", "d", "e"})
+
+    def leaving(self) -> frozenset[str]:
+        return frozenset(self.going)
+
+    def colleagues(self) -> Colleagues:
+        return cast("Colleagues", self)
+
+    def lite(self) -> int:
+        return self.lites
+
+    async def _peers(self, _: object) -> Peers:
+        return Peers(frozenset(self.ids), frozenset(self.silent))
+
+    async def _copies_of(self, _: object, stream: str) -> Copies:
+        if self.broken is not None:
+            raise self.broken
+        found = self.copies[stream]
+        if found is None:
+            raise NatsError("nobody leads it now")
+        return found
+
+    async def _change(self, _: object, stream: str, copies: int) -> None:
+        self.changed.append((stream, copies))
+
+
+@pytest.fixture
+async def world(monkeypatch: pytest.MonkeyPatch) -> World:
+    return World(monkeypatch, SETTINGS)
+
+
+async def test_before_the_first_look_nothing_is_safe(world: World) -> None:
+    assert NOT_REPLICATED.not_current
+    assert world.watch.replication(in_contact=True).not_current
+    assert (await world.look()).not_current == 0
+
+
+async def test_a_look_that_is_old_is_not_safe_and_contact_is_of_now(world: World) -> None:
+    await world.look()
+    world.now_s += OLD_S + LOOK_S
+    told = world.watch.replication(in_contact=False)
+    assert told.not_current
+    assert not told.in_contact
+
+
+async def test_a_copy_of_which_nobody_knows_is_not_current(world: World) -> None:
+    world.copies["shard-1"] = None
+    assert (await world.look()).not_current == 3
+
+
+@pytest.mark.parametrize("silent", [{"c"}, {"never noted"}])
+async def test_with_a_silent_server_nothing_is_safe(world: World, silent: set[str]) -> None:
+    world.ids |= silent
+    world.silent = silent
+    assert (await world.look()).not_current == 1
+
+
+async def test_a_server_that_no_member_names_is_not_safe(world: World) -> None:
+    world.ids.add("strange")
+    assert (await world.look()).not_current
+
+
+async def test_more_copies_than_wanted_are_none_too_few(world: World) -> None:
+    world.ids |= {"d", "e"}
+    world.copies = dict.fromkeys(STREAMS, all_of("own", "b", "c", "d", "e"))
+    assert (await world.look()).not_current == 0
+
+
+async def test_fewer_members_than_listed_have_too_few_copies_unless_they_left(
+    world: World,
+) -> None:
+    world.ids = {"own", "b"}
+    world.copies = dict.fromkeys(STREAMS, all_of("own", "b"))
+    assert (await world.look()).not_current == 2
+    world.left = True
+    assert (await world.look()).not_current == 0
+    world.left, world.lites = False, 1
+    assert (await world.look()).not_current == 0
+
+
+async def test_copies_are_made_when_members_have_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(monkeypatch, replace(SETTINGS, backup_count=2))
+    await world.look()
+    assert world.changed == []
+    world.ids |= {"d", "e"}
+    await world.look()
+    assert world.changed == [("shard-0", 5), ("shard-1", 5)]
+
+
+@pytest.mark.parametrize(
+    "obstacle",
+    [{"steady": False}, {"silent": {"c"}}, {"going": {"d"}}, {"led by": "b"}, {"moving": True}],
+    ids=lambda obstacle: next(iter(obstacle)),
+)
+async def test_copies_are_made_by_one_and_when_nothing_is_in_the_way(
+    world: World, obstacle: dict[str, object]
+) -> None:
+    two = all_of("own", "b", wanted=2, leader=str(obstacle.pop("led by", "own")))
+    moving = bool(obstacle.pop("moving", False))
+    world.copies = dict.fromkeys(STREAMS, two._replace(moving=moving))
+    world.ids = {"own", "b", "d"} if "going" in obstacle else {"own", "b", "c"}
+    vars(world).update(obstacle)
+    await world.look()
+    assert world.changed == []
+
+
+async def test_a_member_has_its_copies_once_they_were_current(world: World) -> None:
+    whole = world.copies["shard-1"]
+    assert whole is not None
+    world.copies["shard-1"] = whole._replace(current=frozenset({"b", "c"}), leader="b")
+    assert not (await world.look()).copied
+    world.now_s += 10 * WITHOUT_COPIES_S
+    assert not (await world.look()).copied, "they are being made"
+    world.copies["shard-1"] = whole
+    assert (await world.look()).copied
+    world.copies["shard-1"] = None
+    assert (await world.look()).copied
+
+
+async def test_a_member_without_copies_waits_for_those_of_its_former_server(world: World) -> None:
+    former = all_of("former", "b", "c", leader="b")
+    world.copies = dict.fromkeys(STREAMS, former)
+    world.ids.add("former")
+    world.silent = {"former"}
+    assert not (await world.look()).copied
+    world.now_s += WITHOUT_COPIES_S
+    assert (await world.look()).copied, "others may be in no state to give it any"
+
+
+async def test_a_member_of_which_nobody_wants_copies_is_ready_at_once(world: World) -> None:
+    world.ids |= {"d", "e"}
+    world.copies = dict.fromkeys(STREAMS, all_of("b", "c", "d", leader="b"))
+    assert (await world.look()).copied
+
+
+async def test_a_lite_member_waits_for_no_copies(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(monkeypatch, replace(SETTINGS, lite=True))
+    world.copies = dict.fromkeys(STREAMS)
+    assert (await world.look()).copied
+
+
+async def test_a_look_that_fails_is_told_and_is_not_the_last_one(
+    world: World, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.broken = KeyError("cluster")
+    pauses = 0
+
+    async def pause(_: float) -> None:
+        nonlocal pauses
+        pauses += 1
+        world.broken = None
+        if pauses == 2:
+            raise asyncio.CancelledError
+
+    monkeypatch.setattr(asyncio, "sleep", pause)
+    with caplog.at_level(logging.WARNING), pytest.raises(asyncio.CancelledError):
+        await world.watch.run()
+    assert "cannot be looked at" in caplog.text
+    assert world.watch.replication(in_contact=True).not_current == 0
+
+
+async def test_a_list_that_is_too_short_is_told_once(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.ids |= {"d", "e"}
+    await world.look()
+    await world.look()
+    assert caplog.text.count("join.tcp-ip.member-list") == 1

@@ -1,0 +1,237 @@
+"""Cuts over the lanes of three members while clients write, and designs that are none."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from grid_member.engine import cluster_cut
+from grid_member.engine.api import EngineError, Reason, Refused
+from grid_member.engine.cluster_cut import MARK, MARK_MS, Cuts
+from grid_member.engine.cluster_engine import ClusterEngine
+from grid_member.engine.cluster_lane import ClusterLane
+from grid_member.engine.cluster_lanes import CLUSTER_SHARDS
+from grid_member.engine.operations import SystemPut, SystemRemove
+from grid_member.engine.sharding import shard_of
+from grid_member.engine.system_side import ignore
+from tests.unit.engine.cluster.clusters import START_S, Cluster
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Iterable
+
+    from grid_member.engine.image import Image
+    from grid_member.engine.lane import Answer
+    from grid_member.engine.operations import Operation
+
+SPREAD_S = 0.03
+"""Between the marks of a cut, many times as long as a write takes."""
+WRITERS = 6
+PATIENCE_S = 60
+CUTS = 6
+PLANTED_CUTS = 60
+"""Among so many there is one in which a design without holding fails, by far."""
+FIRST, SECOND, THIRD = (
+    next(name for name in (f"m{n}" for n in range(99)) if shard_of(name, CLUSTER_SHARDS) == shard)
+    for shard in range(CLUSTER_SHARDS)
+)
+pytestmark = pytest.mark.timeout(180)
+
+
+class Slow(Cuts):
+    """Marks one lane long after the other."""
+
+    def _marking(self, name: str) -> Iterable[Awaitable[Refused | None]]:
+        return [self._marked(lane, name, place) for place, lane in enumerate(self._lanes)]
+
+    async def _marked(self, lane: ClusterLane, name: str, place: int) -> Refused | None:
+        await asyncio.sleep(place * SPREAD_S)
+        outcome: asyncio.Future[Refused | None] = asyncio.get_running_loop().create_future()
+        lane.propose_system(SystemPut(name, b"", MARK_MS), outcome.set_result)
+        return await outcome
+
+
+class Unheld(Slow):
+    """Answers what is behind a mark at once."""
+
+    def look(self, *, at_record: bool = True) -> None:
+        super().look(at_record=at_record)
+        for lane in self._lanes:
+            lane.release()
+
+
+class SlowEngine(ClusterEngine):
+    def __init__(self, *arguments: object) -> None:
+        super().__init__(*arguments)  # type: ignore[arg-type]
+        self._cuts = Slow()
+
+
+class UnheldEngine(ClusterEngine):
+    def __init__(self, *arguments: object) -> None:
+        super().__init__(*arguments)  # type: ignore[arg-type]
+        self._cuts = Unheld()
+
+
+class Pairs:
+    """Clients that write a number, then the same one elsewhere by way of another member."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self.written = 0
+        self._ended = False
+
+    @contextlib.asynccontextmanager
+    async def going_on(self) -> AsyncIterator[None]:
+        writers = [asyncio.create_task(self._write(f"w{number}")) for number in range(WRITERS)]
+        try:
+            await self.progress()
+            yield
+            await self.progress()
+        finally:
+            self._ended = True
+            await asyncio.gather(*writers)
+
+    async def progress(self) -> None:
+        wanted = self.written + 10 * WRITERS
+        async with asyncio.timeout(PATIENCE_S):
+            while self.written < wanted:  # noqa: ASYNC110 (the writers are looked at)
+                await asyncio.sleep(0.01)
+
+    async def _write(self, key: str) -> None:
+        number = 0
+        while not self._ended:
+            number += 1
+            one, two, three = random.sample(self._cluster.drivers, 3)
+            value = b"%d" % number
+            if await one.put(FIRST, key, value) is not None:
+                continue
+            await two.put(SECOND, key, value)
+            seen = await two.value(FIRST, key)
+            assert seen is not None
+            await three.put(THIRD, key, seen)
+            self.written += 1
+
+
+def torn(image: Image) -> list[str]:
+    """Return the clients whose second number is in the image and not the first one."""
+    found = {
+        name: {key: int(bytes(value)) for key, value in image.maps[name].entries.items()}  # type: ignore[arg-type]
+        for name in (FIRST, SECOND, THIRD)
+    }
+    return [
+        key
+        for key in found[SECOND].keys() | found[THIRD].keys()
+        if found[FIRST].get(key, 0) < max(found[SECOND].get(key, 0), found[THIRD].get(key, 0))
+    ]
+
+
+@pytest.mark.parametrize("engine", [ClusterEngine, SlowEngine], ids=["as-it-is", "late-marks"])
+async def test_what_was_answered_before_something_in_a_cut_was_asked_for_is_in_it(
+    engine: type[ClusterEngine],
+) -> None:
+    async with Cluster(3, engine=engine) as cluster, Pairs(cluster).going_on():
+        for number in range(CUTS):
+            (image,) = await cluster.engines[number % 3].moment()
+            assert len(image.maps[FIRST].entries) == WRITERS
+            assert torn(image) == []
+
+
+async def test_the_check_finds_a_design_that_holds_nothing() -> None:
+    async with Cluster(3, engine=UnheldEngine) as cluster, Pairs(cluster).going_on():
+        for _ in range(PLANTED_CUTS):
+            (image,) = await cluster.engines[0].moment()
+            if torn(image):
+                return
+    pytest.fail("no cut was torn")
+
+
+async def test_a_cut_that_nobody_goes_on_with_holds_answers_for_a_while_only() -> None:
+    async with Cluster(3) as cluster:
+        lane = cluster.engines[0].lanes[0]
+        assert await cluster.drivers[1].put(FIRST, "k", b"1") is None
+        lane.propose_system(SystemPut(MARK + "left", b"", MARK_MS), ignore)
+        await seen(cluster, MARK + "left")
+        assert await cluster.drivers[1].put(FIRST, "k", b"2") is None
+        assert await cluster.drivers[2].value(FIRST, "k") == b"2"
+        assert not lane.state.system.items(MARK, 0)
+        (image,) = await cluster.engines[2].moment()
+        assert image.maps[FIRST].entries == {"k": b"2"}
+
+
+async def test_who_waits_for_a_cut_that_does_not_end_is_told_that_nobody_knows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    propose = ClusterLane.propose_system
+
+    def keep_marks(
+        self: ClusterLane, operation: Operation, answer: Answer, size_bytes: int = 0
+    ) -> None:
+        if not isinstance(operation, SystemRemove) or not operation.key.startswith(MARK):
+            propose(self, operation, answer, size_bytes)
+
+    async with Cluster(3) as cluster:
+        _, second, third = cluster.drivers
+        assert await second.offer(FIRST, b"item") is True
+        monkeypatch.setattr(cluster_cut, "PATIENCE_S", 0.2)
+        monkeypatch.setattr(cluster_cut, "GIVE_UP_LOOKS", 1)
+        monkeypatch.setattr(ClusterLane, "propose_system", keep_marks)
+        lane = cluster.engines[0].lanes[0]
+        lane.propose_system(SystemPut(MARK + "left", b"", MARK_MS), ignore)
+        await seen(cluster, MARK + "left")
+        outcomes = [
+            await second.put(FIRST, "k", b"1"),
+            await second.poll(FIRST),
+            await second.get(FIRST, "k"),
+        ]
+        reasons = [one.reason for one in outcomes if isinstance(one, Refused)]
+        assert reasons == [Reason.UNAVAILABLE] * 3
+        monkeypatch.undo()
+        # What nobody knew was done, but for the item, which nobody got.
+        assert await third.value(FIRST, "k") == b"1"
+        assert await third.take(FIRST, 20) == b"item"
+
+
+async def test_a_cut_is_none_when_somebody_could_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster_cut, "PATIENCE_S", SPREAD_S / 3)
+    monkeypatch.setattr(cluster_cut, "RETRY_S", 0)
+    async with Cluster(3, engine=SlowEngine) as cluster, Pairs(cluster).going_on():
+        with pytest.raises(EngineError, match="no moment could be had"):
+            await cluster.engines[0].moment()
+
+
+async def test_a_member_that_starts_in_a_cut_holds_its_answers_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with Cluster(3) as cluster:
+        await cluster.engines[2].stop()
+        monkeypatch.setattr(cluster_cut, "PATIENCE_S", 60)
+        for engine in cluster.engines[:2]:
+            engine.lanes[0].propose_system(SystemPut(MARK + "open", b"", MARK_MS), ignore)
+        await seen(cluster, MARK + "open")
+        former = cluster.engines[2]
+        restarting = asyncio.create_task(cluster.restart(2))
+        async with asyncio.timeout(START_S):
+            while not holds_answers(cluster.engines[2], former):  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        assert not restarting.done()
+        for lane in cluster.engines[0].lanes[1:]:
+            lane.propose_system(SystemPut(MARK + "open", b"", MARK_MS), ignore)
+        await restarting
+        assert await cluster.drivers[2].put(FIRST, "k", b"1") is None
+
+
+def holds_answers(engine: ClusterEngine, former: ClusterEngine) -> bool:
+    return engine is not former and any(lane.held for lane in engine._lanes.cluster_lanes)
+
+
+async def seen(cluster: Cluster, mark: str) -> None:
+    """Wait until every member that runs has seen the mark."""
+    async with asyncio.timeout(20):
+        for engine in cluster.engines:
+            if not engine.ready:
+                continue
+            while mark not in engine.lanes[0].state.system.found:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)

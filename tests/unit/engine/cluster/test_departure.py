@@ -1,0 +1,132 @@
+"""In which order a member leaves for good, and what it waits for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from grid_member.engine import cluster_departure
+from grid_member.engine.cluster_departure import Departure, Evacuation
+from grid_member.engine.nats.peers import Peers, peer_id
+from grid_member.engine.nats.places import LEAVING, LEFT, REMOVED
+from grid_member.engine.nats.streams import Copies
+from tests.unit.engine.cluster.test_servers import World, ids
+
+if TYPE_CHECKING:
+    from grid_member.engine.nats.client import NatsClient
+
+STREAM = "shard-0"
+
+
+class Leaving(World):
+    """Four servers, one of which leaves; what is asked of their leader is written down."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        super().__init__(monkeypatch)
+        self.voting = {"own", "second", "third", "fourth"}
+        self.others.names = set(self.voting)
+        self.copies = held("own", "second", "third", "fourth")
+        self.steady = True
+        self.leads = True
+        self.asked: list[str] = []
+        for name in ("peers", "copies_of", "remove_server"):
+            monkeypatch.setattr(cluster_departure, name, getattr(self, f"told_{name}"))
+        for name in ("stream_names", "change_copies", "evacuate_server", "step_down"):
+            monkeypatch.setattr(cluster_departure, name, getattr(self, name))
+        self.departure = Departure(self.servers, lambda: self.steady)
+
+    async def step(self) -> Evacuation | None:
+        return await self.departure.step()
+
+    async def told_peers(self, _: NatsClient) -> Peers:
+        return Peers(ids(self.voting), ids(self.silent))
+
+    async def told_copies_of(self, _: NatsClient, stream: str) -> Copies:
+        return cast("Copies", self.copies)
+
+    async def told_remove_server(self, _: NatsClient, peer: str) -> None:
+        self.asked.append("remove")
+        await self._remove(None, peer)
+
+    async def stream_names(self, _: NatsClient) -> list[str]:
+        return [STREAM]
+
+    async def change_copies(self, _: NatsClient, stream: str, copies: int) -> None:
+        self.asked.append(f"{copies} copies")
+        self.copies = held("own", "second", "third")
+
+    async def evacuate_server(self, _: NatsClient, peer: str) -> None:
+        self.asked.append("evacuate")
+        self.copies = held("own", "second", "third")._replace(moving=True)
+
+    async def step_down(self, _: NatsClient, peer: str) -> bool:
+        leads, self.leads = self.leads, False
+        return leads
+
+
+def held(*names: str) -> Copies:
+    return Copies(len(names), peer_id("second"), ids(names), ids(names), (), moving=False)
+
+
+@pytest.fixture
+async def leaving(monkeypatch: pytest.MonkeyPatch) -> Leaving:
+    return Leaving(monkeypatch)
+
+
+async def test_it_is_noted_then_moved_then_removed(leaving: Leaving) -> None:
+    await leaving.step()
+    assert leaving.values[LEAVING + "own"] == b""
+    assert leaving.asked == []
+    await leaving.step()
+    assert leaving.asked == ["3 copies"]
+    await leaving.step()
+    await leaving.step()
+    assert leaving.asked == ["3 copies", "evacuate"], "what is moving is not asked for again"
+    leaving.copies = held("second", "third", "fourth")
+    await leaving.step()
+    assert not leaving.removed, "it leads the servers"
+    assert await leaving.step() is None
+    assert leaving.asked == ["3 copies", "evacuate", "remove"]
+    assert leaving.values[REMOVED + peer_id("own")] == LEFT
+    assert LEAVING + "own" not in leaving.values
+    assert await leaving.step() is None
+
+
+@pytest.mark.parametrize(
+    ("setting", "reason"),
+    [
+        ({"silent": {"third"}}, "silent"),
+        ({"voting": {"own", "second"}}, "have to remain"),
+        ({"steady": False}, "state"),
+        ({"copies": held("own", "second")._replace(current=ids({"own"}))}, "not current"),
+        ({"values": {LEAVING + "third": b""}}, "another member is leaving"),
+    ],
+    ids=["silence", "too few", "state", "copies", "another one"],
+)
+async def test_it_waits_and_says_what_for(
+    leaving: Leaving, setting: dict[str, object], reason: str
+) -> None:
+    vars(leaving).update(setting)
+    told = await leaving.step()
+    assert told is not None
+    assert told.waits_for is not None
+    assert reason in told.waits_for
+    assert LEAVING + "own" not in leaving.values
+
+
+async def test_before_the_end_the_others_are_looked_at_again(leaving: Leaving) -> None:
+    await leaving.step()
+    leaving.copies = held("second", "third", "fourth")
+    leaving.silent = {"third"}
+    leaving.leads = False
+    told = await leaving.step()
+    assert told is not None
+    assert told.waits_for is not None
+    assert not leaving.removed
+    leaving.silent.clear()
+    leaving.takes = False
+    await leaving.step()
+    assert not leaving.removed, "it could not be noted that it must not come back"
+    leaving.takes = True
+    assert await leaving.step() is None

@@ -1,0 +1,125 @@
+"""A log or its image that all servers have lost while the other one is there."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from typing import TYPE_CHECKING
+
+import pytest
+
+from grid_member.engine.api import EngineError
+from grid_member.engine.nats import cleaning, loss
+from grid_member.engine.nats.errors import NatsError
+from grid_member.engine.nats.images import look_at
+from grid_member.engine.nats.streams import answered, stream_config
+from tests.unit.engine.cluster.clusters import Cluster
+from tests.unit.engine.cluster.test_never_stale import MAP
+from tests.unit.engine.drive import condition
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from grid_member.engine.cluster_lane import ClusterLane
+
+LONG_S = 40.0
+
+
+@pytest.fixture(autouse=True)
+def _hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cleaning, "SLACK_BYTES", 4096)
+    monkeypatch.setattr(cleaning, "CHECK_S", 0.5)
+    monkeypatch.setattr(loss, "LOOK_S", 0.1)
+
+
+def lanes_of(cluster: Cluster) -> list[ClusterLane]:
+    return [engine._lanes.cluster_lanes[cluster.shard_of(MAP)] for engine in cluster.engines]
+
+
+async def imaged(cluster: Cluster) -> None:
+    """Write until the log has been replaced by an image."""
+    stream = cluster.engines[0]._lanes.streams[cluster.shard_of(MAP)]
+    async with asyncio.timeout(LONG_S):
+        number = 0
+        while True:
+            number += 1
+            await cluster.drivers[number % cluster.size].put(MAP, f"k{number % 9}", b"v" * 99)
+            if number % 20:
+                continue
+            with contextlib.suppress(NatsError):
+                held = await look_at(cluster.engines[0].client, stream.name)
+                info = await answered(cluster.engines[0].client, f"STREAM.INFO.{stream.name}")
+                if held.end is not None and info["state"]["first_seq"] > held.end.log > 50:
+                    return
+
+
+async def lost(cluster: Cluster, *, images: bool) -> None:
+    """Have a stream in place of another one that holds nothing."""
+    stream = cluster.engines[0]._lanes.streams[cluster.shard_of(MAP)]
+    stream = stream.images if images else stream
+    client = cluster.engines[0].client
+    await answered(client, f"STREAM.DELETE.{stream.name}")
+    await answered(client, f"STREAM.CREATE.{stream.name}", stream_config(stream, 3, "dev"))
+
+
+async def served(cluster: Cluster) -> None:
+    """Wait until all members take writes and show them."""
+    async with asyncio.timeout(LONG_S):
+        for member, driver in enumerate(cluster.drivers):
+            while await driver.put(MAP, f"new{member}", b"new") is not None:  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+        for driver in cluster.drivers:
+            for member in range(cluster.size):
+                assert await driver.value(MAP, f"new{member}") == b"new"
+    lanes = lanes_of(cluster)
+    await condition(lambda: len({lane.state.sequence for lane in lanes}) == 1)
+    assert len({lane.state.dump() for lane in lanes}) == 1
+
+
+@pytest.mark.timeout(120)
+async def test_a_log_in_memory_that_all_lost_begins_empty_and_says_so(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with Cluster(3) as cluster:
+        await imaged(cluster)
+        with caplog.at_level(logging.ERROR, "grid.engine.nats"):
+            await lost(cluster, images=False)
+            await served(cluster)
+            said = [one.message for one in caplog.records if "begins empty" in one.message]
+            assert len(said) == 1
+        assert await cluster.drivers[0].value(MAP, "k1") is None
+        await cluster.engines[2].stop()
+        await cluster.restart(2)
+        await served(cluster)
+
+
+@pytest.mark.timeout(120)
+async def test_an_image_that_all_lost_is_written_anew_by_who_knows_the_state() -> None:
+    async with Cluster(3) as cluster:
+        await imaged(cluster)
+        await lost(cluster, images=True)
+        await cluster.engines[2].stop()
+        ended = asyncio.Event()
+
+        async def write() -> None:
+            while not ended.is_set():
+                await cluster.drivers[0].put(MAP, "k8", b"v" * 99)
+                await asyncio.sleep(0.01)
+
+        async with asyncio.TaskGroup() as group:
+            group.create_task(write())
+            await cluster.restart(2)
+            ended.set()
+        assert await cluster.drivers[2].value(MAP, "k1") == b"v" * 99
+        await served(cluster)
+
+
+@pytest.mark.timeout(120)
+async def test_a_log_on_disks_that_all_lost_is_named_as_damage(tmp_path: Path) -> None:
+    async with Cluster(3, tmp_path) as cluster:
+        await imaged(cluster)
+        await lost(cluster, images=False)
+        await cluster.engines[2].stop()
+        with pytest.raises(EngineError, match=r"^shard-\d is damaged on the disks"):
+            await cluster.restart(2)

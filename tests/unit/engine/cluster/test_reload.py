@@ -1,0 +1,151 @@
+"""What a lane does when it cannot tell what of a batch it applied: it reads its log anew."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from grid_member.engine import cluster_reload
+from grid_member.engine.api import EngineError, Entry, Reason, Refused
+from grid_member.engine.nats.errors import NatsError
+from grid_member.engine.nats.feed import StreamFeed
+from grid_member.engine.nats.wire import Message
+from grid_member.engine.operations import QueueOffer, QueueTake, Record
+from tests.unit.engine.cluster.proposals import OTHER, Proposals, put
+from tests.unit.engine.drive import condition
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from grid_member.engine.lane import Lane
+    from grid_member.engine.nats.client import NatsClient
+    from grid_member.engine.nats.feed import Fed
+
+GIVEN_UP = Refused(Reason.UNAVAILABLE, "no quorum")
+
+
+class OneConsumer:
+    """A connection whose server makes any consumer, and feeds what the test says."""
+
+    def __init__(self) -> None:
+        self.take: Callable[[Sequence[Message]], None] = lambda messages: None
+        self.after: list[int] = []
+        """Where the consumers that were made begin."""
+
+    def subscribe(self, subject: bytes, take: Callable[[Sequence[Message]], None]) -> OneConsumer:
+        self.take = take
+        return self
+
+    def unsubscribe(self) -> None:
+        """Nothing comes any more."""
+
+    def publish(self, subject: bytes, payload: bytes, reply: bytes = b"") -> bool:
+        return True
+
+    async def request(self, subject: bytes, payload: bytes, *, timeout_s: float) -> Message:
+        if b".CONSUMER.CREATE." in subject:
+            self.after.append(json.loads(payload)["config"]["opt_start_seq"] - 1)
+        return Message(b"", b"", b"", b"{}", 1)
+
+    def feed(self, *sequences: int) -> None:
+        first = self.after[-1]
+        replies = [b"$JS.ACK.s.c.1.%d.%d.1000000.0" % (one, one - first) for one in sequences]
+        self.take([Message(b"", reply, b"", b"", 1) for reply in replies])
+
+
+async def test_a_feed_does_not_go_on_behind_what_could_not_be_taken(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    client = OneConsumer()
+    taken: list[int] = []
+    lost: list[int] = []
+
+    def take(messages: Sequence[Fed]) -> None:
+        for one in messages:
+            if one.sequence == 2 and not lost:
+                raise ValueError("planted")
+            taken.append(one.sequence)
+
+    feed = StreamFeed(
+        cast("NatsClient", client), "s", "m", lambda: None, take, lambda: lost.append(1)
+    )
+    feed.start(0)
+    try:
+        await condition(lambda: client.after == [0])
+        client.feed(1, 2, 3)
+        client.feed(4)
+        assert (taken, lost) == ([1], [1])
+        assert "ValueError in take" in caplog.text
+        feed.resume(3)
+        await condition(lambda: client.after == [0, 3])
+        client.feed(4)
+        assert taken == [1, 4]
+    finally:
+        await feed.close()
+
+
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster_reload, "RELOAD_S", 0.001)
+    monkeypatch.setattr(cluster_reload, "RELOAD_FAILED_S", 0.001)
+
+
+async def test_a_lane_is_read_anew_whatever_goes_wrong_with_that(
+    hasty: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    proposals = Proposals()
+    await proposals.propose("known", put("a"))
+    # It is in the log, and the batch with it was not applied.
+    proposals.log.committed(*proposals.log.on_their_way, Record(OTHER, 1, 1, (put("b"),)))
+    proposals.log.unreadable = [NatsError("away"), KeyError("config"), ValueError("no JSON")]
+    proposals.lane.lost()
+    await condition(lambda: proposals.log.resumed == 1)
+    assert proposals.answers["known"] is None
+    for key in "ab":
+        assert proposals.lane.state.entry("m", key, 0) == Entry(b"v", None)
+    assert "KeyError" in caplog.text
+    proposals.lane.lost()
+    await condition(lambda: proposals.log.resumed == 2)
+
+
+async def test_a_lane_whose_log_is_damaged_is_not_read_again(hasty: None) -> None:
+    proposals = Proposals()
+    proposals.log.unreadable = [EngineError("damaged")]
+    proposals.lane.lost()
+    await condition(lambda: bool(proposals.log.failures))
+    proposals.lane.lost()
+    await asyncio.sleep(0.01)
+    assert proposals.log.resumed == 0
+
+
+async def test_whoever_hears_of_arrivals_does_not_stop_the_lane(hasty: None) -> None:
+    reported: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context))
+
+    def arrived(lane: Lane, names: set[str]) -> None:
+        raise ValueError("planted")
+
+    proposals = Proposals(arrived)
+    await proposals.propose("offered", QueueOffer("q", b"v", None, 9))
+    proposals.come_back()
+    assert proposals.answers["offered"] is True
+    proposals.lane.lost()
+    await condition(lambda: proposals.log.resumed == 1)
+    assert len(reported) == 2
+
+
+async def test_what_nobody_was_answered_returns_after_a_reload(hasty: None) -> None:
+    proposals = Proposals()
+    await proposals.propose("offered", QueueOffer("q", b"v", None, 9))
+    proposals.come_back()
+    take = await proposals.propose("taken", QueueTake("q"))
+    proposals.log.committed(take)
+    proposals.lane.unknown([take], GIVEN_UP)
+    proposals.lane.lost()
+    await condition(lambda: proposals.log.resumed == 1)
+    await condition(lambda: bool(proposals.log.on_their_way))
+    proposals.come_back()
+    assert proposals.lane.state.queue_size("q") == 1

@@ -1,0 +1,121 @@
+"""Members that lost the majority of their data for good: with real servers and disks."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shutil
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from grid_member.engine.api import EngineError
+from grid_member.engine.nats.peers import peers
+from grid_member.engine.nats.rescue import take_off_lost
+from tests.unit.engine.cluster.clusters import Cluster
+from tests.unit.engine.drive import Driver
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from grid_member.engine.cluster_engine import ClusterEngine
+
+pytestmark = pytest.mark.timeout(180)
+STEP_S = 60.0
+MAPS = ("orders", "users", "carts", "notes", "ids")
+
+
+async def until_waiting(engine: ClusterEngine, reason: str) -> None:
+    """Wait until the start says that it waits for that."""
+    ends_s = time.monotonic() + STEP_S
+    while reason not in (engine.waiting or ""):
+        assert time.monotonic() < ends_s, engine.waiting
+        await asyncio.sleep(0.05)
+
+
+class Bereft(Cluster):
+    """Three members had data; two of them have lost it, and all are being started."""
+
+    starts: tuple[asyncio.Future[None], ...] = ()
+
+    async def begin(self, directory: Path) -> None:
+        for name in MAPS:
+            await self.drivers[0].put(name, "k", name.encode())
+        await self.stop()
+        for number in (1, 2):
+            (directory / f"m{number}").rename(directory / f"lost{number}")
+        self.engines = [self.made(number) for number in range(3)]
+        self.drivers = [Driver(engine) for engine in self.engines]
+        self.starts = tuple(asyncio.ensure_future(engine.start()) for engine in self.engines)
+        await until_waiting(self.engines[0], "no majority")
+
+    async def started(self) -> None:
+        await asyncio.wait_for(asyncio.gather(*self.starts), STEP_S)
+
+
+@contextlib.asynccontextmanager
+async def bereft(directory: Path) -> AsyncIterator[Bereft]:
+    cluster = Bereft(3, directory)
+    async with cluster:
+        try:
+            await cluster.begin(directory)
+            yield cluster
+        finally:
+            for engine in cluster.engines:
+                engine.end_waiting()
+            await asyncio.gather(*cluster.starts, return_exceptions=True)
+
+
+async def test_what_is_left_is_all_there_after_a_partial_start(tmp_path: Path) -> None:
+    async with bereft(tmp_path) as cluster:
+        await cluster.engines[0].rescue(wipe=False)
+        await cluster.started()
+        for driver in cluster.drivers:
+            for name in MAPS:
+                assert await driver.value(name, "k") == name.encode()
+        await cluster.drivers[2].put("orders", "k", b"new")
+        assert await cluster.drivers[1].value("orders", "k") == b"new"
+
+        # One that was lost comes back with its old data.
+        await cluster.engines[1].stop()
+        shutil.rmtree(tmp_path / "m1")
+        (tmp_path / "lost1").rename(tmp_path / "m1")
+        with pytest.raises(EngineError, match=r"empty .*m1 and start the member again"):
+            await cluster.restart(1)
+        assert await cluster.drivers[0].value("orders", "k") == b"new"
+
+
+async def test_a_forced_start_begins_with_nothing(tmp_path: Path) -> None:
+    async with bereft(tmp_path) as cluster:
+        await cluster.engines[0].rescue(wipe=True)
+        await cluster.started()
+        for driver in cluster.drivers:
+            assert await driver.value("orders", "k") is None
+        await cluster.drivers[2].put("orders", "k", b"new")
+        assert await cluster.drivers[1].value("orders", "k") == b"new"
+
+
+async def test_members_that_are_together_are_not_rescued(tmp_path: Path) -> None:
+    async with Cluster(3, tmp_path) as cluster:
+        with pytest.raises(EngineError, match="does not wait for the others"):
+            await cluster.engines[0].rescue(wipe=True)
+
+
+@pytest.mark.parametrize("wipe", [False, True])
+async def test_a_majority_that_can_serve_is_left_alone(tmp_path: Path, wipe: bool) -> None:
+    async with Cluster(3, tmp_path) as cluster:
+        await cluster.drivers[0].put("orders", "k", b"v")
+        await cluster.engines[1].stop()
+        lanes = cluster.engines[0]._lanes
+        ends_s = time.monotonic() + STEP_S
+        while not (await peers(lanes.system)).silent:
+            assert time.monotonic() < ends_s
+            await asyncio.sleep(0.1)
+        with pytest.raises(EngineError, match="a majority of the members is there"):
+            await take_off_lost(
+                lanes.system, lanes.client, [one.name for one in lanes.streams], 3, set(), wipe=wipe
+            )
+        assert len((await peers(lanes.system)).ids) == 3
+        assert await cluster.drivers[2].value("orders", "k") == b"v"

@@ -1,0 +1,52 @@
+"""What real members do when one of them changes something, or is left alone."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from grid_member.engine import engine as engine_module
+from grid_member.engine.api import ClusterState, Item, Reason, Refused
+from tests.unit.engine.cluster.clusters import Cluster
+from tests.unit.engine.drive import condition
+
+if TYPE_CHECKING:
+    import pytest
+
+PATIENCE_S = 30
+LONG_S = 600
+QUEUE = "q"
+
+
+async def test_members_together_and_one_alone(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(engine_module, "UNKNOWN_GRACE_S", 0.5)
+    async with Cluster(3) as cluster:
+        first, second, third = cluster.drivers
+        waiting = asyncio.ensure_future(third.poll(QUEUE, LONG_S))
+        await condition(lambda: bool(third.engine._polls))
+        assert await first.change_state(ClusterState.PASSIVE) is True
+        ended = await asyncio.wait_for(waiting, PATIENCE_S)
+        assert isinstance(ended, Refused)
+        assert ended.reason is Reason.PASSIVE
+        assert await first.change_state(ClusterState.ACTIVE) is True
+
+        assert await first.offer(QUEUE, b"item") is True
+        assert isinstance(await third.poll(QUEUE, LONG_S), Item)
+        own = cluster.engines[0]
+        await condition(lambda: bool(own.holders()), PATIENCE_S)
+        (holder,) = own.holders()
+        assert holder.member == third.engine.member_uuid
+        own.end_life(holder._replace(life=holder.life - 1))
+        assert await second.put("m", "k", b"v") is None
+        assert own.holders() == {holder}
+        own.end_life(holder)
+        assert await asyncio.wait_for(second.take(QUEUE, LONG_S), PATIENCE_S) == b"item"
+
+        cluster.isolate(0)
+        unconfirmed = asyncio.ensure_future(first.put("m", "k", b"w"))
+        await asyncio.sleep(0)
+        await asyncio.wait_for(own.stop(), PATIENCE_S)
+        assert isinstance(await unconfirmed, Refused)
+        assert "1 operations of lane" in caplog.text

@@ -1,0 +1,150 @@
+"""Each delivery of an item is confirmed or returned by itself, however often that is tried."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from grid_member.engine.api import Item
+from grid_member.engine.operations import (
+    MemberGone,
+    Operation,
+    QueueConfirm,
+    QueueOffer,
+    QueueReturn,
+    QueueTake,
+    Record,
+)
+from grid_member.engine.state import State
+from tests.unit.engine.images import through_an_image
+
+if TYPE_CHECKING:
+    from typing import TypeAlias
+
+    Delivery: TypeAlias = tuple[bytes, Item]
+
+MEMBERS = [b"A" * 16, b"B" * 16]
+KINDS = ["offer", "take", "confirm", "return", "gone", "late", "anew"]
+OFTEN = ["offer", "take", "take", "return"]
+STEPS = st.lists(
+    st.tuples(st.sampled_from(KINDS + OFTEN), st.sampled_from(MEMBERS), st.integers(0, 99)),
+    max_size=60,
+)
+
+
+class Deliveries:
+    """One queue, its members' lives, and every delivery that there ever was."""
+
+    def __init__(self) -> None:
+        self.state = State()
+        self.lives = dict.fromkeys(MEMBERS, 1)
+        self.counters = dict.fromkeys(MEMBERS, 0)
+        self.made: list[Delivery] = []
+        self.waiting: set[int] = set()
+        self.flying: dict[int, Delivery] = {}
+
+    def apply(self, member: bytes, *operations: Operation) -> object:
+        self.counters[member] += 1
+        record = Record(member, self.lives[member], self.counters[member], operations)
+        outcomes = self.state.apply(self.state.sequence + 1, 0, record)
+        assert outcomes is not None
+        return outcomes[0] if outcomes else None
+
+    def offer(self, member: bytes) -> None:
+        assert self.apply(member, QueueOffer("q", b"v", None, 100)) is True
+        self.waiting.add(self.state.sequence << 16)
+
+    def take(self, member: bytes) -> None:
+        item = self.apply(member, QueueTake("q"))
+        if not self.waiting:
+            assert item is None
+            return
+        assert isinstance(item, Item)
+        assert item.item_id == min(self.waiting)
+        self.waiting.remove(item.item_id)
+        self.flying[item.item_id] = member, item
+        self.made.append((member, item))
+
+    def land(self, kind: str, pick: int) -> None:
+        """Send what was perhaps sent before, and perhaps in a life that is over."""
+        if not self.made:
+            return
+        member, item = delivery = self.made[pick % len(self.made)]
+        landing = QueueConfirm if kind == "confirm" else QueueReturn
+        self.apply(member, landing("q", item.item_id, item.take_id))
+        if self.flying.get(item.item_id) == delivery:
+            del self.flying[item.item_id]
+            if kind == "return":
+                self.waiting.add(item.item_id)
+
+    def end_life(self, member: bytes, proposer: bytes | None) -> None:
+        if proposer is not None:
+            self.apply(proposer, MemberGone(member, self.lives[member]))
+        self.lives[member] += 1
+        self.counters[member] = 0
+        if proposer is None:
+            self.apply(member)
+        ended = [item_id for item_id, (taker, _) in self.flying.items() if taker == member]
+        for item_id in ended:
+            del self.flying[item_id]
+            self.waiting.add(item_id)
+
+    def check(self) -> None:
+        queue = self.state.queues.found.get("q")
+        waiting = [] if queue is None else [item[0] for item in queue.items]
+        assert waiting == sorted(self.waiting)
+        assert (set() if queue is None else set(queue.in_flight)) == set(self.flying)
+
+
+@given(STEPS)
+@settings(max_examples=300)
+def test_a_late_landing_touches_no_other_delivery(steps: list[tuple[str, bytes, int]]) -> None:
+    deliveries = Deliveries()
+    for kind, member, pick in steps:
+        match kind:
+            case "offer":
+                deliveries.offer(member)
+            case "take":
+                deliveries.take(member)
+            case "gone":
+                deliveries.end_life(member, MEMBERS[1 - MEMBERS.index(member)])
+            case "late":  # somebody ends a life that is over
+                end = MemberGone(member, deliveries.lives[member] - 1)
+                deliveries.apply(MEMBERS[1 - MEMBERS.index(member)], end)
+            case "anew":
+                deliveries.end_life(member, None)
+            case _:
+                deliveries.land(kind, pick)
+        deliveries.check()
+        deliveries.state = through_an_image(deliveries.state)
+
+
+def test_a_return_of_the_first_delivery_leaves_the_second_alone() -> None:
+    deliveries = Deliveries()
+    deliveries.offer(MEMBERS[0])
+    deliveries.take(MEMBERS[0])
+    deliveries.land("return", 0)
+    deliveries.take(MEMBERS[0])
+    deliveries.land("return", 0)
+    deliveries.land("confirm", 0)
+    deliveries.check()
+    assert len(deliveries.flying) == 1
+    deliveries.land("confirm", 1)
+    assert not deliveries.state.queues.found
+
+
+def test_landings_that_name_no_delivery_land_what_their_sender_has() -> None:
+    """As in logs that were written before a landing named one."""
+    deliveries = Deliveries()
+    for _ in range(2):
+        deliveries.offer(MEMBERS[0])
+        deliveries.take(MEMBERS[0])
+    first, second = (item.item_id for _, item in deliveries.made)
+    landings = (QueueConfirm("q", first, 0), QueueReturn("q", second, 0))
+    deliveries.apply(MEMBERS[1], *landings)
+    deliveries.check()
+    deliveries.apply(MEMBERS[0], *landings)
+    assert deliveries.state.queue_size("q") == 1
+    assert not deliveries.state.queues.found["q"].in_flight

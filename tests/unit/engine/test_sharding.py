@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from grid_member.engine.image import Image, MemberMark
+from grid_member.engine.operations import MapPut, QueueOffer, Record, SystemPut
+from grid_member.engine.sharding import merged, shard_of, split, without_values
+from grid_member.engine.state import State
+from tests.unit.engine.backed_up import dumps
+
+NAMES = st.text(max_size=3)
+OPERATIONS = st.lists(
+    st.one_of(
+        st.builds(MapPut, NAMES, NAMES, st.binary(), st.none(), st.sampled_from([0, 60_000])),
+        st.builds(QueueOffer, NAMES, st.binary(), st.just("a/b"), st.just(0)),
+        st.builds(SystemPut, NAMES, st.binary(), st.just(0)),
+    )
+)
+
+
+def imaged(operations: list[MapPut | QueueOffer | SystemPut]) -> Image:
+    state = State()
+    for sequence, operation in enumerate(operations, 1):
+        state.apply(sequence, 1_000, Record(b"m" * 16, 1, sequence, (operation,)))
+    return state.snapshot()
+
+
+@given(OPERATIONS, st.integers(1, 5))
+def test_what_is_split_and_merged_is_what_it_was_but_for_the_members(
+    operations: list[MapPut | QueueOffer | SystemPut], shards: int
+) -> None:
+    image = imaged(operations)
+    parts = split(image, shards)
+    for shard, part in enumerate(parts):
+        assert {shard_of(name, shards) for name in (*part.maps, *part.queues)} <= {shard}
+    assert dumps([merged(parts)]) == dumps([replace(image, members={})])
+
+
+def test_of_images_that_are_merged_the_highest_life_of_a_member_counts() -> None:
+    first, second = imaged([]), imaged([])
+    one, two = replace(first, sequence=9), replace(second, sequence=4)
+    one.members[b"a"], two.members[b"a"] = MemberMark(2, 9, 1), MemberMark(3, 1, 1)
+    two.members[b"b"] = MemberMark(1, 1, 1)
+    whole = merged([one, two])
+    assert whole.sequence == 9
+    assert {member: mark.incarnation for member, mark in whole.members.items()} == {
+        b"a": 3,
+        b"b": 1,
+    }
+
+
+def test_values_are_left_out_by_what_their_keys_begin_with() -> None:
+    operations = [SystemPut(key, b"", 0) for key in ("lease/1", "license", "lock/a", "x/lock/")]
+    left = without_values(imaged(list(operations)), ("lease/", "lock/"))
+    assert sorted(left.system) == ["license", "x/lock/"]
