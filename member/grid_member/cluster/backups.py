@@ -1,15 +1,23 @@
-"""The backups that a member makes: at most one at a time, beside everything else it does."""
+"""The backups that a member makes: at most one at a time, beside everything else it does.
+
+Of several members the one that is asked makes it, of all data, into its own directory. A lock of
+the cluster keeps the others from making one meanwhile, and whoever wants it interrupted leaves a
+wish in the system store.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
+from grid_member.cluster.locks import LockedError
 from grid_member.cluster.logs import event
 from grid_member.cluster.store_recovery import OFF
+from grid_member.cluster.system_store import Put, carry_out
 from grid_member.engine.api import EngineError, Refused
 from grid_member.engine.backup import Draft, open_draft
 
@@ -17,8 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from grid_member.cluster.conditions import Conditions
+    from grid_member.cluster.membership import Membership
     from grid_member.cluster.operations import Operations
-    from grid_member.cluster.system_store import Put
     from grid_member.engine.image import Image
     from grid_member.engine.log import Clock
     from grid_member.engine.system import SystemStore
@@ -26,9 +35,17 @@ if TYPE_CHECKING:
 KIND: Final = "backup"
 NOTED_PERCENT: Final = 10
 """How much progress is worth a place in the log."""
-SEVERAL: Final = "several members cannot be backed up yet"
 UNSET: Final = "persistence.backup-dir is not set"
+UNNOTED: Final = "its beginning could not be noted"
 RUNNING: Final = "a backup is running already"
+INTERRUPT: Final = "backup-interrupt/"
+"""Begins the keys of wishes, which end with the UUID of the member that is to stop its backup."""
+WISH_S: Final = 60
+"""After that a wish that nobody took away is none any more."""
+AGAIN_S: Final = 1.0
+"""How long after a refusal the log is told again that a backup was given up."""
+INTERRUPT_PATIENCE_S: Final = 20.0
+"""How long an interrupt waits for another member, whose volume may be stuck."""
 _log: Final = logging.getLogger("grid.persistence")
 
 
@@ -39,8 +56,16 @@ class BackupSource(Protocol):
     def member_uuid(self) -> str:
         """This member's UUID."""
 
-    def snapshot(self) -> list[Image]:
-        """Return an image of each shard, all of this moment."""
+    @property
+    def imported(self) -> bool:
+        """Whether this start brought the data of a backup into the cluster."""
+
+    async def moment(self) -> list[Image]:
+        """Return an image of each shard, all of one moment between the call and the return.
+
+        Raises:
+            EngineError: there is no such moment now.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +92,7 @@ class Backups:
         *,
         directory: Path | None,
         backup_dir: Path | None,
-        several: bool = False,
+        membership: Membership | None = None,
     ) -> None:
         """Make none yet.
 
@@ -78,7 +103,7 @@ class Backups:
             clock_ms: milliseconds since the epoch.
             directory: the member's base directory; None when persistence is off.
             backup_dir: where backups are; None when that is not configured.
-            several: whether the member is one of several, whose data is not of one moment.
+            membership: this member among several; None when it is alone.
         """
         self._source = source
         self._store = store
@@ -86,22 +111,24 @@ class Backups:
         self._clock_ms = clock_ms
         self._directory = directory
         self._backup_dir = backup_dir
-        self._several = several
+        self._membership = membership
+        self._locked = contextlib.AsyncExitStack()
         self._busy = False
         self._interrupted = False
         self._begun: Begun | None = None
         self._noted_percent = 0
         self._work: asyncio.Task[None] | None = None
+        self._interrupting: asyncio.Task[None] | None = None
+        if membership is not None:
+            membership.on_change[INTERRUPT] = self._wished
 
     def refusal(self) -> str | None:
         """Return why no backup can begin now, None when one can."""
         if self._directory is None:
             return OFF
-        if self._several:
-            return SEVERAL
         if self._backup_dir is None:
             return UNSET
-        return RUNNING if self._busy else None
+        return RUNNING if self._busy or self._makers() else None
 
     async def begin(self) -> Begun:
         """Take the data of this moment. `run` or `abandon` has to follow.
@@ -114,15 +141,16 @@ class Backups:
             raise EngineError(refused or OFF)
         self._busy, self._interrupted = True, False
         try:
+            await self._lock()
             draft = await asyncio.to_thread(open_draft, self._backup_dir, self._directory)
             try:
                 # Before the operation is noted: a restored member does not make this backup.
-                images = self._source.snapshot()
+                images = await self._source.moment()
             except BaseException:
                 draft.discard()
                 raise
         except BaseException:
-            self._busy = False
+            await self._unlock()
             raise
         operation, puts = self._operations.begin(KIND)
         return Begun(draft, images, self._clock_ms(), operation, puts)
@@ -135,19 +163,69 @@ class Backups:
             begun.draft.interrupt()
         self._work = asyncio.create_task(self._run(begun))
 
-    def abandon(self, begun: Begun) -> None:
+    async def abandon(self, begun: Begun) -> None:
         """Give up a backup whose beginning could not be noted."""
         begun.draft.discard()
-        self._operations.forget(begun.operation)
-        self._busy = False
+        if self._membership is None:
+            self._operations.forget(begun.operation)
+        else:
+            # The log of several may take later what it refused.
+            put = self._operations.fail(begun.operation, UNNOTED)
+            self._membership.keep(self._noted_given_up(put, self._membership.conditions))
+        await self._unlock()
+
+    async def _noted_given_up(self, put: Put, conditions: Conditions) -> None:
+        while not conditions.ended and any(await carry_out(put.begin(self._store))):
+            await conditions.until(lambda: False, AGAIN_S)
 
     async def interrupt(self) -> None:
-        """Stop the backup that is being made, if any; return when nothing is left of it."""
+        """Stop the backup that this member makes, if any; return when nothing is left of it."""
         self._interrupted = True
         if self._begun is not None:
             self._begun.draft.interrupt()
         if self._work is not None:
             await asyncio.wait({self._work})
+
+    async def interrupt_others(self) -> bool:
+        """Stop the backup that any member makes; tell whether nothing is left of it.
+
+        Something is when its member does not stop it in time.
+        """
+        membership = self._membership
+        if membership is None or not self._makers():
+            return True
+        wishes = [INTERRUPT + uuid for uuid in self._makers()]
+        puts = [Put(key, b"", WISH_S) for key in wishes]
+        await carry_out(*(put.begin(self._store) for put in puts))
+        stopped = await membership.conditions.until(
+            lambda: not self._makers(), INTERRUPT_PATIENCE_S
+        )
+        for key in wishes:
+            self._note(Put(key, None))
+        return stopped
+
+    def _makers(self) -> set[str]:
+        """Return the UUIDs of the members that make a backup or are about to."""
+        if self._membership is None:
+            return set()
+        return {found.uuid for found in self._membership.locks.contenders(KIND)}
+
+    def _wished(self) -> None:
+        if self._busy and self._store.system_get(INTERRUPT + self._source.member_uuid) is not None:
+            self._interrupting = asyncio.create_task(self.interrupt())
+
+    async def _lock(self) -> None:
+        if self._membership is None:
+            return
+        try:
+            await self._locked.enter_async_context(self._membership.locks.held(KIND, KIND))
+        except LockedError as locked:
+            refused = locked.refused
+            raise EngineError(RUNNING if refused is None else refused.message) from None
+
+    async def _unlock(self) -> None:
+        await self._locked.aclose()
+        self._busy = False
 
     async def _run(self, begun: Begun) -> None:
         loop = asyncio.get_running_loop()
@@ -171,7 +249,7 @@ class Backups:
             self._note(self._operations.finish(begun.operation))
         finally:
             self._begun = None
-            self._busy = False
+            await self._unlock()
 
     def _advanced(self, operation: str, percent: int) -> None:
         if self._begun is not None and percent >= self._noted_percent + NOTED_PERCENT:

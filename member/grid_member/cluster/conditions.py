@@ -24,12 +24,14 @@ class Conditions:
         """Take a clock that only goes forward."""
         self._clock_s = clock_s
         self._waiters: list[_Waiter] = []
+        self.ended = False
+        """Whether nothing is waited for any more."""
 
     async def until(self, predicate: Callable[[], bool], patience_s: float | None = None) -> bool:
         """Return when the predicate is true, or False when the time is over; None is no limit."""
         if predicate():
             return True
-        if patience_s is not None and patience_s <= 0:
+        if self.ended or (patience_s is not None and patience_s <= 0):
             return False
         until_s = None if patience_s is None else self._clock_s() + patience_s
         outcome: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
@@ -49,4 +51,11 @@ class Conditions:
             if waiter.predicate():
                 waiter.outcome.set_result(True)
             elif waiter.until_s is not None and now_s >= waiter.until_s:
+                waiter.outcome.set_result(False)
+
+    def end(self) -> None:
+        """Wait for nothing any more: whatever is not true now is told not to become so."""
+        self.ended = True
+        for waiter in self._waiters:
+            if not waiter.outcome.done():
                 waiter.outcome.set_result(False)

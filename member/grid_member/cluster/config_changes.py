@@ -198,6 +198,20 @@ class ConfigChanges:
         value = json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()
         return Put(f"{_PREFIX}{number:08d}", value)
 
+    def objection(self, content: bytes) -> str | None:
+        """Return why this member cannot go by what another one is asked to keep."""
+        try:
+            blocks = _stored_blocks(json.loads(content), self.persistence)
+            change = self.plan(blocks)
+        except ConfigError as error:
+            return str(error.problems[0])
+        except ChangeConflictError as conflict:
+            return str(conflict)
+        for block in change.ignored:
+            if _structures(self._present(), block.section)[block.name] != block.config:
+                return f"{block.section}.{block.name}: is configured otherwise there"
+        return None
+
     def apply_stored(self) -> None:
         """Make everything that is stored and not there yet take effect.
 

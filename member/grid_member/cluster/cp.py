@@ -1,21 +1,27 @@
-"""The CP subsystem as far as it is shown: two groups, on the logs that the members have.
+"""The CP subsystem: what its calls answer, and what it is on a member that is alone.
 
-`METADATA` holds the system state, `default` the maps and queues. So both are shown and neither can
-be removed or reset; no call here reads or writes a map or a queue.
+Alone, `METADATA` holds the system state and `default` the maps and queues. So both are shown and
+neither can be removed or reset; no call here reads or writes a map or a queue.
 """
 
 from __future__ import annotations
 
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NoReturn, TypedDict
+from typing import TYPE_CHECKING, Final, NoReturn, Protocol, TypeAlias, TypedDict
+
+from grid_member.cluster.system_store import Put
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+LOCK: Final = "cp"
+"""The lock of the cluster that whoever changes the subsystem has."""
 METADATA: Final = "METADATA"
+METADATA_NUMBER: Final = 0
 DEFAULT_GROUP: Final = "default"
-_IDS: Final = {METADATA: 0, DEFAULT_GROUP: 1}
+_IDS: Final = {METADATA: METADATA_NUMBER, DEFAULT_GROUP: 1}
 
 
 class CpGroupId(TypedDict):
@@ -38,6 +44,14 @@ class CpGroupDocument(TypedDict):
     id: CpGroupId
     status: str
     members: list[CpMemberDocument]
+
+
+class CpReplicatedGroupDocument(CpGroupDocument):
+    """One group of several members, as its leader tells of it; only an ACTIVE one is found."""
+
+    leader: str | None
+    current: list[str]
+    logIndex: int | None
 
 
 class CpSessionDocument(TypedDict):
@@ -64,18 +78,62 @@ class CpConflictError(Exception):
     """The present state does not allow the call; the message says why."""
 
 
+class CpUnavailableError(Exception):
+    """It cannot be done or told now; the message says why."""
+
+
+CpChange: TypeAlias = Sequence[Put]
+"""What is to be kept of a change that the servers have carried out; empty: it was so already."""
+
+
+class CpCalls(Protocol):
+    """What the calls need of the subsystem. Changes are made under a lock of the cluster.
+
+    All may raise the errors above.
+    """
+
+    async def groups(self) -> list[CpGroupId]:
+        """Return the groups, METADATA first, then default."""
+
+    async def group(self, name: str) -> CpGroupDocument:
+        """Return a group by its exact name."""
+
+    async def members(self) -> list[CpMemberDocument]:
+        """Return the members."""
+
+    async def local(self) -> CpMemberDocument:
+        """Return this member."""
+
+    async def sessions(self, group: str) -> list[CpSessionDocument]:
+        """Return the sessions of a group."""
+
+    async def promote(self) -> CpChange:
+        """Make this member one of the subsystem."""
+
+    async def remove_group(self, name: str) -> CpChange:
+        """Remove a group."""
+
+    async def remove_session(self, group: str, session: str) -> CpChange:
+        """End a session."""
+
+    async def remove_member(self, identifier: str) -> CpChange:
+        """Remove a member."""
+
+    async def reset(self) -> CpChange:
+        """Make the subsystem's own groups and members anew."""
+
+
 @dataclass(frozen=True, slots=True)
 class CpSubsystem:
-    """The subsystem, of which every member that holds data is one."""
+    """The subsystem of a member that is alone."""
 
-    own_uuid: Callable[[], str]
-    everybody: Callable[[], list[CpMemberDocument]]
+    alone: Callable[[], CpMemberDocument]
 
-    def groups(self) -> list[CpGroupId]:
+    async def groups(self) -> list[CpGroupId]:
         """Return the groups, METADATA first, then default."""
         return [{"name": name, "id": number} for name, number in _IDS.items()]
 
-    def group(self, name: str) -> CpGroupDocument:
+    async def group(self, name: str) -> CpGroupDocument:
         """Return a group by its exact name.
 
         Raises:
@@ -85,36 +143,22 @@ class CpSubsystem:
         return {
             "id": {"name": name, "id": number},
             "status": "ACTIVE",
-            "members": self.members(),
+            "members": [self.alone()],
         }
 
-    def members(self) -> list[CpMemberDocument]:
-        """Return the members."""
-        return self.everybody()
+    async def members(self) -> list[CpMemberDocument]:
+        """Return the one member."""
+        return [self.alone()]
 
-    def local(self) -> CpMemberDocument:
-        """Return this member.
+    async def local(self) -> CpMemberDocument:
+        """Return the one member."""
+        return self.alone()
 
-        Raises:
-            CpUnknownError: it is none of the subsystem.
-        """
-        own = self.own_uuid()
-        for member in self.members():
-            if member["uuid"] == own:
-                return member
-        raise CpUnknownError("this member holds no data, so it is no CP member")
+    async def promote(self) -> CpChange:
+        """Change nothing: the one member is one of the subsystem."""
+        return ()
 
-    def promote(self) -> None:
-        """Let this member be one of the subsystem, which it is if it can.
-
-        Raises:
-            CpConflictError: it holds no data.
-        """
-        own = self.own_uuid()
-        if all(member["uuid"] != own for member in self.members()):
-            raise CpConflictError("a lite member holds no data: it cannot be a CP member")
-
-    def sessions(self, group: str) -> list[CpSessionDocument]:
+    async def sessions(self, group: str) -> list[CpSessionDocument]:
         """Return the sessions of a group: there are none, as nothing here opens one.
 
         Raises:
@@ -122,11 +166,10 @@ class CpSubsystem:
             CpConflictError: METADATA has no sessions.
         """
         _number(group)
-        if group == METADATA:
-            raise CpConflictError("group METADATA has no sessions")
+        refuse_metadata_sessions(group)
         return []
 
-    def remove_group(self, name: str) -> NoReturn:
+    async def remove_group(self, name: str) -> NoReturn:
         """Refuse to remove a group.
 
         Raises:
@@ -134,56 +177,79 @@ class CpSubsystem:
             CpUnknownError: there is no such group.
             CpConflictError: it holds maps and queues.
         """
-        if name.upper() == METADATA:
-            raise CpInvalidError("group METADATA cannot be removed")
+        refuse_metadata_removal(name)
         _number(name)
-        raise CpConflictError(_READ_ONLY)
+        raise CpConflictError(read_only(DEFAULT_GROUP))
 
-    def remove_session(self, group: str, session: str) -> NoReturn:
+    async def remove_session(self, group: str, session: str) -> NoReturn:
         """Refuse to end a session: there is none.
 
         Raises:
             CpInvalidError: the identifier is no number.
             CpUnknownError: there is no such group or session.
         """
-        if not (session.isascii() and session.isdecimal()):
-            raise CpInvalidError("the session identifier is no number")
+        check_session(session)
         _number(group)
         raise CpUnknownError("no such session")
 
-    def remove_member(self, identifier: str) -> NoReturn:
-        """Refuse to remove a member: there is one only, or it holds maps and queues.
+    async def remove_member(self, identifier: str) -> NoReturn:
+        """Refuse to remove a member: there is one only.
 
         Raises:
             CpInvalidError: the identifier is no UUID.
             CpUnknownError: no member has it.
-            CpConflictError: it is the last member, or holds maps and queues.
+            CpConflictError: it is the last member.
         """
-        try:
-            wanted = uuid.UUID(identifier)
-        except ValueError:
-            raise CpInvalidError("the member identifier is no UUID") from None
-        members = self.members()
-        if all(uuid.UUID(member["uuid"]) != wanted for member in members):
-            raise CpUnknownError("no such CP member")
-        if len(members) == 1:
-            raise CpConflictError("the last CP member cannot be removed")
-        raise CpConflictError("the CP member holds maps and queues: shut it down instead")
+        if member_uuid(identifier) != uuid.UUID(self.alone()["uuid"]):
+            raise CpUnknownError(NO_MEMBER)
+        raise CpConflictError("the last CP member cannot be removed")
 
-    def reset(self) -> NoReturn:
+    async def reset(self) -> NoReturn:
         """Refuse to wipe the groups.
 
         Raises:
             CpConflictError: they hold maps and queues.
         """
-        raise CpConflictError(_READ_ONLY)
+        raise CpConflictError(read_only(DEFAULT_GROUP))
 
 
-_READ_ONLY: Final = "group default holds maps and queues: it is shown only"
+NO_GROUP: Final = "no such CP group"
+NO_MEMBER: Final = "no such CP member"
+
+
+def read_only(group: str) -> str:
+    """Return why a group that holds data is not changed."""
+    return f"group {group} holds maps and queues: it is shown only"
+
+
+def refuse_metadata_sessions(group: str) -> None:
+    """Let any other group pass."""
+    if group == METADATA:
+        raise CpConflictError("group METADATA has no sessions")
+
+
+def refuse_metadata_removal(name: str) -> None:
+    """Let any other group pass."""
+    if name.upper() == METADATA:
+        raise CpInvalidError("group METADATA cannot be removed")
+
+
+def check_session(session: str) -> None:
+    """Let decimal numbers pass."""
+    if not (session.isascii() and session.isdecimal()):
+        raise CpInvalidError("the session identifier is no number")
+
+
+def member_uuid(identifier: str) -> uuid.UUID:
+    """Return the UUID that a call names a member by."""
+    try:
+        return uuid.UUID(identifier)
+    except ValueError:
+        raise CpInvalidError("the member identifier is no UUID") from None
 
 
 def _number(group: str) -> int:
     number = _IDS.get(group)
     if number is None:
-        raise CpUnknownError("no such CP group")
+        raise CpUnknownError(NO_GROUP)
     return number

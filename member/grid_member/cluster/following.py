@@ -6,7 +6,8 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final
 
-from grid_member.cluster.logs import event
+from grid_member.cluster.logs import event, failure
+from grid_member.cluster.upkeep import Upkeep
 from grid_member.cluster.usage import disk_of
 from grid_member.config.tree import ConfigError
 
@@ -39,21 +40,29 @@ class Following:
     async def watch_disk(self, directory: Path | None) -> None:
         """Tell the others now and then how the disk is, for ever."""
         while True:
-            self._membership.disk = await asyncio.to_thread(
-                disk_of, self._management.usage, directory
-            )
+            try:
+                self._membership.disk = await asyncio.to_thread(
+                    disk_of, self._management.usage, directory
+                )
+            except Exception as error:
+                failure(_log, "it cannot be told how the disk is", error)
             await self._sleep(DISK_S)
 
     def begin(self) -> None:
         """Go by every change from now on."""
         membership = self._membership
+        membership.consents.objection = self._management.config_changes.objection
         membership.on_change |= {
             "config/": self._config_changed,
             "cluster-version": lambda: self._tell("cluster version changed"),
             "license": lambda: self._tell("license changed"),
             "member-list": lambda: self._tell("member list of the TCP/IP join changed"),
         }
-        membership.on_gone.append(self._member_gone)
+        upkeep = Upkeep(membership)
+        membership.on_gone += [self._member_gone, upkeep.gone]
+        membership.keep(upkeep.run())
+        if self._management.cp_keeper is not None:
+            membership.keep(self._management.cp_keeper.run())
 
     def _config_changed(self) -> None:
         try:

@@ -15,7 +15,7 @@ from grid_member.config.addresses import ADDRESS_FORMS, MAX_ADDRESSES, is_addres
 if TYPE_CHECKING:
     from grid_member.engine.system import SystemStore
 
-_KEY: Final = "member-list"
+JOIN_LIST: Final = "member-list"
 _SEPARATORS: Final = re.compile(r"[,; ]+")
 
 
@@ -39,7 +39,7 @@ class JoinList:
     @property
     def addresses(self) -> list[str]:
         """The present list."""
-        stored = self._store.system_get(_KEY)
+        stored = self._store.system_get(JOIN_LIST)
         if stored is None:
             return list(self._configured or ())
         return [str(address) for address in json.loads(stored)]
@@ -47,7 +47,7 @@ class JoinList:
 
 def new_member_list(addresses: list[str]) -> Put:
     """Return what replaces the list on all members."""
-    return Put(_KEY, json.dumps(addresses, separators=(",", ":")).encode())
+    return Put(JOIN_LIST, json.dumps(addresses, separators=(",", ":")).encode())
 
 
 def parse_member_list(text: str) -> list[str]:

@@ -1,8 +1,10 @@
-"""Locks of the whole cluster, in the system store: each contender has a key of its own.
+"""Locks of the whole cluster, in the system store: `lock/<name>/<contender>/<id of the attempt>`.
 
-Whoever finds no other contender, once its own key is applied, has the lock: of two keys the log
-has one first, and whoever wrote the other sees that. Among contenders that see each other the
-lowest UUID stays and the others step back. What a life holds that has ended counts no more.
+Whoever finds no other contender, once its own key is applied and counts, has the lock: of two keys
+the log has one first, and whoever wrote the other sees that. Among contenders that see each other
+the lowest UUID stays and the others step back. A key counts while the life that wrote it has a
+lease, for others as for its writer. No key is written twice: records of a member may be stored in
+another order than it sent them, and the end of one attempt must not be that of the next.
 """
 
 from __future__ import annotations
@@ -10,9 +12,11 @@ from __future__ import annotations
 import contextlib
 import json
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from grid_member.cluster.notices import NOTICE
+from grid_member.cluster.pulse import RENEW_S
 from grid_member.cluster.system_store import Put, carry_out
 
 if TYPE_CHECKING:
@@ -25,9 +29,10 @@ if TYPE_CHECKING:
 
 LOCK: Final = "lock/"
 CHANGE: Final = "change"
-"""Of the cluster's state, version and list of members."""
-CONFIG: Final = "config"
-"""Of the configuration that is added while the cluster runs."""
+"""Of the cluster's state, version, list of members, and configuration that is added."""
+CONTEST_S: Final = RENEW_S
+"""How long the lowest of the contenders waits for the others to step back and for its own lease,
+also without patience: of two that come at once one has the lock."""
 
 
 class LockedError(Exception):
@@ -57,21 +62,31 @@ class Locks:
         roll: Roll,
         conditions: Conditions,
         own: Callable[[], tuple[str, str]],
+        new_id: Callable[[], str],
     ) -> None:
-        """Take this member's UUID and life, which may change."""
+        """Take what the locks go by.
+
+        Args:
+            store: keeps them.
+            roll: tells which lives go on.
+            conditions: looked at with every change.
+            own: returns this member's UUID and life, which may change.
+            new_id: makes names that never come again.
+        """
         self._store = store
         self._roll = roll
         self._conditions = conditions
         self._own = own
-        self._mine: set[str] = set()
+        self._new_id = new_id
+        self._mine: dict[str, str | None] = {}
+        """The key of the attempt that goes on, by the lock's name; None between two attempts."""
 
     def contenders(self, name: str) -> list[Contender]:
         """Return those whose lives go on that have a lock or want it."""
-        prefix = f"{LOCK}{name}/"
         found: list[Contender] = []
-        for key, value in self._store.system_items(prefix):
+        for key, value in self._store.system_items(f"{LOCK}{name}/"):
             content = json.loads(value)
-            uuid, life = key.removeprefix(prefix), str(content["life"])
+            uuid, life = _uuid_of(key), str(content["life"])
             lease = self._roll.lease(uuid)
             if lease is not None and lease.life == life:
                 found.append(Contender(uuid, life, str(content["purpose"])))
@@ -86,61 +101,86 @@ class Locks:
         Raises:
             LockedError: it could not be had in time.
         """
-        if not await self._conditions.until(lambda: name not in self._mine, patience_s):
-            raise LockedError
-        self._mine.add(name)
+        # All that wait here are woken at once, and somebody who has not waited may have been first.
+        while name in self._mine:
+            if not await self._conditions.until(lambda: name not in self._mine, patience_s):
+                raise LockedError
+        self._mine[name] = None
         try:
             await self._take(name, purpose, patience_s)
             yield
         finally:
-            self._mine.discard(name)
-            self._remove(name)
+            self._step_back(name)
+            del self._mine[name]
             self._conditions.look()
 
     def tidy(self) -> None:
         """Remove what is left of locks that this member does not have any more."""
-        own = self._own()[0]
+        own, mine = self._own()[0], set(self._mine.values())
         for key, _ in self._store.system_items(LOCK):
-            name, _, uuid = key.removeprefix(LOCK).rpartition("/")
-            if uuid == own and name not in self._mine:
-                self._remove(name)
+            if _uuid_of(key) == own and key not in mine:
+                self._remove(key)
 
     async def _take(self, name: str, purpose: str, patience_s: float | None) -> None:
-        uuid, life = self._own()
-        content = json.dumps({"life": life, "purpose": purpose}).encode()
-        put = Put(f"{LOCK}{name}/{uuid}", content)
+        contest_s = None if patience_s is None else max(patience_s, CONTEST_S)
         while True:
-            refused = (await carry_out(put.begin(self._store)))[0]
+            uuid, life = self._own()
+            key = f"{LOCK}{name}/{uuid}/{self._new_id()}"
+            self._mine[name] = key
+            content = json.dumps({"life": life, "purpose": purpose}).encode()
+            refused = (await carry_out(Put(key, content).begin(self._store)))[0]
             if refused is not None:
                 raise LockedError(refused)
             # The lowest stays, and has the lock when the others are done or have stepped back.
-            await self._conditions.until(
-                lambda: self._alone(name) or not self._first(name), patience_s
-            )
-            if self._alone(name) and self._store.system_get(put.key) is not None:
+            await self._conditions.until(partial(self._decided, name, life), contest_s)
+            if self._had(name, life):
                 return
-            self._remove(name)
-            if not await self._conditions.until(lambda: not self._others(name), patience_s):
+            self._step_back(name)
+            free = await self._conditions.until(lambda: not self._others(name), patience_s)
+            if not free or self._conditions.ended:
                 raise LockedError
+
+    def _decided(self, name: str, life: str) -> bool:
+        return self._had(name, life) or not self._lowest(name)
+
+    def _had(self, name: str, life: str) -> bool:
+        """Tell whether the present attempt of a life has the lock, as the others see it, too."""
+        if self._others(name) or self._store.system_get(self._mine[name] or "") is None:
+            return False
+        uuid, present = self._own()
+        lease = self._roll.lease(uuid)
+        return lease is not None and lease.life == life == present
 
     def _others(self, name: str) -> list[str]:
         own = self._own()[0]
         return [found.uuid for found in self.contenders(name) if found.uuid != own]
 
-    def _alone(self, name: str) -> bool:
-        return not self._others(name)
+    def _lowest(self, name: str) -> bool:
+        own = self._own()[0]
+        return all(own < other for other in self._others(name))
 
-    def _first(self, name: str) -> bool:
-        return self._own()[0] < min(self._others(name))
+    def _step_back(self, name: str) -> None:
+        key, self._mine[name] = self._mine[name], None
+        if key is not None:
+            self._remove(key)
 
-    def _remove(self, name: str) -> None:
-        Put(f"{LOCK}{name}/{self._own()[0]}", None).begin(self._store)(_ignore)
+    def _remove(self, key: str) -> None:
+        Put(key, None).begin(self._store)(_ignore)
 
 
-def removed_with(store: SystemStore, uuid: str) -> list[Put]:
-    """Return what removes the locks and notices of a member whose life has ended."""
-    items = (*store.system_items(LOCK), *store.system_items(NOTICE))
-    return [Put(key, None) for key, _ in items if key.rpartition("/")[2] == uuid]
+def removed_with(store: SystemStore, uuid: str, life: str) -> list[Put]:
+    """Return what removes the locks and notices of a member's life that has ended."""
+    locks = [
+        key
+        for key, value in store.system_items(LOCK)
+        if _uuid_of(key) == uuid and json.loads(value)["life"] == life
+    ]
+    notices = [key for key, _ in store.system_items(NOTICE) if key.rpartition("/")[2] == uuid]
+    return [Put(key, None) for key in (*locks, *notices)]
+
+
+def _uuid_of(key: str) -> str:
+    return key.rsplit("/", 2)[1]
 
 
 def _ignore(outcome: object) -> None:

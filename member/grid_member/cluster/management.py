@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
     from grid_member.cluster.config_changes import ConfigSource
+    from grid_member.cluster.cp import CpCalls
+    from grid_member.cluster.cp_keeper import CpKeeper
+    from grid_member.cluster.departing import Departing
     from grid_member.cluster.member import Member
     from grid_member.cluster.persistence import Persistence
     from grid_member.config.model import MemberConfig
@@ -62,7 +65,7 @@ class Management:
             extend: makes a configuration with more maps and queues take effect.
             source: what the member was started with, None without a file.
             join_members: the configured TCP/IP members, None when that join is off.
-            cp: whether there is a CP subsystem.
+            cp: whether there is a CP subsystem; several members have another one.
             clock_ms: milliseconds since the epoch.
             log_levels: changes the log level; that of the loggers `grid` by default.
         """
@@ -81,7 +84,12 @@ class Management:
         self.upload_lock, self.reload_lock = asyncio.Lock(), asyncio.Lock()
         """Held while a configuration is read, for seconds if it is large: one at a time, so that
         many leave threads to others, and a file on a stuck volume holds up no upload."""
-        self.cp = _cp(member) if cp else None
+        self.cp: CpCalls | None = _cp(member) if cp else None
+        """None: it is not configured."""
+        self.cp_keeper: CpKeeper | None = None
+        """What goes on in the CP subsystem of several members."""
+        self.departing: Departing | None = None
+        """How the member leaves for good; None: it is alone."""
         self._changing = False
 
     def restore(self) -> None:
@@ -127,11 +135,7 @@ def _noted(outcome: object) -> None:
 
 
 def _cp(member: Member) -> CpSubsystem:
-    def everybody() -> list[CpMemberDocument]:
-        return [
-            {"uuid": found["uuid"], "address": bracketed(found["address"])}
-            for found in member.members()
-            if not found["liteMember"]
-        ]
+    def alone() -> CpMemberDocument:
+        return {"uuid": member.engine.member_uuid, "address": bracketed(member.address)}
 
-    return CpSubsystem(lambda: member.engine.member_uuid, everybody)
+    return CpSubsystem(alone)

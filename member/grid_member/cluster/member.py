@@ -36,6 +36,8 @@ CLUSTER_STOP_PATIENCE_S: Final = 5.0
 CLUSTER_STOP_LIMIT_S: Final = 30.0
 """How long a stop of several members may take until this one stops by itself: a new leader of the
 log may have to be found first."""
+PARKING_PATIENCE_S: Final = 5.0
+"""How long a stop of several members waits for the file that parks one of them."""
 
 
 class Phase(enum.Enum):
@@ -111,8 +113,6 @@ class Member:
         """Why the member is parked and what to do about it; None when it is not."""
         self._stop_wanted = asyncio.Event()
         self._stop_at_last: asyncio.TimerHandle | None = None
-        self._cluster_stop: asyncio.Task[None] | None = None
-        self._stopping_with_all: asyncio.Task[None] | None = None
         if membership is not None:
             membership.on_shutdown = self._asked_to_stop
 
@@ -186,11 +186,13 @@ class Member:
 
     def request_cluster_stop(self) -> None:
         """Make the cluster passive for the rest of its life, then stop its members."""
+        if self.ending:
+            return
         # Whatever comes of that, the members are to stop; of a disk that is stuck nothing comes.
         loop = asyncio.get_running_loop()
         self.ending = True
         if self.membership is not None:
-            self._cluster_stop = loop.create_task(self._ask_all_to_stop(self.membership))
+            self.membership.keep(self._ask_all_to_stop(self.membership))
             return
         self._stop_at_last = loop.call_later(CLUSTER_STOP_PATIENCE_S, self.request_stop)
         self.engine.change_cluster_state(
@@ -198,27 +200,33 @@ class Member:
         )
 
     async def _ask_all_to_stop(self, membership: Membership) -> None:
+        asked = False
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(CLUSTER_STOP_LIMIT_S):
-                await membership.request_shutdown(CLUSTER_STOP_PATIENCE_S)
+                await membership.shutdowns.request(CLUSTER_STOP_PATIENCE_S)
+                asked = True
                 await self._stop_wanted.wait()
-        # Nobody may have taken the request: this member was told to stop all the same.
+        if not asked:
+            reason = "no majority took the request to stop all of them"
+            event(_log, logging.WARNING, "only this member stops", reason=reason)
+        # This member was told to stop whatever the others do.
         self.request_stop()
 
     def _asked_to_stop(self, request: ShutdownRequest) -> None:
         """Stop with all other members, as soon as they know that they are to."""
         self.ending = True
-        self._stopping_with_all = asyncio.create_task(self._stop_with_all(request))
+        if self.membership is not None:
+            self.membership.keep(self._stop_with_all(self.membership, request))
 
-    async def _stop_with_all(self, request: ShutdownRequest) -> None:
-        membership = self.membership
-        if membership is None:
-            return
+    async def _stop_with_all(self, membership: Membership, request: ShutdownRequest) -> None:
         event(_log, logging.INFO, "the cluster is to stop")
         try:
-            await asyncio.to_thread(self.parking.note, "clusterShutdown")
+            noting = asyncio.to_thread(self.parking.note, "clusterShutdown")
+            await asyncio.wait_for(noting, PARKING_PATIENCE_S)
         except EngineError as unwritten:
             event(_log, logging.WARNING, "not parked", reason=str(unwritten))
+        except TimeoutError:
+            event(_log, logging.WARNING, "not parked", reason="the disk does not answer")
         # As long as there is a majority that can tell the others.
         await membership.conditions.until(
             lambda: membership.notices.seen_by_all(request.id), CLUSTER_STOP_PATIENCE_S
@@ -247,7 +255,8 @@ class Member:
         """True when the member can be used."""
         if self.membership is None:
             return self.joined and self.engine.ready
-        present = self.membership.joined and self.membership.engine.replication().in_contact
+        replication = self.membership.engine.replication()
+        present = self.membership.joined and replication.in_contact and replication.copied
         return self.joined and self.engine.ready and present
 
     @property
@@ -280,9 +289,14 @@ class Member:
         """Why the member cannot be used now."""
         waits = self.management.persistence.recovery.problem
         alone = self.membership is None or self.phase is not Phase.RUNNING
-        contact = None if alone else "no majority of the members answers"
+        contact = None if alone else self._not_in_contact()
         joining = None if self.membership is None else self.membership.waiting
         return self.parked or waits or joining or contact or "the member is not ready"
+
+    def _not_in_contact(self) -> str:
+        if self.membership is not None and self.membership.engine.replication().in_contact:
+            return "this member's copies of the data are being made"
+        return "no majority of the members answers"
 
     @property
     def safe(self) -> bool:
@@ -292,7 +306,16 @@ class Member:
     @property
     def moving_replicas(self) -> int:
         """How many copies of the data are missing, behind or out of reach."""
-        return 0 if self.membership is None else self.membership.engine.replication().not_current
+        if self.membership is None:
+            return 0
+        keeper = self.management.cp_keeper
+        of_groups = 0 if keeper is None else keeper.not_current
+        return self.membership.engine.replication().not_current + of_groups
+
+    @property
+    def migrating(self) -> bool:
+        """Whether copies are moved to other members, which no change may come between."""
+        return self.membership is not None and self.membership.engine.replication().moving
 
     def health(self) -> HealthDocument:
         """Return the health document."""
@@ -305,8 +328,8 @@ class Member:
         }
 
     def members(self) -> list[MemberDocument]:
-        """Return the members in join order, oldest first."""
-        if self.membership is not None:
+        """Return the members in join order, oldest first; this one alone before its join."""
+        if self.membership is not None and self.phase not in _UNJOINED:
             own = self.engine.member_uuid
             return [
                 {

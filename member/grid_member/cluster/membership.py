@@ -11,17 +11,17 @@ that out and joins again. The engine tells with `applied` which keys of the syst
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from typing import TYPE_CHECKING, Final
 
 from grid_member.cluster.conditions import Conditions
+from grid_member.cluster.consents import CONSENT, Consents
 from grid_member.cluster.locks import CHANGE, LockedError, Locks
 from grid_member.cluster.logs import event, failure
 from grid_member.cluster.notices import NOTICE, SHUTDOWN, Notices
 from grid_member.cluster.pulse import RENEW_S
 from grid_member.cluster.roll import LEASE, LEFT, MEMBER, NO_DISK, MemberRecord, Roll
-from grid_member.cluster.shutdowns import ShutdownRequest, end_of_request, shutdown_request
+from grid_member.cluster.shutdowns import Shutdowns, end_of_request, shutdown_request
 from grid_member.cluster.signs import CLOSED_STATES, Signs
 from grid_member.cluster.system_store import Put, carry_out
 from grid_member.config.tree import ConfigError
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
 
     from grid_member.cluster.replicated import Entrance, ReplicatedEngine
-    from grid_member.cluster.system_store import Begin
+    from grid_member.cluster.shutdowns import ShutdownRequest
     from grid_member.engine.log import Clock
 
 TICK_S: Final = 0.5
@@ -40,8 +40,10 @@ JOIN_RETRY_S: Final = 0.5
 LEAVE_PATIENCE_S: Final = 2.0
 """How long a stop waits for the log to take the member off the list."""
 JOINING: Final = "join"
-"""The purpose of a lock that is no change of the cluster's state."""
-_WATCHED: Final = (MEMBER, LEASE, NOTICE, SHUTDOWN)
+"""The purpose of who holds `CHANGE` to join."""
+_TRANSITIONS: Final = frozenset({"change_state", "change_version", "shutdown"})
+"""The purposes for which the cluster is in transition meanwhile."""
+_WATCHED: Final = (MEMBER, LEASE, NOTICE, SHUTDOWN, CONSENT)
 """Begin the keys that the membership goes by."""
 _log: Final = logging.getLogger("grid.member")
 
@@ -91,10 +93,14 @@ class Membership:
         self._signs = Signs(
             engine, self.roll, clock_s, new_id, lambda: (self.notices.ids, self.disk)
         )
-        self.locks = Locks(
-            engine, self.roll, self.conditions, lambda: (engine.member_uuid, self._signs.life)
-        )
+
+        def own() -> tuple[str, str]:
+            return engine.member_uuid, self._signs.life
+
+        self.locks = Locks(engine, self.roll, self.conditions, own, new_id)
+        self.shutdowns = Shutdowns(engine, self.roll, self.locks, self.conditions, own, new_id)
         self.notices = Notices(engine, self.roll, self.conditions, self._signs.beat)
+        self.consents = Consents(engine, self.roll, self.conditions, new_id)
         self.on_gone: list[Callable[[str], None]] = []
         """Told the UUID of a member that writes nothing any more, on every member."""
         self.on_shutdown: Callable[[ShutdownRequest], None] = lambda _: None
@@ -103,7 +109,7 @@ class Membership:
         """By prefix of a key: called when such a key of the system store changed."""
         self._entrance: Entrance | None = None
         self._joined_ms = 0
-        self._joined = self._leaving = self._told = False
+        self._joined = self._was_joined = self._entering = self._leaving = self._told = False
         self._waiting: str | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -129,7 +135,7 @@ class Membership:
     @property
     def changing(self) -> bool:
         """Whether the cluster's state or version is being changed, by any member."""
-        return any(found.purpose != JOINING for found in self.locks.contenders(CHANGE))
+        return any(found.purpose in _TRANSITIONS for found in self.locks.contenders(CHANGE))
 
     @property
     def waiting(self) -> str | None:
@@ -167,8 +173,13 @@ class Membership:
         return False
 
     async def leave(self) -> None:
-        """Get off the list; its lease goes on until `close`, for what is still to be finished."""
+        """Get off the list; its lease goes on until `close`, for what is still to be finished.
+
+        Whoever waits for something of the membership goes on, told that it does not come.
+        """
         self._leaving = True
+        # Who is getting on it just now has to be there first.
+        await self.conditions.until(lambda: not self._entering, LEAVE_PATIENCE_S)
         if self._joined:
             own = self.engine.member_uuid
             puts = [Put(MEMBER + own, None)]
@@ -180,36 +191,18 @@ class Membership:
                 lambda: self.engine.system_get(MEMBER + own) is None, LEAVE_PATIENCE_S
             )
         self._joined = False
+        self.conditions.end()
 
     async def close(self) -> None:
         """Give no further sign of life."""
         self._leaving = True
+        self.conditions.end()
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._signs.close()
         await self.notices.close()
-
-    async def request_shutdown(self, patience_s: float) -> None:
-        """Make the cluster passive for the rest of its life and ask all members to stop.
-
-        Goes on until the log has taken both; the lock is done without after the patience.
-        """
-        async with contextlib.AsyncExitStack() as stack:
-            with contextlib.suppress(LockedError):
-                await stack.enter_async_context(self.locks.held(CHANGE, "shutdown", patience_s))
-            await self._insist(
-                lambda done: self.engine.change_cluster_state(
-                    ClusterState.PASSIVE, done, transient=True
-                )
-            )
-            lives = {member.uuid: member.life for member in self.members()}
-            await self._insist(ShutdownRequest(self._new_id(), lives).put().begin(self.engine))
-
-    async def _insist(self, begin: Begin) -> None:
-        while any(await carry_out(begin)):
-            await self.conditions.until(lambda: False, RENEW_S)
 
     # Driven by the engine and by time
 
@@ -246,6 +239,7 @@ class Membership:
                 hook(uuid)
         if not self._leaving:
             self.notices.look()
+            self.consents.look()
             self._signs.bury()
             self._look_for_own()
         self.conditions.look()
@@ -258,7 +252,11 @@ class Membership:
             self._signs.live_again()
             self.keep(self._rejoin())
         request = shutdown_request(self.engine)
-        if request is not None and not self._told and request.is_for(own, self._signs.life):
+        if request is None or self._told:
+            return
+        # Nobody joins while there is a request: who has joined before is meant, also when it had
+        # no lease as it was made.
+        if self._was_joined or request.is_for(own, self._signs.life):
             self._told = True
             self.on_shutdown(request)
 
@@ -279,6 +277,8 @@ class Membership:
                     return
             except (EngineError, ConfigError) as refused:
                 self._wait_for(str(refused))
+            except Exception as error:
+                failure(_log, "an attempt to join again failed", error)
             await self.conditions.until(lambda: self._ending, JOIN_RETRY_S)
 
     async def _entered(self, entrance: Entrance) -> bool:
@@ -292,7 +292,7 @@ class Membership:
                     self._wait_for("members are stopping, as was asked of the whole cluster")
                     return False
                 self._check_state()
-                if not await self._agreed_state():
+                if not await self.agreed_state():
                     return False
                 # The version is not changed meanwhile: that takes the same lock.
                 entrance.admit()
@@ -319,7 +319,7 @@ class Membership:
         )
         return not any(outcomes)
 
-    async def _agreed_state(self) -> bool:
+    async def agreed_state(self) -> bool:
         """Let every lane have the cluster's state: one in memory has lost it in a full stop."""
         state = self.engine.cluster_state
         transient = state is not self.engine.restart_state
@@ -349,15 +349,26 @@ class Membership:
         record = self._record()
         back = [m for m in self.roll.left() if record.address == m.address or own == m.uuid]
         puts = [record.put(), *(Put(LEFT + m.uuid, None) for m in back), *entrance.entering()]
-        refusals = await carry_out(*(put.begin(self.engine) for put in puts))
-        self._joined = not any(refusals)
+        self._entering = True
+        try:
+            self._joined = not any(await carry_out(*(put.begin(self.engine) for put in puts)))
+        finally:
+            self._entering = False
+            self.conditions.look()
+        self._was_joined = self._was_joined or self._joined
         return self._joined
 
     def keep(self, work: Coroutine[object, object, None]) -> None:
         """Run something for as long as this member is one."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._kept)
+
+    def _kept(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            failure(_log, "what this member was doing has ended", error)
 
     # Inside
 

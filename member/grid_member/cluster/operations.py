@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 MAX_OPERATIONS: Final = 100
 """Of them all; beyond it the oldest that have ended are forgotten."""
 COMPLETE_PERCENT: Final = 100
-_PREFIX: Final = "operation/"
+OPERATION: Final = "operation/"
+"""Begins the keys of what is stored of an operation."""
 
 
 class Stage(enum.Enum):
@@ -133,17 +134,21 @@ class Operations:
         for key in surplus:
             self._own.pop(key, None)
         put = self._changed(operation)
-        return put, *(Put(_PREFIX + key, None) for key in surplus)
+        return put, *(Put(OPERATION + key, None) for key in surplus)
 
     def forget(self, operation_id: str) -> None:
         """Take back an operation whose beginning could not be stored."""
         self._own.pop(operation_id, None)
 
-    def advance(self, operation_id: str, percent: int) -> Put:
-        """Return what stores the progress of an operation that this member began."""
+    def advance(self, operation_id: str, percent: int, waits_for: str | None = None) -> Put:
+        """Return what stores the progress of an operation that this member began.
+
+        What it waits for is shown as its error, as long as it does.
+        """
         progress = min(max(percent, 0), COMPLETE_PERCENT)
         found = self._own[operation_id]
-        return self._changed({**found, "stage": Stage.IN_PROGRESS.value, "progress": progress})
+        going_on = {"stage": Stage.IN_PROGRESS.value, "progress": progress, "error": waits_for}
+        return self._changed(cast("OperationDocument", {**found, **going_on}))
 
     def finish(self, operation_id: str) -> Put:
         """Return what stores that an operation of this member did all its work."""
@@ -188,8 +193,8 @@ class Operations:
         self._own[operation["id"]] = operation
         record: _Record = {"member": self._member_uuid(), "operation": operation}
         content = json.dumps(record, separators=(",", ":")).encode()
-        return Put(_PREFIX + operation["id"], content)
+        return Put(OPERATION + operation["id"], content)
 
     def _stored(self) -> list[tuple[str, OperationDocument]]:
-        records = [cast("_Record", json.loads(v)) for _, v in self._store.system_items(_PREFIX)]
+        records = [cast("_Record", json.loads(v)) for _, v in self._store.system_items(OPERATION)]
         return [(record["member"], record["operation"]) for record in records]

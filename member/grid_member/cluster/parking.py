@@ -7,6 +7,7 @@ not join. The file is to be in a place that goes with the pod, so that a new pod
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -19,6 +20,7 @@ from grid_member.engine.store_errors import unusable
 from grid_member.engine.store_exchange import sync_directory
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from grid_member.engine.log import Clock
@@ -35,7 +37,7 @@ _WHEN: Final = re.compile(r"[0-9TZ:-]{1,32}")
 
 
 class Parking:
-    """The file that parks a member. Both methods block and raise `EngineError`."""
+    """The file that parks a member. All methods block and raise `EngineError`."""
 
     def __init__(self, path: Path | None, clock_ms: Clock) -> None:
         """Take the file's path, None when members are not parked."""
@@ -64,18 +66,34 @@ class Parking:
             return
         when = time.strftime(_TIME, time.gmtime(self._clock_ms() // 1000))
         content = json.dumps({"reason": call, "time": when}) + "\n"
-        creating = self._path.with_name(self._path.name + _CREATING)
-        try:
-            descriptor = os.open(creating, _FLAGS, FILE_MODE)
-            with os.fdopen(descriptor, "w", encoding="ascii") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            creating.replace(self._path)
+        with _nothing_stopped(self._path):
+            _created(self._path, content).replace(self._path)
             sync_directory(self._path.parent)
-        except OSError as error:
-            problem = unusable(_WHAT, self._path, error)
-            raise EngineError(f"{problem}: nothing is stopped") from None
+
+    def try_out(self) -> None:
+        """Find out whether the file could be written; nothing is parked by that."""
+        if self._path is not None:
+            with _nothing_stopped(self._path):
+                _created(self._path, "\n").unlink()
+
+
+def _created(path: Path, content: str) -> Path:
+    """Write what becomes the file; return where it is until then."""
+    creating = path.with_name(path.name + _CREATING)
+    descriptor = os.open(creating, _FLAGS, FILE_MODE)
+    with os.fdopen(descriptor, "w", encoding="ascii") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    return creating
+
+
+@contextlib.contextmanager
+def _nothing_stopped(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise EngineError(f"{unusable(_WHAT, path, error)}: nothing is stopped") from None
 
 
 def _told(path: Path) -> str | None:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Final
 
 from grid_member.cluster.backups import Backups
 from grid_member.cluster.logs import event
+from grid_member.cluster.rescue import ClusterRecovery
 from grid_member.cluster.start_calls import StartCalls
-from grid_member.cluster.store_recovery import OFF, StoreDirectory, StoreRecovery
+from grid_member.cluster.store_recovery import StoreDirectory, StoreRecovery
 from grid_member.engine.backup import remove_unfinished
 
 if TYPE_CHECKING:
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from grid_member.cluster.backups import BackupSource
+    from grid_member.cluster.membership import Membership
     from grid_member.cluster.operations import Operations
+    from grid_member.cluster.rescue import Waiting
     from grid_member.config.model import MemberConfig, PersistenceConfig
     from grid_member.engine.log import Clock
     from grid_member.engine.system import SystemStore
@@ -26,7 +29,6 @@ if TYPE_CHECKING:
 SHARDS: Final = 1
 """Logs of a store, as `open_engine` makes them."""
 RESTORE: Final = "restore"
-SEVERAL_STORES: Final = "the data of several members cannot be started in part or wiped yet"
 _log: Final = logging.getLogger("grid.persistence")
 
 
@@ -46,6 +48,8 @@ def make_persistence(
     operations: Operations,
     clock_ms: Clock,
     start_engine: Callable[[], Awaitable[None]],
+    membership: Membership | None = None,
+    waiting: Waiting | None = None,
 ) -> Persistence:
     """Return the persistence actions of a member that has not begun to start.
 
@@ -56,18 +60,27 @@ def make_persistence(
         operations: the long operations of the cluster.
         clock_ms: milliseconds since the epoch.
         start_engine: opens the store; may be called again when it failed.
+        membership: this member among several; None when it is alone.
+        waiting: the engine of one of several members; None when it is alone.
     """
     directory, persistence = config.data_directory, config.persistence
     several = config.cluster is not None
 
     starts = StartCalls(directory, clock_ms)
 
+    async def restored_store(directory: Path) -> None:
+        ended = operations.early(RESTORE)
+        if await asyncio.to_thread(_prepare, directory, persistence, several):
+            ended(None)
+        await start_engine()
+        if source.imported:
+            ended(None)
+
     async def open_store() -> None:
         if directory is not None:
-            ended = operations.early(RESTORE)
-            if not several and await asyncio.to_thread(_prepare, directory, persistence):
-                ended(None)
-        await start_engine()
+            await restored_store(directory)
+        else:
+            await start_engine()
         await asyncio.to_thread(starts.load)
 
     backups = Backups(
@@ -77,21 +90,34 @@ def make_persistence(
         clock_ms,
         directory=directory,
         backup_dir=persistence.backup_directory,
-        several=several,
+        membership=membership,
     )
-    recovery = StoreRecovery(
-        open_store,
-        None if directory is None or several else StoreDirectory(directory, SHARDS),
-        operations.early,
-        policy=persistence.recovery_policy,
-        timeout_s=persistence.validation_timeout_s,
-        without=SEVERAL_STORES if several else OFF,
+    policy, timeout_s = persistence.recovery_policy, persistence.validation_timeout_s
+    recovery = (
+        StoreRecovery(
+            open_store,
+            None if directory is None else StoreDirectory(directory, SHARDS),
+            operations.early,
+            policy=policy,
+            timeout_s=timeout_s,
+        )
+        if waiting is None
+        else ClusterRecovery(
+            open_store,
+            waiting,
+            operations.early,
+            policy=policy,
+            timeout_s=timeout_s,
+            stored=directory is not None,
+        )
     )
     return Persistence(backups, recovery, starts)
 
 
-def _prepare(directory: Path, config: PersistenceConfig) -> bool:
+def _prepare(directory: Path, config: PersistenceConfig, several: bool) -> bool:
     """Remove what a crash left of a backup; restore the one that is configured. Blocks.
+
+    Several members import it when they are together.
 
     Returns:
         Whether it was restored now.
@@ -102,7 +128,7 @@ def _prepare(directory: Path, config: PersistenceConfig) -> bool:
         except OSError as error:
             reason = error.strerror
             event(_log, logging.WARNING, "unfinished backup not removed", reason=reason)
-    if config.restore_from is None:
+    if config.restore_from is None or several:
         return False
     # Few starts have something to restore.
     from grid_member.engine.restore import restore_once

@@ -51,6 +51,11 @@ class Pulse:
                 self._heard[uuid] = lease, now_s
         return ended
 
+    def left_s(self, uuid: str) -> float:
+        """Return how long a member that gives no sign from now on stays on the list."""
+        heard = self._heard.get(uuid)
+        return LEASE_S if heard is None else LEASE_S - (self._clock_s() - heard[1])
+
     def silent(self) -> dict[str, Lease]:
         """Return the members that are silent for too long, with their last sign."""
         now_s = self._clock_s()

@@ -23,10 +23,10 @@ PARTIAL_POLICIES: Final = frozenset(
 )
 """One member has one copy of its data, so both mean the same: what can be read of that."""
 _LOADING: Final = "the data is being loaded: it cannot be told yet whether it is damaged"
-_HEALTHY: Final = "the store is healthy and in use"
-_UNDER_WAY: Final = "another recovery is under way"
+HEALTHY: Final = "the store is healthy and in use"
+UNDER_WAY: Final = "another recovery is under way"
 _STOPPING: Final = "the member is stopping"
-_NOT_PARTIAL: Final = (
+NOT_PARTIAL: Final = (
     "persistence.cluster-data-recovery-policy is FULL_RECOVERY_ONLY: set "
     "PARTIAL_RECOVERY_MOST_RECENT or PARTIAL_RECOVERY_MOST_COMPLETE"
 )
@@ -180,14 +180,14 @@ def _over(state: State, end: Do) -> Step:
 def _asked(state: State, event: ForceAsked | PartialAsked) -> Step:
     refused = {
         Stage.OPENING: _LOADING,
-        Stage.RUNNING: _HEALTHY,
-        Stage.SALVAGING: _UNDER_WAY,
-        Stage.WIPING: _UNDER_WAY,
+        Stage.RUNNING: HEALTHY,
+        Stage.SALVAGING: UNDER_WAY,
+        Stage.WIPING: UNDER_WAY,
         Stage.ENDED: _STOPPING,
     }.get(state.stage)
     forced = isinstance(event, ForceAsked)
     if refused is None and not forced and not state.partial:
-        refused = _NOT_PARTIAL
+        refused = NOT_PARTIAL
     if refused is not None:
         return state, (Reply(event.call, refused),)
     stage = Stage.WIPING if forced else Stage.SALVAGING

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from grid_member.cluster.system_store import Put
     from grid_member.engine.api import ClusterState, Done
+    from grid_member.engine.cluster_lives import Holder
     from grid_member.engine.replication import Replication
 
 
@@ -33,6 +34,19 @@ class ReplicatedEngine(SystemStore, Protocol):
         self, state: ClusterState, done: Done[bool], *, transient: bool = False
     ) -> None:
         """Set the cluster state; False when it was that already."""
+
+    def prepare_cluster_state(self, state: ClusterState, done: Done[bool]) -> None:
+        """Set the cluster state in all lanes but the first, which decides and is changed next."""
+
+    @property
+    def agreed(self) -> bool:
+        """Whether all lanes have the same cluster state, as far as is known here."""
+
+    def holders(self) -> set[Holder]:
+        """Return the lives of other members that have items in flight, as far as is known here."""
+
+    def end_life(self, holder: Holder) -> None:
+        """Give back what was taken in that life, as far as the log takes that now."""
 
     def replication(self) -> Replication:
         """Return how well the data is replicated."""

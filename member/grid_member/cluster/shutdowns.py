@@ -6,16 +6,25 @@ member that is started again while others are still stopping does not stop with 
 
 from __future__ import annotations
 
+import contextlib
 import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from grid_member.cluster.locks import CHANGE, LockedError
 from grid_member.cluster.notices import SHUTDOWN
-from grid_member.cluster.system_store import Put
+from grid_member.cluster.pulse import RENEW_S
+from grid_member.cluster.system_store import Put, carry_out
+from grid_member.engine.api import ClusterState
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
+    from grid_member.cluster.conditions import Conditions
+    from grid_member.cluster.locks import Locks
+    from grid_member.cluster.replicated import ReplicatedEngine
+    from grid_member.cluster.roll import Roll
+    from grid_member.cluster.system_store import Begin
     from grid_member.engine.system import SystemStore
 
 
@@ -33,6 +42,53 @@ class ShutdownRequest:
     def is_for(self, uuid: str, life: str) -> bool:
         """Tell whether a life is to end."""
         return self.lives.get(uuid) == life
+
+
+class Shutdowns:
+    """Asks all members to stop."""
+
+    def __init__(
+        self,
+        engine: ReplicatedEngine,
+        roll: Roll,
+        locks: Locks,
+        conditions: Conditions,
+        own: Callable[[], tuple[str, str]],
+        new_id: Callable[[], str],
+    ) -> None:
+        """Take this member's UUID and life, which may change, and what the request goes by."""
+        self._engine = engine
+        self._roll = roll
+        self._locks = locks
+        self._conditions = conditions
+        self._own = own
+        self._new_id = new_id
+
+    async def request(self, patience_s: float) -> None:
+        """Make the cluster passive for the rest of its life and ask all members to stop.
+
+        Goes on until the log has taken both; the lock is done without after the patience. When
+        this member is asked to stop with the others already, nothing is left to do.
+        """
+        async with contextlib.AsyncExitStack() as stack:
+            with contextlib.suppress(LockedError):
+                await stack.enter_async_context(self._locks.held(CHANGE, "shutdown", patience_s))
+            request = shutdown_request(self._engine)
+            if request is not None and request.is_for(*self._own()):
+                return
+            await self._insist(
+                lambda done: self._engine.change_cluster_state(
+                    ClusterState.PASSIVE, done, transient=True
+                )
+            )
+            # Those that are about to join as well: nobody else would be left for them.
+            lives = {uuid: lease.life for uuid, lease in self._roll.leases().items()}
+            lives.update([self._own()])
+            await self._insist(ShutdownRequest(self._new_id(), lives).put().begin(self._engine))
+
+    async def _insist(self, begin: Begin) -> None:
+        while not self._conditions.ended and any(await carry_out(begin)):
+            await self._conditions.until(lambda: False, RENEW_S)
 
 
 def shutdown_request(store: SystemStore) -> ShutdownRequest | None:

@@ -110,13 +110,15 @@ class Signs:
             # Its sign may be on the way.
             if not await self._engine.current() or self._roll.lease(uuid) != lease:
                 return
-            event(_log, logging.WARNING, "member is silent: taken off the list", member=uuid)
-            await carry_out(*(put.begin(self._engine) for put in self._removed(uuid)))
+            # Who has left gives no sign any more, once it has stopped; nobody removes its own last.
+            if any(member.uuid == uuid for member in self._roll.members()):
+                event(_log, logging.WARNING, "member is silent: taken off the list", member=uuid)
+            await carry_out(*(put.begin(self._engine) for put in self._removed(uuid, lease.life)))
         finally:
             del self._burials[uuid]
 
-    def _removed(self, uuid: str) -> list[Put]:
-        puts = [Put(LEASE + uuid, None), *removed_with(self._engine, uuid)]
+    def _removed(self, uuid: str, life: str) -> list[Put]:
+        puts = [Put(LEASE + uuid, None), *removed_with(self._engine, uuid, life)]
         for member in self._roll.members():
             if member.uuid == uuid:
                 puts.append(Put(MEMBER + uuid, None))

@@ -92,7 +92,6 @@ class StoreRecovery:
         *,
         policy: str,
         timeout_s: float,
-        without: str = OFF,
     ) -> None:
         """Begin nothing yet.
 
@@ -102,13 +101,11 @@ class StoreRecovery:
             early: notes a recovery for the history.
             policy: the configured recovery policy.
             timeout_s: how long a damaged store waits for somebody to say what to do.
-            without: what is answered to calls when there is nothing to recover.
         """
         self._open_store = open_store
         self._store = store
         self._early = early
         self._timeout_s = timeout_s
-        self._without = without
         self._state = State(policy in PARTIAL_POLICIES)
         self._error: BaseException | None = None
         self._calls: dict[int, asyncio.Future[str | None]] = {}
@@ -159,11 +156,11 @@ class StoreRecovery:
         self, asked: Callable[[int], ForceAsked | PartialAsked], around: Around | None
     ) -> str | None:
         if self._store is None:
-            return self._without
+            return OFF
         self._last_call += 1
         answer: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
         self._calls[self._last_call] = answer
-        self._around[self._last_call] = around or _plainly
+        self._around[self._last_call] = around or plainly
         self._post(asked(self._last_call))
         return await answer
 
@@ -225,7 +222,7 @@ class StoreRecovery:
         ended = self._early(KINDS[how])
         problem: str | None = None
         try:
-            around = self._around.get(self._state.asked or 0, _plainly)
+            around = self._around.get(self._state.asked or 0, plainly)
             await asyncio.to_thread(around, store.salvage if how is Do.SALVAGE else store.wipe)
         except EngineError as error:
             problem = str(error)
@@ -236,5 +233,6 @@ class StoreRecovery:
         self._post(RecoveryDone() if problem is None else RecoveryFailed(problem))
 
 
-def _plainly(work: Callable[[], None]) -> None:
+def plainly(work: Callable[[], None]) -> None:
+    """Do the work, and nothing with it."""
     work()

@@ -38,7 +38,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             # As running a member, this needs the store.
             from grid_member.command.restore import restore
 
-            return restore(chosen.backup, chosen.into, newest=chosen.newest, once=chosen.once)
+            return restore(
+                *(chosen.backup, chosen.into),
+                newest=chosen.newest,
+                once=chosen.once,
+                several=chosen.several,
+            )
         else:
             return _run(chosen.config)
     except ConfigError as error:
@@ -102,6 +107,11 @@ def _add_restore(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--once", action="store_true", help="succeed when DIR began as this backup before"
+    )
+    parser.add_argument(
+        "--several",
+        action="store_true",
+        help="DIR is that of one of several members, which imports the backup when all start",
     )
 
 

@@ -15,12 +15,21 @@ from grid_member.command import EXIT_START
 from grid_member.engine.api import EngineError
 from grid_member.engine.newest import began_in, newest_backup
 from grid_member.engine.restore import restore_backup, restore_once
+from grid_member.engine.store import CLUSTER
+from grid_member.engine.store_exchange import STORE
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-def restore(place: Path, directory: Path, *, newest: bool = False, once: bool = False) -> int:
+def restore(
+    place: Path,
+    directory: Path,
+    *,
+    newest: bool = False,
+    once: bool = False,
+    several: bool = False,
+) -> int:
     """Restore and say so on standard output; return the exit code.
 
     Args:
@@ -30,8 +39,11 @@ def restore(place: Path, directory: Path, *, newest: bool = False, once: bool = 
         once: do nothing when the directory began as this backup. With newest as any backup of the
             place: between a restore that was cut off after its end and its repetition there may
             have been another backup.
+        several: the directory is that of one of several members, which imports the backup when
+            they start.
     """
     try:
+        directory = _place_of_several(directory) if several else directory
         backup = _chosen(place, directory, once=once) if newest else place
         done = restore_once(backup, directory) if once else restore_backup(backup, directory)
     except EngineError as error:
@@ -46,6 +58,19 @@ def restore(place: Path, directory: Path, *, newest: bool = False, once: bool = 
         f"the data that member {done.former_member} had at {made}\n"
     )
     return 0
+
+
+def _place_of_several(directory: Path) -> Path:
+    # Only this needs what talks to the others.
+    from grid_member.engine.cluster_import import import_place
+    from grid_member.engine.nats.identity import IDENTITY_FILE
+
+    for used in (STORE, f"{CLUSTER}/{IDENTITY_FILE}"):
+        if (directory / used).exists():
+            raise EngineError(
+                f"{directory} is not empty, it holds {used}: choose an empty directory"
+            )
+    return import_place(directory)
 
 
 def _chosen(place: Path, directory: Path, *, once: bool) -> Path:

@@ -31,7 +31,6 @@ _MEMBER_REALM: Final[Path] = ("security", "member-authentication", "realm")
 MAX_CLUSTER_VALUE_BYTES: Final = 60 << 20
 """A record travels whole, and nats-server takes 64 MiB at most."""
 _VALUE_BYTES: Final[Path] = ("limits", "value-bytes")
-_RESTORE_FROM: Final[Path] = ("persistence", "restore-from")
 _LITE: Final[Path] = ("lite-member", "enabled")
 _DEFAULT_BACKUPS: Final = 1
 _TLS_FILES: Final = ("certificate-file", "key-file", "ca-file")
@@ -104,10 +103,6 @@ def _check_limits(found: Values) -> None:
     if found.number(_VALUE_BYTES) > MAX_CLUSTER_VALUE_BYTES:
         message = f"must be at most {MAX_CLUSTER_VALUE_BYTES} with several members"
         found.complain(_VALUE_BYTES, message)
-    if found.text(_RESTORE_FROM) is not None:
-        found.complain(
-            _RESTORE_FROM, "is for a member that is alone: start it so, on its own base-dir"
-        )
 
 
 def _members(found: Values, joining: MembersListening) -> tuple[tuple[str, int], ...]:

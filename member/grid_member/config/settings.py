@@ -27,8 +27,9 @@ def _backups(structure: str) -> tuple[Setting, ...]:
         number(
             f"{structure}.backup-count",
             1,
-            "How many members may be lost at once and no data with them; in a cluster at most 2. "
-            "Without effect on a single member; both counts together at most 6.",
+            "How many members may be lost at once and no data with them, when there are members "
+            "enough; in a cluster 1 or 2, and 0 is 1. Without effect on a single member; both "
+            "counts together at most 6.",
             0,
             MAX_BACKUPS_MEMBERS,
         ),
@@ -183,7 +184,7 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     text(
         "persistence.restore-from",
         None,
-        "A backup that becomes the data of a `base-dir` that holds none yet.",
+        "A backup that becomes the data of a `base-dir` that holds none yet, or of a new cluster.",
     ),
     choice(
         "persistence.cluster-data-recovery-policy",

@@ -26,6 +26,8 @@ MAX_ERROR_HEADER_BYTES: Final = 256
 MAX_JOINED_BYTES: Final = 64 << 10
 """Up to this size head and body are joined for one write."""
 RETRY_AFTER_S: Final = 1
+CARRIED_OUT: Final = 200
+"""The status of a call that did what it was asked, or found it done."""
 
 
 @dataclass(frozen=True, slots=True)

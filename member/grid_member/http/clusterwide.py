@@ -5,25 +5,38 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from grid_member.cluster.locks import LockedError
-from grid_member.http.answers import Answer, error, failed
+from grid_member.http.answers import CARRIED_OUT, Answer, error, failed
 from grid_member.http.data import refusal
-from grid_member.http.idempotent import CARRIED_OUT
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from grid_member.cluster.membership import Membership
     from grid_member.http.calls import Call
 
-CHANGING: Final = "another change of the cluster state or version is under way: try again"
+BUSY: Final = failed(
+    409,
+    "another change of the cluster's state, version, configuration or members is under way: "
+    "try again",
+)
+BUSY_ALONE: Final = failed(
+    409, "another change of the cluster state or version is under way: try again"
+)
+"""The same of a member that is alone."""
 _NOT_SHOWN: Final = "it is changed, but a member that lives does not show it yet"
 
 
 async def everywhere(
-    call: Call, lock: str, change: Callable[[], Awaitable[Answer]], patience_s: float = 0.0
+    call: Call,
+    lock: str,
+    change: Callable[[], Awaitable[Answer]],
+    patience_s: float = 0.0,
+    *,
+    busy: Answer = BUSY,
 ) -> Answer:
     """Carry out a change while no other member does; answer when every member shows it.
 
-    On a member that is alone both is so anyway.
+    On a member that is alone both is so anyway. `busy` is answered while another member does.
     """
     membership = call.member.membership
     if membership is None:
@@ -32,8 +45,13 @@ async def everywhere(
         async with membership.locks.held(lock, str(call.route.operation), patience_s):
             answer = await change()
     except LockedError as locked:
-        return failed(409, CHANGING) if locked.refused is None else refusal(locked.refused)
-    # The lock's end is in the log before the notice: whoever shows the one shows the other.
+        return busy if locked.refused is None else refusal(locked.refused)
+    # The lock's end was proposed in this tick, as the notice is: they are in one record.
+    return await shown(membership, answer)
+
+
+async def shown(membership: Membership, answer: Answer) -> Answer:
+    """Return the answer when every member shows what was changed before, or that it does not."""
     if answer.status == CARRIED_OUT and not await membership.shown_everywhere():
         return error(503, _NOT_SHOWN, retry=True)
     return answer

@@ -7,12 +7,12 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from grid_member.cluster.config_changes import Block, ChangeConflictError, read_blocks
-from grid_member.cluster.locks import CONFIG
+from grid_member.cluster.locks import CHANGE
 from grid_member.cluster.logs import event
 from grid_member.config.tree import ConfigError
-from grid_member.http.answers import Answer, document, error, failed
+from grid_member.http.answers import CARRIED_OUT, Answer, document, error, failed
 from grid_member.http.clusterwide import everywhere
-from grid_member.http.idempotent import CARRIED_OUT, management_of, settle
+from grid_member.http.idempotent import management_of, settle
 from grid_member.http.managed import not_joined
 
 if TYPE_CHECKING:
@@ -22,7 +22,11 @@ if TYPE_CHECKING:
 
 MAX_LOGGED_PROBLEMS: Final = 20
 CONFIG_PATIENCE_S: Final = 10.0
-"""How long a change waits for one of another member."""
+"""How long a change waits for another one of the cluster."""
+_BUSY: Final = error(503, "another change of the cluster is under way", retry=True)
+_UNANSWERED: Final = error(
+    503, "nothing is added: a member that lives does not tell whether it can be", retry=True
+)
 _UPLOADED: Final = "configuration"
 """What problems call an uploaded text."""
 _log: Final = logging.getLogger("grid.config")
@@ -68,10 +72,9 @@ async def _changed(
     try:
         async with reading:
             blocks = await asyncio.to_thread(read, changes.persistence, changes.block_count)
-        async with management_of(call).config_lock:
-            answer = await everywhere(
-                call, CONFIG, lambda: _added(call, blocks, message), CONFIG_PATIENCE_S
-            )
+        answer = await everywhere(
+            call, CHANGE, lambda: _added(call, blocks, message), CONFIG_PATIENCE_S, busy=_BUSY
+        )
     except ConfigError as wrong:
         return _refused(wrong)
     except ChangeConflictError as wrong:
@@ -81,15 +84,32 @@ async def _changed(
 
 async def _added(call: Call, blocks: list[Block], message: str) -> Answer:
     changes = management_of(call).config_changes
-    change = changes.plan(blocks)
-    content = {"status": "success", "message": message, "result": change.result}
-    put = changes.keep(change)
-    puts = () if put is None else (put,)
-    answer = await settle(call, document(content), *puts)
-    changes.apply_stored()
+    async with management_of(call).config_lock:
+        change = changes.plan(blocks)
+        content = {"status": "success", "message": message, "result": change.result}
+        put = changes.keep(change)
+        refused = None if put is None else await _objected(call, put.value or b"")
+        if refused is not None:
+            return refused
+        puts = () if put is None else (put,)
+        answer = await settle(call, document(content), *puts)
+        changes.apply_stored()
     if answer.status == CARRIED_OUT:
         event(_log, logging.INFO, "configuration changed", added=len(change.added))
     return answer
+
+
+async def _objected(call: Call, content: bytes) -> Answer | None:
+    """Return the answer when another member cannot go by what is to be added."""
+    membership = call.member.membership
+    if membership is None:
+        return None
+    objections = await membership.consents.objections(content)
+    if objections is None:
+        return _UNANSWERED
+    for objection in objections:
+        event(_log, logging.WARNING, "configuration refused", problem=objection)
+    return failed(409, f"nothing is added: {objections[0]}") if objections else None
 
 
 def _refused(wrong: ConfigError) -> Answer:

@@ -4,79 +4,105 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from grid_member.cluster.cp import CpConflictError, CpInvalidError, CpUnknownError
+from grid_member.cluster.cp import (
+    LOCK,
+    CpConflictError,
+    CpInvalidError,
+    CpUnavailableError,
+    CpUnknownError,
+)
 from grid_member.http.answers import EMPTY, Answer, document, error, failed
-from grid_member.http.idempotent import management_of
+from grid_member.http.clusterwide import everywhere
+from grid_member.http.idempotent import management_of, settle
 from grid_member.http.managed import behind, not_joined
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
-    from grid_member.cluster.cp import CpSubsystem
+    from grid_member.cluster.cp import CpCalls, CpChange
     from grid_member.http.calls import Call
 
 NOT_CONFIGURED: Final = "cp-subsystem is not configured"
+BUSY: Final = failed(409, "another change of the CP subsystem is under way: try again")
+CHANGE_PATIENCE_S: Final = 10.0
+"""How long a change waits for another one to end."""
 
 
 async def cp_groups(call: Call) -> Answer:
     """Return the groups."""
-    return await _answered(call, lambda cp: document(cp.groups()), unknown=404)
+    return await _shown(call, lambda cp: cp.groups())
 
 
 async def cp_group(call: Call) -> Answer:
     """Return one group."""
-    return await _answered(call, lambda cp: document(cp.group(call.names["name"])), unknown=404)
+    return await _shown(call, lambda cp: cp.group(call.names["name"]))
 
 
 async def cp_group_remove(call: Call) -> Answer:
-    """Refuse to remove a group."""
-    return await _answered(call, lambda cp: cp.remove_group(call.names["name"]), unknown=400)
+    """Remove a group; not one that holds maps and queues."""
+    return await _changed(call, lambda cp: cp.remove_group(call.names["name"]), unknown=400)
 
 
 async def cp_sessions(call: Call) -> Answer:
     """Return the sessions of a group."""
-    return await _answered(call, lambda cp: document(cp.sessions(call.names["name"])), unknown=404)
+    return await _shown(call, lambda cp: cp.sessions(call.names["name"]))
 
 
 async def cp_session_remove(call: Call) -> Answer:
     """Refuse to end a session."""
     names = call.names
-    return await _answered(
+    return await _changed(
         call, lambda cp: cp.remove_session(names["name"], names["id"]), unknown=400
     )
 
 
 async def cp_members(call: Call) -> Answer:
     """Return the members."""
-    return await _answered(call, lambda cp: document(cp.members()), unknown=404)
+    return await _shown(call, lambda cp: cp.members())
 
 
 async def cp_promote(call: Call) -> Answer:
-    """Make this member one of the subsystem, which it is."""
-    return await _answered(call, _promoted, unknown=404)
+    """Make this member one of the subsystem."""
+    return await _changed(call, lambda cp: cp.promote(), unknown=404)
 
 
 async def cp_member_local(call: Call) -> Answer:
     """Return this member."""
-    return await _answered(call, lambda cp: document(cp.local()), unknown=404)
+    return await _shown(call, lambda cp: cp.local())
 
 
 async def cp_member_remove(call: Call) -> Answer:
-    """Refuse to remove a member."""
-    return await _answered(call, lambda cp: cp.remove_member(call.names["uuid"]), unknown=400)
+    """Remove a member; not below a majority."""
+    return await _changed(call, lambda cp: cp.remove_member(call.names["uuid"]), unknown=400)
 
 
 async def cp_reset(call: Call) -> Answer:
-    """Refuse to wipe the groups."""
-    return await _answered(call, lambda cp: cp.reset(), unknown=404)
+    """Make the own groups and their members anew."""
+    return await _changed(call, lambda cp: cp.reset(), unknown=404)
 
 
-def _promoted(cp: CpSubsystem) -> Answer:
-    cp.promote()
-    return EMPTY
+async def _shown(call: Call, show: Callable[[CpCalls], Awaitable[object]]) -> Answer:
+    async def act(cp: CpCalls) -> Answer:
+        return document(await show(cp))
+
+    return await _answered(call, act, unknown=404)
 
 
-async def _answered(call: Call, act: Callable[[CpSubsystem], Answer], *, unknown: int) -> Answer:
+async def _changed(
+    call: Call, change: Callable[[CpCalls], Awaitable[CpChange]], *, unknown: int
+) -> Answer:
+    async def act(cp: CpCalls) -> Answer:
+        async def carried_out() -> Answer:
+            return await settle(call, EMPTY, *await change(cp))
+
+        return await everywhere(call, LOCK, carried_out, CHANGE_PATIENCE_S, busy=BUSY)
+
+    return await _answered(call, act, unknown=unknown)
+
+
+async def _answered(
+    call: Call, act: Callable[[CpCalls], Awaitable[Answer]], *, unknown: int
+) -> Answer:
     cp = management_of(call).cp
     if cp is None:
         return failed(409, NOT_CONFIGURED)
@@ -84,10 +110,12 @@ async def _answered(call: Call, act: Callable[[CpSubsystem], Answer], *, unknown
     if problem is not None:
         return problem
     try:
-        return act(cp)
+        return await act(cp)
     except CpInvalidError as wrong:
         return error(400, str(wrong))
     except CpUnknownError as wrong:
         return error(unknown, str(wrong))
     except CpConflictError as wrong:
         return failed(409, str(wrong))
+    except CpUnavailableError as wrong:
+        return error(503, str(wrong), retry=True)

@@ -84,6 +84,14 @@ class Desk:
         self._nothing = b""
 
     @property
+    def serves(self) -> bool:
+        """Whether data requests are for the engine; without, there are other answers to them."""
+        member = self.member
+        if member.phase is Phase.STARTING:
+            return member.membership is None
+        return member.phase is Phase.RUNNING
+
+    @property
     def plainly(self) -> bool:
         """Whether the member runs on, and nothing is counted but the number of answers."""
         member = self.member

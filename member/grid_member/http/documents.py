@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from grid_member.http.answers import EMPTY, JSON, Answer, document, error, success
-from grid_member.http.managed import behind, starting, stopped_by
+from grid_member.http.managed import behind, starting
 
 if TYPE_CHECKING:
     from grid_member.engine.api import ClusterState
@@ -97,11 +97,6 @@ async def cluster_version(call: Call) -> Answer:
     if problem is not None:
         return problem
     return success(version=call.member.cluster_version)
-
-
-async def member_shutdown(call: Call) -> Answer:
-    """Answer, then stop this member."""
-    return await stopped_by(call, "memberShutdown", call.member.request_stop)
 
 
 async def openapi(call: Call) -> Answer:

@@ -19,7 +19,8 @@ from grid_member.cluster.logs import event
 from grid_member.cluster.member import Phase
 from grid_member.cluster.system_store import carry_out
 from grid_member.engine.api import EngineError
-from grid_member.http.answers import Answer, error, failed, success
+from grid_member.http.answers import CARRIED_OUT, Answer, error, failed, success
+from grid_member.http.clusterwide import shown
 from grid_member.http.data import refusal
 
 if TYPE_CHECKING:
@@ -33,9 +34,11 @@ if TYPE_CHECKING:
     from grid_member.http.calls import Call
 
 HEADER: Final = "Idempotency-Key"
-CARRIED_OUT: Final = 200
+LEAVE: Final = "X-Grid-Leave"
+"""The header of a `memberShutdown` with which a member moves its copies to others first."""
 STARTS: Final = frozenset({"force_start", "partial_start"})
 """The operations that replace the store: what became of them is remembered beside it."""
+LEAVES: Final = "member_shutdown"
 READ_ONLY: Final = frozenset({"cluster_state", "nodes"})
 """The operations that have body parameters and change nothing."""
 KEY_LOCK: Final = "key-"
@@ -101,7 +104,17 @@ async def settle(call: Call, answer: Answer, *changes: Put | Begin) -> Answer:
 def fingerprint(call: Call) -> str:
     """Return what tells one request from another: all of it but who asks."""
     asked = [call.route.operation, sorted(call.names.items()), *call.parameters[_CREDENTIALS:]]
+    if _leaving(call):
+        # Another member that is asked with the same key is not to leave as well.
+        asked.append([(LEAVE, call.request.headers[LEAVE]), ("member", call.member.name)])
     return hashlib.sha256(json.dumps(asked).encode()).hexdigest()
+
+
+def _leaving(call: Call) -> bool:
+    """Tell whether a member that is not alone is asked to leave for good."""
+    if call.route.operation != LEAVES or management_of(call).departing is None:
+        return False
+    return LEAVE in call.request.headers
 
 
 def noting(call: Call) -> Around | None:
@@ -122,8 +135,11 @@ def _known(call: Call, key: str, request: str) -> Answer | None:
     """Return the answer of a call whose key is known, or cannot be remembered."""
     management = management_of(call)
     known = management.outcomes.find(key)
+    if known is not None and known.request != request:
+        return _conflict(key)
     if known is not None:
-        return _again(known) if known.request == request else _conflict(key)
+        # Whoever asks a member again to leave wants it to go on, whatever became of the first try.
+        return None if _leaving(call) and call.member.joined else _again(known)
     if call.route.operation not in STARTS and management.persistence.starts.known(key):
         return _conflict(key)
     if management.outcomes.full:
@@ -145,7 +161,8 @@ async def _first_of_all(
             known = _known(call, key, request)
             if known is None:
                 return await _carried_out(call, operation, key, request)
-            return known
+        # Whoever carried it out may have been told that it is not shown yet, or nothing.
+        return await shown(membership, known)
     except LockedError as locked:
         if locked.refused is not None:
             return refusal(locked.refused)

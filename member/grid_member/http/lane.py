@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Final
 from aiohttp.tcp_helpers import tcp_nodelay
 
 from grid_member.cluster.logs import event
-from grid_member.cluster.member import Phase
 from grid_member.http.answers import MAX_JOINED_BYTES, error, head_bytes
 from grid_member.http.lane_answers import MAX_DUE, WRITES, LaneAnswers
 from grid_member.http.plain import Kind, Unplain
@@ -42,8 +41,6 @@ LARGE_READ_BYTES: Final = 256 << 10
 """The same while a body of that size or more comes: a few large reads cost less than many."""
 SMALL_BYTES: Final = 4 << 10
 """Smaller pieces of a body are put together as they come."""
-_SERVING: Final = (Phase.RUNNING, Phase.STARTING)
-"""A member that stops or is parked has other answers."""
 _LATE_HEAD: Final = error(408, "the head takes too long", close=True)
 _LATE_BODY: Final = error(408, "the body takes too long", close=True)
 _log: Final = logging.getLogger("grid.http")
@@ -168,7 +165,7 @@ class LaneConnection(LaneAnswers):
     def _serve(self, data: bytes) -> None:
         """Begin what came, and write what is answered at once."""
         self._serving = True
-        if data and self.desk.member.phase not in _SERVING:
+        if data and not self.desk.serves:
             self._leave()
         start = self._begin_all(data)
         self._serving = False

@@ -19,6 +19,7 @@ NOT_JOINED: Final = "the member has not joined its cluster or is stopping alread
 
 _BEFORE: Final = frozenset({Phase.STARTING, Phase.PARKED})
 """Nothing is known of the others; what is answered then says so."""
+_STOPPING: Final = "the member is stopping"
 NO_MAJORITY: Final = "no majority of the members answers"
 
 
@@ -35,6 +36,18 @@ def parked(call: Call) -> Answer | None:
     if call.route.parameters is not None:
         return failed(409, reason)
     return error(503, reason) if DATA in call.route.groups else None
+
+
+def unjoined(call: Call) -> Answer | None:
+    """Return the answer of a data call to a member that has not joined the others.
+
+    Its engine may be ready already: it might be refused all the same, and nobody would give back
+    what it has in flight when it dies before its first sign of life.
+    """
+    member = call.member
+    if member.membership is None or member.phase is not Phase.STARTING:
+        return None
+    return error(503, member.problem, retry=True) if DATA in call.route.groups else None
 
 
 async def stopped_by(call: Call, name: str, stop: Callable[[], None]) -> Answer:
@@ -58,7 +71,8 @@ async def behind(call: Call) -> Answer | None:
     membership = call.member.membership
     if membership is None or call.member.phase in _BEFORE or await membership.engine.current():
         return None
-    return error(503, NO_MAJORITY, retry=True)
+    stopping = call.member.phase is Phase.STOPPING
+    return error(503, _STOPPING if stopping else NO_MAJORITY, retry=True)
 
 
 def starting(call: Call) -> Answer | None:

@@ -8,17 +8,20 @@ from typing import TYPE_CHECKING, Final
 
 from grid_member.cluster.addresses import bracketed
 from grid_member.cluster.locks import CHANGE
+from grid_member.cluster.system_store import carry_out
 from grid_member.cluster.usage import usage_document
 from grid_member.cluster.versions import parse_version
 from grid_member.engine.api import ClusterState
 from grid_member.http.answers import Answer, document, error, failed, success
-from grid_member.http.clusterwide import CHANGING, everywhere
+from grid_member.http.clusterwide import BUSY, BUSY_ALONE, everywhere
+from grid_member.http.data import refusal
 from grid_member.http.idempotent import management_of, settle
 from grid_member.http.managed import behind, not_joined, starting, stopped_by
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from grid_member.cluster.system_store import Put
     from grid_member.cluster.versions import ClusterVersion
     from grid_member.http.calls import Call
 
@@ -40,14 +43,22 @@ async def change_state(call: Call) -> Answer:
 
 
 async def _changed(call: Call, state: ClusterState) -> Answer:
-    member = call.member
-    if member.engine.cluster_state is state:
+    engine, membership = call.member.engine, call.member.membership
+    agreed = membership is None or membership.engine.agreed
+    if agreed and engine.cluster_state is state:
         return document({"status": "fail", "state": state.value})
-    forgotten = () if member.membership is None else member.membership.forgotten_with(state)
+    forgotten: list[Put] = []
+    if membership is not None:
+        # Nothing counts before every other lane has the state: not the state, nor what is
+        # remembered of the call. Then it can be sent again until that is so.
+        prepare = membership.engine.prepare_cluster_state
+        for refused in filter(None, await carry_out(lambda done: prepare(state, done))):
+            return refusal(refused)
+        forgotten = membership.forgotten_with(state)
     return await settle(
         call,
         success(state=state.value),
-        lambda done: member.engine.change_cluster_state(state, done),
+        lambda done: engine.change_cluster_state(state, done),
         *forgotten,
     )
 
@@ -90,7 +101,10 @@ def _unsupported(call: Call, target: ClusterVersion) -> str | None:
 
 
 async def cluster_shutdown(call: Call) -> Answer:
-    """Answer, then stop the cluster, which is this member."""
+    """Answer, then stop all members; without a majority nobody could tell them."""
+    problem = not_joined(call) or await behind(call)
+    if problem is not None:
+        return problem
     return await stopped_by(call, "clusterShutdown", call.member.request_cluster_stop)
 
 
@@ -127,5 +141,7 @@ async def usage(call: Call) -> Answer:
 def _no_change(call: Call) -> Answer | None:
     problem = not_joined(call)
     if problem is None and management_of(call).changing:
-        return failed(409, CHANGING)
+        return BUSY_ALONE if call.member.membership is None else BUSY
+    if problem is None and call.member.migrating:
+        return failed(409, "copies of the data are being moved to other members: try again")
     return problem

@@ -75,6 +75,12 @@ _KEY: Final[Json] = {
     ),
     "schema": {"type": "string", "pattern": f"^[!-~]{{1,{MAX_KEY_CHARACTERS}}}$"},
 }
+_ASKED: Final[dict[str, Json]] = {
+    "X-Grid-Leave": {
+        "description": "With it the member moves its copies to others first and never comes back.",
+        "schema": {"const": "forever"},
+    },
+}
 _REASON: Final = ("X-Grid-Error",)
 _LATER: Final = ("X-Grid-Error", "Retry-After")
 _COMMON: Final[dict[int, Shown]] = {
@@ -90,7 +96,11 @@ _COMMON: Final[dict[int, Shown]] = {
     417: Shown("An Expect header with something else than 100-continue.", headers=_REASON),
     431: Shown("The header block is too large.", headers=_REASON),
     500: Shown("An unexpected error.", headers=_REASON),
-    503: Shown("It cannot be done now.", headers=_LATER),
+    503: Shown(
+        "It cannot be done now; of several members: no majority answers, this one has not joined, "
+        "or one does not show yet what was changed.",
+        headers=_LATER,
+    ),
 }
 _CHALLENGE: Final = Shown(
     "HTTP Basic authentication is missing or wrong; only where it is asked for.",
@@ -155,6 +165,7 @@ class _Operations:
         parameters = [_parameter(name) for name in _BRACES.findall(row.path)]
         if row.parameters is not None:
             parameters.append({"$ref": "#/components/parameters/IdempotencyKey"})
+        parameters += [{"name": name, "in": "header", **_ASKED[name]} for name in described.headers]
         if parameters:
             operation["parameters"] = parameters
         body = _body(row, described)

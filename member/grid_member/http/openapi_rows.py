@@ -9,6 +9,7 @@ from grid_member.cluster.cp import (
     CpGroupDocument,
     CpGroupId,
     CpMemberDocument,
+    CpReplicatedGroupDocument,
     CpSessionDocument,
 )
 from grid_member.cluster.member import HealthDocument
@@ -53,6 +54,8 @@ class Described:
     takes_value: bool = False
     """Whether the body is a value, kept as it is."""
     deprecated: bool = False
+    headers: tuple[str, ...] = ()
+    """Of the request, that change what it does."""
 
 
 def _json(kind: object, description: str = "Done.") -> Shown:
@@ -150,16 +153,21 @@ _CLUSTER: Final = "/grid/rest/management/cluster"
 _VERSION: Final = documents.VersionDocument
 _STATE: Final = documents.StateDocument
 _START: Final = documents.Success | documents.Failure
+_STOPS: Final = Shown("It stops, or begins to leave.", documents.Success, ("X-Grid-Operation",))
 _BEGUN: Final = Shown("It is being written.", documents.Success, ("X-Grid-Operation",))
 _MANAGEMENT: Final[dict[tuple[str, str], Described]] = {
     ("POST", f"{_CLUSTER}/state"): _managed("The cluster state", _STATE),
     ("GET", f"{_CLUSTER}/version"): _reads("The cluster version", _VERSION),
-    ("POST", f"{_CLUSTER}/memberShutdown"): _managed("Answer, then stop the member"),
+    ("POST", f"{_CLUSTER}/memberShutdown"): Described(
+        "Answer, then stop the member",
+        {200: _STOPS, 409: CONFLICT},
+        headers=("X-Grid-Leave",),
+    ),
     ("POST", f"{_CLUSTER}/nodes"): _managed("The members as text", documents.NodesDocument),
     ("POST", f"{_CLUSTER}/changeState"): _managed(
         "Change the cluster state", _STATE, ("state", "frozen")
     ),
-    ("POST", f"{_CLUSTER}/clusterShutdown"): _managed("Answer, then stop the cluster"),
+    ("POST", f"{_CLUSTER}/clusterShutdown"): _managed("Answer, then stop all members"),
     ("POST", f"{_CLUSTER}/version"): _managed(
         "Change the cluster version", _VERSION, ("version", "1.2")
     ),
@@ -259,7 +267,9 @@ def _cp_change(summary: str) -> Described:
 
 _CP: Final[dict[tuple[str, str], Described]] = {
     ("GET", f"{_CP_ROOT}/groups"): _cp_read("The groups", list[CpGroupId]),
-    ("GET", f"{_CP_ROOT}/groups/{{name}}"): _cp_read("A group", CpGroupDocument),
+    ("GET", f"{_CP_ROOT}/groups/{{name}}"): _cp_read(
+        "A group", CpGroupDocument | CpReplicatedGroupDocument
+    ),
     ("POST", f"{_CP_ROOT}/groups/{{name}}/remove"): _cp_change("Remove a group"),
     ("GET", f"{_CP_ROOT}/groups/{{name}}/sessions"): _cp_read(
         "The sessions of a group", list[CpSessionDocument]

@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from grid_member.cluster.system_store import carry_out
 from grid_member.engine.api import EngineError
-from grid_member.http.answers import Answer, failed, success
-from grid_member.http.idempotent import CARRIED_OUT, management_of, noting, recovered, settle
-from grid_member.http.managed import not_joined
+from grid_member.http.answers import CARRIED_OUT, Answer, error, failed, success
+from grid_member.http.data import refusal
+from grid_member.http.idempotent import management_of, noting, recovered, settle
+from grid_member.http.managed import behind, not_joined
 
 if TYPE_CHECKING:
+    from grid_member.cluster.backups import Begun
     from grid_member.http.calls import Call
 
 DEPRECATED: Final = ("Deprecation", "true")
@@ -35,8 +38,12 @@ async def backup(call: Call) -> Answer:
 
 async def backup_interrupt(call: Call) -> Answer:
     """Stop the backup that is being made, if any, and remove what there is of it."""
-    await management_of(call).persistence.backups.interrupt()
-    return success()
+    backups = management_of(call).persistence.backups
+    await backups.interrupt()
+    problem = await behind(call)
+    if problem is None and not await backups.interrupt_others():
+        return error(503, "a member has not stopped its backup yet", retry=True)
+    return problem or success()
 
 
 async def hot_backup(call: Call) -> Answer:
@@ -63,15 +70,25 @@ async def _backup(call: Call, answer: Answer) -> Answer:
         return failed(409, str(error))
     answer = replace(answer, headers=(*answer.headers, (OPERATION, begun.operation)))
     try:
-        answer = await settle(call, answer, *begun.puts)
+        answer = await _noted(call, answer, begun)
     except BaseException:
-        backups.abandon(begun)
+        await backups.abandon(begun)
         raise
     if answer.status == CARRIED_OUT:
         backups.run(begun)
     else:
-        backups.abandon(begun)
+        await backups.abandon(begun)
     return answer
+
+
+async def _noted(call: Call, answer: Answer, begun: Begun) -> Answer:
+    if call.member.membership is None:
+        return await settle(call, answer, *begun.puts)
+    # What the log of several refuses it may take later. So nothing is remembered under the call's
+    # key before it is known that the backup is made.
+    puts = (put.begin(management_of(call).store) for put in begun.puts)
+    refused = next(filter(None, await carry_out(*puts)), None)
+    return answer if refused is None else refusal(refused)
 
 
 def _deprecated(answer: Answer) -> Answer:

@@ -12,7 +12,7 @@ from aiohttp import HttpVersion10, HttpVersion11
 
 from grid_member.cluster.logs import event, failure
 from grid_member.config.model_security import RealmConfig
-from grid_member.http import data, documents
+from grid_member.http import data, departure, documents
 from grid_member.http.answers import Answer, error, failed
 from grid_member.http.calls import (
     BodyRefusedError,
@@ -23,7 +23,7 @@ from grid_member.http.calls import (
     split_parameters,
 )
 from grid_member.http.idempotent import once
-from grid_member.http.managed import parked
+from grid_member.http.managed import parked, unjoined
 from grid_member.http.management_operations import MANAGEMENT_OPERATIONS
 from grid_member.http.measured import PATH
 from grid_member.http.paths import MalformedError, split_target
@@ -67,7 +67,7 @@ OPERATIONS: Final[dict[str, Callable[[Call], Awaitable[Answer]]]] = {
         *(documents.health_cluster_state, documents.health_cluster_safe),
         *(documents.health_migration_queue_size, documents.health_cluster_size),
         *(documents.health_unknown, documents.cluster, documents.instance),
-        *(documents.cluster_state, documents.cluster_version, documents.member_shutdown),
+        *(documents.cluster_state, documents.cluster_version, departure.member_shutdown),
         documents.openapi,
         *MANAGEMENT_OPERATIONS,
     )
@@ -246,7 +246,7 @@ class Service:
 
 
 async def _performed(call: Call) -> Answer:
-    problem = parked(call)
+    problem = parked(call) or unjoined(call)
     if problem is not None:
         return problem
     row = call.route

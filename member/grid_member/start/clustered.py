@@ -6,18 +6,37 @@ import time
 import uuid
 from typing import TYPE_CHECKING, Final
 
+from grid_member.cluster.backups import INTERRUPT
+from grid_member.cluster.colleagues import ListedColleagues
+from grid_member.cluster.consents import CONSENT
+from grid_member.cluster.cp_keeper import cp_of_several
+from grid_member.cluster.departing import Departing
+from grid_member.cluster.join_list import JOIN_LIST
+from grid_member.cluster.locks import LOCK
 from grid_member.cluster.membership import Membership
+from grid_member.cluster.notices import NOTICE, SHUTDOWN
+from grid_member.cluster.operations import OPERATION
+from grid_member.cluster.roll import LEASE, LEFT, MEMBER
+from grid_member.engine.cluster_cut import MARK
 from grid_member.engine.cluster_engine import open_cluster_engine
 from grid_member.engine.cluster_settings import ClusterSettings, ClusterTls
 from grid_member.engine.log import wall_clock_ms
+from grid_member.engine.nats.places import LEAVING, REMOVED, SERVER
 
 if TYPE_CHECKING:
+    from grid_member.cluster.management import Management
+    from grid_member.cluster.member import Member
     from grid_member.config import ClusterConfig, MemberConfig
     from grid_member.engine.api import Structures
     from grid_member.engine.cluster_engine import ClusterEngine
 
 RECORD_OVERHEAD_BYTES: Final = 1 << 20
 """What a record may hold beside its largest value: names, a key, a content type."""
+OF_MEMBERS: Final = (
+    *(MEMBER, LEASE, LEFT, LOCK, NOTICE, SHUTDOWN, CONSENT, INTERRUPT, OPERATION, JOIN_LIST),
+    *(MARK, SERVER, LEAVING, REMOVED, "cp/"),
+)
+"""Begin the keys of system values that are about members, not about the data that they hold."""
 
 
 def clustered_engine(
@@ -38,6 +57,8 @@ def clustered_engine(
         lite=cluster.lite,
         backup_count=cluster.backup_count,
         directory=model.data_directory,
+        restore_from=model.persistence.restore_from,
+        left_behind=OF_MEMBERS,
         max_payload_bytes=model.limits.value_bytes + RECORD_OVERHEAD_BYTES,
     )
     return open_cluster_engine(structures, settings, clock=wall_clock_ms)
@@ -57,6 +78,27 @@ def membership_of(
         clock_ms=wall_clock_ms,
         new_id=lambda: uuid.uuid4().hex,
     )
-    membership.on_gone.append(lambda gone: engine.member_gone(uuid.UUID(gone)))
     engine.watch_system(membership.applied)
+    engine.meet(ListedColleagues(membership))
     return membership
+
+
+def departing_of(membership: Membership, engine: ClusterEngine, member: Member) -> Departing:
+    """Return how a member that is not alone leaves for good."""
+    return Departing(engine, member, membership)
+
+
+def add_cp(
+    membership: Membership, engine: ClusterEngine, count: int, management: Management
+) -> None:
+    """Let a member that is not alone have the CP subsystem of several; 0 is none."""
+    if count == 0:
+        return
+    management.cp, management.cp_keeper = cp_of_several(
+        membership,
+        engine.groups,
+        count,
+        new_uuid=lambda: str(uuid.uuid4()),
+        clock_s=time.monotonic,
+        clock_ms=wall_clock_ms,
+    )

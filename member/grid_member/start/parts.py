@@ -31,15 +31,22 @@ def make_member(config: Config, name: str, version: str) -> Member:
         open_log = partial(LmdbLog, environments=timed(measurements.committed))
     structures = ConfiguredStructures(model)
     engine: LocalEngine
-    membership = None
+    membership = waiting = add_own_cp = departing = None
     if model.cluster is None:
         engine = open_engine(structures, model.data_directory, open_log=open_log)
     else:
         # A member that is alone need not load what talks to others.
-        from grid_member.start.clustered import clustered_engine, membership_of
+        from grid_member.start.clustered import (
+            add_cp,
+            clustered_engine,
+            departing_of,
+            membership_of,
+        )
 
-        engine = clustered_engine(model, model.cluster, name, structures)
+        engine = waiting = clustered_engine(model, model.cluster, name, structures)
         membership = membership_of(engine, model.cluster, name, version)
+        add_own_cp = partial(add_cp, membership, engine, model.cp_member_count)
+        departing = partial(departing_of, membership, engine)
     member = Member(model, engine, name, version, membership)
     member.measurements = measurements
 
@@ -55,6 +62,10 @@ def make_member(config: Config, name: str, version: str) -> Member:
         join_members=model.join_members,
         cp=model.cp_member_count > 0,
     )
+    if add_own_cp is not None:
+        add_own_cp(member.management)
+    if departing is not None:
+        member.management.departing = departing(member)
     member.management.persistence = make_persistence(
         model,
         engine,
@@ -62,5 +73,7 @@ def make_member(config: Config, name: str, version: str) -> Member:
         member.management.operations,
         wall_clock_ms,
         lambda: engine.start(member.management.restore),
+        membership,
+        waiting,
     )
     return member

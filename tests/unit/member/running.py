@@ -121,6 +121,8 @@ class RunningMember:
 class MemberProcess:
     """A `grid-member` process and its log."""
 
+    patience_s = PATIENCE_S
+
     def __init__(
         self,
         text: str,
@@ -160,7 +162,7 @@ class MemberProcess:
 
     def _entries(self) -> Generator[dict[str, Any]]:
         """Read on in the log up to its end; a process that takes too long for it is ended."""
-        timer = threading.Timer(PATIENCE_S, self.process.kill)
+        timer = threading.Timer(self.patience_s, self.process.kill)
         timer.start()
         try:
             while (line := self._written.get()) is not None:

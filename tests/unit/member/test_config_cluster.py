@@ -357,10 +357,6 @@ def test_what_several_members_cannot_have_is_named() -> None:
     tree = {
         **joined(),
         "limits": {"value-bytes": (60 << 20) + 1},
-        "persistence": {"enabled": True, "restore-from": "backups/1"},
     }
-    assert problems(tree) == [
-        "limits.value-bytes: must be at most 62914560 with several members",
-        "persistence.restore-from: is for a member that is alone: start it so, on its own base-dir",
-    ]
+    assert problems(tree) == ["limits.value-bytes: must be at most 62914560 with several members"]
     assert load({**tree, **joined("a")}).cluster is None

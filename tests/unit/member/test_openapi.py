@@ -82,9 +82,11 @@ def test_an_operation_says_what_its_row_says(
     row = row_of(method, path)
     assert operation["tags"] == sorted(group.value for group in row.groups)
     assert operation["summary"]
-    assert {p["name"] for p in operation.get("parameters", ()) if "$ref" not in p} == set(
-        re.findall(r"\{(\w+)\}", path)
-    )
+    named = [p for p in operation.get("parameters", ()) if "$ref" not in p]
+    in_path = {p["name"] for p in named if p["in"] == "path"}
+    assert in_path == set(re.findall(r"\{(\w+)\}", path))
+    in_headers = [p["name"] for p in named if p["in"] != "path"]
+    assert in_headers == (["X-Grid-Leave"] if path.endswith("/memberShutdown") else [])
     statuses = set(map(int, operation["responses"]))
     assert {400, 403, 413, 414, 431, 500, 503} <= statuses
     assert (401 in statuses) is not row.probe

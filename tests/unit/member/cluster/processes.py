@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 REQUEST_S: Final = 20.0
 RETRY_S: Final = 0.05
 PATIENCE_S: Final = 40.0
+START_S: Final = 90.0
+"""Many processes that start at once may take so long on a machine that is busy."""
 _CONFIGURATION: Final = """
 grid:
   cluster-name: dev
@@ -31,12 +33,14 @@ grid:
     public-address: {host}
     rest-api:
       enabled: true
-      endpoint-groups: {{DATA: {{enabled: true}}, CLUSTER_READ: {{enabled: true}}}}
+      endpoint-groups:
+        {{DATA: {{enabled: true}}, CLUSTER_READ: {{enabled: true}}, CP: {{enabled: true}},
+        CLUSTER_WRITE: {{enabled: true}}, PERSISTENCE: {{enabled: true}}}}
     interfaces: {{enabled: true, interfaces: [{host}]}}
     cluster: {{port: {{port: {own}}}}}
     join: {{tcp-ip: {{enabled: true, member-list: [{members}]}}}}
-  map: {{default: {{}}}}
-  queue: {{default: {{}}}}
+  map: {{default: {{backup-count: {backups}}}}}
+  queue: {{default: {{backup-count: {backups}}}}}
   logging: {{format: json}}
 """
 
@@ -44,17 +48,40 @@ grid:
 class Members:
     """The processes; `async with` ends them all."""
 
-    def __init__(self, directory: Path, *, durable: bool, size: int = 3) -> None:
-        ports = free_ports(2 * size)
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        durable: bool,
+        size: int = 3,
+        settings: str = "",
+        persistence: str = "",
+        most: int | None = None,
+        lite: tuple[int, ...] = (),
+        backup_count: int = 1,
+        recovery_policy: str = "FULL_RECOVERY_ONLY",
+    ) -> None:
+        """Make none yet; with `most`, further ones may be started later."""
+        most = most or size
+        ports = free_ports(2 * most)
         self.size = size
-        self.rest_ports = ports[:size]
-        self._cluster_ports = ports[size:]
+        self.known = dict.fromkeys(range(most), size)
+        """How many of the members each has in its list, when it is started."""
+        self.rest_ports = ports[:most]
+        self._cluster_ports = ports[most:]
+        self._lite = lite
+        self._backup_count = backup_count
         self._directory = directory
         self._durable = durable
-        self.processes: list[MemberProcess] = []
+        self._settings = settings
+        self._persistence = persistence
+        """More of that element of a durable member, behind a comma."""
+        self._recovery_policy = recovery_policy
+        self.processes: dict[int, MemberProcess] = {}
 
     async def __aenter__(self) -> Members:
-        self.processes = [self._started(number) for number in range(self.size)]
+        for number in range(self.size):
+            self.start(number)
         try:
             await asyncio.gather(*(self.ready(number) for number in range(self.size)))
         except BaseException:
@@ -63,11 +90,11 @@ class Members:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        for process in self.processes:
+        for process in self.processes.values():
             await asyncio.to_thread(process.kill)
 
     def start(self, number: int) -> None:
-        """Start a member that has ended."""
+        """Start a member that does not run."""
         self.processes[number] = self._started(number)
 
     async def ready(self, number: int) -> None:
@@ -101,11 +128,22 @@ class Members:
             host=HOST,
             rest=self.rest_ports[number],
             own=self._cluster_ports[number],
-            members=", ".join(f'"{HOST}:{port}"' for port in self._cluster_ports),
+            members=", ".join(
+                f'"{HOST}:{port}"' for port in self._cluster_ports[: self.known[number]]
+            ),
+            backups=self._backup_count,
         )
+        if number in self._lite:
+            text += "  lite-member: {enabled: true}\n"
         if self._durable:
-            text += f"  persistence: {{enabled: true, base-dir: {directory / 'data'}}}\n"
-        return MemberProcess(text, directory)
+            text += (
+                f"  persistence: {{enabled: true{self._persistence}, "
+                f"base-dir: {directory / 'data'}, "
+                f"cluster-data-recovery-policy: {self._recovery_policy}}}\n"
+            )
+        process = MemberProcess(text + self._settings, directory)
+        process.patience_s = START_S
+        return process
 
 
 class HttpClient:
@@ -149,15 +187,37 @@ class HttpClient:
         answer = await self._ask(member, "GET", "/cluster")
         return 0 if not answer else answer.count('"address"')
 
-    async def safe(self) -> bool:
-        """Return whether all members say that every copy of everything is current."""
+    async def safe(self, *members: int) -> bool:
+        """Return whether members, all of them by default, say that every copy is current."""
+        asked = members or range(len(self._urls))
+        return all([await self.healthy(member, "cluster-safe") for member in asked])
+
+    async def healthy(self, member: int, check: str) -> bool:
+        """Return whether a health check of a member is passed."""
         assert self._session is not None
-        statuses = []
-        for url in self._urls:
-            health = url.replace("/rest", "/health/cluster-safe")
-            async with self._session.get(health) as response:
-                statuses.append(response.status)
-        return statuses == [200] * len(self._urls)
+        url = self._urls[member].replace("/rest", f"/health/{check}")
+        try:
+            async with self._session.get(url) as response:
+                return response.status == 200
+        except aiohttp.ClientError:
+            return False
+
+    async def leave(self, member: int) -> str:
+        """Ask a member to leave for good; return the operation's id."""
+        assert self._session is not None
+        url = f"{self._urls[member]}/management/cluster/memberShutdown"
+        headers = {"X-Grid-Leave": "forever"}
+        async with self._session.post(url, data="dev&", headers=headers) as response:
+            assert response.status == 200, await response.text()
+            return response.headers["X-Grid-Operation"]
+
+    async def operation(self, member: int, wanted: str) -> dict[str, object]:
+        """Return an operation as a member tells of it."""
+        assert self._session is not None
+        url = f"{self._urls[member]}/management/cluster/operations"
+        async with self._session.get(url) as response:
+            found: list[dict[str, object]] = await response.json()
+        return next(one for one in found if one["id"] == wanted)
 
     async def _ask(self, member: int, method: str, path: str, value: str = "") -> str | None:
         until_s = time.monotonic() + REQUEST_S

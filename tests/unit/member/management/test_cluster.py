@@ -91,7 +91,9 @@ async def test_a_second_change_meanwhile_is_409(managed: Managed) -> None:
         for operation, parameter in ((change_state, "frozen"), (change_version, "1.2")):
             answer = await managed.call(operation, parameter)
             assert answer.status == 409
-            assert "another change" in content(answer)["message"]
+            assert content(answer)["message"] == (
+                "another change of the cluster state or version is under way: try again"
+            )
     assert managed.member.cluster_state is ClusterState.ACTIVE
     assert (await managed.call(change_state, "frozen")).status == 200
 

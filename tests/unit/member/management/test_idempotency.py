@@ -15,7 +15,8 @@ from grid_member.cluster.member import Phase
 from grid_member.config.model import EndpointGroup
 from grid_member.engine.api import ClusterState, Reason, Refused
 from grid_member.http.answers import Answer, failed, success
-from grid_member.http.documents import cluster_state, member_shutdown
+from grid_member.http.departure import member_shutdown
+from grid_member.http.documents import cluster_state
 from grid_member.http.idempotent import READ_ONLY, settle
 from grid_member.http.licenses import license_set
 from grid_member.http.log_levels import log_level_set

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from aiohttp.test_utils import make_mocked_request
 from multidict import CIMultiDict
 
+from grid_member.cluster.cp_keeper import cp_of_several
 from grid_member.cluster.log_levels import LogLevels
 from grid_member.cluster.management import Management
 from grid_member.cluster.member import Member, Phase
@@ -19,6 +20,7 @@ from grid_member.http.calls import Call, ConnectionCounts
 from grid_member.http.idempotent import HEADER, once
 from grid_member.http.routes import ROUTES
 from grid_member.http.service import OPERATIONS
+from tests.unit.member.membership.shared_groups import SharedGroups
 from tests.unit.member.membership.shared_log import FakeEngine, SharedLog, Time
 
 if TYPE_CHECKING:
@@ -41,12 +43,16 @@ class Several:
     def __init__(self) -> None:
         self.time = Time()
         self.log = SharedLog()
+        self.groups = SharedGroups()
         self.all: list[OneOfSeveral] = []
         self._ids = itertools.count(1)
         self._uuids = itertools.count(1)
 
     def new_id(self) -> str:
         return f"id-{next(self._ids)}"
+
+    def new_uuid(self) -> str:
+        return f"00000000-0000-4000-9000-{next(self._ids):012d}"
 
     def add(self, **options: Any) -> OneOfSeveral:
         """Return a member that has not begun to start."""
@@ -56,9 +62,9 @@ class Several:
         self.all.append(OneOfSeveral(self, **options))
         return self.all[-1]
 
-    async def started(self, count: int = 3) -> list[OneOfSeveral]:
+    async def started(self, count: int = 3, **options: Any) -> list[OneOfSeveral]:
         """Return members that have joined one after the other."""
-        members = [self.add() for _ in range(count)]
+        members = [self.add(**options) for _ in range(count)]
         for member in members:
             await self.run(member.start())
         return members
@@ -93,11 +99,18 @@ class OneOfSeveral:
         address: str,
         version: str = "1.2.3",
         lite: bool = False,
+        cp_member_count: int = 0,
         clock_ms: Callable[[], int] | None = None,
         text: str = CONFIGURATION,
     ) -> None:
         self.several = several
-        self.options = {"uuid": uuid, "address": address, "version": version, "lite": lite}
+        self.options = {
+            "uuid": uuid,
+            "address": address,
+            "version": version,
+            "lite": lite,
+            "cp_member_count": cp_member_count,
+        }
         config = parse_config(text, "grid.yaml", {})
         self.engine = FakeEngine(several.log, uuid)
         time = several.time
@@ -122,11 +135,20 @@ class OneOfSeveral:
             self.engine,
             self._extend,
             join_members=config.join_members,
-            cp=True,
             clock_ms=lambda: 1_000,
             log_levels=LogLevels("grid-of-a-test"),
         )
         self.member.management = self.management
+        if cp_member_count:
+            self.management.cp, self.management.cp_keeper = cp_of_several(
+                self.membership,
+                lambda: several.groups,
+                cp_member_count,
+                new_uuid=several.new_uuid,
+                clock_s=time.clock_s,
+                clock_ms=lambda: int(time.now_s * 1000),
+                sleep=time.sleep,
+            )
         self.management.persistence = make_persistence(
             config,
             self.engine,  # type: ignore[arg-type]
@@ -155,10 +177,6 @@ class OneOfSeveral:
         self.engine.ready = False
         self.engine.cut_off()
         self.member.phase = Phase.STOPPING
-        for task in (self.member._cluster_stop, self.member._stopping_with_all):
-            if task is not None:
-                task.cancel()
-                await asyncio.gather(task, return_exceptions=True)
 
     def again(self) -> OneOfSeveral:
         """Return the member's next process."""
@@ -187,15 +205,23 @@ class OneOfSeveral:
         return [member["uuid"] for member in self.member.members()]
 
     async def call(
-        self, operation: str, *parameters: str, key: str | None = None, method: str = "POST"
+        self,
+        operation: str,
+        *parameters: str,
+        key: str | None = None,
+        method: str = "POST",
+        names: dict[str, str] | None = None,
+        headers: dict[str, str] | None = None,
     ) -> Answer:
         """Call an operation as the service does, after it checked credentials."""
-        headers = CIMultiDict({} if key is None else {HEADER: key})
+        sent = CIMultiDict(headers or {})
+        if key is not None:
+            sent[HEADER] = key
         route = next(row for row in ROUTES if row.operation == operation)
         call = Call(
-            make_mocked_request(method, "/", headers=headers),
+            make_mocked_request(method, "/", headers=sent),
             route,
-            {},
+            names or {},
             self.member,
             ConnectionCounts(2, 3),
             parameters=("dev", "", *parameters),

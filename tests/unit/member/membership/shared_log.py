@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from grid_member.cluster.membership import TICK_S
@@ -14,10 +13,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from grid_member.engine.api import Done
+    from grid_member.engine.cluster_lives import Holder
     from grid_member.engine.usage import Kind, StructureUsage
 
 TURNS = 60
 """Turns of the event loop after which whatever can go on without time has gone on."""
+LATE_TURNS = 6
+"""Turns after which a record comes that the next one may overtake."""
 UNAVAILABLE = Refused(Reason.UNAVAILABLE, "no majority")
 
 
@@ -78,14 +80,25 @@ class FakeEngine:
         """Whether nothing comes through, in either direction."""
         self.slow = False
         """Whether what is committed is not applied yet."""
+        self.swapping = False
+        """Whether of two records the later may come first, as when the log's leader changes."""
         self.refusal: Refused | None = None
         self.applied: Callable[[set[str]], None] = lambda _: None
         self.figures = Replication(True, 9, 0, ())
         self.barriers = 0
+        self.agreed = True
+        self.prepared: list[ClusterState] = []
+        """The states that the lanes but the first were told."""
+        self.unprepared: Refused | None = None
+        """Why one of those takes none."""
+        self.held: set[Holder] = set()
+        """Lives with items in flight, as they are seen."""
+        self.ended: list[Holder] = []
         self._place = 0
         self._writing: list[tuple[str, Any]] = []
         self._done: list[Done[Any]] = []
-        self._awaited: deque[list[Done[Any]]] = deque()
+        self._awaited: dict[int, list[Done[Any]]] = {}
+        self._late: list[list[tuple[str, Any]]] = []
         self._waking = False
         self._barriers: list[tuple[int, asyncio.Future[bool]]] = []
         log.engines.append(self)
@@ -108,7 +121,17 @@ class FakeEngine:
     ) -> None:
         self._propose(("", (state, transient)), done)
 
+    def prepare_cluster_state(self, state: ClusterState, done: Done[bool]) -> None:
+        self.prepared.append(state)
+        done(self.unprepared if self.unprepared is not None else False)
+
     # The rest
+
+    def holders(self) -> set[Holder]:
+        return self.held
+
+    def end_life(self, holder: Holder) -> None:
+        self.ended.append(holder)
 
     def replication(self) -> Replication:
         return self.figures._replace(in_contact=self.figures.in_contact and not self.cut)
@@ -154,9 +177,10 @@ class FakeEngine:
         self._barriers = [one for one in self._barriers if not one[1].done()]
 
     def heal(self) -> None:
-        self.cut = self.slow = False
+        self.cut = self.slow = self.swapping = False
         if self._writing:
             self._send()
+        self._overtaken(0)
         self.wake()
 
     def wake(self) -> None:
@@ -177,9 +201,18 @@ class FakeEngine:
         if self.cut or not self._writing:
             return
         operations, self._writing = self._writing, []
-        done, self._done = self._done, []
-        self._awaited.append(done)
+        self._awaited[id(operations)], self._done = self._done, []
+        if self.swapping and not self._late:
+            self._late.append(operations)
+            self._overtaken(LATE_TURNS)
+            return
         self.log.append(self, operations)
+
+    def _overtaken(self, turns: int) -> None:
+        if turns:
+            asyncio.get_running_loop().call_soon(self._overtaken, turns - 1)
+        while not turns and self._late and not self.cut:
+            self.log.append(self, self._late.pop())
 
     def _read(self) -> None:
         self._waking = False
@@ -192,7 +225,7 @@ class FakeEngine:
             self._place += 1
             results = [self._apply(key, value, keys) for key, value in operations]
             if writer is self:
-                outcomes += zip(self._awaited.popleft(), results, strict=True)
+                outcomes += zip(self._awaited.pop(id(operations)), results, strict=True)
         for done, result in outcomes:
             done(result)
         self._end_barriers(self._place)

@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from grid_member.cluster.following import DISK_S, Following
 from grid_member.cluster.roll import Disk
 from grid_member.engine.replication import Replication
 from tests.unit.member.membership.several import uuids
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from grid_member.http.answers import Answer
     from tests.unit.member.membership.several import Several
 
@@ -185,16 +188,35 @@ async def test_usage_shows_what_other_members_told_of_their_disks(several: Sever
     ]
 
 
-async def test_every_member_with_data_is_a_cp_member(several: Several) -> None:
+async def test_a_look_at_the_disk_that_fails_is_not_the_last(
+    several: Several, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     first, second = await several.started(2)
-    lite = several.add(lite=True)
-    await several.run(lite.start())
-    members = content(await several.run(lite.call("cp_members", method="GET")))
-    assert [member["uuid"] for member in members] == uuids([first, second])
-    assert (await several.run(lite.call("cp_member_local", method="GET"))).status == 404
-    assert (await several.run(lite.call("cp_promote"))).status == 409
-    assert (await several.run(first.call("cp_promote"))).status == 200
-    found = content(await several.run(second.call("cp_member_local", method="GET")))
-    assert found == {"uuid": second.uuid, "address": "[10.0.0.2]:5701"}
-    first.engine.cut_off()
-    assert (await several.run(first.call("cp_members", method="GET"))).status == 503
+
+    def failing() -> int:
+        raise FileNotFoundError("planted")
+
+    second.engine.store_bytes = failing  # type: ignore[method-assign]
+    following = Following(second.management, second.membership, several.time.sleep)
+    second.membership.keep(following.watch_disk(tmp_path))
+    await several.time.advance(1)
+    assert "cannot be told how the disk is" in caplog.text
+    second.engine.store_bytes = lambda: 7  # type: ignore[method-assign]
+    await several.time.advance(DISK_S + 4)
+    lease = first.membership.roll.lease(second.uuid)
+    assert lease is not None
+    assert lease.disk.store_bytes == 7
+
+
+async def test_what_a_member_does_does_not_end_in_silence(
+    several: Several, caplog: pytest.LogCaptureFixture
+) -> None:
+    first, _ = await several.started(2)
+
+    async def fail() -> None:
+        raise ValueError("planted")
+
+    first.membership.keep(fail())
+    await several.time.settle()
+    assert "has ended" in caplog.text
+    assert "planted" not in caplog.text

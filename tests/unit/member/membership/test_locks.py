@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grid_member.cluster.locks import LOCK, LockedError
+from grid_member.cluster.locks import LOCK, LockedError, removed_with
 from grid_member.cluster.pulse import LEASE_S
+from grid_member.cluster.roll import LEASE
 from tests.unit.member.membership.shared_log import UNAVAILABLE
 
 if TYPE_CHECKING:
@@ -34,12 +35,16 @@ async def test_no_two_members_have_a_lock_at_once(several: Several, seed: int) -
                 for _ in range(chance.randrange(5)):
                     await asyncio.sleep(0)
                 holding.remove(member.uuid)
+            for _ in range(chance.randrange(3)):
+                await asyncio.sleep(0)
 
     contending = asyncio.gather(*(contend(member) for member in members))
     while not contending.done():
         one = chance.choice(members)
         one.engine.slow = not one.engine.slow
         one.engine.wake()
+        two = chance.choice(members)
+        two.engine.swapping = not two.engine.swapping
         await several.time.settle() if chance.random() < 0.2 else await asyncio.sleep(0)
         if chance.random() < 0.02:
             for member in members:
@@ -50,6 +55,100 @@ async def test_no_two_members_have_a_lock_at_once(several: Several, seed: int) -
         member.engine.heal()
     await several.time.advance(2)
     assert not members[0].engine.system_items(LOCK)
+
+
+async def test_a_hold_does_not_end_with_the_one_before_it(several: Several) -> None:
+    first, second = await several.started(2)
+    locks = first.membership.locks
+    async with locks.held("l", "test"):
+        first.engine.swapping = True
+    await asyncio.sleep(0)
+    # The end of the first hold is in the log behind the begin of this one.
+    async with locks.held("l", "test"):
+        await several.time.settle()
+        with pytest.raises(LockedError):
+            async with second.membership.locks.held("l", "test"):
+                pass
+
+
+async def test_those_who_wait_on_one_member_have_a_lock_one_at_a_time(several: Several) -> None:
+    first, _ = await several.started(2)
+    holding: list[int] = []
+    most: list[int] = []
+
+    async def contend(number: int) -> None:
+        async with first.membership.locks.held("l", "test", None):
+            holding.append(number)
+            most.append(len(holding))
+            await several.time.sleep(1)
+            holding.remove(number)
+
+    contending = [asyncio.ensure_future(contend(number)) for number in range(4)]
+    await several.run(asyncio.gather(*contending))
+    assert most == [1] * 4
+
+
+@pytest.mark.parametrize("present", [b"", b"another"], ids=["no lease", "another life's"])
+async def test_a_lock_is_not_had_before_the_lease_that_it_counts_by(
+    several: Several, present: bytes
+) -> None:
+    first, second = await several.started(2)
+    await several.time.advance(LEASE_S)
+    key = LEASE + first.uuid
+    lease = second.engine.system_get(key)
+    assert lease is not None
+    life = first.membership.roll.leases()[first.uuid].life.encode()
+    spoilt = lease.replace(life, present) if present else None
+    second.engine.system_put(key, spoilt, lambda _: None)
+    await several.time.settle()
+    had = asyncio.Event()
+    holding = asyncio.ensure_future(_hold(first, 60, had))
+    await several.time.settle()
+    # Nobody counts the first one's yet.
+    async with second.membership.locks.held("l", "test"):
+        await several.time.settle()
+        assert not had.is_set()
+    await several.run(had.wait())
+    assert [c.uuid for c in second.membership.locks.contenders("l")] == [first.uuid]
+    holding.cancel()
+    await asyncio.gather(holding, return_exceptions=True)
+
+
+async def test_of_two_without_patience_that_come_at_once_one_has_the_lock(
+    several: Several,
+) -> None:
+    members = await several.started(3)
+
+    async def attempt(member: OneOfSeveral) -> bool:
+        try:
+            async with member.membership.locks.held("l", "test"):
+                return True
+        except LockedError:
+            return False
+
+    had = await several.run(asyncio.gather(*(attempt(member) for member in members)))
+    assert sorted(had) == [False, False, True]
+
+
+async def test_a_burial_that_comes_late_ends_no_lock_of_the_next_life(several: Several) -> None:
+    first, second = await several.started(2)
+    await several.time.advance(LEASE_S)
+    first_life = removed_with(first.engine, second.uuid, "life")
+    assert first_life == []
+    holding = asyncio.ensure_future(_hold(second))
+    await several.time.settle()
+    life = second.membership.roll.leases()[second.uuid].life
+    removed = removed_with(first.engine, second.uuid, life)
+    holding.cancel()
+    await asyncio.gather(holding, return_exceptions=True)
+    again = asyncio.ensure_future(_hold(second))
+    await several.time.settle()
+    for put in removed:
+        put.begin(first.engine)(lambda _: None)
+    await several.time.settle()
+    assert len(removed) == len(first.membership.locks.contenders("l")) == 1
+    again.cancel()
+    await asyncio.gather(again, return_exceptions=True)
 
 
 async def test_a_lock_without_patience_is_refused_at_once(several: Several) -> None:
@@ -87,6 +186,30 @@ async def test_a_lock_whose_release_was_not_written_is_released_later(several: S
     assert not second.membership.locks.contenders("l")
 
 
+@pytest.mark.parametrize("leased", [True, False], ids=["another has it", "no lease"])
+async def test_nobody_waits_for_a_lock_when_its_member_stops(
+    several: Several, leased: bool
+) -> None:
+    first, second = await several.started(2)
+    await several.time.advance(LEASE_S)
+    if leased:
+        holding = asyncio.ensure_future(_hold(second))
+        await several.time.settle()
+    else:
+        holding = asyncio.ensure_future(asyncio.sleep(0))
+        first.membership._signs.beat = lambda: None  # type: ignore[method-assign]
+        second.engine.system_put(LEASE + first.uuid, None, lambda _: None)
+        await several.time.settle()
+    waiting = asyncio.ensure_future(_hold(first, None))
+    await several.time.advance(1)
+    await several.run(first.membership.leave())
+    await several.time.settle()
+    assert waiting.done()
+    assert isinstance(waiting.exception(), LockedError)
+    holding.cancel()
+    await asyncio.gather(holding, return_exceptions=True)
+
+
 async def test_a_lock_ends_with_the_life_of_its_holder(several: Several) -> None:
     first, second = await several.started(2)
     await several.time.advance(LEASE_S)
@@ -119,13 +242,17 @@ async def test_a_lock_counts_for_the_life_that_took_it(several: Several) -> None
     first, second = await several.started(2)
     for life, count in (("former", 0), (second.membership.roll.leases()[second.uuid].life, 1)):
         content = json.dumps({"life": life, "purpose": "test"}).encode()
-        first.engine.system_put(f"{LOCK}l/{second.uuid}", content, lambda _: None)
+        first.engine.system_put(f"{LOCK}l/{second.uuid}/1", content, lambda _: None)
         await several.time.settle()
         assert len(first.membership.locks.contenders("l")) == count
 
 
-async def _hold(member: OneOfSeveral, patience_s: float | None = 0.0) -> None:
+async def _hold(
+    member: OneOfSeveral, patience_s: float | None = 0.0, had: asyncio.Event | None = None
+) -> None:
     async with member.membership.locks.held("l", "test", patience_s):
+        if had is not None:
+            had.set()
         await asyncio.Event().wait()
 
 

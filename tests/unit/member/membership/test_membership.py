@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -153,6 +153,29 @@ async def test_a_closed_state_lets_in_only_those_who_left_in_it(
     assert first.listed == uuids([first, second, third])
 
 
+@pytest.mark.parametrize("state", [ClusterState.ACTIVE, ClusterState.NO_MIGRATION])
+async def test_an_open_state_lets_in_anybody(several: Several, state: ClusterState) -> None:
+    first, second = await several.started(2)
+    await several.run(first.call("change_state", "frozen"))
+    await several.run(first.call("change_state", state.value))
+    stranger = several.add()
+    await several.run(stranger.start())
+    assert second.listed == uuids([first, second, stranger])
+
+
+async def test_who_has_not_joined_counts_itself_alone(several: Several) -> None:
+    first, second = await several.started(2)
+    joining = several.add()
+    async with first.membership.locks.held("change", "change_state"):
+        starting = asyncio.ensure_future(joining.start())
+        await several.time.advance(1)
+        assert not starting.done()
+        assert (await joining.call("health_cluster_size", method="GET")).body == b"1"
+        assert (await second.call("health_cluster_size", method="GET")).body == b"2"
+    await several.run(starting)
+    assert (await joining.call("health_cluster_size", method="GET")).body == b"3"
+
+
 async def test_a_member_without_a_directory_comes_back_by_its_address(several: Several) -> None:
     first, second = await several.started(2)
     await several.run(first.call("change_state", "frozen"))
@@ -214,6 +237,63 @@ async def test_a_stop_without_a_majority_does_not_wait_for_ever(several: Several
     first, _ = await several.started(2)
     first.engine.cut_off()
     await several.run(first.stop(), 5)
+
+
+async def test_a_member_that_stops_while_it_joins_again_is_not_on_the_list(
+    several: Several,
+) -> None:
+    first, second = await several.started(2)
+    await several.time.advance(LEASE_S)
+    first.engine.system_put(f"member/{second.uuid}", None, lambda _: None)
+    record = f"member/{second.uuid}"
+    begin = second.engine.system_put
+
+    def put(key: str, value: bytes | None, done: Any, *, time_to_live_s: int = 0) -> None:
+        begin(key, value, done, time_to_live_s=time_to_live_s)
+        if key == record and value is not None:
+            second.engine.slow = True
+
+    second.engine.system_put = put  # type: ignore[method-assign]
+    while not second.engine.slow:
+        await several.time.advance(RENEW_S)
+    leaving = asyncio.ensure_future(second.membership.leave())
+    await several.time.settle()
+    second.engine.heal()
+    await several.run(leaving, 2)
+    await several.time.settle()
+    assert first.listed == [first.uuid]
+
+
+async def test_an_attempt_to_join_again_that_fails_is_not_the_last(
+    several: Several, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    first, second = await several.started(2)
+
+    def fail() -> None:
+        raise ValueError("planted")
+
+    with monkeypatch.context() as planted:
+        planted.setattr(second.member, "admit", fail)
+        first.engine.system_put(f"member/{second.uuid}", None, lambda _: None)
+        await several.time.advance(2 * RENEW_S)
+        assert "join again failed" in caplog.text
+        assert first.listed == [first.uuid]
+    await several.time.advance(2 * RENEW_S)
+    assert first.listed == [first.uuid, second.uuid]
+
+
+async def test_who_left_is_not_told_as_silent(
+    several: Several, caplog: pytest.LogCaptureFixture
+) -> None:
+    first, second, third = await several.started(3)
+    await several.time.advance(LEASE_S)
+    await several.run(second.stop())
+    await several.time.advance(SOON_GONE_S)
+    assert first.gone == [second.uuid]
+    assert "silent" not in caplog.text
+    await third.end()
+    await several.time.advance(SOON_GONE_S)
+    assert "silent" in caplog.text
 
 
 async def test_locks_of_a_member_that_dies_count_no_more(several: Several) -> None:

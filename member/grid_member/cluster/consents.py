@@ -1,0 +1,99 @@
+"""Whether every member can go by a configuration, before it is added.
+
+    consent/<id>             the maps and queues that are to be added
+    consent/<id>/<member>    what a member has against them, empty when nothing
+
+Configurations of members may differ in what they were started with. What one of them cannot go by
+is added on none.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from grid_member.cluster.system_store import Put, carry_out
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from grid_member.cluster.conditions import Conditions
+    from grid_member.cluster.replicated import ReplicatedEngine
+    from grid_member.cluster.roll import Roll
+
+CONSENT: Final = "consent/"
+CONSENT_PATIENCE_S: Final = 20.0
+"""How long a question waits for a member that lives; one that is silent is off the list sooner."""
+
+
+class Consents:
+    """The questions as one member puts and answers them; one at a time is put, under a lock."""
+
+    def __init__(
+        self,
+        engine: ReplicatedEngine,
+        roll: Roll,
+        conditions: Conditions,
+        new_id: Callable[[], str],
+    ) -> None:
+        """Take what keeps them, and who is in the cluster."""
+        self.objection: Callable[[bytes], str | None] = lambda _: None
+        """Returns what this member has against a configuration."""
+        self._engine = engine
+        self._roll = roll
+        self._conditions = conditions
+        self._new_id = new_id
+        self._answering: set[str] = set()
+
+    async def objections(self, content: bytes) -> list[str] | None:
+        """Return what other members have against a configuration, by address.
+
+        None when the log does not take the question, or one that lives does not answer in time.
+        """
+        asked = CONSENT + self._new_id()
+        former = [Put(key, None) for key, _ in self._engine.system_items(CONSENT)]
+        puts = (*former, Put(asked, content))
+        try:
+            if any(await carry_out(*(put.begin(self._engine) for put in puts))):
+                return None
+            if not await self._conditions.until(lambda: self._all(asked), CONSENT_PATIENCE_S):
+                return None
+            return self._found(asked)
+        finally:
+            for key, _ in self._engine.system_items(asked):
+                Put(key, None).begin(self._engine)(_ignore)
+
+    def look(self) -> None:
+        """Answer the questions of others that this member has not answered."""
+        own = self._engine.member_uuid
+        for asked, content in self._engine.system_items(CONSENT):
+            key = f"{asked}/{own}"
+            if "/" in asked.removeprefix(CONSENT) or key in self._answering:
+                continue
+            if self._engine.system_get(key) is None:
+                self._answering.add(key)
+                answer = Put(key, (self.objection(content) or "").encode())
+                answer.begin(self._engine)(partial(self._answered, key))
+
+    def _answered(self, key: str, _: object) -> None:
+        self._answering.discard(key)  # what the log did not take is answered at the next look
+
+    def _all(self, asked: str) -> bool:
+        leases = self._roll.leases()
+        return all(
+            member.uuid not in leases
+            or self._engine.system_get(f"{asked}/{member.uuid}") is not None
+            for member in self._roll.members()
+        )
+
+    def _found(self, asked: str) -> list[str]:
+        found: list[str] = []
+        for member in self._roll.members():
+            answer = self._engine.system_get(f"{asked}/{member.uuid}")
+            if answer:
+                found.append(f"member {member.address}: {answer.decode()}")
+        return found
+
+
+def _ignore(outcome: object) -> None:
+    """What was not removed now is removed by the next question."""

@@ -1,0 +1,107 @@
+"""What goes on in the CP subsystem without a call; the oldest member does it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Final
+
+from grid_member.cluster.cp import LOCK, CpUnavailableError
+from grid_member.cluster.cp_cluster import CpCluster
+from grid_member.cluster.cp_plans import CpPlans
+from grid_member.cluster.cp_sessions import CpSessions
+from grid_member.cluster.locks import LockedError
+from grid_member.cluster.logs import event, failure
+from grid_member.cluster.system_store import carry_out
+from grid_member.engine.api import ClusterState
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from grid_member.cluster.cp import CpChange
+    from grid_member.cluster.cp_cluster import Groups
+    from grid_member.cluster.membership import Membership
+    from grid_member.engine.log import Clock
+
+LOOK_S: Final = 2.0
+"""How often it is looked whether there is anything to do."""
+_log: Final = logging.getLogger("grid.member")
+
+
+class CpKeeper:
+    """Founds the subsystem and brings its groups back to what is kept."""
+
+    def __init__(
+        self,
+        membership: Membership,
+        plans: CpPlans,
+        cp: CpCluster,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        """Do nothing yet; sleep waits for some seconds."""
+        self._membership = membership
+        self._plans = plans
+        self._cp = cp
+        self._sleep = sleep
+        self.not_current = 0
+        """Copies of the groups' logs that were missing at the last look."""
+
+    async def run(self) -> None:
+        """Look for ever."""
+        while True:
+            await self._sleep(LOOK_S)
+            try:
+                await self._look()
+            except (LockedError, CpUnavailableError) as error:
+                event(_log, logging.INFO, "the CP subsystem is not changed now", reason=str(error))
+            except Exception as error:
+                failure(_log, "a look at the CP subsystem failed", error)
+
+    async def _look(self) -> None:
+        membership = self._membership
+        if not membership.joined:
+            return
+        self.not_current = await self._cp.missing()
+        oldest = membership.members()[0].uuid == membership.engine.member_uuid
+        if not oldest or membership.engine.cluster_state is not ClusterState.ACTIVE:
+            return  # in other states copies stay where they are
+        if self._plans.founding_due:
+            await self._do("founded", self._cp.found)
+        elif self._plans.replacement_due:
+            await self._do("member replaced", self._cp.replace)
+        elif await self._cp.astray():
+            await self._do("groups restored", self._cp.restore)
+
+    async def _do(self, what: str, change: Callable[[], Awaitable[CpChange]]) -> None:
+        membership = self._membership
+        async with membership.locks.held(LOCK, what):
+            puts = await change()
+            if not any(await carry_out(*(put.begin(membership.engine) for put in puts))):
+                event(_log, logging.INFO, "CP subsystem changed", change=what)
+
+
+def cp_of_several(
+    membership: Membership,
+    groups: Callable[[], Groups],
+    count: int,
+    *,
+    new_uuid: Callable[[], str],
+    clock_s: Callable[[], float],
+    clock_ms: Clock,
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+) -> tuple[CpCluster, CpKeeper]:
+    """Return the subsystem of one of several members, and what goes on in it.
+
+    Args:
+        membership: who is in the cluster.
+        groups: returns the groups of the servers, once the member has joined.
+        count: how many CP members there are to be at first.
+        new_uuid: returns UUIDs that never come again.
+        clock_s: seconds that only go forward.
+        clock_ms: milliseconds since the epoch.
+        sleep: waits for some seconds.
+    """
+    plans = CpPlans(membership, count, new_uuid)
+    sessions = CpSessions(membership, clock_s, clock_ms)
+    cp = CpCluster(membership, plans, groups, sessions, clock_s, sleep)
+    return cp, CpKeeper(membership, plans, cp, sleep)

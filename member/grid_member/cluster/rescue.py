@@ -1,0 +1,112 @@
+"""Starting one of several members whose others may be gone for good: told so, it goes on without.
+
+What a member alone does about a damaged store, several do about a majority that is lost: they wait,
+and `partialStart` goes on with the data that is left, `forceStart` with none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Final, Protocol
+
+from grid_member.cluster.logs import event, failure
+from grid_member.cluster.recovery import HEALTHY, NOT_PARTIAL, UNDER_WAY, Do, Stage
+from grid_member.cluster.store_recovery import KINDS, OFF, StoreRecovery, plainly
+from grid_member.engine.api import EngineError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from grid_member.cluster.store_recovery import Around, Early
+
+_log: Final = logging.getLogger("grid.persistence")
+
+
+class Waiting(Protocol):
+    """An engine whose start waits for other members."""
+
+    @property
+    def waiting(self) -> str | None:
+        """Why the start is not over yet; None when nothing is waited for."""
+
+    async def rescue(self, *, wipe: bool) -> None:
+        """Let the start go on with the members that are there; `EngineError` says why not."""
+
+
+class ClusterRecovery(StoreRecovery):
+    """Starts an engine that waits for the others, whatever is asked of it meanwhile."""
+
+    def __init__(
+        self,
+        open_store: Callable[[], Awaitable[None]],
+        engine: Waiting,
+        early: Early,
+        *,
+        policy: str,
+        timeout_s: float,
+        stored: bool,
+    ) -> None:
+        """Begin nothing yet.
+
+        Args:
+            open_store: joins the others and replays what they hold.
+            engine: what waits meanwhile.
+            early: notes a recovery for the history.
+            policy: the configured recovery policy.
+            timeout_s: as of a store that is damaged; nothing is, here.
+            stored: whether the members keep their data on disk.
+        """
+        super().__init__(open_store, None, early, policy=policy, timeout_s=timeout_s)
+        self._engine = engine
+        self._stored = stored
+        self._rescuing = False
+
+    @property
+    def problem(self) -> str | None:
+        """What the start waits for; None when it does not."""
+        return self._engine.waiting
+
+    async def force_start(self, around: Around | None = None) -> str | None:
+        """Delete the data of all members; return why that is not done, or None."""
+        return await self._rescued(Do.WIPE, around)
+
+    async def partial_start(self, around: Around | None = None) -> str | None:
+        """Go on with what the members have that are there; return why that is not done, or None."""
+        if self._stored and not self._state.partial:
+            return NOT_PARTIAL
+        return await self._rescued(Do.SALVAGE, around)
+
+    async def _rescued(self, how: Do, around: Around | None) -> str | None:
+        if not self._stored:
+            return OFF
+        if self._state.stage is not Stage.OPENING:
+            return HEALTHY
+        if self._rescuing:
+            return UNDER_WAY
+        self._rescuing = True
+        try:
+            return await self._rescue(how, around or plainly)
+        finally:
+            self._rescuing = False
+
+    async def _rescue(self, how: Do, around: Around) -> str | None:
+        loop = asyncio.get_running_loop()
+        ended = self._early(KINDS[how])
+        problem: str | None = None
+
+        def work() -> None:
+            rescue = self._engine.rescue(wipe=how is Do.WIPE)
+            asyncio.run_coroutine_threadsafe(rescue, loop).result()
+
+        try:
+            await asyncio.to_thread(around, work)
+        except EngineError as error:
+            problem = str(error)
+        except Exception as error:
+            failure(_log, "recovery failed", error)
+            problem = "unexpected error: see the log"
+        else:
+            event(_log, logging.WARNING, "the lost members are left out", call=KINDS[how])
+        ended(problem)
+        return problem

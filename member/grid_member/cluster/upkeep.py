@@ -1,0 +1,90 @@
+"""What is looked after again and again while a member is one of several.
+
+Items that a member took return to their queues when it is gone. Whoever takes items has given a
+sign of life before; so a life that was seen to hold some, and has no lease behind a barrier that
+follows, has lost it. It is ended as it was seen: what the member does in a later one stays.
+
+Every lane has the cluster's state. One that missed a change of it, since nobody confirmed that, is
+told again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from typing import TYPE_CHECKING, Final
+
+from grid_member.cluster.locks import CHANGE, LockedError
+from grid_member.cluster.logs import event, failure
+
+if TYPE_CHECKING:
+    from grid_member.cluster.membership import Membership
+    from grid_member.engine.cluster_lives import Holder
+
+LOOK_S: Final = 10.0
+"""How often it is looked; what is to be mended has been seen twice, unless a lease just ended."""
+AGAIN_S: Final = 1.0
+"""The same after a look that found a life that is over, or could not tell."""
+UPKEEP: Final = "upkeep"
+"""The purpose of the lock under which no other state comes between."""
+_log: Final = logging.getLogger("grid.member")
+
+
+class Upkeep:
+    """Looks after lives and lanes."""
+
+    def __init__(self, membership: Membership) -> None:
+        """Look at nothing yet."""
+        self._membership = membership
+        self._before: set[Holder] = set()
+        self._gone: set[str] = set()
+        """Members whose leases ended since the last look."""
+        self._woken = self._differed = False
+
+    def gone(self, uuid: str) -> None:
+        """Hear that a member's lease has ended."""
+        self._gone.add(uuid)
+        self._woken = True
+
+    async def run(self) -> None:
+        """Look again and again, for as long as anything is waited for."""
+        conditions = self._membership.conditions
+        while not conditions.ended:
+            self._woken = False
+            done = False
+            try:
+                done = await self.look()
+            except Exception as error:
+                failure(_log, "a look after the members' lives failed", error)
+            await conditions.until(lambda: self._woken, LOOK_S if done else AGAIN_S)
+
+    async def look(self) -> bool:
+        """End lives without a lease; let lanes agree.
+
+        Returns:
+            Whether there was nothing to do that the log may not have taken.
+        """
+        engine, gone = self._membership.engine, set(self._gone)
+        held = engine.holders()
+        if held and not await engine.current():
+            return False
+        leases = self._membership.roll.leases()
+        over = {holder for holder in held if holder.member not in leases}
+        for holder in over:
+            if holder in self._before or holder.member in gone:
+                event(_log, logging.INFO, "items of a member return", member=holder.member)
+                engine.end_life(holder)
+        self._before = over
+        self._gone -= gone
+        await self._agree()
+        return not over
+
+    async def _agree(self) -> None:
+        """Tell lanes the cluster's state that are not in it, and were not at the last look."""
+        membership = self._membership
+        differed, self._differed = self._differed, not membership.engine.agreed
+        if differed and self._differed:
+            with contextlib.suppress(LockedError):
+                async with membership.locks.held(CHANGE, UPKEEP):
+                    event(_log, logging.WARNING, "the cluster state is told to every lane again")
+                    await membership.agreed_state()

@@ -1,0 +1,37 @@
+"""`memberShutdown` of a member that is not to come back."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from grid_member.engine.api import EngineError
+from grid_member.http.answers import Answer, error, failed, success
+from grid_member.http.idempotent import LEAVE, management_of
+from grid_member.http.managed import not_joined, stopped_by
+from grid_member.http.persistence import OPERATION
+
+if TYPE_CHECKING:
+    from grid_member.http.calls import Call
+
+FOREVER: Final = "forever"
+
+
+async def member_shutdown(call: Call) -> Answer:
+    """Answer, then stop this member; at once, or when all that it holds is elsewhere."""
+    leave, departing = call.request.headers.get(LEAVE), management_of(call).departing
+    if leave is None or departing is None:
+        # One that is alone has nobody to leave its data to: the header means nothing to it.
+        return await stopped_by(call, "memberShutdown", call.member.request_stop)
+    if leave != FOREVER:
+        return error(400, f"{LEAVE} is {FOREVER} or left out")
+    problem = not_joined(call)
+    if problem is not None:
+        return problem
+    try:
+        # Now, while it can be refused: at the end it would have nothing to stay with.
+        await asyncio.to_thread(call.member.parking.try_out)
+    except EngineError as unwritten:
+        return failed(409, str(unwritten))
+    return replace(success(), headers=((OPERATION, departing.begin()),))

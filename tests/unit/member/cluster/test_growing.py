@@ -1,0 +1,99 @@
+"""Members that come and go for good while clients use the others; and one whose disk is empty."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from tests.unit.engine.cluster.load import Load, told
+from tests.unit.member.cluster.processes import HttpClient, Members
+from tests.unit.member.cluster.test_copies import until
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FEW, MANY = 3, 5
+END_S: Final = 120.0
+pytestmark = pytest.mark.timeout(400)
+
+
+async def ended(members: Members, number: int) -> int:
+    """Wait until a process has ended by itself; return its status."""
+    return await asyncio.wait_for(asyncio.to_thread(members.processes[number].end), END_S)
+
+
+@pytest.mark.parametrize("durable", [False, True], ids=["memory", "disk"])
+async def test_three_members_become_five_and_three_again_while_they_serve(
+    durable: bool, tmp_path: Path
+) -> None:
+    async with (
+        Members(tmp_path, durable=durable, size=FEW, most=MANY, backup_count=2) as members,
+        HttpClient(members) as client,
+        Load(client, FEW) as load,
+    ):
+        client.patient = True
+        await load.progress()
+        for number in range(FEW, MANY):
+            members.known[number] = MANY  # the others go on with lists of three
+            members.start(number)
+            await members.ready(number)
+        # With a backup-count of two, five members are five copies.
+        await until(client.safe)
+        assert await client.size(0) == MANY
+        await load.progress()
+
+        leaving = [await client.leave(number) for number in range(FEW, MANY)]
+        assert await client.leave(FEW) == leaving[0]  # it goes on with what was begun
+        assert [await ended(members, number) for number in range(FEW, MANY)] == [0, 0]
+        for operation in leaving:
+            assert (await client.operation(0, operation))["stage"] == "FINISHED"
+        for number in range(FEW):
+            await until(lambda number=number: _has_size(client, number, FEW))  # type: ignore[misc]
+        await until(lambda: client.safe(*range(FEW)))
+        await load.progress()
+        assert client.failed == []
+        history = await load.drained()
+    faults = history.faults()
+    assert not faults, told(faults)
+
+
+async def test_a_member_with_an_empty_disk_gets_everything_anew(tmp_path: Path) -> None:
+    victim = 1
+    async with (
+        Members(tmp_path, durable=True) as members,
+        HttpClient(members) as client,
+    ):
+        await until(client.safe)
+        for number in range(50):
+            assert await client.put(0, f"m{number}", "k", str(number))
+        await members.kill(victim)
+        kept = tmp_path / "kept"
+        (tmp_path / f"m{victim}" / "data").rename(kept)
+        members.start(victim)
+        await members.ready(victim)
+        await until(lambda: client.healthy(victim, "ready"))
+        await until(client.safe)
+        for number in range(50):
+            assert await client.get(victim, f"m{number}", "k") == str(number)
+
+        # What it had before must not come back: the others count on what it has now.
+        await members.kill(victim)
+        shutil.rmtree(tmp_path / f"m{victim}" / "data")
+        kept.rename(tmp_path / f"m{victim}" / "data")
+        members.start(victim)
+        assert await ended(members, victim) != 0
+        said = " ".join(str(line) for line in members.processes[victim].log)
+        assert "empty" in said
+        assert "start the member again" in said
+
+        shutil.rmtree(tmp_path / f"m{victim}" / "data")
+        members.start(victim)
+        await members.ready(victim)
+        await until(client.safe)
+
+
+async def _has_size(client: HttpClient, member: int, size: int) -> bool:
+    return await client.size(member) == size

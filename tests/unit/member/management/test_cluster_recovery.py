@@ -1,0 +1,135 @@
+"""What one of several members does about calls to start without others that are lost."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+
+from grid_member.cluster.recovery import HEALTHY, NOT_PARTIAL, UNDER_WAY
+from grid_member.cluster.rescue import ClusterRecovery
+from grid_member.cluster.store_recovery import OFF
+from grid_member.engine.api import EngineError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PARTIAL = "PARTIAL_RECOVERY_MOST_COMPLETE"
+
+
+class WaitingEngine:
+    """Waits until it is rescued."""
+
+    def __init__(self) -> None:
+        self.waiting: str | None = "for the others"
+        self.rescues: list[bool] = []
+        self.asked = asyncio.Event()
+        self.refuses: Exception | None = None
+        self.may_go_on = asyncio.Event()
+        self.may_go_on.set()
+        self._started = asyncio.Event()
+
+    async def start(self) -> None:
+        await self._started.wait()
+        self.waiting = None
+
+    async def rescue(self, *, wipe: bool) -> None:
+        self.rescues.append(wipe)
+        self.asked.set()
+        await self.may_go_on.wait()
+        if self.refuses is not None:
+            raise self.refuses
+        self._started.set()
+
+
+class Starting:
+    """A start that is under way."""
+
+    def __init__(self, policy: str = PARTIAL, *, stored: bool = True) -> None:
+        self.engine = WaitingEngine()
+        self.history: list[tuple[str, str | None]] = []
+        self.recovery = ClusterRecovery(
+            self.engine.start, self.engine, self._early, policy=policy, timeout_s=60, stored=stored
+        )
+        self._stop = asyncio.Event()
+        self.started = asyncio.ensure_future(self.recovery.start(self._wait))
+
+    async def _wait(self) -> None:
+        await self._stop.wait()
+
+    def _early(self, kind: str) -> Callable[[str | None], None]:
+        return lambda problem: self.history.append((kind, problem))
+
+
+async def test_partial_start_goes_on_without_the_lost() -> None:
+    starting = Starting()
+    before = starting.recovery.problem
+    assert before == "for the others"
+    assert await starting.recovery.partial_start() is None
+    assert await starting.started
+    assert starting.engine.rescues == [False]
+    assert starting.history == [("partialStart", None)]
+    assert starting.recovery.problem is None
+    assert await starting.recovery.partial_start() == HEALTHY
+
+
+async def test_force_start_needs_no_policy_and_wipes() -> None:
+    starting = Starting(policy="FULL_RECOVERY_ONLY")
+    assert await starting.recovery.partial_start() == NOT_PARTIAL
+    assert await starting.recovery.force_start() is None
+    assert await starting.started
+    assert starting.engine.rescues == [True]
+    assert starting.history == [("forceStart", None)]
+
+
+async def test_what_is_done_is_done_within_what_goes_with_it() -> None:
+    starting = Starting()
+    steps: list[str] = []
+
+    def around(work: Callable[[], None]) -> None:
+        steps.append("noted")
+        work()
+        steps.append("ended")
+
+    assert await starting.recovery.force_start(around) is None
+    assert steps == ["noted", "ended"]
+    assert await starting.started
+
+
+@pytest.mark.parametrize(
+    ("error", "problem"),
+    [
+        (EngineError("a majority is there"), "a majority is there"),
+        (ValueError("secret"), "unexpected error: see the log"),
+    ],
+)
+async def test_what_cannot_be_done_is_told_and_can_be_asked_again(
+    error: Exception, problem: str
+) -> None:
+    starting = Starting()
+    starting.engine.refuses = error
+    assert await starting.recovery.partial_start() == problem
+    assert starting.history == [("partialStart", problem)]
+    starting.engine.refuses = None
+    assert await starting.recovery.partial_start() is None
+    assert await starting.started
+
+
+async def test_one_at_a_time() -> None:
+    starting = Starting()
+    starting.engine.may_go_on.clear()
+    first = asyncio.ensure_future(starting.recovery.partial_start())
+    await starting.engine.asked.wait()
+    assert await starting.recovery.force_start() == UNDER_WAY
+    starting.engine.may_go_on.set()
+    assert await first is None
+    assert await starting.started
+    assert starting.engine.rescues == [False]
+
+
+async def test_members_without_a_disk_have_nothing_to_start_from() -> None:
+    starting = Starting(stored=False)
+    assert await starting.recovery.partial_start() == OFF
+    assert await starting.recovery.force_start() == OFF
+    starting.started.cancel()
