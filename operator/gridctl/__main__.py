@@ -117,7 +117,7 @@ def _status(options: argparse.Namespace, environment: Mapping[str, str]) -> int:
     else:
         clusters = asyncio.run(fetch_all(_access(options, environment)))
     if options.file is not None:
-        meta = read_manifest(options.file, here=True)["metadata"]
+        meta = read_manifest(options.file)["metadata"]
         wanted = (meta["namespace"] or DEFAULT_NAMESPACE, meta["name"])
         clusters = [c for c in clusters if _names(c) == wanted]
     if not clusters:

@@ -95,7 +95,8 @@ ADVICE: Final[Mapping[str, Advice]] = {
     ),
     "ImmutableSize": Advice(
         _FIX_SPEC,
-        "set spec.size back to what the cluster was created with, or create a new cluster",
+        "set spec.size back to what the message says. Several members may become more once the "
+        "cluster is started; for fewer, or for several in place of one, create a new cluster",
     ),
     "InvalidSchedule": Advice(_FIX_SPEC, "correct persistence.backup.schedule"),
     "InvalidNetwork": Advice(_FIX_SPEC, "correct the network that is named"),

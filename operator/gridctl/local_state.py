@@ -60,10 +60,17 @@ class LocalState:
         """Where pods keep what dies with them."""
         return self.directory / RUN_NAME
 
-    def kept_pods(self) -> list[str]:
-        """Return the names of the members whose data is kept."""
-        pattern = re.compile(rf"{re.escape(self.directory.name)}-[0-9]+")
-        return sorted(p.name for p in self.directory.glob("*/") if pattern.fullmatch(p.name))
+    def kept_size(self) -> int:
+        """Return the number of members whose data is kept, 0 without any."""
+        pattern = re.compile(rf"{re.escape(self.directory.name)}-([0-9]+)")
+        found = (pattern.fullmatch(path.name) for path in self.directory.glob("*/"))
+        return max((int(match[1]) + 1 for match in found if match), default=0)
+
+    def make_room(self, size: int) -> None:
+        """Make the directories of all members: the last tells the size, and comes first."""
+        for ordinal in reversed(range(size)):
+            place = self.directory / f"{self.directory.name}-{ordinal}"
+            place.mkdir(parents=True, exist_ok=True, mode=0o700)
 
     def acquire(self) -> IO[str]:
         """Take the lock and hold it until the returned file is closed.

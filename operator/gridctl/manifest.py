@@ -22,12 +22,11 @@ class ManifestError(Exception):
     """The file cannot be used; the message has one line for each problem."""
 
 
-def read_manifest(path: Path, *, here: bool = False) -> KubeObject:
+def read_manifest(path: Path) -> KubeObject:
     """Return the one GridCluster in the file, checked, with its namespace filled in.
 
     Args:
         path: The file.
-        here: It is for this machine, and not for Kubernetes.
 
     Raises:
         ManifestError: The file cannot be read, is no YAML, or is no valid GridCluster.
@@ -40,9 +39,7 @@ def read_manifest(path: Path, *, here: bool = False) -> KubeObject:
     manifest = {**document, "metadata": {"namespace": DEFAULT_NAMESPACE, **document["metadata"]}}
     manifest.pop("status", None)
     try:
-        cluster = GridCluster.from_kube(manifest)
-        if not here:
-            cluster.check_kubernetes()
+        GridCluster.from_kube(manifest)
     except InvalidClusterError as error:
         raise ManifestError("\n".join(f"{path}: {p}" for p in error.problems)) from error
     return manifest

@@ -18,11 +18,13 @@ import aiohttp
 
 from grid_operator.api.gridcluster import GridCluster
 from grid_operator.api.names import MANAGEMENT_PORT, MEMBERS_PORT
+from grid_operator.api.phase import is_at_rest
 from grid_operator.ports.local import LocalKube
 from grid_operator.ports.local_program import LocalHost
 from grid_operator.ports.member import MemberClient
 from grid_operator.reconcile.queue import WorkQueue
 from grid_operator.reconcile.reconciler import ClusterKey, Reconciler, Surroundings, utc_now
+from grid_operator.reconcile.refusal import previous_status
 from gridctl.greeting import greeting
 from gridctl.local_state import LocalState
 from gridctl.manifest import ManifestError, read_manifest
@@ -64,7 +66,7 @@ async def run_up(options: UpOptions) -> None:
         CannotStartError: An address is taken.
         AlreadyRunningError: The same cluster runs already.
     """
-    manifest = read_manifest(options.file, here=True)
+    manifest = read_manifest(options.file)
     _tell_about_size(manifest)
     key = _key_of(manifest)
     _check_addresses(manifest, options.first_address)
@@ -102,7 +104,7 @@ class _LocalCluster:
             self._on_change,
             options.first_address,
         )
-        surroundings = Surroundings(LOCAL_OPERATOR_NAMESPACE, is_local=True)
+        surroundings = Surroundings(LOCAL_OPERATOR_NAMESPACE)
         reconciler = Reconciler(self._kube, members, surroundings)
         self._queue = WorkQueue(reconciler.reconcile, random.Random())  # noqa: S311 - jitter
         self._written: KubeObject | None = None
@@ -128,6 +130,9 @@ class _LocalCluster:
     def _begin(self, manifest: KubeObject) -> None:
         """Go on from where the cluster was left; what pods left behind is gone with them."""
         shutil.rmtree(self._state.run_dir, ignore_errors=True)
+        spec = GridCluster.from_kube(manifest).spec
+        if spec.persistence.enabled and not spec.is_alone:
+            self._state.make_room(spec.size)
         known = self._state.recall()
         if known is not None and _key_of(known) == self._key:
             self._kube.recall_cluster(known)
@@ -168,7 +173,7 @@ class _LocalCluster:
                 continue
             seen = version
             try:
-                manifest = read_manifest(self._options.file, here=True)
+                manifest = read_manifest(self._options.file)
                 if _key_of(manifest) != self._key:
                     raise ManifestError(f"{self._options.file}: still running {self._key}")
             except ManifestError as error:
@@ -182,14 +187,25 @@ def _check_size(manifest: KubeObject, state: LocalState) -> None:
     """Return if members of this number may take up the data that was kept.
 
     Raises:
-        CannotStartError: The data is of another number of members.
+        CannotStartError: The data is of another number of members, or of a stopped cluster, which
+            nobody new can join.
     """
-    spec, kept = GridCluster.from_kube(manifest).spec, len(state.kept_pods())
-    if spec.persistence.enabled and kept not in (0, spec.size):
+    cluster, kept = GridCluster.from_kube(manifest), state.kept_size()
+    spec = cluster.spec
+    if not spec.persistence.enabled or kept in (0, spec.size):
+        return
+    status = previous_status(state.recall() or {})
+    grows = 1 < kept < spec.size
+    if grows and is_at_rest(cluster.model_copy(update={"status": status})):
         raise CannotStartError(
-            f"the data in {state.directory} is of size {kept}, and the number of members of an "
-            f"existing cluster cannot change in this version: set spec.size back to {kept}, or "
-            "choose another name or --data-dir"
+            f"the data in {state.directory} is of size {kept} and of a cluster that is stopped: "
+            f"set spec.size back to {kept}, start it with runState Running, and let it grow then"
+        )
+    if not grows:
+        raise CannotStartError(
+            f"the data in {state.directory} is of size {kept}, and in this version members only "
+            f"join those that are several already: set spec.size back to {kept}, or choose another "
+            "name or --data-dir"
         )
 
 

@@ -52,8 +52,13 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Report, Repo
 @pytest.fixture(scope="session")
 def provider() -> Iterator[Provider]:
     """The cluster of this run; it is gone when the run ends, however it ends."""
+    yield from a_cluster(NODES)
+
+
+def a_cluster(nodes: int) -> Iterator[Provider]:
+    """Yield a cluster of so many nodes, for as long as somebody needs it."""
     cluster = provider_for_tests(f"t{uuid.uuid4().hex[:8]}")
-    cluster.up(NODES)
+    cluster.up(nodes)
     try:
         yield cluster
     finally:
@@ -62,15 +67,27 @@ def provider() -> Iterator[Provider]:
 
 @pytest.fixture(scope="session")
 def kube(provider: Provider, pytestconfig: pytest.Config) -> Iterator[Kube]:
-    cluster = Kube(provider)
-    pytestconfig.stash[CLUSTER] = cluster
+    yield from shown_on_failure(provider, pytestconfig)
+
+
+def shown_on_failure(provider: Provider, config: pytest.Config) -> Iterator[Kube]:
+    """Yield the way to a cluster; meanwhile failures are reported with its state."""
+    before = config.stash.get(CLUSTER, None)
+    config.stash[CLUSTER] = cluster = Kube(provider)
     yield cluster
-    del pytestconfig.stash[CLUSTER]
+    del config.stash[CLUSTER]
+    if before is not None:
+        config.stash[CLUSTER] = before
 
 
 @pytest.fixture(scope="session")
 def images(provider: Provider) -> Images:
     """The member's and the operator's image, built from this checkout and loaded."""
+    return images_in(provider)
+
+
+def images_in(provider: Provider) -> Images:
+    """Return the names of the images that the provider's cluster has by then."""
     named = os.environ.get(MEMBER_IMAGE_VARIABLE), os.environ.get(OPERATOR_IMAGE_VARIABLE)
     if named[0] and named[1]:
         return Images(named[0], named[1])

@@ -40,8 +40,6 @@ class Rule:
     cel: str
     message: str
     holds: Callable[[Any], bool] | None = None
-    kubernetes_only: bool = False
-    """Not so for `gridctl up`: see `GridCluster.check_kubernetes`."""
 
 
 class ApiModel(BaseModel):
@@ -64,18 +62,11 @@ class SpecModel(ApiModel):
 
     @model_validator(mode="after")
     def _check_rules(self) -> Self:
-        broken = self._broken(kubernetes_only=False) + self._duplicates()
+        broken = [r.message for r in self.rules if r.holds is not None and not r.holds(self)]
+        broken += self._duplicates()
         if broken:
             raise ValueError("; ".join(broken))
         return self
-
-    def kubernetes_problems(self) -> list[str]:
-        """Return what speaks against this on Kubernetes and not on a single machine."""
-        return self._broken(kubernetes_only=True)
-
-    def _broken(self, *, kubernetes_only: bool) -> list[str]:
-        rules = (rule for rule in self.rules if rule.kubernetes_only == kubernetes_only)
-        return [r.message for r in rules if r.holds is not None and not r.holds(self)]
 
     def _duplicates(self) -> list[str]:
         found: list[str] = []

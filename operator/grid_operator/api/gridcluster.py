@@ -11,6 +11,7 @@ from grid_operator.api.lifecycle import (
     ConfigFormat,
     DeletionPolicy,
     DriftPolicy,
+    Engine,
     LogFormat,
     LogLevel,
     RunState,
@@ -51,6 +52,11 @@ class GridClusterSpec(SpecModel):
     """What the cluster should be."""
 
     size: int = Field(default=1, ge=1, le=1000, description="Number of members.")
+    engine: Engine = Field(
+        default=Engine.AUTO,
+        description="How the log is kept: Embedded by one member, JetStream by several; Auto takes "
+        "what fits the size, a name refuses a size that does not fit.",
+    )
     image: str = Field(
         default=DEFAULT_IMAGE,
         min_length=1,
@@ -136,28 +142,31 @@ class GridClusterSpec(SpecModel):
     )
     rules: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            "self.size <= 1",
-            "size above 1 is not supported on Kubernetes by this version, only by `gridctl up`: a "
-            "GridCluster has exactly one member there",
-            lambda s: s.size <= 1,
-            kubernetes_only=True,
-        ),
-        Rule(
             f"self.size <= {MAX_SIZE}",
-            f"size above {MAX_SIZE} is not supported by this version: 1, 3 or 5 members",
+            f"size above {MAX_SIZE} is not supported by this version; 1, 3 or 5 members are best",
             lambda s: s.size <= MAX_SIZE,
         ),
         Rule(
-            f"self.size <= 1 || (self.rest.port != {MEMBERS_PORT} && "
-            f"self.advancedNetwork.restPort != {MEMBERS_PORT})",
+            "self.size <= 1 || (self.advancedNetwork.enabled ? self.advancedNetwork.restPort : "
+            f"self.rest.port) != {MEMBERS_PORT}",
             f"with size above 1 port {MEMBERS_PORT} belongs to the members themselves: "
             "choose another REST port",
             lambda s: s.size <= 1 or s.rest_port != MEMBERS_PORT,
         ),
         Rule(
+            "self.engine != 'Embedded' || self.size <= 1",
+            "engine Embedded is for one member: several need JetStream, or Auto",
+            lambda s: s.engine is not Engine.EMBEDDED or s.size <= 1,
+        ),
+        Rule(
+            "self.engine != 'JetStream' || self.size > 1",
+            "engine JetStream is for several members: one needs Embedded, or Auto",
+            lambda s: s.engine is not Engine.JET_STREAM or s.size > 1,
+        ),
+        Rule(
             "self.size <= 1 || (!has(self.restoreFrom) && !has(self.persistence.backup))",
-            "persistence.backup and restoreFrom need size 1 in this version: there are no backups "
-            "of several members yet",
+            "persistence.backup and restoreFrom need size 1 in this version: of several members "
+            "the operator makes and restores no backups yet",
             lambda s: s.size <= 1 or not (s.restore_from or s.persistence.backup),
         ),
         Rule(
@@ -240,16 +249,6 @@ class GridCluster(ApiModel):
             return cls.model_validate_json(json.dumps(obj, default=str))
         except ValidationError as error:
             raise InvalidClusterError(tuple(map(_problem, error.errors()))) from error
-
-    def check_kubernetes(self) -> None:
-        """Return if Kubernetes can have it; `gridctl up` can have more.
-
-        Raises:
-            InvalidClusterError: it breaks a rule that is for Kubernetes only.
-        """
-        problems = self.spec.kubernetes_problems()
-        if problems:
-            raise InvalidClusterError(tuple(f"spec: {problem}" for problem in problems))
 
 
 class InvalidClusterError(ValueError):

@@ -3,6 +3,14 @@
 from enum import StrEnum
 
 
+class Engine(StrEnum):
+    """How the members' log is kept."""
+
+    AUTO = "Auto"
+    EMBEDDED = "Embedded"
+    JET_STREAM = "JetStream"
+
+
 class ClusterState(StrEnum):
     """A state that the members can be brought into."""
 

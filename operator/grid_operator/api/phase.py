@@ -77,6 +77,18 @@ def is_copying(cluster: GridCluster) -> bool:
     )
 
 
+def is_at_rest(cluster: GridCluster) -> bool:
+    """Return whether the cluster is stopped or passive: from the wish to stop to its full return.
+
+    Nobody new can join it then.
+    """
+    status = cluster.status
+    operation = status.operation
+    moving = operation is not None and operation.kind in (OperationKind.STOP, OperationKind.START)
+    wished = cluster.spec.run_state is RunState.STOPPED
+    return wished or moving or bool(status.stopped or status.resume_state)
+
+
 def wanted_replicas(cluster: GridCluster) -> int | None:
     """Return how many member pods should exist; None: no StatefulSet as long as data is missing."""
     if is_restoring(cluster):

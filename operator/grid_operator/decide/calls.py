@@ -51,6 +51,8 @@ class CallRefused:
     """The member understood and did not do it; the same call may be answered otherwise later."""
 
     message: str
+    conflict: bool = False
+    """It answered 409: something else was in the way, such as another change of the cluster."""
 
 
 @dataclass(frozen=True, slots=True)

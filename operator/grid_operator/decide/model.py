@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from grid_operator.api.desired import Desired, Live
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from grid_operator.decide.calls import MemberCall
 
 __all__ = [
+    "STARTING",
     "ClusterEvent",
     "Decision",
     "Desired",
@@ -24,6 +25,9 @@ __all__ = [
     "Observed",
     "StructureUse",
 ]
+
+STARTING: Final = "STARTING"
+"""The node state of a member that has not joined since its process began."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from grid_operator.api.objects import KubeObject
 
 _ENDED: Final = frozenset({"Failed", "Succeeded"})
+_PENDING: Final = "Pending"
 OVERDUE_S: Final = 60.0
 """After the end of the pod's grace, which its deletionTimestamp tells: its node does not answer."""
 MAX_WORDS_LENGTH: Final = 512
@@ -51,6 +52,15 @@ def is_unscheduled(pod: KubeObject) -> bool:
     """Return whether no node has taken the pod yet, so that it uses no volume."""
     condition = _condition(pod, "PodScheduled")
     return condition is not None and condition.get("status") == "False"
+
+
+def has_no_process(pod: KubeObject) -> bool:
+    """Return whether the pod's status says that nothing runs in it; False when it is not told."""
+    status = pod.get("status", {})
+    if status.get("phase") in {_PENDING, *_ENDED}:
+        return True
+    states = [container.get("state", {}) for container in status.get("containerStatuses", ())]
+    return bool(states) and all("waiting" in state or "terminated" in state for state in states)
 
 
 def is_outdated(pod: KubeObject, update_revision: str) -> bool:

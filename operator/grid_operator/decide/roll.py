@@ -12,9 +12,10 @@ from grid_operator.api.names import (
     management_secret_name,
 )
 from grid_operator.decide.drift import differences
-from grid_operator.decide.model import MemberProblem, MemberView
+from grid_operator.decide.model import STARTING, MemberProblem
 from grid_operator.decide.pods import (
     by_ordinal,
+    has_no_process,
     is_outdated,
     is_ready,
     is_terminating,
@@ -80,10 +81,10 @@ def _template_hash(statefulset: KubeObject) -> object:
 
 def _next_step(observed: Observed, pods: list[KubeObject], outdated: list[KubeObject]) -> Roll:
     names = tuple(map(pod_name, outdated))
-    # A pod that is not ready serves nobody: replacing it costs nothing, and a StatefulSet never
+    # A pod that serves nobody can go at once: replacing it costs nothing, and a StatefulSet never
     # replaces one whose template was broken and has been mended. Nor does a member that was shut
-    # down over REST come back before its pod does. A ready pod that only does not answer the
-    # operator serves its clients, so it waits for the gate.
+    # down over REST come back before its pod does. One that only does not answer the operator may
+    # serve its clients, or hold what no other has, so it waits for the gate.
     lost = [pod for pod in outdated if is_lost(observed, pod)]
     lost += [pod for pod in pods if pod not in outdated and is_parked(observed, pod)]
     if not outdated and not lost:
@@ -124,18 +125,27 @@ def is_lost(observed: Observed, pod: KubeObject) -> bool:
 def _serves_nobody(observed: Observed, pod: KubeObject) -> bool:
     """Return whether the pod is not ready, and can go without being missed.
 
-    One of several that has joined may hold what others lack, ready or not, and goes through the
-    gate. One that has not joined goes while the others are enough without it, or serve nobody
-    either.
+    One of several may hold what no other has, as long as its process lives and it has not said
+    itself that it has not joined: without a majority, or when it is slow, a member answers
+    nothing at all. Such a one goes through the gate, and so does one that is about to join when
+    those that serve are too few without it.
     """
     if is_ready(pod):
         return False
-    if observed.cluster.spec.is_alone:
+    if observed.cluster.spec.is_alone or has_no_process(pod):
         return True
-    if isinstance(observed.members.get(pod_name(pod)), MemberView):
-        return False
+    return _has_not_joined(observed, pod) and _is_not_needed(observed)
+
+
+def _is_not_needed(observed: Observed) -> bool:
+    """Return whether those that serve are enough, or nobody serves whom one more could help."""
     serving = sum(map(is_ready, observed.pods))
     return serving == 0 or 2 * serving > observed.cluster.spec.size
+
+
+def _has_not_joined(observed: Observed, pod: KubeObject) -> bool:
+    view = observed.members.get(pod_name(pod))
+    return isinstance(view, MemberProblem) and view.node_state == STARTING
 
 
 def _others_are_ready(observed: Observed, pod: KubeObject) -> bool:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from grid_operator.api.names import SHUTDOWN_FINALIZER, statefulset_name
-from grid_operator.decide.model import MemberProblem, MemberView
+from grid_operator.decide.model import STARTING, MemberProblem, MemberView
 from grid_operator.decide.pods import (
     by_ordinal,
     going,
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 IN_TRANSITION: Final = "IN_TRANSITION"
 PASSIVE: Final = "PASSIVE"
-STARTING: Final = "STARTING"
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 

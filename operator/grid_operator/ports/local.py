@@ -284,7 +284,7 @@ class LocalKube:
         pod = self._objects.get(ref)
         if pod is None or process is None:
             return
-        status = pod_status(pod, process.ready, process.restarts, self._timestamp())
+        status = pod_status(pod, process, self._timestamp())
         if status != pod["status"]:
             pod["status"] = status
             self._touch(pod)

@@ -108,7 +108,8 @@ class PodProcess:
         while not self._stopping.is_set():
             began = loop.time()
             await self._run_once()
-            self._set_ready(False)
+            self.ready = False
+            self._on_change()
             if self._stopping.is_set():
                 return
             delay_s = RESTART_DELAY_FIRST_S if loop.time() - began > STABLE_AFTER_S else delay_s
@@ -121,6 +122,7 @@ class PodProcess:
 
     async def _run_once(self) -> None:
         self._process = await start_program(self._spec.program)
+        self._on_change()
         if self._stopping.is_set():
             self._process.terminate()
         probing = asyncio.create_task(self._probe(), name=f"probe {self._name}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from grid_operator.api.names import REVISION_LABEL
 
@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from grid_operator.api.objects import KubeObject
+    from grid_operator.ports.local_pod import PodProcess
+
+_RUNNING: Final[KubeObject] = {"running": {}}
+_BETWEEN_TWO: Final[KubeObject] = {"waiting": {"reason": "CrashLoopBackOff"}}
 
 
 def template_revision(stateful_set: KubeObject) -> str:
@@ -73,8 +77,9 @@ def data_claims(stateful_set: KubeObject, pod: str) -> list[KubeObject]:
     ]
 
 
-def pod_status(pod: KubeObject, ready: bool, restarts: int, now: str) -> KubeObject:
+def pod_status(pod: KubeObject, process: PodProcess, now: str) -> KubeObject:
     """Return the pod's status; the Ready condition's time moves only when it flips."""
+    ready = process.ready
     state = "True" if ready else "False"
     old = {c["type"]: c for c in pod["status"].get("conditions", ())}.get("Ready")
     moved = old is None or old["status"] != state
@@ -91,7 +96,8 @@ def pod_status(pod: KubeObject, ready: bool, restarts: int, now: str) -> KubeObj
             {
                 "name": pod["spec"]["containers"][0]["name"],
                 "ready": ready,
-                "restartCount": restarts,
+                "restartCount": process.restarts,
+                "state": _RUNNING if process.pid is not None else _BETWEEN_TWO,
             }
         ],
     }

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import string
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
@@ -31,9 +32,16 @@ MAX_MESSAGE_LENGTH: Final = 512
 MASK: Final = "***"
 _PLAIN: Final = "".join(set(string.punctuation) - set("%+")) + " \n"
 """What needs no encoding in the last part of a body, besides letters and digits."""
-_CALL_TIMEOUT_S: Final = 10.0
-_TIMEOUTS_S: Final = {Endpoint.FORCE_START: 30.0, Endpoint.PARTIAL_START: 30.0}
-"""These two are answered when the data was replaced and read."""
+_CALL_TIMEOUT_S: Final = 30.0
+"""A member of several answers when the others know: it may wait 10 s for a new leader of the log,
+and as long for a member that was lost."""
+_LONGEST_S: Final = 45.0
+"""Below the limit of one run of the work queue; what takes longer is asked for again under its
+key, and is not done twice."""
+_TIMEOUTS_S: Final = dict.fromkeys(
+    (Endpoint.CONFIG_UPLOAD, Endpoint.FORCE_START, Endpoint.PARTIAL_START), _LONGEST_S
+)
+"""Answered when all others have applied it; when data was replaced and read."""
 
 
 def call_timeout_s(endpoint: Endpoint) -> float:
@@ -65,7 +73,7 @@ def call_outcome(
         reason = "the member does not accept the operator's credentials"
     message = f"answered {status}: {reason}" if reason else f"answered {status}"
     if 400 <= status < 500:
-        return CallRefused(message)
+        return CallRefused(message, conflict=status == HTTPStatus.CONFLICT)
     return CallUnknown(message)
 
 

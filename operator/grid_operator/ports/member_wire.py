@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 
 BODY_LIMIT_BYTES: Final = 256 * 1024
 USAGE_LIMIT_BYTES: Final = 1024 * 1024
+VERSION_TIMEOUT_S: Final = 1.5
+"""Half of a view's time: a member without a majority keeps this answer back for longer, and shows
+otherwise that it lives."""
 USAGE_TIMEOUT_S: Final = 1.0
 """Usage is told for people: a member that cannot tell it now is as good as any."""
 
@@ -157,10 +160,13 @@ async def ask_view(wire: Wire) -> MemberView | MemberProblem:
         state = node_state(parse_object(health, HEALTH_PATH))
         reason = ready.reason or cluster.reason or "it has not joined"
         return MemberProblem(reason, node_state=state)
+    version = await _version(wire)
+    if version is None:
+        return MemberProblem(ready.reason or "no majority of the members answers it")
     documents = {
         HEALTH_PATH: health,
         CLUSTER_PATH: _accepted(cluster, CLUSTER_PATH),
-        VERSION_PATH: await _document(wire, VERSION_PATH),
+        VERSION_PATH: _accepted(version, VERSION_PATH),
     }
     operations = await wire.get(OPERATIONS_PATH)
     if operations.status != 404:  # a member of a version that has no such document
@@ -169,6 +175,16 @@ async def ask_view(wire: Wire) -> MemberView | MemberProblem:
     if usage is not None:
         documents[USAGE_PATH] = usage
     return member_view(documents, ready=ready.status == 200)
+
+
+async def _version(wire: Wire) -> Reply | None:
+    """Return the answer, None when the member waits for the others to know it."""
+    try:
+        async with asyncio.timeout(VERSION_TIMEOUT_S):
+            reply = await wire.get(VERSION_PATH)
+    except TimeoutError:
+        return None
+    return reply if reply.status != 503 else None
 
 
 async def _usage(wire: Wire) -> bytes | None:

@@ -76,8 +76,6 @@ class Surroundings:
     now: Callable[[], datetime] = utc_now
     steady_s: Callable[[], float] = steady_s
     make_password: Callable[[], str] = field(default=new_password, repr=False)
-    is_local: bool = False
-    """Members are processes of this machine: what only Kubernetes cannot have can be had."""
     may_act: Callable[[], bool] = lambda: True
     """Whether this operator may change anything now: it holds its Lease, or needs none."""
 
@@ -121,8 +119,6 @@ class Reconciler:
             return None  # owner references let Kubernetes remove the children
         try:
             cluster = GridCluster.from_kube(live)
-            if not self._where.is_local:
-                cluster.check_kubernetes()
         except InvalidClusterError as error:
             content = invalid_cluster_status(live, error, self._now())
             await self._let_go(await self._write_content(live, content))

@@ -30,7 +30,7 @@ from grid_operator.api.names import (
     USERNAME_KEY,
     identity_secret_name,
 )
-from grid_operator.api.phase import wanted_replicas
+from grid_operator.api.phase import is_at_rest, wanted_replicas
 from grid_operator.render.config import configuration_tree, yaml_text
 from grid_operator.render.metadata import digest
 from grid_operator.render.secrets import (
@@ -68,6 +68,8 @@ _LOG_LEVEL: Final = "live/log-level"
 _LICENSE: Final = "live/license"
 _CREDENTIALS: Final = "config/credentials"
 _SIZE: Final = "config/size"
+_NEW_CLUSTER: Final = ", or create a new GridCluster"
+_START_FIRST: Final = ", start it, and let it grow when the start is over"
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,16 +123,22 @@ def start_record(cluster: GridCluster, context: RenderContext) -> StartRecord:
 
 
 def size_problem(cluster: GridCluster, context: RenderContext) -> SpecProblem | None:
-    """Return what speaks against the number of members: it is that of the cluster's beginning."""
+    """Return what speaks against the number of members: several that run may become more."""
     if not context.recorded:
         return None
-    before, size = context.recorded.get(_SIZE, "1"), cluster.spec.size
-    if before == str(size):
+    text, size = context.recorded.get(_SIZE, "1"), cluster.spec.size
+    before = int(text) if text.isdecimal() else 1
+    grows = 1 < before < size
+    if size == before or (grows and not is_at_rest(cluster)):
         return None
+    reason, otherwise = "members cannot be taken away from a cluster in this version", _NEW_CLUSTER
+    if before == 1:
+        reason = "a single member keeps its data in another way than several do"
+    elif grows:
+        reason, otherwise = "nobody can join a cluster that is stopped", _START_FIRST
     return SpecProblem(
         ConfigValidReason.IMMUTABLE_SIZE,
-        f"spec.size: {size} instead of {before}; the number of members of an existing cluster "
-        f"cannot change in this version: set it back to {before}, or create a new GridCluster",
+        f"spec.size: {size} instead of {before}; {reason}: set it back to {before}{otherwise}",
     )
 
 

@@ -48,8 +48,12 @@ def delete_network(layout: Layout) -> None:
             NETNS_END_TIMEOUT_S,
         )
         run("ip", "netns", "delete", netns)
-    if succeeds("ip", "link", "show", layout.host_link):
-        run("ip", "link", "delete", layout.host_link)
+    link = layout.host_link
+    # The kernel takes it away by itself as well, a moment after the namespace of its other end.
+    succeeds("ip", "link", "delete", link)
+    wait_until(
+        lambda: not succeeds("ip", "link", "show", link), f"end of {link}", NETNS_END_TIMEOUT_S
+    )
 
 
 def namespaces(prefix: str) -> list[str]:

@@ -8,6 +8,9 @@ import signal
 import subprocess
 from typing import TYPE_CHECKING
 
+import pytest
+
+from gridctl.local_state import LocalState
 from tests.unit.gridctl.running import READY, children, is_alive, pod_of, until
 
 if TYPE_CHECKING:
@@ -100,3 +103,37 @@ def test_the_size_stays_what_it_was(up: Up) -> None:
     assert refused.returncode == 1
     assert "set spec.size back to 1" in refused.stderr
     assert "size 2 is no safer than 1" in refused.stderr
+
+
+@pytest.mark.parametrize("kept", [{"stopped": True}, {"resumeState": "Active"}])
+def test_a_cluster_that_was_stopped_does_not_come_back_larger(
+    up: Up, kept: dict[str, object]
+) -> None:
+    up.write(size=5)
+    state = LocalState.of(up.directory / "data", "default", up.name)
+    state.make_room(SIZE)
+    state.remember({"metadata": {"name": up.name}, "status": kept})
+    command = up.command("up", "-f", str(up.file), "--address", up.address)
+
+    refused = subprocess.run(command, capture_output=True, text=True, check=False, timeout=20)
+
+    assert refused.returncode == 1
+    assert "set spec.size back to 3, start it" in refused.stderr
+    assert state.kept_size() == SIZE, "there is nothing of the new members"
+
+
+def test_a_first_run_that_was_cut_off_at_once_tells_its_size(tmp_path: Path) -> None:
+    state = LocalState(tmp_path / "demo")
+    assert state.kept_size() == 0
+
+    def made(path: Path, **_: object) -> None:
+        os.makedirs(path)
+        raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pathlib.Path.mkdir", made)
+        with pytest.raises(KeyboardInterrupt):
+            state.make_room(SIZE)
+    assert state.kept_size() == SIZE
+    state.make_room(SIZE)
+    assert len(list(state.directory.iterdir())) == SIZE

@@ -102,7 +102,10 @@ def _recover(situation: Situation, requests: Requests, choice: Choice) -> None:
         if request is None or choice.operation is not None:
             continue
         found = recover.wanted(situation, asked.KINDS[name], request)
-        if found is not None:
+        obstacle = recover.obstacle(situation)
+        if obstacle is not None:
+            choice.refuse(name, request, obstacle)
+        elif found is not None:
             choice.begin(found, (name, request))
         elif _is_down(situation) or not situation.member_problems():
             choice.refuse(name, request, "no member waits to be told what to do about its data")

@@ -24,7 +24,7 @@ from grid_operator.api.status import (
     OperationOutcome,
     OperationStatus,
 )
-from grid_operator.decide.calls import CallDone, CallRefused, Endpoint, MemberCall
+from grid_operator.decide.calls import CallDone, CallRefused, CallUnknown, Endpoint, MemberCall
 from grid_operator.decide.situation import moment, since
 
 if TYPE_CHECKING:
@@ -63,6 +63,8 @@ _FINAL_REFUSALS: Final = frozenset(
     {Endpoint.PARTIAL_START, Endpoint.FORCE_START, Endpoint.CONFIG_UPLOAD, Endpoint.LICENSE}
 )
 """Asking again would be answered the same."""
+_WAITS_FOR_OTHERS: Final = frozenset({Endpoint.CONFIG_UPLOAD, Endpoint.LICENSE})
+"""But of these a conflict: another change of the cluster was under way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,20 +260,25 @@ def record_outcome(
         begun = {"target": outcome.operation} if call.endpoint is Endpoint.BACKUP else {}
         changed = _entered(operation, step, now, begun)
     else:
-        changed = _failed(operation, call, outcome.message, now, isinstance(outcome, CallRefused))
+        changed = _failed(operation, call, outcome, now)
     return status.model_copy(update={"operation": changed})
 
 
 def _failed(
-    operation: OperationStatus, call: MemberCall, message: str, now: datetime, refused: bool
+    operation: OperationStatus, call: MemberCall, outcome: CallRefused | CallUnknown, now: datetime
 ) -> OperationStatus:
-    error = f"{call.pod['metadata']['name']}: {message}"[:MAX_STATUS_TEXT_LENGTH]
-    if refused and call.endpoint in _FINAL_REFUSALS:
+    error = f"{call.pod['metadata']['name']}: {outcome.message}"[:MAX_STATUS_TEXT_LENGTH]
+    if isinstance(outcome, CallRefused) and _is_final(call.endpoint, outcome):
         return _entered(operation, Step.GIVE_UP, now, {"last_error": error})
-    if not refused and call.endpoint is Endpoint.MEMBER_SHUTDOWN:
+    if isinstance(outcome, CallUnknown) and call.endpoint is Endpoint.MEMBER_SHUTDOWN:
         # It may be stopping already, and the end of its pod stops it as gently.
         return _entered(operation, Step.DELETE_POD, now, {"last_error": error})
     return operation.model_copy(update={"last_error": error})
+
+
+def _is_final(endpoint: Endpoint, refusal: CallRefused) -> bool:
+    waits = refusal.conflict and endpoint in _WAITS_FOR_OTHERS
+    return endpoint in _FINAL_REFUSALS and not waits
 
 
 def _entered(

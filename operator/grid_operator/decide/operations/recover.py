@@ -2,8 +2,9 @@
 
     Call ──▶ AwaitReady ──▶ finished
 
-Only on request, only for a member that waits to be told, and never again for a pod that replaced
-the one that was told: what it holds by then is not what the request was about.
+Only on request, only for a member that waits to be told, of several only while none serves, and
+never again for a pod that replaced the one that was told: what it holds by then is not what the
+request was about.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from grid_operator.api.phase import Step
 from grid_operator.api.status import OperationKind, OperationOutcome
 from grid_operator.decide.calls import Endpoint
-from grid_operator.decide.model import MemberView
+from grid_operator.decide.model import STARTING, MemberView
 from grid_operator.decide.operations.journal import (
     Move,
     advance,
@@ -25,7 +26,6 @@ from grid_operator.decide.operations.journal import (
     wait,
 )
 from grid_operator.decide.pods import pod_name
-from grid_operator.decide.situation import STARTING
 
 if TYPE_CHECKING:
     from grid_operator.api.objects import KubeObject
@@ -49,6 +49,25 @@ def wanted(situation: Situation, kind: OperationKind, request: str) -> Operation
         return None
     name, uid = pod_name(pod), pod["metadata"]["uid"]
     return begin(situation, kind, Step.CALL, target=name, target_uid=uid, request=request)
+
+
+def obstacle(situation: Situation) -> str | None:
+    """Return which of several members serves, None when none does.
+
+    Every plain start looks like one that waits to be told, and ends by itself once others serve:
+    giving up data is for when no majority is there.
+    """
+    if situation.spec.is_alone:
+        return None
+    joined = [pod_name(pod) for pod, _ in situation.joined()]
+    serving = [*joined, *map(pod_name, situation.ready_pods())]
+    if not serving:
+        return None
+    return (
+        f"{serving[0]} has joined or serves, and of several members nothing is given up then; if "
+        f"the others are lost for good, restart {serving[0]} and ask under another request id "
+        "while no member serves"
+    )
 
 
 def step(situation: Situation, operation: OperationStatus) -> Move:
@@ -85,6 +104,9 @@ def _call(situation: Situation, operation: OperationStatus, pod: KubeObject) -> 
             return advance(operation, Step.AWAIT_READY, now)
         text = f"{operation.target} has joined by itself: nothing was given up"
         return finish(operation, OperationOutcome.FAILED, now, text)
+    serves = obstacle(situation) if operation.attempts == 0 else None
+    if serves is not None:
+        return finish(operation, OperationOutcome.FAILED, now, serves)
     waits = view is not None and view.node_state == STARTING
     if is_over(operation, LIMIT_S, now) and (operation.attempts > 0 or not waits):
         reason = operation.last_error or situation.no_member_text()

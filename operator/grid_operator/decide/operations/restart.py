@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 LIMIT_S: Final = 60.0
 """For telling one member to stop, once the first attempt was made."""
+NOT_TOLD: Final = "it has not said that it stops"
 
 
 def wanted(situation: Situation, request: str = "") -> OperationStatus | None:
@@ -61,8 +62,23 @@ def step(situation: Situation, operation: OperationStatus) -> Move:
     if obstacle is not None:
         return wait(operation, f"until it is safe: {obstacle}")
     if operation.step == Step.DELETE_POD:
-        return Move(operation, waiting=f"pod {operation.target} is deleted", delete_pod=pod)
+        return _delete(situation, operation, pod)
     return _shut_down(situation, operation, pod)
+
+
+def _delete(situation: Situation, operation: OperationStatus, pod: KubeObject) -> Move:
+    """Return the end of the pod.
+
+    One of several that has not said that it stops passes the gate once more: it may go on, and
+    much may have happened since it was told.
+    """
+    obstacle = None
+    goes_on = bool(operation.last_error) and not is_lost(situation.observed, pod)
+    if goes_on and not situation.spec.is_alone:
+        obstacle = gate_obstacle(situation.observed)
+    if obstacle is not None:
+        return wait(operation, f"until it is safe: {obstacle}")
+    return Move(operation, waiting=f"pod {operation.target} is deleted", delete_pod=pod)
 
 
 def _shut_down(situation: Situation, operation: OperationStatus, pod: KubeObject) -> Move:
@@ -75,9 +91,10 @@ def _shut_down(situation: Situation, operation: OperationStatus, pod: KubeObject
     over = operation.attempts > 0 and is_over(operation, LIMIT_S, situation.now)
     if over or is_lost(situation.observed, pod):
         # Who cannot be told is stopped by the end of the pod, which is as gentle.
-        last_error = operation.last_error
+        last_error = operation.last_error or NOT_TOLD
         return advance(operation, Step.DELETE_POD, situation.now, last_error=last_error)
-    if operation.attempts == 0:
+    # An attempt of which nothing is known may have reached the member: it is repeated as it is.
+    if operation.attempts == 0 or operation.last_error:
         obstacle = gate_obstacle(situation.observed)
         if obstacle is not None:
             # The time for telling counts from the first attempt, however long it is waited here.

@@ -48,6 +48,10 @@ SPEC: Final[Table] = {
         f"{KUBERNETES}a_member_for_each_of_the_size_with_a_claim_for_each",
         f"{API}bad_spec_is_refused_with_the_field_and_the_reason",
     ),
+    "spec.engine": (
+        f"{API}an_engine_takes_the_sizes_that_it_is_for",
+        f"{API}an_engine_that_is_named_refuses_other_sizes",
+    ),
     "spec.image": (_TOLD, _REPLACED, _RESTORING),
     "spec.imagePullPolicy": (_TOLD, _RESTORING),
     "spec.clusterName": (f"{NETWORK}the_cluster_name_is_what_callers_give",),

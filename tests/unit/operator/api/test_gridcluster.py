@@ -195,11 +195,14 @@ def test_transition_time_moves_only_when_the_status_flips() -> None:
     assert flipped.last_transition_time == "2026-01-02T05:04:05Z"
 
 
-@pytest.mark.parametrize("size", [2, 3, 4, 5])
-def test_several_members_are_for_one_machine_and_not_for_kubernetes_yet(size: int) -> None:
-    cluster = make_cluster({"size": size})
+@pytest.mark.parametrize(
+    ("engine", "size"), [("Auto", 1), ("Auto", 3), ("Embedded", 1), ("JetStream", 2)]
+)
+def test_an_engine_takes_the_sizes_that_it_is_for(engine: str, size: int) -> None:
+    assert make_cluster({"engine": engine, "size": size}).spec.size == size
 
-    with pytest.raises(InvalidClusterError, match=r"spec: size above 1 .* only by `gridctl up`"):
-        cluster.check_kubernetes()
 
-    make_cluster().check_kubernetes()
+@pytest.mark.parametrize(("engine", "size"), [("Embedded", 2), ("JetStream", 1)])
+def test_an_engine_that_is_named_refuses_other_sizes(engine: str, size: int) -> None:
+    with pytest.raises(InvalidClusterError, match=f"engine {engine} is for"):
+        make_cluster({"engine": engine, "size": size})

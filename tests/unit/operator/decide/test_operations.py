@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from grid_operator.api.status import OperationKind
-from grid_operator.decide.calls import Endpoint
+from grid_operator.decide.calls import CallRefused, Endpoint
 from grid_operator.decide.operations.journal import record_outcome
 from tests.unit.operator.decide import moves
 from tests.unit.operator.decide.journeys import (
@@ -19,6 +19,7 @@ from tests.unit.operator.decide.journeys import (
     calling,
     decided,
     ended,
+    newest,
     next_call,
     run,
     settled,
@@ -144,3 +145,22 @@ def test_an_outcome_of_another_operation_is_not_recorded() -> None:
 
     assert record_outcome(decision.status, other, REFUSED, world.now) is decision.status
     assert called(decision).endpoint is Endpoint.BACKUP
+
+
+@pytest.mark.parametrize(
+    ("answer", "outcome"),
+    [
+        (CallRefused("answered 409: another change is under way", conflict=True), "Succeeded"),
+        (CallRefused("answered 400: no such setting"), "Failed"),
+    ],
+)
+def test_an_addition_waits_for_another_change_of_the_cluster(
+    answer: CallRefused, outcome: str
+) -> None:
+    world = calling(OperationKind.APPLY_LIVE)[0]
+    decision = decided(world)
+    status = record_outcome(decision.status, called(decision), answer, world.now)
+
+    world, _ = run(world.with_status(status).later(2), ended(OperationKind.APPLY_LIVE))
+
+    assert (newest(world).kind, newest(world).outcome) == (OperationKind.APPLY_LIVE, outcome)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from grid_operator.api.conditions import ConditionType, find_condition
-from grid_operator.decide.calls import Endpoint
+from grid_operator.decide.calls import CallOutcome, CallRefused, CallUnknown, Endpoint
 from grid_operator.decide.model import MemberProblem
 from tests.unit.operator.decide.fake_store import WELL, FakeStore, make_pod
 
@@ -19,7 +19,19 @@ if TYPE_CHECKING:
 NAMES = ("demo-0", "demo-1", "demo-2")
 OF_THREE = replace(WELL, cluster_size=3)
 UNSAFE = replace(OF_THREE, cluster_safe=False)
-SILENT = MemberProblem("connection refused")
+SILENT = MemberProblem("gave no complete answer within 3 s")
+STARTING = MemberProblem("cannot read its configuration", node_state="STARTING")
+PARKED = MemberProblem("was shut down", node_state="PASSIVE")
+BUSY = CallRefused("answered 409: another change is being made", conflict=True)
+RUNNING: dict[str, Any] = {
+    "phase": "Running",
+    "containerStatuses": [{"name": "member", "state": {"running": {}}}],
+}
+ENDED: dict[str, Any] = {
+    "phase": "Running",
+    "containerStatuses": [{"name": "member", "state": {"waiting": {"reason": "CrashLoopBackOff"}}}],
+}
+UNSTARTED: dict[str, Any] = {"phase": "Pending"}
 
 
 def three(**spec: Any) -> FakeStore:
@@ -81,25 +93,37 @@ def test_the_next_waits_until_every_member_says_that_it_is_safe(
 
 
 @pytest.mark.parametrize(
-    ("unready", "view", "replaced"),
+    ("unready", "view", "status", "replaced"),
     [
-        ((1,), SILENT, True),
-        ((0, 1, 2), SILENT, True),
-        ((1, 2), SILENT, False),
-        ((1,), UNSAFE, False),
-        ((0, 1, 2), UNSAFE, False),
+        ((1,), STARTING, {}, True),
+        ((0, 1, 2), STARTING, {}, True),
+        ((0, 1), STARTING, {}, False),
+        ((1,), PARKED, {}, True),
+        ((1,), SILENT, ENDED, True),
+        ((0, 1, 2), SILENT, UNSTARTED, True),
+        ((1,), SILENT, {}, False),
+        ((1,), SILENT, RUNNING, False),
+        ((0, 1, 2), SILENT, RUNNING, False),
+        ((1,), UNSAFE, RUNNING, False),
+        ((0, 1, 2), UNSAFE, RUNNING, False),
     ],
 )
-def test_an_outdated_pod_that_is_not_ready_goes_while_the_others_are_enough(
-    unready: tuple[int, ...], view: MemberView | MemberProblem, replaced: bool
+@pytest.mark.parametrize("kept", [False, True])
+def test_an_outdated_pod_goes_ungated_only_if_its_member_says_or_cannot_have_joined(
+    unready: tuple[int, ...],
+    view: MemberView | MemberProblem,
+    status: dict[str, Any],
+    replaced: bool,
+    kept: bool,
 ) -> None:
-    """Two that are not ready are not taken both: what they hold in memory would be lost."""
-    store = three()
+    """One that does not answer may be the only one that has all the data."""
+    store = three(**({"persistence": {"enabled": True}} if kept else {}))
     for ordinal in unready:
         name = f"demo-{ordinal}"
         store.pods[name] = make_pod(
             name, "broken" if ordinal == 1 else _revision(store), ready=False
         )
+        store.pods[name]["status"] |= status
         store.views = {**store.views, name: view}
 
     store.step()
@@ -107,7 +131,75 @@ def test_an_outdated_pod_that_is_not_ready_goes_while_the_others_are_enough(
     assert store.replaced == (["demo-1"] if replaced else [])
 
 
-@pytest.mark.parametrize(("before", "after"), [(1, 3), (3, 1), (3, 5)])
+def test_a_stalled_member_is_told_nothing_while_another_copies() -> None:
+    """The one that was replaced is not safe yet: what the stalled one has may be nowhere else."""
+    store = three()
+    store.change_spec({"size": 3, "clusterName": "other"})
+    while not store.replaced:
+        store.step()
+    pod = make_pod("demo-1", "old", ready=False)
+    pod["status"] |= RUNNING
+    store.pods["demo-1"] = pod
+    store.views = {"demo-0": UNSAFE, "demo-1": SILENT, "demo-2": UNSAFE}
+
+    for _ in range(20):
+        store.step()
+
+    assert (store.replaced, len(store.calls)) == (["demo-2"], 1)
+    store.pods["demo-1"] = make_pod("demo-1", "old")
+    store.views = dict.fromkeys(NAMES, OF_THREE)
+    store.settle()
+    assert store.replaced == ["demo-2", "demo-1", "demo-0"]
+
+
+@pytest.mark.parametrize("answer", [CallUnknown("gave no complete answer in time"), BUSY])
+def test_who_was_told_to_stop_and_goes_on_is_taken_only_while_that_is_safe(
+    answer: CallOutcome,
+) -> None:
+    store = three()
+    store.change_spec({"size": 3, "clusterName": "other"})
+    store.answer = answer
+    while not store.calls:
+        store.step()
+    store.views = {**store.views, "demo-0": SILENT}
+
+    for _ in range(20):
+        store.step()
+
+    assert store.replaced == []
+    store.views = dict.fromkeys(NAMES, OF_THREE)
+    store.settle()
+    assert store.replaced == ["demo-2", "demo-1", "demo-0"]
+
+
+def test_who_refused_to_stop_is_asked_again_only_while_that_is_safe() -> None:
+    store = three()
+    store.change_spec({"size": 3, "clusterName": "other"})
+    store.answer = BUSY
+    while not store.calls:
+        store.step()
+    store.views = {**store.views, "demo-0": UNSAFE}
+
+    for _ in range(20):
+        store.step()
+
+    assert (store.replaced, len(store.calls)) == ([], 1)
+
+
+def test_who_has_said_that_it_stops_is_not_waited_for() -> None:
+    """It is parked already, or soon: only its pod's end brings it back."""
+    store = three()
+    store.change_spec({"size": 3, "clusterName": "other"})
+    while not store.calls:
+        store.step()
+    store.views = {**store.views, "demo-2": SILENT, "demo-0": UNSAFE}
+
+    store.step()
+
+    assert store.replaced == ["demo-2"]
+
+
+@pytest.mark.parametrize(("before", "after"), [(1, 3), (3, 1), (5, 3)])
 def test_another_size_is_refused_and_changes_nothing(before: int, after: int) -> None:
     store = FakeStore({"size": before})
     store.views = {f"demo-{n}": replace(WELL, cluster_size=before) for n in range(before)}
@@ -126,6 +218,123 @@ def test_another_size_is_refused_and_changes_nothing(before: int, after: int) ->
     store.settle()
     assert condition(store, ConditionType.READY).status == "True"
     assert (store.pods, store.replaced) == (pods, [])
+
+
+def test_several_become_more_before_any_of_them_restarts() -> None:
+    """The new ones are in the list of all others only when those were replaced."""
+    store = three()
+    five = tuple(f"demo-{ordinal}" for ordinal in range(5))
+    store.change_spec({"size": 5})
+    store.step()
+    assert sorted(store.pods) == list(five)
+    store.views = {**dict.fromkeys(NAMES, OF_THREE), **dict.fromkeys(five[3:], STARTING)}
+    for _ in range(5):
+        store.step()
+    assert (store.replaced, store.calls) == ([], []), "they have to join first"
+
+    store.views = dict.fromkeys(five, replace(WELL, cluster_size=5))
+    store.settle()
+
+    assert store.replaced == ["demo-2", "demo-1", "demo-0"]
+    assert condition(store, ConditionType.READY).message == "5 of 5 members are ready"
+
+
+@pytest.mark.parametrize("run_state", ["Stopped", "Running"])
+def test_nobody_new_is_made_while_the_cluster_is_stopped(run_state: str) -> None:
+    """A stopped cluster is passive until all are back, and new members could not join it."""
+    store = three(runState="Stopped")
+    assert store.cluster.status.stopped
+    store.change_spec({"size": 5, "runState": run_state})
+    store.settle()
+
+    told = condition(store, ConditionType.CONFIG_VALID)
+    assert (told.status, told.reason) == ("False", "ImmutableSize")
+    assert "set it back to 3, start it" in told.message
+    assert store.pods == {}
+
+
+def test_nobody_new_is_made_while_the_cluster_starts_again() -> None:
+    store = three(runState="Stopped")
+    store.change_spec({"size": 3})
+    store.views = {**store.views, "demo-2": STARTING}
+    for _ in range(5):
+        store.step()
+    store.change_spec({"size": 5})
+    store.step()
+    assert condition(store, ConditionType.CONFIG_VALID).reason == "ImmutableSize"
+    assert sorted(store.pods) == list(NAMES)
+
+    store.change_spec({"size": 3})
+    store.views = dict.fromkeys(NAMES, OF_THREE)
+    store.settle()
+    store.change_spec({"size": 5})
+    store.step()
+    assert len(store.pods) == 5
+
+
+def test_a_new_pod_for_which_there_is_no_room_is_made_anew_when_the_spec_changes() -> None:
+    store = three()
+    store.change_spec({"size": 5})
+    store.step()
+    store.pods["demo-4"]["status"] = {
+        **UNSTARTED,
+        "conditions": [{"type": "PodScheduled", "status": "False"}],
+    }
+    of_four = replace(WELL, cluster_size=4)
+    store.views = dict.fromkeys((*NAMES, "demo-3"), of_four)
+    store.step()
+    assert store.replaced == []
+
+    store.change_spec({"size": 5, "pod": {"nodeSelector": {"disk": "ssd"}}})
+    for _ in range(5):
+        store.step()
+
+    assert (store.replaced, store.calls) == (["demo-4"], [])
+
+
+@pytest.mark.parametrize("request_of", ["force_start", "partial_start"])
+@pytest.mark.parametrize(
+    "other", [OF_THREE, replace(OF_THREE, ready=False), SILENT], ids=["ready", "joined", "silent"]
+)
+def test_data_is_given_up_only_while_nobody_serves(
+    request_of: str, other: MemberView | MemberProblem
+) -> None:
+    """A member that is starting is what every restart shows."""
+    store = three(persistence={"enabled": True})
+    store.pods["demo-2"] = make_pod("demo-2", _revision(store), ready=False)
+    store.views = {"demo-0": other, "demo-1": other, "demo-2": STARTING}
+    store.annotate(**{request_of: "r1,acknowledge-data-loss=uid-1"})
+    for _ in range(5):
+        store.step()
+
+    assert store.calls == []
+    (handled,) = store.cluster.status.handled_requests
+    assert handled.outcome == "Refused"
+    assert "demo-0 has joined or serves" in handled.message
+
+    for name in NAMES:
+        store.pods[name] = make_pod(name, _revision(store), ready=False)
+    store.views = dict.fromkeys(NAMES, STARTING)
+    store.annotate(**{request_of: "r2,acknowledge-data-loss=uid-1"})
+    for _ in range(5):
+        store.step()
+    assert [call.pod["metadata"]["name"] for call in store.calls] == ["demo-0"]
+
+
+def test_data_is_not_given_up_when_another_serves_just_before_the_call() -> None:
+    store = three(persistence={"enabled": True})
+    for name in NAMES:
+        store.pods[name] = make_pod(name, _revision(store), ready=False)
+    store.views = dict.fromkeys(NAMES, STARTING)
+    store.annotate(force_start="r1,acknowledge-data-loss=uid-1")
+    store.step()
+    assert (store.cluster.status.operation is not None, store.calls) == (True, [])
+    store.views = {**store.views, "demo-1": OF_THREE}
+    for _ in range(5):
+        store.step()
+
+    assert store.calls == []
+    assert "demo-1 has joined" in store.cluster.status.last_operations[0].message
 
 
 def _revision(store: FakeStore) -> str:

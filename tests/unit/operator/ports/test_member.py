@@ -12,7 +12,9 @@ from contextlib import asynccontextmanager
 import pytest
 
 from grid_operator.decide.model import MemberOperation, MemberProblem, MemberView, StructureUse
+from grid_operator.ports import member_wire
 from grid_operator.ports.api import MemberAccess
+from grid_operator.ports.breaker import TRIPPED_AFTER
 from grid_operator.ports.member import MemberClient
 from grid_operator.ports.member_wire import BODY_LIMIT_BYTES
 
@@ -57,7 +59,7 @@ def path_of(head: bytes) -> str:
 
 
 @asynccontextmanager
-async def member(serve: Serve) -> AsyncIterator[MemberClient]:
+async def member(serve: Serve, view_timeout_s: float = 0.3) -> AsyncIterator[MemberClient]:
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             await serve(await reader.readuntil(b"\r\n\r\n"), writer)
@@ -69,7 +71,7 @@ async def member(serve: Serve) -> AsyncIterator[MemberClient]:
 
     server = await asyncio.start_server(connected, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
-    async with server, MemberClient(port, view_timeout_s=0.3) as client:
+    async with server, MemberClient(port, view_timeout_s) as client:
         yield client
 
 
@@ -144,6 +146,29 @@ async def test_a_member_that_has_not_joined_is_a_problem_with_its_state_and_reas
     assert found.parked
 
 
+@pytest.mark.parametrize("kept_back", [True, False], ids=["says nothing", "503"])
+async def test_a_member_without_a_majority_is_no_view_and_has_not_said_that_it_did_not_join(
+    kept_back: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It keeps back what only the others know, and answers the rest: it is not silent."""
+    monkeypatch.setattr(member_wire, "VERSION_TIMEOUT_S", 0.05)
+    unready = b"HTTP/1.1 503 No\r\nContent-Length: 0\r\nX-Grid-Error: no majority\r\n\r\n"
+    version = b"" if kept_back else http(b"", "503 Later")
+    asked = 0
+
+    async def serve(head: bytes, writer: asyncio.StreamWriter) -> None:
+        nonlocal asked
+        asked += 1
+        await answers(ready=unready, version=version)(head, writer)
+        if kept_back and path_of(head).endswith("version"):
+            await asyncio.sleep(10)
+
+    async with member(serve, view_timeout_s=10) as client:
+        for _ in range(TRIPPED_AFTER + 1):
+            assert await ask(client) == MemberProblem("no majority")
+    assert asked == 4 * (TRIPPED_AFTER + 1), "it is asked again each time"
+
+
 async def test_what_a_member_says_for_people_is_one_line_without_the_password() -> None:
     error = f"the disk\n\ud800 \x1b[31m {PASSWORD}"
     backup = {"id": "1", "kind": "backup", "stage": "FAILED", "progress": 1, "error": error}
@@ -164,7 +189,7 @@ async def test_what_is_compressed_is_never_inflated(document: str) -> None:
     assert len(packed) < BODY_LIMIT_BYTES
     head = f"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: {len(packed)}\r\n\r\n"
     tracemalloc.start()
-    async with member(answers(**{document: head.encode() + packed})) as client:
+    async with member(answers(**{document: head.encode() + packed}), 10) as client:
         view = await ask(client)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()

@@ -18,8 +18,9 @@ from grid_operator.ports import breaker as breaking
 from grid_operator.ports.api import MemberAccess
 from grid_operator.ports.breaker import Breaker
 from grid_operator.ports.member import SILENT, MemberClient
-from grid_operator.ports.member_call import call_body, call_outcome
+from grid_operator.ports.member_call import call_body, call_outcome, call_timeout_s
 from grid_operator.ports.member_wire import BODY_LIMIT_BYTES
+from grid_operator.reconcile.queue import QueueLimits
 from tests.unit.operator.ports.test_member import (
     POD,
     Serve,
@@ -269,3 +270,20 @@ async def test_what_is_said_of_a_hung_member_does_not_change_with_every_attempt(
 
 def test_the_largest_answer_is_no_danger() -> None:
     assert BODY_LIMIT_BYTES <= 1 << 20
+
+
+@pytest.mark.parametrize(("status", "conflict"), [(400, False), (404, False), (409, True)])
+def test_a_refusal_says_whether_something_else_was_in_the_way(status: int, conflict: bool) -> None:
+    outcome = call_outcome(call(), status, {}, FAILED)
+
+    assert isinstance(outcome, CallRefused)
+    assert outcome.conflict is conflict
+
+
+@pytest.mark.parametrize("endpoint", Endpoint)
+def test_a_call_has_the_time_of_members_that_wait_for_each_other_and_less_than_a_run(
+    endpoint: Endpoint,
+) -> None:
+    election_s, lost_member_s = 10, 12
+    # The intent is written, and the outcome, in the same run.
+    assert election_s + lost_member_s < call_timeout_s(endpoint) < QueueLimits().run_deadline_s - 10

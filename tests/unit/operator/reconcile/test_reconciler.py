@@ -304,19 +304,3 @@ async def test_a_labelled_pod_of_somebody_else_is_no_member() -> None:
     assert set(asked) == {"demo-0"}
     assert kube.writes == []
     assert kube.get("Pod", "spy")
-
-
-@pytest.mark.parametrize(("is_local", "kinds"), [(False, {"GridCluster"}), (True, None)])
-async def test_several_members_are_for_one_machine_and_not_for_kubernetes_yet(
-    is_local: bool, kinds: set[str] | None
-) -> None:
-    kube = FakeKube(cluster_object(size=3))
-    reconciler = Reconciler(kube, FakeMembers(), Surroundings("grid-system", is_local=is_local))
-    await settle(reconciler)
-
-    made = {ref.kind for ref in kube.objects}
-    assert kinds is None or made == kinds
-    assert ("StatefulSet" in made) is is_local
-    told = kube.condition("ConfigValid")
-    assert (told["status"] == "True") is is_local
-    assert ("only by `gridctl up`" in told["message"]) is not is_local

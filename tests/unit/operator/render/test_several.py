@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.unit.operator.api.clusters import render
+from grid_operator.api.conditions import (
+    ConditionStatus,
+    ConditionType,
+    SafeToDisruptReason,
+    make_condition,
+)
+from grid_operator.render.disruption_budget import disruption_budget
+from tests.unit.operator.api.clusters import make_cluster, render
 from tests.unit.operator.render.test_config import loaded
 
 if TYPE_CHECKING:
     from grid_operator.api.objects import KubeObject
 
+START = datetime(2026, 1, 1, tzinfo=UTC)
 ADVANCED = {"advancedNetwork": {"enabled": True, "restPort": 5711}}
 MEMBERS = {
     "app.kubernetes.io/name": "grid",
@@ -88,13 +97,30 @@ def test_nobody_takes_two_at_once_and_they_rather_run_apart() -> None:
         "preferredDuringSchedulingIgnoredDuringExecution"
     ]
 
-    assert budget == {"maxUnavailable": 1, "selector": {"matchLabels": MEMBERS}}
+    assert budget == {
+        "maxUnavailable": 1,
+        "unhealthyPodEvictionPolicy": "AlwaysAllow",
+        "selector": {"matchLabels": MEMBERS},
+    }
     assert apart["podAffinityTerm"] == {
         "labelSelector": {"matchLabels": MEMBERS},
         "topologyKey": "kubernetes.io/hostname",
     }
     chosen: dict[str, Any] = {"nodeAffinity": {}}
     assert pod(pod={"affinity": chosen})["affinity"] == chosen
+
+
+@pytest.mark.parametrize(("said", "allowed"), [("True", 1), ("Unknown", 1), ("False", 0)])
+def test_nobody_is_evicted_while_the_cluster_is_not_safe(said: str, allowed: int) -> None:
+    cluster = make_cluster({"size": 3})
+    kind, status = ConditionType.SAFE_TO_DISRUPT, ConditionStatus(said)
+    safe = make_condition((), kind, status, SafeToDisruptReason.UNSAFE, "", 1, START)
+    told = cluster.status.model_copy(update={"conditions": (safe,)})
+
+    budget = disruption_budget(cluster.model_copy(update={"status": told}))
+
+    assert budget is not None
+    assert budget["spec"]["maxUnavailable"] == allowed
 
 
 @pytest.mark.parametrize("network", [{}, ADVANCED], ids=["network", "advanced"])
