@@ -23,7 +23,18 @@ from bench.figures import Section
 from bench.install import install_tools
 from bench.machine import machine, tools
 from bench.options import Options
-from bench.parts import crowd, growth, lane, open_loop, persistence, shapes, start, workers
+from bench.parts import (
+    cluster,
+    cluster_start,
+    crowd,
+    growth,
+    lane,
+    open_loop,
+    persistence,
+    shapes,
+    start,
+    workers,
+)
 from bench.processes import ROOT, BenchError, raise_open_files
 from bench.results import Page, figure_table, page, short
 
@@ -31,6 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
 
+_OPEN_LOOP: Final = "open-loop"
 PARTS: Final[dict[str, Callable[[Options], list[Section]]]] = {
     "lane": lane.measured,
     "persistence": persistence.measured,
@@ -42,8 +54,12 @@ PARTS: Final[dict[str, Callable[[Options], list[Section]]]] = {
     "crowd": crowd.measured,
     "entries": growth.entries,
     "connections": growth.connections,
-    "open-loop": open_loop.measured,
+    _OPEN_LOOP: open_loop.measured,
     "workers": workers.measured,
+    "cluster": cluster.memory,
+    "cluster-disk": cluster.disk,
+    "cluster-start": cluster_start.forming,
+    "cluster-million": cluster_start.million,
 }
 _SPARE_FILES: Final = 1000
 """Of the open files of this process, for all but the connections of a crowd."""
@@ -55,11 +71,11 @@ def main() -> None:
     # An end that is asked for ends the servers too: they are ended by what unwinds.
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     open_files = raise_open_files()
+    names = chosen.only or list(PARTS)
     try:
-        install_tools()
+        install_tools(open_loop=_OPEN_LOOP in names)
     except BenchError as problem:
         raise SystemExit(str(problem)) from None
-    names = chosen.only or list(PARTS)
     with _data_directory(chosen.data_directory) as directory:
         options = _options(chosen, Path(directory), open_files - _SPARE_FILES)
         sections, failed = _measure(names, options)

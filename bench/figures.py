@@ -22,6 +22,8 @@ class Figure:
 
     Attributes:
         bad: of all rounds together, answers other than 2xx and broken connections.
+        wrk_us: CPU time of the load generators.
+        log_us: what of the servers' CPU time is that of those that keep the members' log.
     """
 
     name: str
@@ -32,6 +34,8 @@ class Figure:
     p50_ms: float
     p99_ms: float
     bad: int
+    wrk_us: float = 0.0
+    log_us: float = 0.0
 
     @property
     def cpu_us(self) -> float:
@@ -79,6 +83,8 @@ def figure(name: str, samples: Sequence[Sample]) -> Figure:
         p50_ms=median(s.p50_ms for s in samples),
         p99_ms=median(s.p99_ms for s in samples),
         bad=sum(s.bad for s in samples),
+        wrk_us=median(1e6 * s.wrk_s / s.requests for s in samples),
+        log_us=median(1e6 * s.log_s / s.requests for s in samples),
     )
 
 
@@ -104,6 +110,7 @@ def side_by_side(samples: Sequence[Sample]) -> Sample:
             p50_ms=max(total.p50_ms, other.p50_ms),
             p99_ms=max(total.p99_ms, other.p99_ms),
             bad=total.bad + other.bad,
+            wrk_s=total.wrk_s + other.wrk_s,
         )
     return total
 
@@ -111,6 +118,11 @@ def side_by_side(samples: Sequence[Sample]) -> Sample:
 def at_least(name: str, over: Figure, under: Figure, bar: float) -> Verdict:
     """Hold the ratio of two rates against a bar from below."""
     return _verdict(name, over.rate / under.rate, bar, True, (over, under), _rates(over, under))
+
+
+def at_least_rate(name: str, over: Figure, rate: float, bar: float, remark: str) -> Verdict:
+    """Hold the ratio of a rate and one that was measured elsewhere against a bar from below."""
+    return _verdict(name, over.rate / rate, bar, True, (over,), remark)
 
 
 def cpu_at_most(name: str, over: Figure, under: Figure, bar: float) -> Verdict:

@@ -13,8 +13,8 @@ from bench.processes import BenchError
 _APT: Final = ("apt-get", "install", "-y", "-qq", "--no-install-recommends", "wrk")
 
 
-def install_tools() -> None:
-    """Install wrk where apt may, and oha where cargo can.
+def install_tools(*, open_loop: bool) -> None:
+    """Install wrk where apt may, and for open loop oha where cargo can.
 
     Raises:
         BenchError: there is no wrk; the message says what to install. Without oha only the
@@ -22,7 +22,7 @@ def install_tools() -> None:
     """
     if shutil.which("wrk") is None:
         _install_wrk()
-    if find_oha() is None:
+    if open_loop and find_oha() is None:
         _install_oha()
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _ENTRY: Final = f"/grid/rest/maps/{MAP}/#"
 GET: Final = Load("GET", _ENTRY)
 POST: Final = Load("POST", _ENTRY, body_bytes=VALUE_BYTES)
+MIX: Final = Load("GET", _ENTRY, body_bytes=VALUE_BYTES, writes_percent=20)
 MAP_LOADS: Final = {"GET": GET, "POST": POST}
 OFFER: Final = Load("POST", f"/grid/rest/queues/{QUEUE}", keys=1, body_bytes=VALUE_BYTES)
 POLL: Final = Load("DELETE", f"/grid/rest/queues/{QUEUE}/1", keys=1)

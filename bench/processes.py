@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 HOST: Final = "127.0.0.1"
-START_PATIENCE_S: Final = 30.0
+START_PATIENCE_S: Final = 60.0
 STOP_PATIENCE_S: Final = 60.0
 MAX_OPEN_FILES: Final = 65536
 _LOOK_AGAIN_S: Final = 0.002
@@ -63,6 +63,21 @@ def rss_bytes(pids: Sequence[int]) -> int:
     page = os.sysconf("SC_PAGE_SIZE")
     texts = [Path(f"/proc/{pid}/statm").read_text(encoding="utf-8") for pid in pids]
     return sum(int(text.split()[1]) for text in texts) * page
+
+
+def children(parent: int) -> list[int]:
+    """Return the processes that this one started and that have not ended."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):  # it has ended meanwhile
+            if parse_parent(path.read_text(encoding="utf-8")) == parent:
+                found.append(int(path.parent.name))
+    return found
+
+
+def parse_parent(text: str) -> int:
+    """Read the parent of /proc/PID/stat."""
+    return int(text.rpartition(")")[2].split()[1])
 
 
 def free_port() -> int:

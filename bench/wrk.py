@@ -35,6 +35,7 @@ class Load:
         stride: the distance from one key's number to the next.
         body_bytes: 0 is no body.
         depth: how many requests are sent at once on a connection, before their answers.
+        writes_percent: so many of the requests are a POST instead, and only those have a body.
     """
 
     method: str
@@ -43,6 +44,7 @@ class Load:
     stride: int = 1
     body_bytes: int = 0
     depth: int = 1
+    writes_percent: int = 0
     connections: int = CONNECTIONS
     threads: int = 1
 
@@ -55,6 +57,8 @@ class Sample:
         p50_ms, p99_ms: NaN where they are unknown.
         wrk_percent: CPU time of wrk of the time that passed; 100 is one core for each thread.
         bad: answers other than 2xx, and connections that broke.
+        wrk_s: CPU time of wrk.
+        log_s: what of the CPU time is that of the servers that keep the members' log.
     """
 
     requests: int
@@ -65,6 +69,8 @@ class Sample:
     p50_ms: float
     p99_ms: float
     bad: int
+    wrk_s: float = 0.0
+    log_s: float = 0.0
 
 
 class Seen(TypedDict):
@@ -97,6 +103,7 @@ def measure(server: Server, load: Load, seconds: int) -> Sample:
         p50_ms=_ms(seen["p50_us"], load),
         p99_ms=_ms(seen["p99_us"], load),
         bad=seen["refused"] + seen["broken"],
+        wrk_s=wrk_cpu_s,
     )
 
 
@@ -111,7 +118,7 @@ def _ms(percentile_us: int, load: Load) -> float:
 
 def command(port: int, load: Load, seconds: int) -> list[str]:
     """Return the command that runs wrk."""
-    numbers = (load.keys, load.stride, load.body_bytes, load.depth)
+    numbers = (load.keys, load.stride, load.body_bytes, load.depth, load.writes_percent)
     size = ["-t", str(load.threads), "-c", str(load.connections), "-d", f"{seconds}s"]
     return [
         *("wrk", *size, "--timeout", f"{_TIMEOUT_S}s", "-s", str(_SCRIPT)),

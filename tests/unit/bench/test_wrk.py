@@ -50,7 +50,7 @@ def test_the_command_names_all_that_the_script_needs() -> None:
     assert given[:7] == ["wrk", "-t", "1", "-c", "64", "-d", "3s"]
     address = given.index("http://127.0.0.1:5701")
     assert given[address + 1 :] == [
-        *("--", "POST", "/grid/rest/maps/bench/#", "10000", "1", "22", "1")
+        *("--", "POST", "/grid/rest/maps/bench/#", "10000", "1", "22", "1", "0")
     ]
 
 
@@ -90,7 +90,7 @@ def test_without_wrk_and_without_a_way_to_install_it_we_say_what_to_do(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(BenchError, match="apt-get install wrk"):
-        install_tools()
+        install_tools(open_loop=True)
 
 
 def test_what_oha_prints_is_read() -> None:

@@ -1,0 +1,155 @@
+"""Three members on one machine: their rates, and what a request costs them and their servers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from bench.cluster import SIZE, three_engines, three_members
+from bench.figures import Section, alternate, at_least, at_least_rate
+from bench.fill import fill_map, fill_queue
+from bench.loads import GET, MIX, OFFER, POLL, POST, measuring
+from bench.machine import filesystem
+from bench.members import member, queue_size
+from bench.parts.persistence import NO_DISKS
+from bench.processes import BenchError
+from bench.spread import cost_table, measure_bare, measure_spread
+from bench.wrk import KEYS, VALUE_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from bench.cluster import ClusterMember
+    from bench.figures import Figure, Verdict
+    from bench.options import Options
+    from bench.wrk import Load, Sample
+
+FEW: Final = 64
+MANY: Final = 512
+GROWTH_BAR: Final = 1.5
+BARE_BAR: Final = 0.6
+ANCHORS: Final = {"POST": 15_000, "GET": 19_000}
+"""Requests a second of three processes of the replaced product, at 64 and at 512 connections."""
+ANCHOR_BARS: Final = {FEW: 2.5, MANY: 4.0}
+POLLED_PER_S: Final = 60_000
+"""More than three members on one machine have served: so many items must be ready."""
+_BARS_FOR: Final = ("POST", "GET")
+_LOADS: Final = {"POST": POST, "GET": GET, "80 % GET, 20 % POST": MIX}
+_MEANING: Final = (
+    "Three members on this machine over loopback, {kept}; the connections are shared out over them "
+    "and driven by a wrk with one thread for each member, all at the same time. wrk CPU is that of "
+    "the busiest of the three; CPU is that of members and nats-servers together, and apart in the "
+    "second table. A GET is never stale: it waits until the member has heard of everything that "
+    "was answered before."
+)
+_BESIDE: Final = (
+    " Beside them one member that is alone (`MemoryLog`), and three processes with the same engine "
+    "and without HTTP that keep as many operations in flight."
+)
+
+
+def memory(options: Options) -> list[Section]:
+    """Measure three members in memory beside one member, and beside their engines alone."""
+    with three_members() as members, member() as alone, three_engines() as engines:
+        fill_map(alone.port, 0, KEYS, VALUE_BYTES)
+        contenders = _contenders(members.all, options)
+        for connections in (FEW, MANY):
+            for kind, load in _LOADS.items():
+                one = measuring(alone, replace(load, connections=connections), options)
+                contenders[_name(kind, connections, "one member")] = one
+            for kind in _BARS_FOR:
+                bare = partial(measure_bare, engines, kind, connections, options.seconds)
+                contenders[_name(kind, connections, "bare")] = bare
+        seen = alternate(contenders, options.rounds)
+    meaning = _MEANING.format(kept="in memory") + _BESIDE
+    notes = [cost_table([of for name, of in seen.items() if "one member" not in name])]
+    notes += _ratios(seen, "one member")
+    return [Section("Three members", meaning, list(seen.values()), _verdicts(seen), notes)]
+
+
+def disk(options: Options) -> list[Section]:
+    """Measure three members whose servers sync each record to disk.
+
+    Raises:
+        BenchError: the directory is on no disk.
+    """
+    kind = filesystem(options.data_directory)
+    if kind in NO_DISKS:
+        raise BenchError(f"{kind} is memory: give --data-directory on a disk")
+    with three_members(options.data_directory) as members, three_members() as in_memory:
+        contenders = _contenders(members.all, options)
+        for connections in (FEW, MANY):
+            load = replace(POST, connections=connections)
+            beside = partial(measure_spread, in_memory.all, load, options.seconds)
+            contenders[_name("POST", connections, "in memory")] = beside
+        seen = alternate(contenders, options.rounds)
+    meaning = _MEANING.format(kept=f"persistence on one disk ({kind}), synced before each answer")
+    notes = [cost_table(list(seen.values())), *_ratios(seen, "in memory")]
+    return [Section("Three members with fsync", meaning, list(seen.values()), (), notes)]
+
+
+def _name(kind: str, connections: int, whose: str = "") -> str:
+    return f"{kind}, {connections}{f', {whose}' if whose else ''}"
+
+
+def _contenders(
+    members: Sequence[ClusterMember], options: Options
+) -> dict[str, Callable[[], Sample]]:
+    fill_map(members[0].server.port, 0, KEYS, VALUE_BYTES)
+    contenders: dict[str, Callable[[], Sample]] = {}
+    for connections in (FEW, MANY):
+        for kind, load in {**_LOADS, "offer": OFFER}.items():
+            sized = replace(load, connections=connections)
+            contenders[_name(kind, connections)] = partial(
+                measure_spread, members, sized, options.seconds
+            )
+        poll = replace(POLL, connections=connections)
+        contenders[_name("poll of ready items", connections)] = partial(
+            _polled, members, poll, options.seconds
+        )
+    return contenders
+
+
+def _polled(members: Sequence[ClusterMember], load: Load, seconds: int) -> Sample:
+    """Measure polls of a queue that is filled first, and count who found nothing."""
+    port = members[0].server.port
+    fill_queue(port, max(0, POLLED_PER_S * seconds - queue_size(port)), VALUE_BYTES)
+    before = queue_size(port)
+    sample = measure_spread(members, load, seconds)
+    found = before - queue_size(port)
+    return replace(sample, bad=sample.bad + max(0, sample.requests - found))
+
+
+def _verdicts(seen: Mapping[str, Figure]) -> list[Verdict]:
+    verdicts = []
+    for kind in _BARS_FOR:
+        few, many = seen[_name(kind, FEW)], seen[_name(kind, MANY)]
+        name = f"{SIZE} members, {kind}: {MANY} ÷ {FEW} connections"
+        verdicts.append(at_least(name, many, few, GROWTH_BAR))
+        for connections, of in ((FEW, few), (MANY, many)):
+            start = f"{SIZE} members, {kind}, {connections} connections ÷ "
+            bare = seen[_name(kind, connections, "bare")]
+            verdicts.append(at_least(f"{start}bare engines", of, bare, BARE_BAR))
+            anchor = ANCHORS[kind]
+            verdicts.append(
+                at_least_rate(
+                    f"{start}the replaced product's three",
+                    of,
+                    anchor,
+                    ANCHOR_BARS[connections],
+                    f"{anchor:,}/s on the project's reference machine",
+                )
+            )
+    return verdicts
+
+
+def _ratios(seen: Mapping[str, Figure], whose: str) -> list[str]:
+    """Say how the rates are to those of somebody else, where there are any."""
+    pairs = [(name, seen.get(f"{name}, {whose}"), of) for name, of in seen.items()]
+    return [
+        f"{name}: {of.rate / other.rate:.2f} x the rate, {of.cpu_us / other.cpu_us:.1f} x the CPU "
+        f"of {whose}."
+        for name, other, of in pairs
+        if other is not None
+    ]

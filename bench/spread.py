@@ -1,0 +1,97 @@
+"""Load on several members at once: a wrk for each, or a bare engine for each."""
+
+from __future__ import annotations
+
+import json
+import math
+import socket
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from bench.figures import side_by_side
+from bench.processes import HOST, BenchError, cpu_time
+from bench.wrk import Sample, measure
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from bench.cluster import ClusterMember
+    from bench.figures import Figure
+    from bench.processes import Server
+    from bench.wrk import Load
+
+_LATE_S: Final = 30.0
+"""How long after its end a run of a bare engine may wait for its last answers."""
+
+
+def measure_spread(members: Sequence[ClusterMember], load: Load, seconds: int) -> Sample:
+    """Drive all members at the same time, with the load's connections shared out over them."""
+    runs = [
+        partial(measure, member.both, replace(load, connections=share), seconds)
+        for member, share in zip(members, shares(load.connections, len(members)), strict=True)
+    ]
+    return _together(members, runs)
+
+
+def measure_bare(
+    members: Sequence[ClusterMember], method: str, in_flight: int, seconds: int
+) -> Sample:
+    """Keep so many operations in flight, shared out over the bare engines."""
+    runs = [
+        partial(_driven, member.both, method, share, seconds)
+        for member, share in zip(members, shares(in_flight, len(members)), strict=True)
+    ]
+    return _together(members, runs)
+
+
+def shares(total: int, count: int) -> list[int]:
+    """Share a number out as evenly as it can be."""
+    return [total // count + (place < total % count) for place in range(count)]
+
+
+def cost_table(figures: Sequence[Figure]) -> str:
+    """Return what a request costs each kind of process, as a table in Markdown."""
+    lines = [
+        "| CPU µs a request | members | nats-servers | load generators |",
+        "|---|---:|---:|---:|",
+    ]
+    for of in figures:
+        cells = (of.name, *(f"{us:.1f}" for us in (of.cpu_us - of.log_us, of.log_us, of.wrk_us)))
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _together(members: Sequence[ClusterMember], runs: Sequence[Callable[[], Sample]]) -> Sample:
+    pids = [member.log_pid for member in members]
+    before = cpu_time(pids)
+    with ThreadPoolExecutor(len(runs)) as pool:
+        samples = [each.result() for each in [pool.submit(run) for run in runs]]
+    after = cpu_time(pids)
+    log_s = after.user_s + after.system_s - before.user_s - before.system_s
+    return replace(side_by_side(samples), log_s=log_s)
+
+
+def _driven(server: Server, method: str, in_flight: int, seconds: int) -> Sample:
+    before = cpu_time(server.pids)
+    with socket.create_connection((HOST, server.port), seconds + _LATE_S) as connection:
+        connection.sendall(f"{method} {in_flight} {seconds}\n".encode())
+        with connection.makefile("rb") as answer:
+            line = answer.readline()
+    after = cpu_time(server.pids)
+    if not line:
+        raise BenchError("a bare engine hung up")
+    seen = json.loads(line)
+    if not seen["answered"]:
+        raise BenchError("a bare engine did nothing")
+    return Sample(
+        requests=seen["answered"],
+        seconds=seen["seconds"],
+        user_s=after.user_s - before.user_s,
+        system_s=after.system_s - before.system_s,
+        wrk_percent=0.0,
+        p50_ms=math.nan,
+        p99_ms=math.nan,
+        bad=seen["refused"],
+    )
