@@ -45,7 +45,7 @@ unit: setup ## Unit and integration tests: real processes and sockets, no Kubern
 	$(BIN)/pytest tests/unit $(PYTEST_ARGS)
 
 soak: setup ## Let faults befall three members for as long as GRID_SOAK_SECONDS, ten minutes by default
-	GRID_SOAK_SECONDS=$${GRID_SOAK_SECONDS:-600} $(BIN)/pytest tests/unit/engine/cluster/test_faults.py tests/unit/member/cluster $(PYTEST_ARGS)
+	GRID_SOAK_SECONDS=$${GRID_SOAK_SECONDS:-600} $(BIN)/pytest tests/unit/engine/cluster/test_faults.py tests/unit/member/cluster/test_processes.py $(PYTEST_ARGS)
 
 e2e: setup ## End-to-end tests on a real Kubernetes
 	$(BIN)/python -m tests.e2e.provider check && $(BIN)/pytest -p no:randomly tests/e2e $(PYTEST_ARGS)

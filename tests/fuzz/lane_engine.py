@@ -181,7 +181,7 @@ class ScriptedEngine:
         if len(self._queue(name)) >= MAX_ITEMS:
             return False
         self._next_id += 1
-        self.give_back(Item(value, content_type, name, self._next_id))
+        self.give_back(Item(value, content_type, name, self._next_id, 0))
         return True
 
     def give_back(self, item: Item) -> None:
