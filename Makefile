@@ -42,7 +42,7 @@ fix: setup ## Let ruff mend what it can
 	$(BIN)/ruff format .
 
 unit: setup ## Unit and integration tests: real processes and sockets, no Kubernetes
-	$(BIN)/pytest tests/unit $(PYTEST_ARGS)
+	$(BIN)/python -m tests.side_by_side $(PYTEST_ARGS)
 
 soak: setup ## Let faults befall three members for as long as GRID_SOAK_SECONDS, ten minutes by default
 	GRID_SOAK_SECONDS=$${GRID_SOAK_SECONDS:-600} $(BIN)/pytest tests/unit/engine/cluster/test_faults.py tests/unit/member/cluster/test_processes.py $(PYTEST_ARGS)

@@ -279,4 +279,4 @@ class BlockingClient:
         )
 
     def _late(self) -> RequestTimeoutError:
-        return RequestTimeoutError(f"nats-server did not answer in {self._timeout_s:g} s")
+        return RequestTimeoutError("nats-server did not answer in time")
