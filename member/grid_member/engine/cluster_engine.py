@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from grid_member.engine.api import ClusterState, EngineError
+from grid_member.engine.api import ClusterState, EngineError, Item
 from grid_member.engine.cluster_copies import CopyWatch
 from grid_member.engine.cluster_cut import Cuts
 from grid_member.engine.cluster_departure import Departure
@@ -20,6 +21,8 @@ from grid_member.engine.cluster_lives import Holder, end_life, holders
 from grid_member.engine.cluster_servers import Servers, Store
 from grid_member.engine.engine import LocalEngine
 from grid_member.engine.nats.groups import ServerGroups
+from grid_member.engine.nats.log import STALLED
+from grid_member.engine.nats.outbox import STALL_S
 from grid_member.engine.nats.places import LEFT, REMOVED
 from grid_member.engine.operations import SystemPut, SystemRemove
 from grid_member.engine.polls import QueuePoll, QueuePolls
@@ -29,7 +32,7 @@ from grid_member.engine.sharding import merged, without_values
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from grid_member.engine.api import Done, Entry, Item, Refused, Structures
+    from grid_member.engine.api import Done, Entry, Refused, Structures
     from grid_member.engine.cluster_departure import Evacuation
     from grid_member.engine.cluster_lane import ClusterLane
     from grid_member.engine.cluster_settings import ClusterSettings
@@ -298,13 +301,17 @@ class ClusterEngine(LocalEngine):
             await asyncio.sleep(CURRENT_RETRY_S)
 
     def _make_polls(self, name: str, loop: asyncio.AbstractEventLoop) -> QueuePolls:
-        polls = _ClusterPolls(name, loop, self.queue_return, self._landings.taken)
+        polls = ClusterPolls(name, loop, self.queue_return, self._landings.taken)
         polls.ended = lambda: self._write_refusal() is not None
         polls.end = self._end_of_polls
+        polls.standstill_s = self._standstill_s
         return polls
 
+    def _standstill_s(self) -> float:
+        return time.monotonic() - max(lane.heard_s for lane in self._lanes.cluster_lanes)
 
-class _ClusterPolls(QueuePolls):
+
+class ClusterPolls(QueuePolls):
     """Polls of a queue that other members offer to: only the log can tell that it is empty.
 
     A take that comes back empty is no exception here, so the order is kept by number.
@@ -314,6 +321,8 @@ class _ClusterPolls(QueuePolls):
     """Whether nobody waits any more: the member stops, or writes are refused."""
     end: Callable[[], Refused | None]
     """What they are answered then."""
+    standstill_s: Callable[[], float]
+    """Returns for how long the process is at what it heard last."""
     _tickets = 0
 
     def poll(self, lane: Lane, timeout_s: float, done: Done[Item | None]) -> QueuePoll:
@@ -326,6 +335,22 @@ class _ClusterPolls(QueuePolls):
             poll.ticket = self._tickets
             self._send(lane, poll)
         return poll
+
+    def _send(self, lane: Lane, poll: QueuePoll) -> None:
+        self._lane = lane
+        self.taking += 1
+        lane.propose(self._take, partial(self._answered, poll), 0)
+
+    def _answered(self, poll: QueuePoll, outcome: Item | Refused | None) -> None:
+        """Hear what became of a take.
+
+        When the process stood still in the midst of what it heard, the others may have taken it for
+        gone, and somebody else may have the item by now.
+        """
+        if type(outcome) is Item and self.standstill_s() > STALL_S:
+            self._unwanted(outcome)
+            outcome = STALLED
+        poll.answer(outcome)
 
     def _wait_again(self, poll: QueuePoll) -> None:
         if self.ended():

@@ -47,7 +47,7 @@ _NO_QUORUM: Final = Refused(
     Reason.UNAVAILABLE, "no quorum of members confirms: what was asked for may or may not be done"
 )
 
-_STALLED: Final = Refused(
+STALLED: Final = Refused(
     Reason.UNAVAILABLE, "the member stood still: what was asked for may or may not be done"
 )
 
@@ -266,7 +266,7 @@ class JetStreamLog:
 
     def _stalled(self) -> None:
         if self._feed is not None:
-            self._feed.unknown(self.withdraw(), _STALLED)
+            self._feed.unknown(self.withdraw(), STALLED)
 
     def _give_up_all(self) -> None:
         self._give_up(self.withdraw())
