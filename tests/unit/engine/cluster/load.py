@@ -63,13 +63,16 @@ class Load:
         self._client = client
         self._members = range(members)
         self._tasks: list[asyncio.Task[None]] = []
+        self._producers: list[asyncio.Task[None]] = []
         self._offering = self._using = True
         self._numbers = itertools.count(1)
 
     async def __aenter__(self) -> Load:
         for member in self._members:
-            for work in (self._write, self._read, self._produce, self._consume):
+            self._producers.append(asyncio.ensure_future(self._produce(member)))
+            for work in (self._write, self._read, self._consume):
                 self._tasks.append(asyncio.ensure_future(work(member)))
+        self._tasks += self._producers
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -105,7 +108,8 @@ class Load:
         """End the offers, let everything be taken, and return what was seen."""
         self._offering = False
         async with asyncio.timeout(PATIENCE_S):
-            while self._missing() and not all(task.done() for task in self._tasks):
+            # What is offered still, when this begins, is to be taken as well.
+            while not all(task.done() for task in self._producers) or self._missing():
                 self._check()
                 await asyncio.sleep(0.05)
         await self.__aexit__()
