@@ -96,7 +96,7 @@ class BlockingClient:
         try:
             self._socket = socket.create_connection(self._address, self._timeout_s)
         except TimeoutError:
-            raise self._late() from None
+            raise _late() from None
         except OSError as error:
             raise DisconnectedError(f"nats-server is not to be reached: {error}") from error
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -220,7 +220,7 @@ class BlockingClient:
         except TimeoutError:
             # Half a line may have gone out: nothing can follow it.
             self._hang_up()
-            raise self._late() from None
+            raise _late() from None
         except OSError as error:
             self._hang_up()
             raise self._gone() from error
@@ -244,12 +244,12 @@ class BlockingClient:
         if self._socket is None:
             raise self._gone()
         if left_s <= 0:
-            raise self._late()
+            raise _late()
         self._socket.settimeout(left_s)
         try:
             data = self._socket.recv(READ_BYTES)
         except TimeoutError:
-            raise self._late() from None
+            raise _late() from None
         except OSError as error:
             self._hang_up()
             raise self._gone() from error
@@ -278,5 +278,6 @@ class BlockingClient:
             f"the connection to nats-server went: {self._complaint or 'the server hung up'}"
         )
 
-    def _late(self) -> RequestTimeoutError:
-        return RequestTimeoutError("nats-server did not answer in time")
+
+def _late() -> RequestTimeoutError:
+    return RequestTimeoutError("nats-server did not answer in time")
