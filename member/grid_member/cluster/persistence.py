@@ -92,26 +92,29 @@ def make_persistence(
         backup_dir=persistence.backup_directory,
         membership=membership,
     )
-    policy, timeout_s = persistence.recovery_policy, persistence.validation_timeout_s
-    recovery = (
-        StoreRecovery(
-            open_store,
-            None if directory is None else StoreDirectory(directory, SHARDS),
-            operations.early,
-            policy=policy,
-            timeout_s=timeout_s,
-        )
-        if waiting is None
-        else ClusterRecovery(
-            open_store,
-            waiting,
-            operations.early,
-            policy=policy,
-            timeout_s=timeout_s,
-            stored=directory is not None,
-        )
-    )
+    recovery = _recovery(config, open_store, operations, waiting)
     return Persistence(backups, recovery, starts)
+
+
+def _recovery(
+    config: MemberConfig,
+    open_store: Callable[[], Awaitable[None]],
+    operations: Operations,
+    waiting: Waiting | None,
+) -> StoreRecovery:
+    """Return what becomes of a start that cannot go on by itself."""
+    directory, policy = config.data_directory, config.persistence.recovery_policy
+    if waiting is not None:
+        return ClusterRecovery(
+            open_store, waiting, operations.early, policy=policy, stored=directory is not None
+        )
+    return StoreRecovery(
+        open_store,
+        None if directory is None else StoreDirectory(directory, SHARDS),
+        operations.early,
+        policy=policy,
+        timeout_s=config.persistence.validation_timeout_s,
+    )
 
 
 def _prepare(directory: Path, config: PersistenceConfig, several: bool) -> bool:

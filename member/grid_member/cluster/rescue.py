@@ -44,7 +44,6 @@ class ClusterRecovery(StoreRecovery):
         early: Early,
         *,
         policy: str,
-        timeout_s: float,
         stored: bool,
     ) -> None:
         """Begin nothing yet.
@@ -54,10 +53,10 @@ class ClusterRecovery(StoreRecovery):
             engine: what waits meanwhile.
             early: notes a recovery for the history.
             policy: the configured recovery policy.
-            timeout_s: as of a store that is damaged; nothing is, here.
             stored: whether the members keep their data on disk.
         """
-        super().__init__(open_store, None, early, policy=policy, timeout_s=timeout_s)
+        # Without a store there is no damage that is waited about.
+        super().__init__(open_store, None, early, policy=policy, timeout_s=0)
         self._engine = engine
         self._stored = stored
         self._rescuing = False

@@ -50,7 +50,7 @@ class Starting:
         self.engine = WaitingEngine()
         self.history: list[tuple[str, str | None]] = []
         self.recovery = ClusterRecovery(
-            self.engine.start, self.engine, self._early, policy=policy, timeout_s=60, stored=stored
+            self.engine.start, self.engine, self._early, policy=policy, stored=stored
         )
         self._stop = asyncio.Event()
         self.started = asyncio.ensure_future(self.recovery.start(self._wait))
