@@ -86,7 +86,7 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     flag(
         "lite-member.enabled",
         False,
-        "On: this member of a cluster serves REST and holds no data.",
+        "On: this member of a cluster serves REST, keeps no copies and has no vote.",
     ),
     flag(
         "security.enabled",
