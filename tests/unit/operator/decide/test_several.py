@@ -41,6 +41,16 @@ def three(**spec: Any) -> FakeStore:
     return store
 
 
+def told_to_stop(answer: CallOutcome) -> FakeStore:
+    """Return three that are restarted; one of them has answered so to that."""
+    store = three()
+    store.change_spec({"size": 3, "clusterName": "other"})
+    store.answer = answer
+    while not store.calls:
+        store.step()
+    return store
+
+
 def condition(store: FakeStore, kind: ConditionType) -> Condition:
     found = find_condition(store.cluster.status.conditions, kind)
     assert found is not None
@@ -156,11 +166,7 @@ def test_a_stalled_member_is_told_nothing_while_another_copies() -> None:
 def test_who_was_told_to_stop_and_goes_on_is_taken_only_while_that_is_safe(
     answer: CallOutcome,
 ) -> None:
-    store = three()
-    store.change_spec({"size": 3, "clusterName": "other"})
-    store.answer = answer
-    while not store.calls:
-        store.step()
+    store = told_to_stop(answer)
     store.views = {**store.views, "demo-0": SILENT}
 
     for _ in range(20):
@@ -173,11 +179,7 @@ def test_who_was_told_to_stop_and_goes_on_is_taken_only_while_that_is_safe(
 
 
 def test_who_refused_to_stop_is_asked_again_only_while_that_is_safe() -> None:
-    store = three()
-    store.change_spec({"size": 3, "clusterName": "other"})
-    store.answer = BUSY
-    while not store.calls:
-        store.step()
+    store = told_to_stop(BUSY)
     store.views = {**store.views, "demo-0": UNSAFE}
 
     for _ in range(20):
