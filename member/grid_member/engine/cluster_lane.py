@@ -12,9 +12,11 @@ import logging
 import time
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from grid_member.engine.api import Reason, Refused
+from grid_member.engine.api import Refused
 from grid_member.engine.cluster_cut import Marked, is_mark, unwatched
 from grid_member.engine.cluster_reload import (
+    GONE,
+    UNKNOWN,
     Life,
     Loaded,
     changed_values,
@@ -25,6 +27,7 @@ from grid_member.engine.cluster_reload import (
     taken,
     until_read,
 )
+from grid_member.engine.gathering import Gathering
 from grid_member.engine.landing import LANDING_RETRY_S
 from grid_member.engine.lane import Lane, _Flight
 from grid_member.engine.operations import Record
@@ -42,13 +45,6 @@ if TYPE_CHECKING:
 Reader: TypeAlias = "Callable[[Refused | None], None]"
 """Is called when the state is current, or with why it cannot be known."""
 
-_GONE: Final = Refused(
-    Reason.UNAVAILABLE, "the other members took this one for gone: it begins anew"
-)
-
-_UNKNOWN: Final = Refused(
-    Reason.UNAVAILABLE, "this member fell behind: what was asked for may or may not be done"
-)
 _logger: Final = logging.getLogger("grid.engine")
 
 
@@ -83,6 +79,7 @@ class ClusterLane(Lane):
         self._reading: dict[int, list[Reader]] = {}
         """By the counter of the record that they wait for."""
         self._probe = Probe(log, self._ask)
+        self._gathering = Gathering(self.room, log.carries)
         self._reloading: asyncio.Task[None] | None = None
         self._stopping = self._closing = False
         self.marked: Marked = unwatched
@@ -123,8 +120,7 @@ class ClusterLane(Lane):
         if refusal is not None:
             reader(refusal)
             return
-        if not self._operations and not self._readers and self._loop is not None:
-            self._loop.call_soon(self._flush)
+        self._flush_soon()
         self._readers.append(reader)
 
     def propose(
@@ -182,8 +178,8 @@ class ClusterLane(Lane):
         for record, outcomes in held:
             flight = self._flights.pop(record.counter, None)
             if flight is not None:
-                self._answer(flight, [_UNKNOWN] * len(flight.answers))
-            self._tell(self._reading.pop(record.counter, ()), _UNKNOWN)
+                self._answer(flight, [UNKNOWN] * len(flight.answers))
+            self._tell(self._reading.pop(record.counter, ()), UNKNOWN)
             self._outcomes(record, outcomes)  # which gives back what it took
         self._check_settled()
 
@@ -235,6 +231,7 @@ class ClusterLane(Lane):
         """Close the log once it has finished what it took."""
         self._closing = True
         self._probe.end()
+        self._gathering.end()
         if self._reloading is not None:
             self._reloading.cancel()
         await super().close()
@@ -268,7 +265,7 @@ class ClusterLane(Lane):
             flight = self._flights.pop(counter)
             outcomes = None if ended or self.held is not None else loaded.outcomes.get(counter)
             if outcomes is None:
-                outcomes = [_UNKNOWN] * len(flight.answers)
+                outcomes = [UNKNOWN] * len(flight.answers)
             orphans.difference_update(returns(outcomes))
             self._answer(flight, outcomes)
             readers = () if ended else self._reading.pop(counter, ())
@@ -287,6 +284,7 @@ class ClusterLane(Lane):
             self.room()
 
     def _came_back(self, record: Record, outcomes: Sequence[object] | None) -> None:
+        self._gathering.came_back(record.counter)
         self._outcomes(record, outcomes)
         self._tell(self._reading.pop(record.counter, ()), None)
 
@@ -295,7 +293,7 @@ class ClusterLane(Lane):
         if outcomes is None:
             # A copy, or the others ended this life before it came: it has no effect.
             if flight is not None:
-                self._answer(flight, [_GONE] * len(flight.answers))
+                self._answer(flight, [GONE] * len(flight.answers))
             return
         if flight is not None:
             self._answer(flight, outcomes)
@@ -361,7 +359,7 @@ class ClusterLane(Lane):
         for record in self._log.withdraw():
             flight = self._flights.pop(record.counter, None)
             if flight is not None:
-                self._answer(flight, [_GONE] * len(flight.answers))
+                self._answer(flight, [GONE] * len(flight.answers))
         reading, self._reading = self._reading, {}
         self._readers += [reader for readers in reading.values() for reader in readers]
         self._flights.clear()
@@ -369,9 +367,11 @@ class ClusterLane(Lane):
         self.room()
 
     def _flush(self) -> None:
+        self._flushes = False
         if self._log.crowded:
             return  # `room` sends it
-        if not (self._operations or self._system or self._readers):
+        size, gathering = len(self._operations) + len(self._readers), self._gathering
+        if not self._system and gathering.holds(size):
             return
         readers, self._readers = self._readers, []
         if self._operations or self._system:
@@ -380,6 +380,7 @@ class ClusterLane(Lane):
             self._send((), _Flight([], 0))
         if readers:
             self._reading[self._counter] = readers
+        gathering.sent(self._counter, size)
 
     def _send_data(
         self, operations: list[Operation], answers: list[Answer], flight: _Flight

@@ -11,7 +11,7 @@ import gc
 import logging
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from grid_member.engine.api import EngineError, Item
+from grid_member.engine.api import EngineError, Item, Reason, Refused
 from grid_member.engine.nats.errors import NatsError, unexpected
 from grid_member.engine.operations import Committed, QueueReturn
 from grid_member.engine.state import COUNTER_WINDOW, State
@@ -26,6 +26,12 @@ RELOAD_S: Final = 0.2
 """Until a log that could not be read is read again."""
 RELOAD_FAILED_S: Final = 5.0
 """The same when what went wrong was not to be expected."""
+GONE: Final = Refused(
+    Reason.UNAVAILABLE, "the other members took this one for gone: it begins anew"
+)
+UNKNOWN: Final = Refused(
+    Reason.UNAVAILABLE, "this member fell behind: what was asked for may or may not be done"
+)
 _log: Final = logging.getLogger("grid.engine")
 
 

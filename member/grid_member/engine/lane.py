@@ -96,6 +96,8 @@ class Lane:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._settled: asyncio.Future[None] | None = None
         self._opening: asyncio.TimerHandle | None = None
+        self._flushes = False
+        """Whether `_flush` is called at the end of this tick."""
 
     def replay(self) -> None:
         """Bring the state up to the log. Blocks; may run on another thread, before `start`."""
@@ -138,7 +140,7 @@ class Lane:
         Refuse it when too many wait, unless it is to be sent always. What a full log would refuse
         does not go into a record with what it takes.
         """
-        operations, refusal = self._operations, self._log.refusal
+        refusal = self._log.refusal
         if refusal is not None and type(operation) in GROWING:
             answer(refusal)
             return
@@ -147,9 +149,10 @@ class Lane:
         ) and not always:
             answer(_OVERLOADED)
             return
-        if not operations and self._loop is not None:
+        if not self._flushes and self._loop is not None:
+            self._flushes = True
             self._loop.call_soon(self._flush)
-        operations.append(operation)
+        self._operations.append(operation)
         self._answers.append(answer)
         self._size_bytes += size_bytes
         self._waiting += 1
@@ -161,8 +164,7 @@ class Lane:
         if refusal is not None:
             answer(refusal)
             return
-        if not self._system and self._loop is not None:
-            self._loop.call_soon(self._flush)
+        self._flush_soon()
         self._system.append((operation, answer, size_bytes))
         self._waiting += 1
         self._waiting_bytes += size_bytes
@@ -266,7 +268,13 @@ class Lane:
                 self.propose(operation, answer, 0, always=True)
         return _Flight(left, flight.size_bytes)
 
+    def _flush_soon(self) -> None:
+        if not self._flushes and self._loop is not None:
+            self._flushes = True
+            self._loop.call_soon(self._flush)
+
     def _flush(self) -> None:
+        self._flushes = False
         operations, answers = self._operations, self._answers
         flight = _Flight(answers, self._size_bytes)
         self._operations, self._answers, self._size_bytes = [], [], 0

@@ -20,6 +20,9 @@ class SharedLog(Log, Protocol):
     def crowded(self) -> bool:
         """Whether records had better wait."""
 
+    def carries(self, counter: int) -> bool:
+        """Tell whether the record of this life with that counter is on its way."""
+
     @property
     def in_contact(self) -> bool:
         """Whether a quorum confirms what is sent."""

@@ -117,6 +117,10 @@ class JetStreamLog:
         """Whether so much is on its way that the next records had better wait and be packed."""
         return len(self._outbox) >= MAX_IN_FLIGHT
 
+    def carries(self, counter: int) -> bool:
+        """Tell whether the record of this life with that counter is on its way."""
+        return counter in self._outbox
+
     @property
     def in_contact(self) -> bool:
         """Whether a quorum took a record of this member lately, as far as there was one."""

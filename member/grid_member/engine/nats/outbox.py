@@ -116,6 +116,9 @@ class Outbox:
     def __len__(self) -> int:
         return len(self._sent)
 
+    def __contains__(self, counter: int) -> bool:
+        return counter in self._sent
+
     @property
     def oldest_s(self) -> float | None:
         """When the oldest record was sent first."""

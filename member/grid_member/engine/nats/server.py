@@ -60,6 +60,9 @@ _PORTS_POLL_S: Final = 0.02
 _READ_BYTES: Final = 64 * 1024
 _TOKEN_BYTES: Final = 24
 _MAX_PROCESSORS: Final = 2
+_FEW_PROCESSORS: Final = 2
+"""Of a machine on which the server has one to itself: with more its idle threads look for work that
+the member's thread could do."""
 _GC_PERCENT: Final = 400
 _CONFIG: Final = "nats.conf"
 _LAUNCH: Final = Path(__file__).with_name("launch.py")
@@ -267,7 +270,8 @@ def _client_address(runtime: Path) -> tuple[str, int] | None:
 def _environment() -> dict[str, str]:
     """Return the variables of the server: none that may hold a secret of the member."""
     kept = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
-    processors = min(_MAX_PROCESSORS, len(os.sched_getaffinity(0)))
+    available = len(os.sched_getaffinity(0))
+    processors = 1 if available <= _FEW_PROCESSORS else _MAX_PROCESSORS
     return {
         "GOMAXPROCS": str(processors),
         "GOGC": str(_GC_PERCENT),

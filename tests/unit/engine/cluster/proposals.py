@@ -51,6 +51,9 @@ class HandLog:
         self.sent.append(record)
         self.on_their_way.append(record)
 
+    def carries(self, counter: int) -> bool:
+        return any(record.counter == counter for record in self.on_their_way)
+
     def withdraw(self) -> list[Record]:
         records, self.on_their_way = self.on_their_way, []
         return records

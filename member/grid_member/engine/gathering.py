@@ -1,0 +1,85 @@
+"""When what waits in a lane goes out as a record.
+
+A record costs every member and every server about the same whatever it carries, so it should carry
+much. Clients that were answered together mostly ask again together: what they ask is waited for,
+for no longer than the last record took, and only as long as fewer came than it answered. Who is
+alone never waits for others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ALONE: Final = 2
+"""Operations and reads that a record carries when there is nobody to wait for."""
+LARGE: Final = 8
+"""Behind a record of more than so many the next one waits until it came back, and grows."""
+NEARLY_ALL: Final = 0.9
+"""Of those who were answered with the last record; who is missing may not come."""
+PATIENCE_S: Final = 0.01
+"""How long is waited at most. Records take 1 to 10 ms."""
+
+
+class Gathering:
+    """Decides for one lane."""
+
+    def __init__(self, send: Callable[[], None], carries: Callable[[int], bool]) -> None:
+        """Begin without a record.
+
+        Args:
+            send: is called when enough time was spent on waiting.
+            carries: tells whether the record with that counter is on its way.
+        """
+        self._send = send
+        self._carries = carries
+        self._counter = 0
+        """Of the record that was sent last."""
+        self._size = 0
+        self._sent_s = 0.0
+        self._expected = 0
+        self._patience_s = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+        self._impatient = False
+
+    def sent(self, counter: int, size: int) -> None:
+        """Hear that what waited was sent; the counter is that of its last record."""
+        self._counter, self._size, self._sent_s = counter, size, time.monotonic()
+        self._impatient = False
+        self._stop_waiting()
+
+    def came_back(self, counter: int) -> None:
+        """Hear that the answers of a record are known."""
+        if counter == self._counter:
+            self._expected = self._size
+            self._patience_s = min(PATIENCE_S, time.monotonic() - self._sent_s)
+
+    def holds(self, waiting: int) -> bool:
+        """Tell whether so many operations and reads are to wait further on; send is called then."""
+        if not waiting or (self._size > LARGE and self._carries(self._counter)):
+            return True  # the lane has room when that came back
+        if self._impatient or self._expected <= ALONE or waiting >= self._expected * NEARLY_ALL:
+            return False
+        if self._timer is None:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(self._patience_s, self._enough)
+        return True
+
+    def end(self) -> None:
+        """Wait for nobody any more."""
+        self._expected = 0
+        self._stop_waiting()
+
+    def _stop_waiting(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _enough(self) -> None:
+        self._timer = None
+        self._impatient = True
+        self._send()
