@@ -96,7 +96,8 @@ ADVICE: Final[Mapping[str, Advice]] = {
     "ImmutableSize": Advice(
         _FIX_SPEC,
         "set spec.size back to what the message says. Several members may become more once the "
-        "cluster is started; for fewer, or for several in place of one, create a new cluster",
+        "cluster is started; for several in place of one, or one in place of several, back up and "
+        "create a new cluster with spec.restoreFrom",
     ),
     "InvalidSchedule": Advice(_FIX_SPEC, "correct persistence.backup.schedule"),
     "InvalidNetwork": Advice(_FIX_SPEC, "correct the network that is named"),
@@ -162,6 +163,11 @@ STEPS: Final[Mapping[tuple[OperationKind, Step], str]] = {
     (OperationKind.RESTART, Step.DELETE_POD): "the pod is deleted, and Kubernetes makes a new one",
     (OperationKind.RESTART, Step.AWAIT_READY): "the new pod has to become ready; then the next one "
     "follows, or it is done",
+    (OperationKind.SHRINK, Step.LEAVE): f"{_TELL}; then it hands over what it holds and serves on",
+    (OperationKind.SHRINK, Step.AWAIT_LEFT): "the others get copies of what the member holds; it "
+    "stops by itself when they have them",
+    (OperationKind.SHRINK, Step.REMOVE_POD): "the pod goes, and its volume with it; then the next "
+    "one leaves, or the others restart with the shorter list",
     (OperationKind.STOP, Step.PASSIVE): "the cluster refuses writes from then on; then it is shut "
     "down",
     (OperationKind.STOP, Step.SHUTDOWN): "the members stop gently; then the pods go",

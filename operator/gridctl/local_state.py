@@ -25,7 +25,7 @@ RUN_NAME: Final = ".run"
 MEMORY_NAME: Final = ".cluster.json"
 KEPT_STATUS: Final = (
     *("operation", "lastOperations", "handledRequests", "appliedClusterState"),
-    *("stopped", "resumeState", "restoredFrom", "backup"),
+    *("stopped", "resumeState", "restoredFrom", "importing", "backup"),
 )
 """What of a status is about what was done, and not about what was seen."""
 LOCK_ATTEMPTS: Final = 10

@@ -69,6 +69,8 @@ class Effect(StrEnum):
 
 _TEXTS: Final = {
     Effect.RESTART: "member pods are replaced, one at a time, when that is safe",
+    Effect.OPERATION: "members leave for good, one at a time, their volumes go, and each other pod "
+    "is replaced",
     Effect.LIVE: "running members take it over REST",
     Effect.KEPT: "members keep its data until they restart, and after it as long as it is stored",
     Effect.NONE: "only the operator goes by it",
@@ -262,6 +264,10 @@ class _Effects:
             after = self._rendered(spec)
         except InvalidClusterError:
             return None
+        if after.problem is not None and after.problem != self._before.problem:
+            return Effect.REFUSED, after.problem.message
+        if after.size > spec["size"]:
+            return Effect.OPERATION, _TEXTS[Effect.OPERATION]
         if _template(self._before) != _template(after):
             return Effect.RESTART, _TEXTS[Effect.RESTART]
         if self._before.live != after.live:

@@ -201,11 +201,16 @@ def _check_size(manifest: KubeObject, state: LocalState) -> None:
             f"the data in {state.directory} is of size {kept} and of a cluster that is stopped: "
             f"set spec.size back to {kept}, start it with runState Running, and let it grow then"
         )
+    if 1 < spec.size < kept:
+        raise CannotStartError(
+            f"the data in {state.directory} is of size {kept}, and members leave only while they "
+            f"run: set spec.size back to {kept}, start, and lower it when they are ready"
+        )
     if not grows:
         raise CannotStartError(
-            f"the data in {state.directory} is of size {kept}, and in this version members only "
-            f"join those that are several already: set spec.size back to {kept}, or choose another "
-            "name or --data-dir"
+            f"the data in {state.directory} is of size {kept}, and a single member keeps it in "
+            f"another way than several do: set spec.size back to {kept}, or choose another name or "
+            "--data-dir, with spec.restoreFrom if it is to have the data"
         )
 
 

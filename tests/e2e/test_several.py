@@ -6,14 +6,18 @@ on a client writes all the time. Each leaves three members that are safe.
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import subprocess
+import tempfile
 from typing import TYPE_CHECKING, Final
 
 import pytest
 
 from tests.e2e.conftest import a_cluster, images_in, shown_on_failure
 from tests.e2e.installation import CHANGE_TIMEOUT_S, NAMESPACE, POD, Installation, manifest
-from tests.e2e.writer import CHECK_CODE, LONGEST_GAP_CODE, NOW_CODE, WRITE_CODE
+from tests.e2e.writer import CHECK_CODE, FAILED_CODE, LONGEST_GAP_CODE, NOW_CODE, WRITE_CODE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -30,12 +34,28 @@ MORE: Final = 5
 PODS: Final = tuple(f"{NAME}-{ordinal}" for ordinal in range(SIZE))
 MAP: Final = "/grid/rest/maps/default/"
 MEMBERS_PORT: Final = 5704
+SLICES: Final = ("endpointslices.discovery.k8s.io", "-l", f"kubernetes.io/service-name={NAME}")
 SAFE_TIMEOUT_S: Final = 120.0
 ELECTION_S: Final = 15.0
 """A new leader of a part of the log takes up to 10 seconds; and a client's own 5 until it gives up
 on a connection that is dead."""
 WRITERS: Final = 4
 WRITE_PAUSE_S: Final = 0.05
+
+# Prints how many streams each server leads, as the member's own nats-server knows it.
+LEADERS_CODE: Final = """
+import collections, glob, json, re
+from grid_member.engine.nats.blocking import BlockingClient
+(config,) = glob.glob("/tmp/grid-nats.*/nats.conf")
+(ports,) = glob.glob("/tmp/grid-nats.*/*.ports")
+password = re.search('user: grid, password: "([^"]*)"', open(config).read())[1]
+port = json.load(open(ports))["nats"][0].rpartition(":")[2]
+with BlockingClient(("127.0.0.1", int(port)), "grid", password, 10) as client:
+    found = json.loads(client.request(b"$JS.API.STREAM.LIST").payload)["streams"]
+print(json.dumps(collections.Counter(stream["cluster"]["leader"] for stream in found)))
+"""
+# One line for each change. A `range` fails at the second one, and the watch ends without a word.
+READY: Final = 'jsonpath={.endpoints[*].conditions.ready}{"\\n"}'
 
 # Prints `open`, or what came of the attempt to connect.
 CONNECT_CODE: Final = """
@@ -70,10 +90,37 @@ class Several(Installation):
 
     def endpoints(self) -> int:
         """Return how many members the Service sends requests to."""
-        label = f"kubernetes.io/service-name={NAME}"
-        slices = self.get("endpointslices.discovery.k8s.io", "-l", label)["items"]
+        slices = self.get(*SLICES)["items"]
         found = [e for one in slices for e in one.get("endpoints") or ()]
         return sum(bool(e["conditions"].get("ready")) for e in found)
+
+    @contextlib.contextmanager
+    def watched(self) -> Iterator[Callable[[], list[int]]]:
+        """Watch the Service while the block runs; give how many it sent requests to, over time."""
+        command = ("get", *SLICES, "--watch", "-o", READY)
+        with (
+            tempfile.TemporaryFile() as shown,
+            subprocess.Popen(
+                [*self.kube.provider.kubectl, "-n", NAMESPACE, *command], stdout=shown
+            ) as watch,
+        ):
+
+            def seen() -> list[int]:
+                assert watch.poll() is None, "the watch is over"
+                told = os.pread(shown.fileno(), os.fstat(shown.fileno()).st_size, 0)
+                return [line.count(b"true") for line in told.splitlines()]
+
+            try:
+                self.kube.wait_for(seen, CHANGE_TIMEOUT_S)
+                yield seen
+            finally:
+                watch.kill()
+
+    def busiest(self) -> str:
+        """Return the pod whose server leads most parts of the log."""
+        leaders = json.loads(self.python(PODS[0], LEADERS_CODE))
+        (pod,) = (pod for pod in PODS if max(leaders, key=leaders.get).startswith(f"{pod}-"))
+        return pod
 
     def wait_status(self, condition: str, status: str) -> None:
         self.kube.wait_for(
@@ -104,7 +151,7 @@ class Several(Installation):
             )
         )
         pod["spec"]["nodeName"] = self.node_of(self.operator_pod())
-        arguments = [NAME, str(WRITERS), str(WRITE_PAUSE_S)]
+        arguments = [NAME, str(WRITERS), str(WRITE_PAUSE_S), str(ELECTION_S)]
         pod["spec"]["containers"][0]["command"] = ["python3", "-c", WRITE_CODE, *arguments]
         self.apply(json.dumps(pod))
         self.kubectl("wait", "--for=condition=Ready", "pod/writer", "--timeout=60s")
@@ -116,6 +163,10 @@ class Several(Installation):
     def longest_gap_s(self, since: float) -> float:
         """Return the longest time without an answered write since a moment."""
         return float(self.python("writer", LONGEST_GAP_CODE, str(since)))
+
+    def failed(self, since: float) -> str:
+        """Return what the writer, who tries again, had no answer to in good time since then."""
+        return self.python("writer", FAILED_CODE, str(since))
 
     def elsewhere(self) -> list[str]:
         """Return the members that share no node with the writer."""
@@ -197,6 +248,18 @@ def test_a_pod_that_is_deleted_by_hand_comes_back(written: Several) -> None:
     assert written.longest_gap_s(since) < ELECTION_S
 
 
+@pytest.mark.capability("signal")
+def test_the_busiest_leader_is_killed(written: Several) -> None:
+    pod, since = written.busiest(), written.now()
+    with written.watched() as seen:
+        written.kube.signal_pod(NAMESPACE, pod, "KILL")
+        written.kube.wait_for(lambda: min(seen()) < SIZE, CHANGE_TIMEOUT_S)
+        written.kube.wait_for(lambda: seen()[-1] == SIZE, SAFE_TIMEOUT_S)
+        assert min(seen()) == SIZE - 1, "an election is no reason to leave the Service"
+    written.wait_safe_again()
+    assert written.longest_gap_s(since) < ELECTION_S
+
+
 def test_a_node_is_drained_and_meanwhile_no_other(written: Several) -> None:
     pod = written.elsewhere()[0]
     others = [other for other in PODS if other != pod]
@@ -253,20 +316,19 @@ def test_a_node_loses_its_power_and_gets_it_back(written: Several, provider: Pro
 
 
 def test_a_changed_pod_takes_one_member_after_the_other(written: Several) -> None:
-    before, since, fewest = written.uids(), written.now(), SIZE
+    before, since = written.uids(), written.now()
 
     def is_rolled() -> bool:
-        nonlocal fewest
-        fewest = min(fewest, written.endpoints())
         now = written.uids()
         return set(now) == set(PODS) and not set(now.values()) & set(before.values())
 
     spec = {"pod": {"annotations": {"example.org/changed": "yes"}}}
-    written.kubectl("patch", "gc", NAME, "--type=merge", "-p", json.dumps({"spec": spec}))
-    written.kube.wait_for(is_rolled, 2 * SAFE_TIMEOUT_S)
-    written.wait_safe_again()
-    assert fewest >= SIZE - 1
-    assert written.longest_gap_s(since) < ELECTION_S
+    with written.watched() as seen:
+        written.kubectl("patch", "gc", NAME, "--type=merge", "-p", json.dumps({"spec": spec}))
+        written.kube.wait_for(is_rolled, 2 * SAFE_TIMEOUT_S)
+        written.wait_safe_again()
+        assert min(seen()) == SIZE - 1
+    assert written.failed(since) == "[]"
     pods: list[Any] = [written.get("pod", pod) for pod in PODS]
     ages = [pod["metadata"]["creationTimestamp"] for pod in pods]
     assert ages == sorted(ages, reverse=True), "the highest ordinal first"
@@ -286,7 +348,7 @@ def test_three_become_five(written: Several) -> None:
     written.kubectl("patch", "gc", NAME, "--type=merge", "-p", f'{{"spec":{{"size":{MORE}}}}}')
     written.kube.wait_for(has_grown, 2 * SAFE_TIMEOUT_S)
     written.wait_safe_again(MORE)
-    assert written.longest_gap_s(since) < ELECTION_S
+    assert written.failed(since) == "[]"
     for pod in written.uids():
         health = written.http("client", "GET", "/grid/health", host=written.host(pod)).body
         assert json.loads(health)["clusterSize"] == MORE

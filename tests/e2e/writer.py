@@ -1,6 +1,7 @@
 """A client that writes all the time, as the code of a pod, and what is asked of it afterwards.
 
-Every write has a key of its own and is repeated until it is answered with 200; only then it counts.
+Every write has a key of its own and is repeated until it is answered with 200; only then it counts,
+and is read. Well-behaved clients repeat what is answered 503 with advice to do so, or not at all.
 """
 
 from __future__ import annotations
@@ -9,30 +10,58 @@ from typing import Final
 
 WRITE_CODE: Final = """
 import http.client, os, sys, threading, time
-host, threads, pause = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
+host, threads, pause, patience = sys.argv[1], int(sys.argv[2]), *map(float, sys.argv[3:5])
 answered = open("/tmp/answered", "a", buffering=1)
+failed = open("/tmp/failed", "a", buffering=1)
 
-def connected():
-    return http.client.HTTPConnection(host, 5701, timeout=5)
+def tell(what):
+    failed.write(f"{time.time():.3f} {what}\\n")
+
+class Client:
+    def __init__(self):
+        self.connect()
+
+    def connect(self):
+        # A new connection may go to another member.
+        self.connection = http.client.HTTPConnection(host, 5701, timeout=5)
+
+    def ask(self, method, path, body=None):
+        began = time.time()
+        while not os.path.exists("/tmp/stop"):
+            try:
+                self.connection.request(method, path, body=body)
+                answer = self.connection.getresponse()
+                text = answer.read().decode()
+                if answer.status != 503:
+                    return answer.status, text
+                if not answer.getheader("Retry-After"):
+                    tell(f"{method} {path}: 503 without advice")
+            except (OSError, http.client.HTTPException):
+                pass
+            if time.time() - began > patience:
+                tell(f"{method} {path}: no answer for {patience} s")
+                began = time.time()
+            self.connection.close()
+            self.connect()
+            time.sleep(pause)
+        return 0, ""
 
 def write(thread):
-    connection, number = connected(), 0
+    client, number = Client(), 0
     while not os.path.exists("/tmp/stop"):
-        try:
-            path = f"/grid/rest/maps/default/{thread}-{number}"
-            connection.request("POST", path, body=str(number))
-            answer = connection.getresponse()
-            answer.read()
-            status = answer.status
-        except (OSError, http.client.HTTPException):
-            status = 0
-        if status != 200 or number % 20 == 0:
-            # A new connection may go to another member.
-            connection.close()
-            connection = connected()
+        path, body = f"/grid/rest/maps/default/{thread}-{number}", str(number)
+        status, _ = client.ask("POST", path, body)
         if status == 200:
             answered.write(f"{thread}-{number} {time.time():.3f}\\n")
             number += 1
+            status, read = client.ask("GET", path)
+            if (status, read) not in ((200, body), (0, "")):
+                tell(f"GET {path}: {status} {read}")
+        elif status:
+            tell(f"POST {path}: {status}")
+        if number % 20 == 0:
+            client.connection.close()
+            client.connect()
         time.sleep(pause)
 
 all_of_them = [threading.Thread(target=write, args=(n,)) for n in range(threads)]
@@ -43,6 +72,12 @@ for one in all_of_them:
 open("/tmp/stopped", "w").close()
 time.sleep(100000)
 """
+
+FAILED_CODE: Final = """
+import sys
+print([line for line in open("/tmp/failed") if float(line.split()[0]) >= float(sys.argv[1])][:10])
+"""
+"""Prints what a well-behaved client calls failed since a moment."""
 
 LONGEST_GAP_CODE: Final = """
 import sys, time

@@ -44,3 +44,5 @@ class Desired:
     restart`."""
     problem: SpecProblem | None = None
     """What the objects that the spec refers to lack; judged like a problem of the spec itself."""
+    size: int = 1
+    """How many members there are to be now; more than the spec says while some have to leave."""

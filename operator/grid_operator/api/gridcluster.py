@@ -25,7 +25,12 @@ from grid_operator.api.names import (
 )
 from grid_operator.api.network import AdvancedNetworkSpec, ExposureSpec, RestSpec
 from grid_operator.api.objects import KubeObject
-from grid_operator.api.persistence import PersistenceSpec, RestoreFromSpec
+from grid_operator.api.persistence import (
+    AccessMode,
+    BackupSpec,
+    PersistenceSpec,
+    RestoreFromSpec,
+)
 from grid_operator.api.pod import ImagePullPolicy, PodSpec
 from grid_operator.api.security import LicenseSpec, SecuritySpec, TlsSpec
 from grid_operator.api.status import GridClusterStatus
@@ -51,7 +56,12 @@ class LoggingSpec(SpecModel):
 class GridClusterSpec(SpecModel):
     """What the cluster should be."""
 
-    size: int = Field(default=1, ge=1, le=1000, description="Number of members.")
+    size: int = Field(
+        default=1,
+        ge=1,
+        le=1000,
+        description="Number of members. Several may become more, and fewer down to two.",
+    )
     engine: Engine = Field(
         default=Engine.AUTO,
         description="How the log is kept: Embedded by one member, JetStream by several; Auto takes "
@@ -164,10 +174,17 @@ class GridClusterSpec(SpecModel):
             lambda s: s.engine is not Engine.JET_STREAM or s.size > 1,
         ),
         Rule(
-            "self.size <= 1 || (!has(self.restoreFrom) && !has(self.persistence.backup))",
-            "persistence.backup and restoreFrom need size 1 in this version: of several members "
-            "the operator makes and restores no backups yet",
-            lambda s: s.size <= 1 or not (s.restore_from or s.persistence.backup),
+            "self.size <= 1 || !has(self.persistence.backup) || "
+            "!has(self.persistence.backup.volume) || "
+            "self.persistence.backup.volume.accessMode == 'ReadWriteMany'",
+            "with size above 1 persistence.backup.volume needs accessMode ReadWriteMany: members "
+            "on several nodes write to it",
+            lambda s: s.size <= 1 or _is_shareable(s.persistence.backup),
+        ),
+        Rule(
+            "!has(self.restoreFrom) || (self.size > 1) == (oldSelf.size > 1)",
+            "with restoreFrom size cannot change from one member to several or back: a single "
+            "member keeps its data in another way; create a new GridCluster",
         ),
         Rule(
             "!self.advancedNetwork.enabled || self.rest.port == 5701",
@@ -205,6 +222,11 @@ class GridClusterSpec(SpecModel):
         return advanced.rest_port if advanced.enabled else self.rest.port
 
 
+def _is_shareable(backup: BackupSpec | None) -> bool:
+    volume = None if backup is None else backup.volume
+    return volume is None or volume.access_mode is AccessMode.READ_WRITE_MANY
+
+
 def _is_kept(structure: MapSpec | QueueSpec) -> bool:
     return structure.data_persistence is not None and structure.data_persistence.enabled
 
@@ -237,6 +259,11 @@ class GridCluster(ApiModel):
     status: GridClusterStatus = Field(
         default=GridClusterStatus(), description="What the cluster is. Written by the operator."
     )
+
+    def with_size(self, size: int) -> Self:
+        """Return the cluster as one of another number of members."""
+        spec = self.spec.model_copy(update={"size": size})
+        return self.model_copy(update={"spec": spec})
 
     @classmethod
     def from_kube(cls, obj: KubeObject) -> Self:

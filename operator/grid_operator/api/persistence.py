@@ -54,7 +54,7 @@ class BackupVolume(SpecModel):
     )
     access_mode: AccessMode = Field(
         default=AccessMode.READ_WRITE_ONCE,
-        description="ReadWriteMany where members on several nodes share it.",
+        description="ReadWriteMany with several members: they share it, on several nodes.",
     )
     rules: ClassVar[tuple[Rule, ...]] = (
         Rule(

@@ -35,6 +35,12 @@ class Step(StrEnum):
     """Members have to start and become ready."""
     RESUME = "Resume"
     """A member is told to bring back the cluster state from before the stop."""
+    LEAVE = "Leave"
+    """A member is told to leave for good."""
+    AWAIT_LEFT = "AwaitLeft"
+    """What it holds has to be with the others, and none of them may miss it."""
+    REMOVE_POD = "RemovePod"
+    """Nobody misses it: its pod and its volume claim go."""
     SHUT_DOWN_MEMBER = "ShutDownMember"
     """A member is told to stop, because its pod is going to be replaced."""
     DELETE_POD = "DeletePod"
@@ -78,15 +84,49 @@ def is_copying(cluster: GridCluster) -> bool:
 
 
 def is_at_rest(cluster: GridCluster) -> bool:
-    """Return whether the cluster is stopped or passive: from the wish to stop to its full return.
+    """Return whether nobody new can join the cluster: it is stopped, passive or not there yet.
 
-    Nobody new can join it then.
+    The former two last from the wish to stop to its full return, the latter while members wait for
+    the backup that they begin as.
     """
     status = cluster.status
     operation = status.operation
     moving = operation is not None and operation.kind in (OperationKind.STOP, OperationKind.START)
     wished = cluster.spec.run_state is RunState.STOPPED
-    return wished or moving or bool(status.stopped or status.resume_state)
+    return wished or moving or bool(status.stopped or status.resume_state or status.importing)
+
+
+def present_size(cluster: GridCluster, recorded: int | None) -> int:
+    """Return how many members there are to be now.
+
+    More than the spec says as long as some have to leave, which they do one after the other.
+
+    Args:
+        cluster: The cluster.
+        recorded: For how many members the pods of now were made; None: there are none yet.
+    """
+    size, operation = cluster.spec.size, cluster.status.operation
+    if recorded is None:
+        return size
+    if operation is not None and operation.kind is OperationKind.SHRINK:
+        # Who was told to leave does, whatever the spec says by now; and never two at once.
+        last = last_ordinal(operation.target)
+        if last in (recorded - 1, recorded):
+            return last if operation.step == Step.REMOVE_POD else last + 1
+    return max(size, recorded) if size > 1 else size
+
+
+def last_ordinal(pod: str) -> int:
+    """Return the ordinal at the end of a pod's name, -1 when there is none."""
+    text = pod.rpartition("-")[2]
+    return int(text) if text.isdecimal() else -1
+
+
+def is_removing(cluster: GridCluster) -> bool:
+    """Return whether the pod with the highest ordinal goes for good, its volume claim too."""
+    operation = cluster.status.operation
+    removes = operation is not None and operation.step == Step.REMOVE_POD
+    return removes and operation is not None and operation.kind is OperationKind.SHRINK
 
 
 def wanted_replicas(cluster: GridCluster) -> int | None:

@@ -34,6 +34,8 @@ class OperationKind(StrEnum):
     """Starts a member from what is left of damaged data; target: the pod."""
     FORCE_START = "ForceStart"
     """Starts a member empty; target: the pod."""
+    SHRINK = "Shrink"
+    """A member leaves for good, then its pod and its volume go; target: the pod."""
     SHUT_DOWN = "ShutDown"
     """Stops the members of a cluster that is being deleted."""
 
@@ -63,6 +65,11 @@ class OperationStatus(ApiModel):
     )
     digest: str = Field(
         default="", max_length=64, description="Digest of what the target is given, if anything."
+    )
+    member_operation: str = Field(
+        default="",
+        max_length=64,
+        description="The id under which the members show that the target leaves.",
     )
     request: str = Field(
         default="",
@@ -208,6 +215,10 @@ class GridClusterStatus(ApiModel):
     )
     restored_from: str | None = Field(
         default=None, max_length=512, description="The backup that the data began as."
+    )
+    importing: bool | None = Field(
+        default=None,
+        description="True while several members wait for one of them to import the backup.",
     )
     backup: BackupStatus | None = Field(default=None, description="Backups.")
 

@@ -36,6 +36,8 @@ class MemberCall:
     """Idempotency-Key: the same for every attempt of one step."""
     parameter: str | None = field(default=None, repr=False)
     """The third part of the body, decoded; may be a licence."""
+    forever: bool = False
+    """The member is not to come back: it hands over what it holds before it stops."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from grid_operator.api.conditions import ConfigValidReason
 from grid_operator.api.desired import SpecProblem
 from grid_operator.api.objects import ObjectRef
-from grid_operator.api.phase import Step
+from grid_operator.api.phase import Step, last_ordinal
 from grid_operator.api.status import OperationKind
 from grid_operator.decide.drift import differences, is_unchanged
+from grid_operator.decide.operations import shrink
 from grid_operator.decide.operations.drive import Progress, operate
 from grid_operator.decide.operations.stop import finalizers
+from grid_operator.decide.pods import pod_name
 from grid_operator.decide.requests import Requests, read_requests
 from grid_operator.decide.roll import plan_roll
 from grid_operator.decide.situation import Situation
@@ -31,6 +33,10 @@ class Writes:
 
     apply: tuple[KubeObject, ...] = ()
     delete: tuple[ObjectRef, ...] = ()
+
+    def without(self, obj: KubeObject | None) -> Writes:
+        """Return the same but for one object, which stays as it is."""
+        return replace(self, apply=tuple(found for found in self.apply if found is not obj))
 
     def texts(self) -> tuple[str, ...]:
         """Return what is not as wanted, by kind and name."""
@@ -68,7 +74,7 @@ def make_plan(observed: Observed, desired: Desired, now: datetime) -> Plan:
         pending = Writes() if problem is not None else _writes(situation, live)
     may_write = problem is None and not situation.deleted and not situation.paused
     if may_write:
-        writes = pending
+        writes = pending.without(statefulset) if shrink.is_held_up(situation) else pending
     if not may_write or any(obj is statefulset for obj in writes.apply):
         situation = situation.with_roll(situation.roll.without_deletion())
     requests = read_requests(observed.cluster)
@@ -127,16 +133,21 @@ def _deletable(situation: Situation, progress: Progress) -> tuple[KubeObject, ..
     if situation.stop_wanted or stopping or of_step is not None:
         # Pods that are about to go all together go when the StatefulSet says so.
         return tuple(chosen)
-    for pod in situation.roll.delete_pods:
-        told = (
-            operation is not None
-            and operation.kind in (OperationKind.PARTIAL_START, OperationKind.FORCE_START)
-            and operation.step == Step.CALL
-        )
-        # Its answer to a call that gives up data must not be lost together with its pod.
-        if not told:
-            chosen.append(pod)
+    chosen += (pod for pod in situation.roll.delete_pods if not _is_kept(situation, pod))
     return tuple(chosen)
+
+
+def _is_kept(situation: Situation, pod: KubeObject) -> bool:
+    """Return whether the pod has to stay as it is, although it serves nobody."""
+    name, operation = pod_name(pod), situation.operation
+    kind = None if operation is None else operation.kind
+    leaves = kind is OperationKind.SHRINK and operation is not None and operation.target == name
+    if leaves or last_ordinal(name) >= situation.spec.size:
+        # It is parked when it has left, and nobody of its name may start on what it had.
+        return True
+    # Its answer to a call that gives up data must not be lost together with its pod.
+    gives_up = kind in (OperationKind.PARTIAL_START, OperationKind.FORCE_START)
+    return gives_up and operation is not None and operation.step == Step.CALL
 
 
 def _storage_problem(rendered: KubeObject | None, live: KubeObject | None) -> SpecProblem | None:

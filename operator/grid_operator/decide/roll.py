@@ -140,7 +140,9 @@ def _serves_nobody(observed: Observed, pod: KubeObject) -> bool:
 def _is_not_needed(observed: Observed) -> bool:
     """Return whether those that serve are enough, or nobody serves whom one more could help."""
     serving = sum(map(is_ready, observed.pods))
-    return serving == 0 or 2 * serving > observed.cluster.spec.size
+    # While members leave there are more of them than the spec says.
+    members = max(observed.cluster.spec.size, len(observed.pods))
+    return serving == 0 or 2 * serving > members
 
 
 def _has_not_joined(observed: Observed, pod: KubeObject) -> bool:

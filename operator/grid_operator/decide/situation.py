@@ -135,14 +135,16 @@ class Situation:
         return {view.cluster_state for _, view in self.joined()}
 
     def wanted_pods(self) -> list[str]:
-        """Return the names of the pods of all wanted members."""
+        """Return the names of the pods of all wanted members; those that are to leave are not."""
         base = statefulset_name(self.cluster.metadata.name)
         return [f"{base}-{ordinal}" for ordinal in range(self.spec.size)]
 
-    def member_problems(self) -> list[str]:
-        """Return a line per wanted member that cannot be used."""
+    def member_problems(self, besides: frozenset[str] = frozenset()) -> list[str]:
+        """Return a line per wanted member that cannot be used, besides those named."""
         problems = []
         for name in self.wanted_pods():
+            if name in besides:
+                continue
             pod = self.pod(name)
             problem = "does not exist yet" if pod is None else self.member_problem(pod)
             if problem is not None:

@@ -227,6 +227,9 @@ def restored(plan: Plan) -> Verdict | None:
     spec, status = plan.situation.spec, plan.progress.status
     if spec.restore_from is None:
         return None
+    if status.importing:
+        text = f"spec.restoreFrom: the members import {status.restored_from} before any serves"
+        return FALSE, RestoredReason.RESTORING, text
     if status.restored_from is not None:
         return TRUE, RestoredReason.RESTORED, status.restored_from
     failure = _restore_failure(status)

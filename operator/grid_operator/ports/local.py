@@ -67,6 +67,8 @@ class LocalKube:
         self._objects: dict[ObjectRef, KubeObject] = {}
         self._processes: dict[ObjectRef, PodProcess] = {}
         self._jobs: dict[ObjectRef, JobProcess] = {}
+        self._doomed: dict[ObjectRef, list[ObjectRef]] = {}
+        """The claims that go with a pod, by pod."""
         self._stopping: set[asyncio.Task[None]] = set()
         self._versions = itertools.count(1)
         self._closed = False
@@ -255,8 +257,21 @@ class LocalKube:
         for pod in self._pods_of(stateful_set):
             ordinal = int(pod["metadata"]["name"].rpartition("-")[2])
             if ordinal >= stateful_set["spec"].get("replicas", 1):
-                self._begin_pod_stop(ObjectRef.of(pod))
+                self._condemn(stateful_set, ObjectRef.of(pod))
         self._refresh_set_status(stateful_set)
+
+    def _condemn(self, stateful_set: KubeObject, pod: ObjectRef) -> None:
+        """Stop a pod that is one too many, and have its claims go with it if they are to."""
+        policy = stateful_set["spec"].get("persistentVolumeClaimRetentionPolicy", {})
+        if policy.get("whenScaled") == "Delete":
+            self._doomed[pod] = list(map(ObjectRef.of, data_claims(stateful_set, pod.name)))
+        self._begin_pod_stop(pod)
+
+    async def _remove_claims(self, pod: ObjectRef) -> None:
+        for claim in self._doomed.pop(pod, ()):
+            place = self._host.claim_directory(claim.namespace, claim.name)
+            await asyncio.to_thread(shutil.rmtree, place, ignore_errors=True)
+            self._objects.pop(claim, None)
 
     def _pods_of(self, stateful_set: KubeObject) -> list[KubeObject]:
         uid = stateful_set["metadata"]["uid"]
@@ -330,6 +345,7 @@ class LocalKube:
         # What is in it would park the next member of this name.
         scratch = self._host.scratch_directory(ref.namespace, ref.name)
         await asyncio.to_thread(shutil.rmtree, scratch, ignore_errors=True)
+        await self._remove_claims(ref)
         pod = self._objects.pop(ref)
         self._changed(pod)
         self._sync_sets()

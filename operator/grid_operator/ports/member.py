@@ -27,8 +27,8 @@ from grid_operator.ports.member_address import (
     server_name,
 )
 from grid_operator.ports.member_call import (
-    KEY_HEADER,
     call_body,
+    call_headers,
     call_outcome,
     call_timeout_s,
     masked,
@@ -190,8 +190,7 @@ class MemberClient:
     async def _call(
         self, call: MemberCall, access: MemberAccess, may_send: Callable[[], bool]
     ) -> CallOutcome:
-        headers = {KEY_HEADER: call.key, "Content-Type": "text/plain"}
-        wire = self._wire(call.pod, access)
+        wire, headers = self._wire(call.pod, access), call_headers(call)
         reply = await wire.post(call.endpoint.value, call_body(call), headers, may_send)
         licence = call.parameter if call.endpoint is Endpoint.LICENSE else None
         secrets = (access.password, licence or "")

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 KEY_HEADER: Final = "Idempotency-Key"
+LEAVE_HEADER: Final = "X-Grid-Leave"
+FOREVER: Final = "forever"
 OPERATION_HEADER: Final = "X-Grid-Operation"
 ERROR_HEADER: Final = "X-Grid-Error"
 MAX_OPERATION_LENGTH: Final = 64
@@ -47,6 +49,12 @@ _TIMEOUTS_S: Final = dict.fromkeys(
 def call_timeout_s(endpoint: Endpoint) -> float:
     """Return how long the whole answer of a call may take, connecting included."""
     return _TIMEOUTS_S.get(endpoint, _CALL_TIMEOUT_S)
+
+
+def call_headers(call: MemberCall) -> dict[str, str]:
+    """Return the headers of a call, but for its credentials."""
+    headers = {KEY_HEADER: call.key, "Content-Type": "text/plain"}
+    return {**headers, LEAVE_HEADER: FOREVER} if call.forever else headers
 
 
 def call_body(call: MemberCall) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from grid_operator.api.desired import Desired
-from grid_operator.api.phase import is_copying, is_restoring, wanted_replicas
+from grid_operator.api.phase import is_copying, is_restoring, present_size, wanted_replicas
 from grid_operator.render.client_service import client_service
 from grid_operator.render.config_map import config_map
 from grid_operator.render.disruption_budget import disruption_budget
@@ -13,7 +13,7 @@ from grid_operator.render.headless_service import headless_service
 from grid_operator.render.management_secret import management_secret
 from grid_operator.render.metadata import with_rendered_hash
 from grid_operator.render.network_policy import network_policy
-from grid_operator.render.record import size_problem, start_record
+from grid_operator.render.record import recorded_size, size_problem, start_record
 from grid_operator.render.restore_job import restore_job
 from grid_operator.render.secrets import generated_secret_objects, secret_problem
 from grid_operator.render.statefulset import member_statefulset
@@ -33,14 +33,16 @@ def desired_state(cluster: GridCluster, context: RenderContext) -> Desired:
 
     The NetworkPolicy comes before the first pod, so that no member is ever reachable without it.
     """
-    record = start_record(cluster, context)
+    present = cluster.with_size(present_size(cluster, recorded_size(context.recorded)))
+    record = start_record(present, context)
     children = (
-        *_foundation(cluster, context),
-        *_volumes(cluster, context),
-        *_pods(cluster, context, record),
+        *_foundation(present, context),
+        *_volumes(present, context),
+        *_pods(present, context, record),
     )
     return Desired(
         children=tuple(map(with_rendered_hash, children)),
+        size=present.spec.size,
         live=record.live,
         changes=record.changes,
         problem=size_problem(cluster, context) or secret_problem(cluster, context),

@@ -19,6 +19,7 @@ from grid_operator.api.names import (
     TLS_CERTIFICATE_KEY,
     TLS_KEY_KEY,
     XML_CONFIG_KEY,
+    statefulset_name,
 )
 from grid_operator.api.network import EndpointGroupName
 from grid_operator.api.persistence import RecoveryPolicy
@@ -48,6 +49,9 @@ MEMBER_VARIABLE_PREFIX: Final = "GRID_MEMBER_"
 them to loopback addresses."""
 PERSISTENCE_DIR: Final = "persistence"
 """Below the data volume."""
+RESTORE_FROM: Final = "restore-from"
+AWAITED_BACKUP: Final = "that-the-first-member-imports"
+"""Below the data volume, where it never is: all members but one wait for the one that has it."""
 
 _GROUP_ELEMENTS: Final = {
     EndpointGroupName.CLUSTER_READ: "CLUSTER_READ",
@@ -75,7 +79,7 @@ def configuration_tree(cluster: GridCluster) -> dict[str, Any]:
         tree["network"] = _network(spec)
     tree["security"] = _security(spec)
     if spec.persistence.enabled:
-        tree["persistence"] = _persistence(spec)
+        tree["persistence"] = _persistence(cluster)
     # On a volume that lives as long as the pod: a new pod starts normally.
     tree["shutdown"] = {"parked-file": f"${{{PARKED_FILE_VARIABLE}}}"}
     tree |= structure_trees(spec)
@@ -252,8 +256,8 @@ def _account(username: str, variable: str) -> dict[str, Any]:
     return {"username": username, "password": f"${{{variable}}}"}
 
 
-def _persistence(spec: GridClusterSpec) -> dict[str, Any]:
-    persistence = spec.persistence
+def _persistence(cluster: GridCluster) -> dict[str, Any]:
+    persistence = cluster.spec.persistence
     element: dict[str, Any] = {
         "enabled": True,
         "base-dir": f"${{{DATA_DIR_VARIABLE}}}/{PERSISTENCE_DIR}",
@@ -261,6 +265,12 @@ def _persistence(spec: GridClusterSpec) -> dict[str, Any]:
         "validation-timeout-seconds": persistence.validation_timeout_seconds,
     }
     if persistence.backup is not None:
-        # A directory for each pod: the claim may be shared.
-        element["backup-dir"] = f"${{{BACKUP_DIR_VARIABLE}}}/${{POD_NAME}}"
+        # A directory for each cluster: the claim may be shared. Of several members any makes a
+        # backup of all data, and the newest is to be found whoever made it.
+        first = f"{statefulset_name(cluster.metadata.name)}-0"
+        name = "${POD_NAME}" if cluster.spec.is_alone else first
+        element["backup-dir"] = f"${{{BACKUP_DIR_VARIABLE}}}/{name}"
+    if cluster.status.importing:
+        # Only the first has a copy, from the Job; there is nothing here for the others.
+        element[RESTORE_FROM] = f"${{{DATA_DIR_VARIABLE}}}/{AWAITED_BACKUP}"
     return element

@@ -6,7 +6,7 @@ read at start, left the spec, and is given again because it came back: members t
 meanwhile have lost it. `-` before all is for what has left the spec.
 
     config/NETWORK…, config/credentials   read at start; a change restarts
-    config/size                           of several members; a change is refused
+    config/size                           of several members: how many the pods were made for
     map/NAME, queue/NAME                  a new one is given, a changed one restarts
     live/log-level, live/license          given
     secret/NAME                           members were given its password
@@ -31,7 +31,7 @@ from grid_operator.api.names import (
     identity_secret_name,
 )
 from grid_operator.api.phase import is_at_rest, wanted_replicas
-from grid_operator.render.config import configuration_tree, yaml_text
+from grid_operator.render.config import RESTORE_FROM, configuration_tree, yaml_text
 from grid_operator.render.metadata import digest
 from grid_operator.render.secrets import (
     RECORD_PREFIX,
@@ -68,7 +68,7 @@ _LOG_LEVEL: Final = "live/log-level"
 _LICENSE: Final = "live/license"
 _CREDENTIALS: Final = "config/credentials"
 _SIZE: Final = "config/size"
-_NEW_CLUSTER: Final = ", or create a new GridCluster"
+_BY_BACKUP: Final = ", or create a new GridCluster, with restoreFrom if it is to have the data"
 _START_FIRST: Final = ", start it, and let it grow when the start is over"
 
 
@@ -122,20 +122,24 @@ def start_record(cluster: GridCluster, context: RenderContext) -> StartRecord:
     return StartRecord(entries, _live(cluster, context, entries), changes)
 
 
+def recorded_size(recorded: Mapping[str, str] | None) -> int | None:
+    """Return for how many members the pods of now were made, None without a StatefulSet."""
+    if not recorded:
+        return None
+    text = recorded.get(_SIZE, "1")
+    return int(text) if text.isdecimal() else 1
+
+
 def size_problem(cluster: GridCluster, context: RenderContext) -> SpecProblem | None:
-    """Return what speaks against the number of members: several that run may become more."""
-    if not context.recorded:
-        return None
-    text, size = context.recorded.get(_SIZE, "1"), cluster.spec.size
-    before = int(text) if text.isdecimal() else 1
+    """Return what speaks against the number of members: one cannot become several, nor they one."""
+    size, before = cluster.spec.size, recorded_size(context.recorded) or cluster.spec.size
     grows = 1 < before < size
-    if size == before or (grows and not is_at_rest(cluster)):
+    may_change = size > 1 and before > 1 and not (grows and is_at_rest(cluster))
+    if size == before or may_change:
         return None
-    reason, otherwise = "members cannot be taken away from a cluster in this version", _NEW_CLUSTER
-    if before == 1:
-        reason = "a single member keeps its data in another way than several do"
-    elif grows:
-        reason, otherwise = "nobody can join a cluster that is stopped", _START_FIRST
+    reason, otherwise = "a single member keeps its data in another way than several do", _BY_BACKUP
+    if grows:
+        reason, otherwise = "nobody can join a cluster that does not run", _START_FIRST
     return SpecProblem(
         ConfigValidReason.IMMUTABLE_SIZE,
         f"spec.size: {size} instead of {before}; {reason}: set it back to {before}{otherwise}",
@@ -146,6 +150,8 @@ def _wanted(cluster: GridCluster, context: RenderContext) -> dict[str, str]:
     """Return the record of members that start now."""
     tree = configuration_tree(cluster)["grid"]
     tree["logging"] = {"format": tree["logging"]["format"]}
+    # Of no effect once the members have begun: that it goes then restarts nobody.
+    tree.get("persistence", {}).pop(RESTORE_FROM, None)
     structures = {section: tree.pop(section, {}) for section in _STRUCTURES}
     entries = {f"config/{name}": digest(_json(element)) for name, element in tree.items()}
     entries[_CREDENTIALS] = _keyed(context, *_credentials(cluster, context))

@@ -76,12 +76,13 @@ def _pod_spec(cluster: GridCluster, source: RestoreFromSpec) -> dict[str, Any]:
     pod = cluster.spec.pod
     claim, path = restore_source(source)
     newest = ["--newest"] if source.backup is None else []
+    several = [] if cluster.spec.is_alone else ["--several"]
     container = {
         "name": RESTORE_CONTAINER,
         "image": cluster.spec.image,
         "imagePullPolicy": cluster.spec.image_pull_policy.value,
         "args": [
-            *("restore", f"{BACKUP_DIR}/{path}", *newest, "--once"),
+            *("restore", f"{BACKUP_DIR}/{path}", *newest, *several, "--once"),
             *("--into", f"{DATA_DIR}/{PERSISTENCE_DIR}"),
         ],
         "resources": resources(pod),

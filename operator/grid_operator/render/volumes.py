@@ -58,12 +58,14 @@ def claim_owners(cluster: GridCluster, context: RenderContext) -> Iterator[KubeO
 
     What is claimed is the live claim's: it is the StatefulSet controller's, or a restore's.
     """
-    owned = cluster.spec.deletion_policy is DeletionPolicy.DELETE
-    names = _data_claims(cluster)
     for live in context.claims:
         meta = live["metadata"]
-        if meta["name"] not in names or meta.get("deletionTimestamp"):
+        ordinal = _ordinal(cluster, meta["name"])
+        if ordinal is None or meta.get("deletionTimestamp"):
             continue
+        # That of a member that has left goes with its pod, when nobody else owns it.
+        stays = ordinal < cluster.spec.size
+        owned = stays and cluster.spec.deletion_policy is DeletionPolicy.DELETE
         if owned or _is_owned(live, cluster):
             claimed = {key: live["spec"][key] for key in _CLAIMED if key in live["spec"]}
             claim = _claim(cluster, meta["name"], claimed)
@@ -71,9 +73,12 @@ def claim_owners(cluster: GridCluster, context: RenderContext) -> Iterator[KubeO
             yield {**claim, "metadata": {**claim["metadata"], "ownerReferences": owner}}
 
 
-def _data_claims(cluster: GridCluster) -> frozenset[str]:
-    name = cluster.metadata.name
-    return frozenset(data_claim_name(name, ordinal) for ordinal in range(cluster.spec.size))
+def _ordinal(cluster: GridCluster, claim: str) -> int | None:
+    """Return whose data is on the claim, None when it is no member's."""
+    tail = claim.rpartition("-")[2]
+    if not tail.isdecimal() or claim != data_claim_name(cluster.metadata.name, int(tail)):
+        return None
+    return int(tail)
 
 
 def _is_owned(claim: KubeObject, cluster: GridCluster) -> bool:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import itertools
+from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
 import yaml
 from aiohttp import web
+
+from tests.unit.serving import serving
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -84,7 +87,7 @@ class FakeApi:
         """Status codes that the next requests are answered with."""
         self.before_patch: Callable[[], None] = lambda: None
         self._versions = itertools.count(100)
-        self._runner: web.AppRunner | None = None
+        self._serving = AsyncExitStack()
         self.url = ""
 
     def add(self, cluster: KubeObject) -> KubeObject:
@@ -106,17 +109,11 @@ class FakeApi:
         app.router.add_get(
             "/apis/apps/v1/namespaces/{namespace}/statefulsets/{name}", self._get_set
         )
-        self._runner = web.AppRunner(app)
-        await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", 0)
-        await site.start()
-        host, port = self._runner.addresses[0][:2]
-        self.url = f"http://{host}:{port}"
+        self.url = await self._serving.enter_async_context(serving(app))
         return self
 
     async def stop(self) -> None:
-        if self._runner is not None:
-            await self._runner.cleanup()
+        await self._serving.aclose()
 
     def kubeconfig(self, directory: Path, namespace: str | None = NAMESPACE) -> str:
         context = {"cluster": "c", "user": "u"} | ({"namespace": namespace} if namespace else {})

@@ -42,8 +42,8 @@ def manifest(name: str, annotations: dict[str, str], **spec: object) -> dict[str
     }
 
 
-def until(condition: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + DEADLINE_S
+def until(condition: Callable[[], object], what: str, patience_s: float = DEADLINE_S) -> None:
+    deadline = time.monotonic() + patience_s
     while not condition():
         assert time.monotonic() < deadline, what
         time.sleep(0.02)
@@ -81,6 +81,8 @@ class Up:
         self.annotations: dict[str, str] = {}
         self.file = directory / "gridcluster.yaml"
         self.log = directory / "log"
+        self.patience_s = DEADLINE_S
+        """For its start."""
         # The pid keeps test processes that run at the same time apart.
         pid = os.getpid()
         self.address = f"127.{pid // 250 % 250 + 1}.{pid % 250 + 1}.{next(ADDRESSES) % 250}"
@@ -110,7 +112,9 @@ class Up:
                 stdout=log,
                 stderr=subprocess.STDOUT,
             )
-        until(lambda: "is ready" in self.text() or self.process_ended(), "not ready")
+        until(
+            lambda: "is ready" in self.text() or self.process_ended(), "not ready", self.patience_s
+        )
         assert "is ready" in self.text(), self.text()
 
     def command(self, *arguments: str) -> list[str]:

@@ -119,6 +119,9 @@ def test_what_a_change_does(new: dict[str, Any], expected: dict[str, Effect]) ->
                 "persistence.backup.schedule.cron": Effect.NONE,
             },
         ),
+        ({"size": 3}, {"size": 5}, {"size": Effect.RESTART}),
+        ({"size": 5}, {"size": 3}, {"size": Effect.OPERATION}),
+        ({"size": 3}, {"size": 1}, {"size": Effect.REFUSED}),
         (
             {"exposure": {"type": "ClusterIP"}},
             {"exposure": {"type": "NodePort", "nodePort": 30001}},

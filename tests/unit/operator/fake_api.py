@@ -10,10 +10,13 @@ import copy
 import itertools
 import json
 import uuid
+from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
 import yaml
 from aiohttp import web
+
+from tests.unit.serving import serving
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,17 +48,15 @@ class FakeApi:
         self.requests = 0
         self.url = ""
         self._versions = itertools.count(1)
-        app = web.Application()
-        app.router.add_route("*", "/{path:.*}", self._handle)
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+        self._serving = AsyncExitStack()
 
     async def start(self) -> None:
-        await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
-        self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}"
+        app = web.Application()
+        app.router.add_route("*", "/{path:.*}", self._handle)
+        self.url = await self._serving.enter_async_context(serving(app))
 
     async def stop(self) -> None:
-        await self._runner.cleanup()
+        await self._serving.aclose()
 
     def kubeconfig(self, path: Path) -> Path:
         """Write a kubeconfig for this server and return its path."""

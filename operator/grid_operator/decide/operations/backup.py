@@ -88,6 +88,10 @@ def _await_finish(situation: Situation, operation: OperationStatus) -> Move:
         return wait(operation, text, step_end(operation, FINISH_LIMIT_S))
     name = joined[0][0]["metadata"]["name"]
     found = find_backup(situation, operation)
+    unheard = len(joined) < len(situation.pods)
+    if found is None and unheard and not is_over(operation, FINISH_LIMIT_S, now):
+        text = f"until a member answers that knows it: {situation.no_member_text()}"
+        return wait(operation, text, step_end(operation, FINISH_LIMIT_S))
     if found is None:
         text = f"{name} does not know it: the member stopped before its end, or forgot it"
         return finish(operation, OperationOutcome.FAILED, now, text)
@@ -133,7 +137,6 @@ def find_backup(situation: Situation, operation: OperationStatus) -> MemberOpera
 
 
 def _is_gone(situation: Situation) -> bool:
-    """Return whether the process that made the backup is there no more."""
+    """Return whether the process that made the backup, of any member, is there no more."""
     views = [situation.view(pod) for pod in situation.pods]
-    restarted = [v for v in views if isinstance(v, MemberProblem) and v.node_state]
-    return not views or bool(restarted)
+    return all(isinstance(view, MemberProblem) and view.node_state for view in views)

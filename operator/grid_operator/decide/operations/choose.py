@@ -1,6 +1,6 @@
 """Which operation begins when none is under way.
 
-    recover ▸ Restore ▸ Stop, Start ▸ Restart ▸ ChangeState ▸ ApplyLive ▸ Backup
+    recover ▸ Restore ▸ Stop, Start ▸ Shrink ▸ Restart ▸ ChangeState ▸ ApplyLive ▸ Backup
 
 What is asked for and cannot be done in this state of the cluster is refused at once: a request
 that waited would come true when nobody expects it any more.
@@ -23,6 +23,7 @@ from grid_operator.decide.operations import (
     recover,
     restart,
     restore,
+    shrink,
     start,
     stop,
 )
@@ -117,6 +118,9 @@ def _restore(situation: Situation, _: Requests, choice: Choice) -> None:
     if restore.found_done(situation):
         choice.change(restored_from=restore.source_text(situation.spec))
         return
+    if situation.status.importing and situation.joined():
+        # Nobody joins before all of it is there.
+        choice.change(importing=None)
     found = restore.wanted(situation)
     if found is not None:
         _begin_or_retry(situation, choice, found, restore.RETRY_AFTER_S)
@@ -143,6 +147,18 @@ def _stop_obstacle(situation: Situation) -> str | None:
     """Return why no pod may go: its data would go with it."""
     obstacles = (claim_obstacle(situation.observed, pod) for pod in situation.pods)
     return next((text for text in obstacles if text is not None), None)
+
+
+def _shrink(situation: Situation, _: Requests, choice: Choice) -> None:
+    found = None if _is_down(situation) else shrink.wanted(situation)
+    if found is None:
+        return
+    why = shrink.obstacle(situation, found)
+    if why is None:
+        _begin_or_retry(situation, choice, found)
+    else:
+        text = f"{found.target} is to leave, and it is not safe now: {why}"
+        choice.wait(ProgressingReason.WAITING_FOR_SAFETY, text)
 
 
 def _restart(situation: Situation, requests: Requests, choice: Choice) -> None:
@@ -332,6 +348,7 @@ _POLICIES: Final[tuple[Callable[[Situation, Requests, Choice], None], ...]] = (
     _recover,
     _restore,
     _run_state,
+    _shrink,
     _restart,
     _change_state,
     _apply_live,

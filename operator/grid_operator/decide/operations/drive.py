@@ -22,6 +22,7 @@ from grid_operator.decide.operations import (
     recover,
     restart,
     restore,
+    shrink,
     start,
     stop,
 )
@@ -46,6 +47,7 @@ _STEPS: Final[Mapping[OperationKind, Callable[[Situation, OperationStatus], Move
     OperationKind.PARTIAL_START: recover.step,
     OperationKind.FORCE_START: recover.step,
     OperationKind.RESTORE: restore.step,
+    OperationKind.SHRINK: shrink.step,
 }
 _RECOVERY: Final = frozenset({Step.CALL, Step.AWAIT_READY, Step.GIVE_UP})
 _KNOWN_STEPS: Final[Mapping[OperationKind, frozenset[str]]] = {
@@ -58,12 +60,17 @@ _KNOWN_STEPS: Final[Mapping[OperationKind, frozenset[str]]] = {
     ),
     OperationKind.BACKUP: frozenset({Step.BEGIN, Step.AWAIT_FINISH, Step.INTERRUPT, Step.FINISH}),
     OperationKind.RESTORE: frozenset({Step.COPY, Step.CLEAN_UP}),
+    OperationKind.SHRINK: frozenset({Step.LEAVE, Step.AWAIT_LEFT, Step.REMOVE_POD}),
     OperationKind.PARTIAL_START: _RECOVERY,
     OperationKind.FORCE_START: _RECOVERY,
     OperationKind.SHUT_DOWN: frozenset({Step.PASSIVE, Step.SHUTDOWN, Step.FINISH}),
 }
 _RECOVERS: Final = frozenset({OperationKind.PARTIAL_START, OperationKind.FORCE_START})
-_AWAIT_MEMBERS: Final = frozenset({OperationKind.START, OperationKind.RESTART}) | _RECOVERS
+_AWAIT_MEMBERS: Final = _RECOVERS | {
+    *(OperationKind.START, OperationKind.RESTART, OperationKind.SHRINK)
+}
+_GIVE_WAY: Final = frozenset({Step.AWAIT_READY, Step.LEAVE, Step.AWAIT_LEFT})
+"""Steps at which they wait. Who was told to leave stays when its process ends before it is off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,9 +138,9 @@ def _interruption(
     situation: Situation, requests: Requests, operation: OperationStatus
 ) -> str | None:
     """Return why an operation that waits for members is ended before they are ready."""
-    if operation.kind not in _AWAIT_MEMBERS or operation.step == Step.FINISH:
+    if operation.kind not in _AWAIT_MEMBERS or operation.step in (Step.FINISH, Step.REMOVE_POD):
         return None
-    awaits = operation.step == Step.AWAIT_READY
+    awaits = operation.step in _GIVE_WAY
     if situation.stop_wanted:
         untold = operation.kind not in _RECOVERS and operation.attempts == 0
         if awaits or operation.kind is OperationKind.START or untold:

@@ -47,6 +47,7 @@ _AFTER_DONE: Final[Mapping[tuple[OperationKind, str], Step]] = {
     (OperationKind.STOP, Step.SHUTDOWN): Step.SCALE_DOWN,
     (OperationKind.START, Step.RESUME): Step.FINISH,
     (OperationKind.RESTART, Step.SHUT_DOWN_MEMBER): Step.DELETE_POD,
+    (OperationKind.SHRINK, Step.LEAVE): Step.AWAIT_LEFT,
     (OperationKind.APPLY_LIVE, Step.UPLOAD): Step.LOG_LEVEL,
     (OperationKind.APPLY_LIVE, Step.LOG_LEVEL): Step.LICENSE,
     (OperationKind.APPLY_LIVE, Step.LICENSE): Step.FINISH,
@@ -59,6 +60,8 @@ _AFTER_DONE: Final[Mapping[tuple[OperationKind, str], Step]] = {
 }
 """Where a step leads when the member has done what it was told."""
 _GIVES_UP_DATA: Final = frozenset({OperationKind.PARTIAL_START, OperationKind.FORCE_START})
+_OF_ONE_POD: Final = frozenset({OperationKind.RESTART, OperationKind.SHRINK})
+"""What one pod was told is nothing that its successor was told."""
 _FINAL_REFUSALS: Final = frozenset(
     {Endpoint.PARTIAL_START, Endpoint.FORCE_START, Endpoint.CONFIG_UPLOAD, Endpoint.LICENSE}
 )
@@ -143,6 +146,8 @@ def attempt(
     pod: KubeObject,
     endpoint: Endpoint,
     parameter: str | None = None,
+    *,
+    forever: bool = False,
 ) -> Move:
     """Return the call of this step, or the wait for the time of its next attempt."""
     name = pod["metadata"]["name"]
@@ -150,12 +155,12 @@ def attempt(
     if due is not None:
         return wait(operation, f"{name} is told again soon", due)
     key = f"{operation.id}.{operation.step}"
-    if operation.kind is OperationKind.RESTART:
+    if operation.kind in _OF_ONE_POD:
         key = f"{key}.{pod['metadata']['uid']}"
     counted = operation.model_copy(
         update={"attempts": operation.attempts + 1, "last_attempt": timestamp(situation.now)}
     )
-    call = MemberCall(pod, endpoint, key, parameter)
+    call = MemberCall(pod, endpoint, key, parameter, forever=forever)
     return Move(counted, waiting=f"{name} is told", until=situation.now, call=call)
 
 
@@ -257,11 +262,17 @@ def record_outcome(
         return status
     if isinstance(outcome, CallDone):
         step = _AFTER_DONE[operation.kind, operation.step]
-        begun = {"target": outcome.operation} if call.endpoint is Endpoint.BACKUP else {}
-        changed = _entered(operation, step, now, begun)
+        changed = _entered(operation, step, now, _begun(call, outcome))
     else:
         changed = _failed(operation, call, outcome, now)
     return status.model_copy(update={"operation": changed})
+
+
+def _begun(call: MemberCall, outcome: CallDone) -> dict[str, str]:
+    """Return where the journal keeps the id of the long operation that the call began."""
+    if call.endpoint is Endpoint.BACKUP:
+        return {"target": outcome.operation}
+    return {"member_operation": outcome.operation} if call.forever else {}
 
 
 def _failed(
@@ -270,7 +281,8 @@ def _failed(
     error = f"{call.pod['metadata']['name']}: {outcome.message}"[:MAX_STATUS_TEXT_LENGTH]
     if isinstance(outcome, CallRefused) and _is_final(call.endpoint, outcome):
         return _entered(operation, Step.GIVE_UP, now, {"last_error": error})
-    if isinstance(outcome, CallUnknown) and call.endpoint is Endpoint.MEMBER_SHUTDOWN:
+    stops = call.endpoint is Endpoint.MEMBER_SHUTDOWN and not call.forever
+    if isinstance(outcome, CallUnknown) and stops:
         # It may be stopping already, and the end of its pod stops it as gently.
         return _entered(operation, Step.DELETE_POD, now, {"last_error": error})
     return operation.model_copy(update={"last_error": error})

@@ -2,6 +2,7 @@
 
     Copy ──▶ CleanUp ──▶ finished, and the StatefulSet may be made
 
+Of several members the first has a copy then, which it imports when they start; the others wait.
 Rendering makes the claim and the Job while the journal is at Copy, and neither at CleanUp, so the
 Job is swept then; a claim never is.
 """
@@ -57,8 +58,13 @@ def step(situation: Situation, operation: OperationStatus) -> Move:
     if operation.step == Step.CLEAN_UP:
         if jobs:
             return wait(operation, f"until Job {jobs[0]['metadata']['name']} is gone")
-        done = {"restored_from": operation.target}
-        return finish(operation, OperationOutcome.SUCCEEDED, situation.now, **done)
+        return finish(
+            operation,
+            OperationOutcome.SUCCEEDED,
+            situation.now,
+            restored_from=operation.target,
+            importing=None if situation.spec.is_alone else True,
+        )
     return _copy(situation, operation)
 
 

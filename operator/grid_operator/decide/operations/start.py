@@ -2,7 +2,8 @@
 
     ScaleUp ──▶ AwaitReady ──▶ Resume ──▶ Finish ──▶ finished
 
-It has no deadline: it waits, and says for whom.
+It has no deadline: it waits, and says for whom. Of several, those whose first start the stop came
+before are not waited for: the others do not miss them, and they join when the cluster is active.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from grid_operator.decide.operations.journal import (
     finish,
     wait,
 )
+from grid_operator.decide.strangers import is_missed
 
 if TYPE_CHECKING:
     from grid_operator.api.status import OperationStatus
@@ -42,8 +44,8 @@ def step(situation: Situation, operation: OperationStatus) -> Move:
     now = situation.now
     if operation.step == Step.SCALE_UP:
         return _scale_up(situation, operation)
-    problems = situation.member_problems()
     if operation.step == Step.AWAIT_READY:
+        problems = situation.member_problems(besides=_new(situation))
         if problems:
             return wait(operation, "; ".join(problems))
         return advance(operation, Step.RESUME, now)
@@ -58,9 +60,16 @@ def step(situation: Situation, operation: OperationStatus) -> Move:
     return attempt(situation, operation, joined[0][0], Endpoint.CHANGE_STATE, word)
 
 
+def _new(situation: Situation) -> frozenset[str]:
+    """Return the members that never joined: they cannot before the cluster is active again."""
+    return frozenset(
+        name for name in situation.wanted_pods() if not is_missed(situation.observed, name)
+    )
+
+
 def _scale_up(situation: Situation, operation: OperationStatus) -> Move:
     statefulset = situation.statefulset
-    size = situation.spec.size
+    size = situation.desired.size
     if statefulset is not None and statefulset["spec"].get("replicas") == size:
         return advance(operation, Step.AWAIT_READY, situation.now)
     return wait(operation, f"until the StatefulSet has {size} replicas")

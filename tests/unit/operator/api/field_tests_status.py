@@ -83,6 +83,10 @@ STATUS_FIELDS: Final[Table] = {
     "status.operation.digest": (
         f"{DECIDE}operation_faults.py::test_live_content_that_changes_in_between_begins_anew",
     ),
+    "status.operation.memberOperation": (
+        f"{DECIDE}shrinking.py::test_the_status_says_what_a_leaving_member_waits_for",
+        f"{DECIDE}shrinking.py::test_a_member_that_gives_up_is_asked_again_a_minute_later",
+    ),
     "status.operation.request": (
         f"{DECIDE}scheduled_backups.py"
         "::test_the_time_is_dealt_with_in_the_write_that_begins_the_backup",
@@ -129,6 +133,12 @@ STATUS_FIELDS: Final[Table] = {
     "status.restoredFrom": (
         _RESTORED,
         f"{RENDER}volumes.py::test_after_a_restore_there_are_members_and_no_job",
+    ),
+    "status.importing": (
+        f"{DECIDE}several_backups.py"
+        "::test_several_members_are_restored_when_one_has_imported_the_backup",
+        f"{RENDER}several.py"
+        "::test_the_others_wait_for_the_import_and_nobody_restarts_when_it_is_over",
     ),
     "status.backup.lastScheduledTime": (_SCHEDULED,),
     "status.backup.nextScheduledTime": (_SCHEDULED,),

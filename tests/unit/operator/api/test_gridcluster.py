@@ -45,8 +45,7 @@ def restore(**source: Any) -> dict[str, Any]:
         ({"size": 6}, "size above 5 is not supported"),
         ({"size": 3, "rest": {"port": 5704}}, "port 5704 belongs to the members themselves"),
         ({"size": 3, "advancedNetwork": {"enabled": True, "restPort": 5704}}, "port 5704"),
-        ({"size": 3, "persistence": {"enabled": True, "backup": {"volume": {}}}}, "need size 1"),
-        ({"size": 3, **restore(cluster="old")}, "need size 1"),
+        ({"size": 3, **backup(volume={})}, "needs accessMode ReadWriteMany"),
         ({"size": 0}, "greater than or equal to 1"),
         ({"size": "1"}, "spec.size"),
         ({"unknown": 1}, "spec.unknown"),
@@ -206,3 +205,15 @@ def test_an_engine_takes_the_sizes_that_it_is_for(engine: str, size: int) -> Non
 def test_an_engine_that_is_named_refuses_other_sizes(engine: str, size: int) -> None:
     with pytest.raises(InvalidClusterError, match=f"engine {engine} is for"):
         make_cluster({"engine": engine, "size": size})
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        backup(volume={"accessMode": "ReadWriteMany"}),
+        backup(claimName="shared"),
+        restore(cluster="old"),
+    ],
+)
+def test_several_members_have_backups_and_begin_as_one(spec: dict[str, Any]) -> None:
+    assert make_cluster({"size": 3, **spec}).spec.size == 3

@@ -20,6 +20,7 @@ from grid_operator.ports.metrics import OperatorMetrics
 from grid_operator.reconcile.reconciler import ClusterKey
 from tests.unit.operator.fake_api import PLURALS
 from tests.unit.operator.waiting import eventually
+from tests.unit.serving import serving
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -106,13 +107,8 @@ async def silent_api() -> AsyncIterator[tuple[SilentApi, str]]:
     api = SilentApi()
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", api.handle)
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    try:
-        yield api, f"http://127.0.0.1:{runner.addresses[0][1]}"
-    finally:
-        await runner.cleanup()
+    async with serving(app) as url:
+        yield api, url
 
 
 def credentials(server: str) -> Credentials:
@@ -193,22 +189,17 @@ async def test_whatever_comes_in_on_a_watch_is_a_sign_of_life() -> None:
 
     app = web.Application()
     app.router.add_get("/api/v1/pods", watch)
-    runner = web.AppRunner(app, access_log=None)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-    session = connect(credentials(url), ages).aiohttp_session
-    try:
-        async with session.get(f"{url}/api/v1/pods?watch=true") as response:
-            assert ages.age_s("pods") == 0
-            clock[0] = 50.0
-            assert ages.age_s("pods") == 50
-            proceed.set()
-            lines = [chunk async for chunk in response.content.iter_chunked(1 << 20)]
-            assert ages.age_s("pods") == 0
-    finally:
-        await session.close()
-        await runner.cleanup()
+    async with (
+        serving(app) as url,
+        connect(credentials(url), ages).aiohttp_session as session,
+        session.get(f"{url}/api/v1/pods?watch=true") as response,
+    ):
+        assert ages.age_s("pods") == 0
+        clock[0] = 50.0
+        assert ages.age_s("pods") == 50
+        proceed.set()
+        lines = [chunk async for chunk in response.content.iter_chunked(1 << 20)]
+        assert ages.age_s("pods") == 0
     assert b"BOOKMARK" in b"".join(lines)
 
 

@@ -16,6 +16,7 @@ from grid_operator.ports.errors import Conflict, Deposed, OperatorError, Rejecte
 from grid_operator.ports.kube import KubeClient
 from grid_operator.ports.kube_rest import KubeRest
 from tests.unit.operator.fake_kube import cluster_object
+from tests.unit.serving import serving
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,30 +47,24 @@ async def api(tmp_path: Path) -> AsyncIterator[tuple[Server, KubeClient]]:
     server = Server()
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", server.handle)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    config = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "test",
-        "contexts": [
-            {"name": "test", "context": {"cluster": "c", "user": "u", "namespace": "grids"}}
-        ],
-        "clusters": [
-            {"name": "c", "cluster": {"server": f"http://127.0.0.1:{runner.addresses[0][1]}"}}
-        ],
-        "users": [{"name": "u", "user": {"token": TOKEN}}],
-    }
-    path = tmp_path / "kubeconfig"
-    path.write_text(yaml.safe_dump(config), encoding="utf-8")
-    rest = await KubeRest.connect(str(path))
-    try:
-        yield server, KubeClient(rest, "operator-0")
-    finally:
-        await rest.close()
-        await runner.cleanup()
+    async with serving(app) as url:
+        config = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "test",
+            "contexts": [
+                {"name": "test", "context": {"cluster": "c", "user": "u", "namespace": "grids"}}
+            ],
+            "clusters": [{"name": "c", "cluster": {"server": url}}],
+            "users": [{"name": "u", "user": {"token": TOKEN}}],
+        }
+        path = tmp_path / "kubeconfig"
+        path.write_text(yaml.safe_dump(config), encoding="utf-8")
+        rest = await KubeRest.connect(str(path))
+        try:
+            yield server, KubeClient(rest, "operator-0")
+        finally:
+            await rest.close()
 
 
 async def test_apply_is_a_forced_server_side_apply_and_drops_managed_fields(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from grid_operator.ports.api import MemberAccess
 from grid_operator.ports.breaker import TRIPPED_AFTER
 from grid_operator.ports.member import MemberClient
 from grid_operator.ports.member_wire import BODY_LIMIT_BYTES
+from tests.unit.serving import listening
 
 PASSWORD = "pass:wörd-that-nobody-may-see"
 POD = {"metadata": {"name": "demo-0"}, "status": {"podIP": "127.0.0.1"}}
@@ -69,9 +70,7 @@ async def member(serve: Serve, view_timeout_s: float = 0.3) -> AsyncIterator[Mem
         finally:
             writer.close()
 
-    server = await asyncio.start_server(connected, "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
-    async with server, MemberClient(port, view_timeout_s) as client:
+    async with listening(connected) as port, MemberClient(port, view_timeout_s) as client:
         yield client
 
 

@@ -30,6 +30,7 @@ from tests.unit.operator.ports.test_member import (
     http,
     trickle,
 )
+from tests.unit.serving import listening
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -41,8 +42,10 @@ ACCESS = MemberAccess("operator", PASSWORD)
 OK = b'{"status":"success"}'
 
 
-def call(endpoint: Endpoint = Endpoint.BACKUP, parameter: str | None = None) -> MemberCall:
-    return MemberCall(POD, endpoint, "backup-12345678.Begin", parameter)
+def call(
+    endpoint: Endpoint = Endpoint.BACKUP, parameter: str | None = None, **more: bool
+) -> MemberCall:
+    return MemberCall(POD, endpoint, "backup-12345678.Begin", parameter, **more)
 
 
 @asynccontextmanager
@@ -68,10 +71,10 @@ async def member(
         finally:
             writer.close()
 
-    server = await asyncio.start_server(connected, "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
-    client = MemberClient(port, 0.3, timeout_s=lambda _: 0.3, breaker=breaker)
-    async with server, client:
+    async with (
+        listening(connected) as port,
+        MemberClient(port, 0.3, timeout_s=lambda _: 0.3, breaker=breaker) as client,
+    ):
         yield client, received
 
 
@@ -233,8 +236,7 @@ async def test_the_last_look_is_taken_when_the_connection_is_there() -> None:
         await serve(b"", writer)
         writer.close()
 
-    server = await asyncio.start_server(connected, "127.0.0.1", 0)
-    async with server, MemberClient(server.sockets[0].getsockname()[1]) as client:
+    async with listening(connected) as port, MemberClient(port) as client:
         assert await client.call(call(), ACCESS, may_send) == CallDone()
     assert len(looks) == 1
 
@@ -287,3 +289,16 @@ def test_a_call_has_the_time_of_members_that_wait_for_each_other_and_less_than_a
     election_s, lost_member_s = 10, 12
     # The intent is written, and the outcome, in the same run.
     assert election_s + lost_member_s < call_timeout_s(endpoint) < QueueLimits().run_deadline_s - 10
+
+
+@pytest.mark.parametrize("forever", [True, False])
+async def test_only_who_is_not_to_come_back_is_told_to_leave_for_good(forever: bool) -> None:
+    wanted = call(Endpoint.MEMBER_SHUTDOWN, forever=forever)
+    head = b"HTTP/1.1 200 OK\r\nX-Grid-Operation: leaves-1\r\n"
+
+    async with member(fixed(head + b"Content-Length: 20\r\n\r\n" + OK)) as (client, received):
+        outcome = await client.call(wanted, ACCESS, lambda: True)
+
+    assert outcome == CallDone("leaves-1")
+    (request,) = received
+    assert (b"\r\nX-Grid-Leave: forever\r\n" in request) is forever

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -14,11 +15,15 @@ from grid_operator.api.conditions import (
     SafeToDisruptReason,
     make_condition,
 )
+from grid_operator.render import desired_state, read_record
 from grid_operator.render.disruption_budget import disruption_budget
-from tests.unit.operator.api.clusters import make_cluster, render
-from tests.unit.operator.render.test_config import loaded
+from tests.unit.operator.api.clusters import CONTEXT, make_cluster, render
+from tests.unit.operator.render.restoring import COPYING, restoring_cluster
+from tests.unit.operator.render.test_config import ENVIRONMENT, loaded
 
 if TYPE_CHECKING:
+    from grid_operator.api.desired import Desired
+    from grid_operator.api.gridcluster import GridCluster
     from grid_operator.api.objects import KubeObject
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -130,3 +135,115 @@ def test_a_single_member_has_nothing_of_it(network: dict[str, Any]) -> None:
 
     assert "PodDisruptionBudget" not in {o["kind"] for o in children}
     assert not [word for word in ("5704", "GRID_MEMBER_", "tcp-ip", "Affinity") if word in text]
+
+
+def shrinking(step: str, size: int = 3, **spec: Any) -> GridCluster:
+    """Return a cluster of which the last of five is on its way out."""
+    operation = {**COPYING, "kind": "Shrink", "step": step, "target": "demo-4"}
+    kept = {"persistence": {"enabled": True}}
+    return make_cluster({"size": size, **kept, **spec}, status={"operation": operation})
+
+
+def of_five(cluster: GridCluster, **context: Any) -> Desired:
+    """Return what is wanted of a cluster whose pods were made for five."""
+    five = render({"size": 5, "persistence": {"enabled": True}})
+    recorded = read_record(next(o for o in five if o["kind"] == "StatefulSet"))
+    return desired_state(cluster, replace(CONTEXT, recorded=recorded, **context))
+
+
+def stateful_set(desired: Desired) -> dict[str, Any]:
+    found: dict[str, Any] = next(o for o in desired.children if o["kind"] == "StatefulSet")["spec"]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("cluster", "size", "claim"),
+    [
+        (make_cluster({"size": 3, "persistence": {"enabled": True}}), 5, "Retain"),
+        (shrinking("Leave"), 5, "Retain"),
+        (shrinking("AwaitLeft"), 5, "Retain"),
+        (shrinking("RemovePod"), 4, "Delete"),
+        (shrinking("Leave", size=5), 5, "Retain"),
+        (shrinking("RemovePod", size=5), 4, "Delete"),
+        (shrinking("AwaitLeft", runState="Stopped"), 5, "Retain"),
+    ],
+)
+def test_there_is_one_less_once_the_last_has_left(
+    cluster: GridCluster, size: int, claim: str
+) -> None:
+    status = cluster.status.model_copy(update={"size": 5})
+    desired = of_five(cluster.model_copy(update={"status": status}))
+    spec = stateful_set(desired)
+
+    assert (desired.size, spec["replicas"]) == (size, size)
+    (container,) = spec["template"]["spec"]["containers"]
+    assert len([v for v in container["env"] if "GRID_MEMBER_" in v["name"]]) == size
+    assert spec["persistentVolumeClaimRetentionPolicy"] == {
+        "whenDeleted": "Retain",
+        "whenScaled": claim,
+    }
+    assert desired.problem is None
+
+
+def test_nobody_else_owns_the_claim_of_a_member_that_has_left() -> None:
+    """As long as somebody does, Kubernetes keeps it."""
+    owner = {"apiVersion": "v1", "kind": "GridCluster", "name": "demo", "uid": "uid-1"}
+    spec = {"accessModes": ["ReadWriteOnce"]}
+    claims = tuple(
+        {"metadata": {"name": f"data-demo-{n}", "ownerReferences": [owner]}, "spec": spec}
+        for n in range(5)
+    )
+
+    desired = of_five(shrinking("RemovePod", deletionPolicy="Delete"), claims=claims)
+
+    owners = {
+        o["metadata"]["name"]: [found["uid"] for found in o["metadata"]["ownerReferences"]]
+        for o in desired.children
+        if o["kind"] == "PersistentVolumeClaim"
+    }
+    kept = {f"data-demo-{n}": ["uid-1"] for n in range(4)}
+    assert owners == {**kept, "data-demo-4": []}
+
+
+@pytest.mark.parametrize("file_format", ["Yaml", "Xml"])
+def test_the_newest_backup_is_in_one_place_whoever_made_it(file_format: str) -> None:
+    spec = {"persistence": {"enabled": True, "backup": {"claimName": "shared"}}}
+
+    for name in ("demo-0", "demo-2"):
+        config = loaded({**spec, "size": 3}, file_format, {**ENVIRONMENT, "POD_NAME": name})
+        assert str(config.persistence.backup_directory) == "/backup/demo-0"
+    alone = loaded(spec, file_format, ENVIRONMENT)
+    assert str(alone.persistence.backup_directory) == "/backup/demo-0"
+
+
+def test_a_restore_gives_the_first_member_a_copy_to_import() -> None:
+    cluster = restoring_cluster({"cluster": "old"}, COPYING, size=3)
+
+    children = desired_state(cluster, CONTEXT).children
+
+    (job,) = (o for o in children if o["kind"] == "Job")
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    assert container["args"] == [
+        *("restore", "/backup/old-0", "--newest", "--several", "--once"),
+        *("--into", "/data/persistence"),
+    ]
+    assert "StatefulSet" not in {o["kind"] for o in children}
+
+
+def test_the_others_wait_for_the_import_and_nobody_restarts_when_it_is_over() -> None:
+    cluster = restoring_cluster({"cluster": "old"}, None, size=3)
+    restored = cluster.status.model_copy(update={"restored_from": "old-backup/old-0/newest"})
+    waiting = restored.model_copy(update={"importing": True})
+
+    importing = desired_state(cluster.model_copy(update={"status": waiting}), CONTEXT)
+    made = next(o for o in importing.children if o["kind"] == "StatefulSet")
+    context = replace(CONTEXT, recorded=read_record(made))
+    over = desired_state(cluster.model_copy(update={"status": restored}), context)
+
+    texts = [
+        next(o for o in found.children if o["kind"] == "ConfigMap")["data"]["grid.yaml"]
+        for found in (importing, over)
+    ]
+    assert ["restore-from: ${GRID_DATA_DIR}/" in text for text in texts] == [True, False]
+    assert stateful_set(importing)["template"] == stateful_set(over)["template"]
+    assert over.changes == ()
