@@ -15,7 +15,7 @@ from grid_member.cluster.system_store import Put
 from grid_member.config.build import member_config
 from grid_member.config.load import config_from, raise_problems, read_document, read_text
 from grid_member.config.model import MapConfig
-from grid_member.config.names import ambiguous, find
+from grid_member.config.names import ambiguous, find, taken_from
 from grid_member.config.overrides import apply_overrides
 from grid_member.config.tree import NOWHERE, ConfigError, Node, Place, Problem, Scalar, Section
 from grid_member.config.validate import collect
@@ -165,6 +165,7 @@ class ConfigChanges:
         if present.cluster is not None:
             _check_backups(present.cluster, change)
         if self.persistence and change.added:
+            _check_lanes(present, change)
             self._check_data(present, change)
         return change
 
@@ -366,6 +367,19 @@ def _check_backups(cluster: ClusterConfig, change: Change) -> None:
                 message = f"must be at most {limit} in this cluster"
                 problems.append(Problem(None, f"{block.section}.{block.name}.{setting}", message))
     raise_problems(problems)
+
+
+def _check_lanes(present: MemberConfig, change: Change) -> None:
+    # Several members do not hear of it at the same moment.
+    for block in change.added if present.cluster is not None else ():
+        former = _structures(present, block.section)
+        for name in taken_from(former, block.name):
+            if former[name].persistent is not block.config.persistent:
+                raise ChangeConflictError(
+                    f"{block.section} {block.name} has another data-persistence.enabled than "
+                    f"{name}, which matches such names now: several members change that in their "
+                    "files, while all are stopped"
+                )
 
 
 def _structures(config: MemberConfig, section: str) -> Mapping[str, StructureConfig]:

@@ -294,9 +294,12 @@ class Member:
         return self.parked or waits or joining or contact or "the member is not ready"
 
     def _not_in_contact(self) -> str:
-        if self.membership is not None and self.membership.engine.replication().in_contact:
+        if self.membership is None:
+            return "the member is not ready"
+        replication = self.membership.engine.replication()
+        if replication.in_contact:
             return "this member's copies of the data are being made"
-        return "no majority of the members answers"
+        return replication.trouble or "no majority of the members answers"
 
     @property
     def safe(self) -> bool:

@@ -10,6 +10,7 @@ from grid_member.engine.api import Eviction, EvictionPolicy, MapSettings, QueueS
 
 if TYPE_CHECKING:
     from grid_member.config.model import EvictionConfig, MapConfig, MemberConfig, QueueConfig
+    from grid_member.engine.api import Kept
 
 
 MAX_KNOWN_NAMES: Final = 4096
@@ -24,8 +25,16 @@ class ConfiguredStructures:
         # may be a thousand wildcards to look through.
         maps = {name: _map_settings(found) for name, found in config.maps.items()}
         queues = {name: _queue_settings(found) for name, found in config.queues.items()}
+        self._kept = {
+            "map": {name: found.persistent for name, found in maps.items()},
+            "queue": {name: found.persistent for name, found in queues.items()},
+        }
         self._map = functools.lru_cache(MAX_KNOWN_NAMES)(functools.partial(find, maps))
         self._queue = functools.lru_cache(MAX_KNOWN_NAMES)(functools.partial(find, queues))
+
+    def kept(self) -> Kept:
+        """Return which of all that is configured is persistent."""
+        return self._kept
 
     def map_settings(self, name: str) -> MapSettings | None:
         """Return the settings of the map called name, None when nothing matches."""

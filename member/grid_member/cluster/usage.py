@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypedDict
 
 from grid_member.cluster.roll import NO_DISK, Disk
 from grid_member.config.names import WILDCARD, find
+from grid_member.engine.api import Refused
 from grid_member.engine.usage import Kind, StructureUsage
 
 if TYPE_CHECKING:
@@ -24,7 +25,10 @@ class UsageSource(Protocol):
     """The engine, asked for what it holds."""
 
     def structure_usage(self) -> Iterable[StructureUsage]:
-        """Return every structure that holds anything."""
+        """Return every structure that holds anything here."""
+
+    async def cluster_usage(self) -> Iterable[StructureUsage] | Refused:
+        """Return every structure of the cluster that holds anything."""
 
     def held_structures(self) -> Iterable[tuple[Kind, str]]:
         """Return kind and name of the same structures, without counting."""
@@ -66,10 +70,12 @@ class UsageDocument(TypedDict):
     members: list[MemberUsageDocument]
 
 
-async def usage_document(source: UsageSource, member: Member) -> UsageDocument:
+async def usage_document(source: UsageSource, member: Member) -> UsageDocument | Refused:
     """Return what the cluster holds; of other members' disks, what those told last."""
     config = member.config
-    found = list(source.structure_usage())
+    found = await source.cluster_usage()
+    if isinstance(found, Refused):
+        return found
     # There may be a hundred thousand maps, and a network volume may take its time as well: nobody
     # else waits for that.
     structures = await asyncio.to_thread(_structures, found, config)

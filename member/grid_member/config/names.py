@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
 T = TypeVar("T")
 WILDCARD: Final = "*"
@@ -21,6 +21,23 @@ def find(configured: Mapping[str, T], name: str) -> T | None:
     if patterns:
         return configured[max(patterns, key=len)]
     return configured.get(DEFAULT)
+
+
+def taken_from(configured: Collection[str], new: str) -> list[str]:
+    """Return the configured names that would mean less if `new` was configured as well."""
+    if WILDCARD not in new:
+        found = find({name: name for name in configured}, new)
+        return [] if found is None else [found]
+    wildcards = [one for one in configured if WILDCARD in one and _meet(one, new)]
+    return [one for one in wildcards if len(one) < len(new)] + [DEFAULT] * (DEFAULT in configured)
+
+
+def _meet(one: str, other: str) -> bool:
+    """Tell whether two wildcards match a name in common."""
+    head, _, tail = one.partition(WILDCARD)
+    other_head, _, other_tail = other.partition(WILDCARD)
+    heads = head.startswith(other_head) or other_head.startswith(head)
+    return heads and (tail.endswith(other_tail) or other_tail.endswith(tail))
 
 
 def ambiguous(names: Iterable[str]) -> list[tuple[str, str]]:

@@ -10,7 +10,7 @@ Errors are values, not exceptions: a callback receives either the outcome or a `
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias, TypeVar
 
@@ -129,6 +129,10 @@ class QueueSettings:
     fsync: bool = True
 
 
+Kept: TypeAlias = Mapping[str, Mapping[str, bool]]
+"""By `map` and `queue`, then by configured name: whether what it means is persistent."""
+
+
 class Structures(Protocol):
     """Finds the settings of a structure: exact name, then wildcard, then `default`, else None."""
 
@@ -137,6 +141,9 @@ class Structures(Protocol):
 
     def queue_settings(self, name: str) -> QueueSettings | None:
         """Return the settings of the queue called name, None when nothing matches."""
+
+    def kept(self) -> Kept:
+        """Return which of all that is configured is persistent."""
 
 
 class Poll(Protocol):

@@ -65,7 +65,14 @@ def is_mark(key: str) -> bool:
 class Cuts:
     """The cuts that are under way, as one member sees them. For the thread of the event loop."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, all_lanes: bool = True) -> None:
+        """Watch nothing yet.
+
+        Args:
+            all_lanes: whether this member has all lanes; else it sees that a cut is over when its
+                mark is removed.
+        """
+        self._all_lanes = all_lanes
         self._lanes: Sequence[ClusterLane] = ()
         self._marks: list[frozenset[str]] = []
         """Of each lane, when it was looked at last."""
@@ -100,7 +107,7 @@ class Cuts:
             for name in now - before:
                 if at_record and name in self._wanted:
                     self._wanted[name][place] = self._lanes[place].state.snapshot()
-        whole = frozenset.intersection(*self._marks)
+        whole = frozenset.intersection(*self._marks) if self._all_lanes else frozenset()
         self._over.extend(name for name in whole if name not in self._over)
         under_way = frozenset.union(*self._marks).difference(self._over)
         self._watch(under_way)

@@ -24,7 +24,7 @@ from grid_member.engine.nats.streams import Copies, change_copies, copies_of, st
 from grid_member.engine.replication import LockedOutError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from grid_member.engine.cluster_servers import Servers
     from grid_member.engine.nats.peers import Peers
@@ -34,6 +34,7 @@ LEAST: Final = 2
 """Members with data that have to remain: one alone has another kind of log."""
 BEGUN_PERCENT: Final = 5
 MOVED_PERCENT: Final = 95
+_UNSTEADY: Final = "the cluster state lets no copies be moved"
 
 
 class Evacuation(NamedTuple):
@@ -79,35 +80,43 @@ class Departure:
         if self._own not in found.ids:
             return None
         if not self._steady():
-            return Evacuation(0, "the cluster state lets no copies be moved")
+            return Evacuation(0, _UNSTEADY)
         if self._own not in servers.leaving():
             return await self._begin()
-        names = await stream_names(servers.client)
-        copies = {name: await copies_of(servers.client, name) for name in names}
-        if await self._fewer(copies, len(found.ids) - 1):
-            return Evacuation(BEGUN_PERCENT, None)
-        here = sum(self._own in one.servers for one in copies.values())
-        if here:
-            if not any(one.moving for one in copies.values()):
-                await evacuate_server(servers.system, self._own)
-            share = (len(copies) - here) / len(copies)
-            percent = BEGUN_PERCENT + int(share * (MOVED_PERCENT - BEGUN_PERCENT))
-            return Evacuation(percent, f"{here} of {len(copies)} copies are still here")
-        return await self._end()
+        return await self._moved(found) or await self._end()
 
-    async def _fewer(self, copies: Mapping[str, Copies], remaining: int) -> bool:
-        """Let streams have no more copies than there will be servers; tell whether any had."""
-        changed = False
-        for stream in self._servers.streams:
-            if copies[stream].wanted > remaining:
-                await change_copies(self._servers.client, stream, remaining)
-                changed = True
-        return changed
+    async def _moved(self, found: Peers) -> Evacuation | None:
+        """Have copies moved, as far as that may be done now; None when none is here."""
+        servers = self._servers
+        copies, remaining = await self._copies(), len(found.ids) - 1
+        here = sum(self._own in one.servers for one in copies.values())
+        too_many = [one for one in servers.streams if copies[one].wanted > remaining]
+        if not here and not too_many:
+            return None
+        share = (len(copies) - here) / len(copies)
+        percent = BEGUN_PERCENT + int(share * (MOVED_PERCENT - BEGUN_PERCENT))
+        if not any(one.moving for one in copies.values()):
+            # Servers may have been lost since it was noted: what is left must not be moved as well.
+            problem = await servers.obstacle(found, frozenset(), 0.0)
+            if problem is not None:
+                return Evacuation(percent, problem)
+            for stream in too_many:
+                await change_copies(servers.client, stream, remaining)
+            if too_many:
+                return Evacuation(BEGUN_PERCENT, None)
+            await evacuate_server(servers.system, self._own)
+        return Evacuation(percent, f"{here} of {len(copies)} copies are still here")
+
+    async def _copies(self) -> dict[str, Copies]:
+        client = self._servers.client
+        return {name: await copies_of(client, name) for name in await stream_names(client)}
 
     async def _begin(self) -> Evacuation:
         servers = self._servers
         async with servers.locked("a member leaves"):
             found = await peers(servers.system)
+            if (servers.leaving() & found.ids) - {self._own}:
+                return Evacuation(0, "another member is leaving")
             problem = await self._problem(found)
             if problem is not None:
                 return Evacuation(0, problem)
@@ -115,12 +124,18 @@ class Departure:
         return Evacuation(BEGUN_PERCENT, None)
 
     async def _problem(self, found: Peers) -> str | None:
-        others = (self._servers.leaving() & found.ids) - {self._own}
-        if others:
-            return "another member is leaving"
         if len(found.ids) - 1 < LEAST:
             return f"{LEAST} members with data have to remain"
         return await self._servers.obstacle(found, frozenset(), 0.0)
+
+    async def _last_problem(self, found: Peers) -> str | None:
+        """Return why the server must not be removed; the lock is held, so nobody changes that."""
+        if not self._steady():
+            return _UNSTEADY
+        copies = await self._copies()
+        if any(self._own in one.servers or one.moving for one in copies.values()):
+            return "copies are being moved"
+        return await self._problem(found)
 
     async def _end(self) -> Evacuation | None:
         servers = self._servers
@@ -128,13 +143,17 @@ class Departure:
             found = await peers(servers.system)
             if self._own not in found.ids:
                 return None
-            problem = await servers.obstacle(found, frozenset(), 0.0)
+            problem = await self._last_problem(found)
             if problem is not None:
                 return Evacuation(MOVED_PERCENT, problem)
             if await step_down(servers.system, self._own):
                 return Evacuation(MOVED_PERCENT, "another server is to lead the servers first")
             # First of all: with what it had it must never come back.
             if await servers.store.put(REMOVED + self._own, LEFT):
+                # The note may have waited for a majority, and for an election.
+                problem = await self._last_problem(await peers(servers.system))
+                if problem is not None:
+                    return Evacuation(MOVED_PERCENT, problem)
                 await remove_server(servers.system, self._own)
                 await servers.store.put(SERVER + servers.own, None)
                 await servers.store.put(LEAVING + servers.own, None)

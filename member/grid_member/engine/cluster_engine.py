@@ -9,23 +9,22 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from grid_member.engine.api import ClusterState, EngineError, Item
+from grid_member.engine.api import ClusterState, EngineError
 from grid_member.engine.cluster_copies import CopyWatch
 from grid_member.engine.cluster_cut import Cuts
 from grid_member.engine.cluster_departure import Departure
 from grid_member.engine.cluster_lanes import ClusterLanes
 from grid_member.engine.cluster_lives import Holder, end_life, holders
+from grid_member.engine.cluster_placement import AgreedPlacement, agreed
+from grid_member.engine.cluster_polls import ClusterPolls
 from grid_member.engine.cluster_servers import Servers, Store
 from grid_member.engine.engine import LocalEngine
+from grid_member.engine.hosting import Hosting
 from grid_member.engine.nats.groups import ServerGroups
-from grid_member.engine.nats.log import STALLED
-from grid_member.engine.nats.outbox import STALL_S
 from grid_member.engine.nats.places import LEFT, REMOVED
 from grid_member.engine.operations import SystemPut, SystemRemove
-from grid_member.engine.polls import QueuePoll, QueuePolls
 from grid_member.engine.replication import NOT_REPLICATED
 from grid_member.engine.sharding import merged, without_values
 
@@ -40,11 +39,14 @@ if TYPE_CHECKING:
     from grid_member.engine.lane import Lane
     from grid_member.engine.log import Clock
     from grid_member.engine.nats.client import NatsClient
+    from grid_member.engine.polls import QueuePolls
     from grid_member.engine.replication import Colleagues, Replication
     from grid_member.engine.stored import Stored
 
 CURRENT_RETRY_S: Final = 0.2
 NOTE_RETRY_S: Final = 0.5
+IMAGE_LOOK_S: Final = 1.0
+"""How often a lane may find that its image is to be written, whether it is written to or not."""
 _log: Final = logging.getLogger("grid.engine.nats")
 
 
@@ -65,19 +67,25 @@ class ClusterEngine(LocalEngine):
     """The `Engine` of a member of a cluster."""
 
     _lanes: ClusterLanes
+    _maps: AgreedPlacement
+    _queues: AgreedPlacement
 
     def __init__(self, structures: Structures, lanes: ClusterLanes, clock: Clock) -> None:
         super().__init__(structures, lanes, clock)
+        self._maps = AgreedPlacement(lanes, lambda lane: lane.state.maps.found)
+        self._queues = AgreedPlacement(lanes, lambda lane: lane.state.queues.found)
         self._cuts = Cuts()
         self._colleagues: Colleagues | None = None
         self._servers: Servers | None = None
         self._watch: CopyWatch | None = None
         self._keeping: list[asyncio.Task[None]] = []
+        self._hosting: Hosting | None = None
+        """None on a member that holds no data."""
 
     @property
     def waiting(self) -> str | None:
         """Why the start is not over yet; None when nothing is waited for."""
-        return self._lanes.waiting
+        return self._lanes.roll_call.added_to(self._lanes.waiting)
 
     @property
     def client(self) -> NatsClient:
@@ -124,7 +132,12 @@ class ClusterEngine(LocalEngine):
         """Return how well the data is replicated."""
         if self._watch is None:
             return NOT_REPLICATED
-        return self._watch.replication(all(lane.in_contact for lane in self._lanes.cluster_lanes))
+        return self._watch.replication(self.in_contact)._replace(trouble=self._lanes.trouble)
+
+    @property
+    def in_contact(self) -> bool:
+        """Whether a quorum confirms what this member sends, in every lane."""
+        return all(lane.in_contact for lane in self._lanes.cluster_lanes)
 
     def meet(self, colleagues: Colleagues) -> None:
         """Hear of the other members; without them no server is removed."""
@@ -234,15 +247,27 @@ class ClusterEngine(LocalEngine):
     async def _begin(self) -> None:
         self._cuts.begin([self._cluster_lane(lane) for lane in self._lanes.durable])
         self._system_lane.state_changed = self._state_changed
-        for lane in self._lanes.cluster_lanes:
-            await self._catch_up(lane)
+        await asyncio.gather(*map(self._catch_up, self._lanes.cluster_lanes))
+        kept = await agreed(self._lanes, self._structures.kept())
+        self._maps.agree(kept["map"])
+        self._queues.agree(kept["queue"])
+        self._serve_others()
         await self._begin_to_keep()
+
+    def _serve_others(self) -> None:
+        """Do for lite members what they ask for, once this member has started."""
+        self._hosting = Hosting(self.client, self, self._lanes.member.bytes)
+        self._hosting.start()
 
     async def stop(self) -> None:
         """Refuse what is new, end waiting polls with None, finish what was begun, close."""
         for task in self._keeping:
             task.cancel()
+        if self._hosting is not None:
+            self._hosting.leave()
         await super().stop()
+        if self._hosting is not None:
+            self._hosting.end()
         self._cuts.end()
 
     async def _begin_to_keep(self) -> None:
@@ -274,9 +299,15 @@ class ClusterEngine(LocalEngine):
             steady=self._steady,
         )
         loop = asyncio.get_running_loop()
-        self._keeping = [loop.create_task(self._watch.run())]
+        self._keeping = [loop.create_task(one) for one in (self._watch.run(), self._keep_images())]
         if several:
             self._keeping.append(loop.create_task(servers.run()))
+
+    async def _keep_images(self) -> None:
+        while True:
+            await asyncio.sleep(IMAGE_LOOK_S)
+            for lane in self._lanes.cluster_lanes:
+                lane.keep_image()
 
     def _steady(self) -> bool:
         """Tell whether copies may be moved in the cluster's present state."""
@@ -309,64 +340,6 @@ class ClusterEngine(LocalEngine):
 
     def _standstill_s(self) -> float:
         return time.monotonic() - max(lane.heard_s for lane in self._lanes.cluster_lanes)
-
-
-class ClusterPolls(QueuePolls):
-    """Polls of a queue that other members offer to: only the log can tell that it is empty.
-
-    A take that comes back empty is no exception here, so the order is kept by number.
-    """
-
-    ended: Callable[[], bool]
-    """Whether nobody waits any more: the member stops, or writes are refused."""
-    end: Callable[[], Refused | None]
-    """What they are answered then."""
-    standstill_s: Callable[[], float]
-    """Returns for how long the process is at what it heard last."""
-    _tickets = 0
-
-    def poll(self, lane: Lane, timeout_s: float, done: Done[Item | None]) -> QueuePoll:
-        """Take the head of the queue, or wait for one."""
-        poll = self._made(timeout_s, done)
-        if poll.done is not None:
-            if self._waiting:
-                self.serve(lane)
-            self._tickets += 1
-            poll.ticket = self._tickets
-            self._send(lane, poll)
-        return poll
-
-    def _send(self, lane: Lane, poll: QueuePoll) -> None:
-        self._lane = lane
-        self.taking += 1
-        lane.propose(self._take, partial(self._answered, poll), 0)
-
-    def _answered(self, poll: QueuePoll, outcome: Item | Refused | None) -> None:
-        """Hear what became of a take.
-
-        When the process stood still in the midst of what it heard, the others may have taken it for
-        gone, and somebody else may have the item by now.
-        """
-        if type(outcome) is Item and self.standstill_s() > STALL_S:
-            self._unwanted(outcome)
-            outcome = STALLED
-        poll.answer(outcome)
-
-    def _wait_again(self, poll: QueuePoll) -> None:
-        if self.ended():
-            # Its take went out before, and came back after all others were told.
-            poll.finish(self.end())
-            return
-        last = next(reversed(self._waiting), None)
-        first = next(iter(self._waiting), None)
-        self._wait(poll)
-        if last is None or first is None or poll.ticket > last.ticket:
-            return
-        self._waiting.move_to_end(poll, last=False)
-        if poll.ticket > first.ticket:
-            in_order = sorted(self._waiting, key=lambda one: one.ticket)
-            self._waiting.clear()
-            self._waiting.update(dict.fromkeys(in_order))
 
 
 def _setter(

@@ -35,7 +35,7 @@ from grid_member.engine.store_exchange import STORE
 from grid_member.engine.store_identity import IDENTITY_FILE, read_identity
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from grid_member.engine.cluster_settings import ClusterSettings
@@ -121,11 +121,12 @@ class BackupImport:
                 self._waiting(str(problem))
             await asyncio.sleep(RETRY_S)
 
-    async def finish(self, source: Source) -> bool:
+    async def finish(self, source: Source, made: Callable[[], Awaitable[None]]) -> bool:
         """Import, or wait until the importer has; return whether it was this member.
 
         Args:
             source: where a thread can read the streams.
+            made: returns when all streams are there.
 
         Raises:
             EngineError: the backup cannot be imported.
@@ -138,6 +139,7 @@ class BackupImport:
                     await asyncio.to_thread(self._forget)
                     return False
                 if said[IMPORTER] == self._member and self._place is not None:
+                    await made()
                     await self._import(source, self._place)
                     await self._end(info["config"])
                     await asyncio.to_thread(self._forget)
@@ -152,7 +154,8 @@ class BackupImport:
     async def _claim(self, backup_id: str) -> None:
         """Make the first stream unless somebody was faster."""
         settings, stream = self._settings, self._streams[0]
-        config = stream_config(stream, settings.copies, settings.cluster_name)
+        copies = min(settings.copies, len(settings.members))
+        config = stream_config(stream, copies, settings.cluster_name)
         config["metadata"] |= {BACKUP_ID: backup_id, IMPORTER: self._member}
         error = (await asked(self._client, f"STREAM.CREATE.{stream.name}", config)).get("error")
         if error is not None and error.get("err_code") != _EXISTS:
@@ -258,7 +261,8 @@ def _content_of(source: Source, stream: str) -> _Content:
         for step in replayed(source, stream):
             if not isinstance(step, Chunk):
                 raise EngineError(f"somebody wrote to {stream} while it was imported")
-            yield codec.decode_parts(step.payload)
+            if step.payload:
+                yield codec.decode_parts(step.payload)
 
     return _content(_loaded(steps()).snapshot())
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from grid_member.engine.api import Refused
 from grid_member.engine.cluster_cut import Marked, is_mark, unwatched
+from grid_member.engine.cluster_flights import WaitingLane
 from grid_member.engine.cluster_reload import (
     GONE,
     UNKNOWN,
@@ -29,16 +30,17 @@ from grid_member.engine.cluster_reload import (
 )
 from grid_member.engine.gathering import Gathering
 from grid_member.engine.landing import LANDING_RETRY_S
-from grid_member.engine.lane import Lane, _Flight
+from grid_member.engine.lane import _Flight
+from grid_member.engine.nats.outbox import GIVE_UP_S
 from grid_member.engine.operations import Record
 from grid_member.engine.packing import FEW_OPERATIONS, MAX_RECORD_BYTES, MAX_SYSTEM_BYTES, packed
 from grid_member.engine.probe import Probe
 from grid_member.engine.system_side import ignore, nothing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
-    from grid_member.engine.lane import Answer
+    from grid_member.engine.lane import Answer, Lane
     from grid_member.engine.operations import Committed, Operation, QueueReturn
     from grid_member.engine.shared_log import SharedLog
 
@@ -48,7 +50,7 @@ Reader: TypeAlias = "Callable[[Refused | None], None]"
 _logger: Final = logging.getLogger("grid.engine")
 
 
-class ClusterLane(Lane):
+class ClusterLane(WaitingLane):
     """A lane whose log is shared."""
 
     _log: SharedLog
@@ -74,14 +76,11 @@ class ClusterLane(Lane):
         super().__init__(log, member, lambda: self.state.timestamp_ms, arrived)
         self._first_incarnation = incarnation
         self._system_changed = system_changed
-        self._readers: list[Reader] = []
-        """Of this tick, or of several while the log is crowded."""
-        self._reading: dict[int, list[Reader]] = {}
-        """By the counter of the record that they wait for."""
         self._probe = Probe(log, self._ask)
         self._gathering = Gathering(self.room, log.carries)
         self._reloading: asyncio.Task[None] | None = None
         self._stopping = self._closing = False
+        self._patience_s = GIVE_UP_S
         self.marked: Marked = unwatched
         self.held: list[tuple[Record, Sequence[object] | None]] | None = None
         """Own records that came back and nobody may hear of yet, with their outcomes; None while
@@ -160,9 +159,13 @@ class ClusterLane(Lane):
         mark = state.members.get(member)
         if mark is not None and mark.incarnation > self._incarnation:
             self._begin_anew(mark.incarnation)
-        if self._log.wants_image(state.live_bytes):
-            self._log.store_image(state.snapshot())
+        self.keep_image()
         self._check_settled()
+
+    def keep_image(self) -> None:
+        """Have an image written if one is due, as when it was lost: also while nothing happens."""
+        if self._reloading is None and self._log.wants_image(self.state.live_bytes):
+            self._log.store_image(self.state.snapshot())
 
     def release(self) -> None:
         """Let everybody hear of what was held."""
@@ -176,15 +179,13 @@ class ClusterLane(Lane):
         held = self.held or []
         self.held = None if self.held is None else []
         for record, outcomes in held:
-            flight = self._flights.pop(record.counter, None)
-            if flight is not None:
-                self._answer(flight, [UNKNOWN] * len(flight.answers))
-            self._tell(self._reading.pop(record.counter, ()), UNKNOWN)
+            self._refuse([record.counter], UNKNOWN)
             self._outcomes(record, outcomes)  # which gives back what it took
         self._check_settled()
 
     def rejected(self, records: Sequence[Record], refused: Refused) -> None:
         """Answer what the log cannot hold; who reads waits for the next record."""
+        records = self._of_this_life(records)
         for record in records:
             self._readers += self._reading.pop(record.counter, ())
         super().rejected(records, refused)
@@ -198,12 +199,7 @@ class ClusterLane(Lane):
     def unknown(self, records: Sequence[Record], refused: Refused) -> None:
         """Answer what was in records that did not come back, and what waited behind them."""
         count = len(self._operations) + len(self._system)
-        for record in records:
-            flight = self._flights.pop(record.counter, None)
-            if flight is not None:
-                count += len(flight.answers)
-                self._answer(flight, [refused] * len(flight.answers))
-            self._tell(self._reading.pop(record.counter, ()), refused)
+        count += self._refuse([one.counter for one in self._of_this_life(records)], refused)
         if self._stopping and count:
             _logger.warning(
                 "the stop waits no more for a quorum: %d operations of lane %d may not be done",
@@ -221,11 +217,14 @@ class ClusterLane(Lane):
         if self._loop is not None and self._reloading is None:
             _logger.warning("the log of lane %d is read anew: records were missed", self._log.shard)
             self._reloading = self._loop.create_task(self._reload())
+            self._give_up_later()
 
     def lose_patience(self, within_s: float) -> None:
         """Wait only for so long for each record: the member stops."""
         self._stopping = True
+        self._patience_s = min(self._patience_s, within_s)
         super().lose_patience(within_s)
+        self._give_up_later()
 
     async def close(self) -> None:
         """Close the log once it has finished what it took."""
@@ -241,6 +240,14 @@ class ClusterLane(Lane):
     async def _reload(self) -> None:
         if await until_read(self._log, self._reload_once):
             self._reloading = None
+        else:
+            self._give_up(dict(self._flights), UNKNOWN)
+
+    def _give_up_later(self) -> None:
+        """Wait only for so long for what is on its way; while the log is read nobody else does."""
+        if self._loop is not None and self._reloading is not None:
+            flights = dict(self._flights)
+            self._loop.call_later(self._patience_s, self._give_up, flights, UNKNOWN)
 
     async def _reload_once(self) -> None:
         life = Life(self._member, self._incarnation)
@@ -327,25 +334,6 @@ class ClusterLane(Lane):
         except Exception as error:
             self._report(error)
 
-    def _tell(self, readers: Iterable[Reader], refused: Refused | None) -> None:
-        """Call readers; what one of them raises is not the others' business, nor the state's."""
-        for reader in readers:
-            try:
-                reader(refused)
-            except Exception as error:
-                self._report(error)
-
-    def _refuse_waiting(self, refused: Refused) -> None:
-        """Answer what was never sent."""
-        flight = _Flight(self._answers, self._size_bytes)
-        self._operations, self._answers, self._size_bytes = [], [], 0
-        system, self._system = self._system, []
-        readers, self._readers = self._readers, []
-        self._answer(flight, [refused] * len(flight.answers))
-        waiting = _Flight([answer for _, answer, _ in system], sum(size for _, _, size in system))
-        self._answer(waiting, [refused] * len(waiting.answers))
-        self._tell(readers, refused)
-
     def _ask(self) -> None:
         """Send a record that is no flight: a stop need not wait for it."""
         self._counter += 1
@@ -356,13 +344,12 @@ class ClusterLane(Lane):
         self.refuse_held()
         self._incarnation = incarnation
         self._counter = 0
-        for record in self._log.withdraw():
-            flight = self._flights.pop(record.counter, None)
-            if flight is not None:
-                self._answer(flight, [GONE] * len(flight.answers))
+        self._log.withdraw()
         reading, self._reading = self._reading, {}
         self._readers += [reader for readers in reading.values() for reader in readers]
-        self._flights.clear()
+        flights, self._flights = self._flights, {}
+        for flight in flights.values():  # also what is on its way no more, and not told of yet
+            self._answer(flight, [GONE] * len(flight.answers))
         self._begin()
         self.room()
 

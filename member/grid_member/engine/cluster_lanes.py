@@ -1,5 +1,7 @@
 """The lanes of one of several members: each over a stream of the members' nats-servers.
 
+A lite member has the first lane only, and that one without data.
+
     begin():  identity ▶ own server ▶ connection ▶ streams ▶ replay ▶ lanes
 
 A begin waits for as long as it takes until enough members are there, and tells why it waits.
@@ -10,16 +12,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, Final, cast
 
 from grid_member.engine.api import EngineError
 from grid_member.engine.cluster_import import BackupImport
 from grid_member.engine.cluster_lane import ClusterLane
+from grid_member.engine.cluster_streams import Streams
+from grid_member.engine.ending import unless
 from grid_member.engine.lanes import Lanes
 from grid_member.engine.lmdb_log import LmdbLog
 from grid_member.engine.log import wall_clock_ms
 from grid_member.engine.nats.client import NatsClient
+from grid_member.engine.nats.cluster_id import named
 from grid_member.engine.nats.errors import NatsError
+from grid_member.engine.nats.hail import answer_with
 from grid_member.engine.nats.identity import open_identity
 from grid_member.engine.nats.log import JetStreamLog
 from grid_member.engine.nats.peers import peer_id, peers, remove_server, step_down
@@ -28,12 +35,14 @@ from grid_member.engine.nats.replay import Source
 from grid_member.engine.nats.rescue import delete_streams, take_off_lost
 from grid_member.engine.nats.server import NatsServer
 from grid_member.engine.nats.server_config import SYSTEM_USER, USER
-from grid_member.engine.nats.streams import Stream, ensure_stream
+from grid_member.engine.nats.streams import Stream
+from grid_member.engine.roll_call import NOT_THERE, RollCall, plainly
+from grid_member.engine.system_lane import SystemLane, SystemLog
 from grid_member.engine.system_side import ignore
 from grid_member.engine.usage import tree_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable
 
     from grid_member.engine.cluster_settings import ClusterSettings
     from grid_member.engine.lane import Lane
@@ -49,16 +58,9 @@ TAKE_BACK_S: Final = 3.0
 """How long a begin that is given up tries to take its server off those that count."""
 INCARNATION_BITS: Final = 20
 """Lives that a member may begin anew within one start."""
-_STOPPING: Final = "the member is stopping"
 _NOTHING_TO_RESCUE: Final = (
     "this member does not wait for the others: when those that are gone are lost for good, restart "
     "it and ask again"
-)
-_NO_LEADER: Final = "temporarily unavailable"
-"""What nats-server says when there is no majority."""
-_NO_MAJORITY: Final = (
-    "no majority of the members that hold the data is there; start the others, and if their data "
-    "is lost for good, partialStart goes on with what is left and forceStart with nothing"
 )
 _log: Final = logging.getLogger("grid.engine.nats")
 
@@ -88,6 +90,8 @@ class ClusterLanes(Lanes):
         """Is told which values of the system store a batch changed."""
         self.lost: set[str] = set()
         """Servers that a rescue took off."""
+        self.roll_call = RollCall(settings)
+        """Who of the list is there, while the begin is not over."""
         self._rescuing = asyncio.Lock()
         self._wipes = 0
         self.departed = False
@@ -145,6 +149,11 @@ class ClusterLanes(Lanes):
         return None if self._identity is None else self._identity.identity.server_name
 
     @property
+    def trouble(self) -> str | None:
+        """What keeps the own server from storing, and what to do; None: nothing is known."""
+        return None if self._server is None else self._server.full
+
+    @property
     def ended(self) -> bool:
         """Whether a begin is to be given up."""
         return self._ending.is_set()
@@ -162,11 +171,12 @@ class ClusterLanes(Lanes):
         Raises:
             EngineError: there is no need for it, or it cannot be done.
         """
-        if self.waiting is None or self._client is None or self._system is None:
+        client, system = self._client, self._system
+        if self.waiting is None:
             raise EngineError(_NOTHING_TO_RESCUE)
-        if not (self._client.connected and self._system.connected):
+        if not (client and system and client.connected and system.connected):
             raise EngineError("the member's nats-server is not there yet: ask again")
-        await self._unless_ended(self._rescued(self._client, self._system, wipe=wipe))
+        await unless(self._ending, self._rescued(client, system, wipe=wipe))
 
     async def begin(self, arrived: Callable[[Lane, set[str]], None]) -> None:
         """Join the others and replay the logs; wait for them for as long as it takes.
@@ -176,7 +186,8 @@ class ClusterLanes(Lanes):
                 to stop.
         """
         try:
-            await self._unless_ended(self._join(arrived))
+            async with self.roll_call:
+                await unless(self._ending, self._join(arrived))
         except BaseException:
             await self.abandon()
             raise
@@ -219,10 +230,11 @@ class ClusterLanes(Lanes):
         )
         identity = self._identity.identity
         self.member = identity.uuid
-        self._server = server = NatsServer(settings, identity)
-        self.waiting = "the other members are not there yet"
+        self.waiting = NOT_THERE
+        self._server = server = NatsServer(settings, identity, self._wait_for)
         await server.start()
         self._client = client = self._connection_to(server, USER, self._connected)
+        answer_with(client, lambda: "" if self._identity is None else self._identity.cluster)
         self._system = self._connection_to(server, SYSTEM_USER)
         await self._connection(client, server)
         importing = BackupImport(
@@ -234,35 +246,15 @@ class ClusterLanes(Lanes):
             async with self._rescuing:
                 if wipes == self._wipes:
                     self._check_own(identity.server_name)
+                    server.joined()
                     self.waiting = None
                     break
                 wipes = self._wipes
-            await self._streams_made(client)
-            source = Source(lambda: server.client_address, USER, server.token)
-            self.imported = await importing.finish(source)
-            await self._replayed(client, server, arrived)
-
-    async def _unless_ended(self, work: Coroutine[None, None, None]) -> None:
-        """Do the work; give it up when the member is to stop.
-
-        Raises:
-            EngineError: it was given up.
-        """
-        working = asyncio.ensure_future(work)
-        ending = asyncio.ensure_future(self._ending.wait())
-        try:
-            await asyncio.wait({working, ending}, return_when=asyncio.FIRST_COMPLETED)
-            if not working.done():
-                raise EngineError(_STOPPING)
-            working.result()
-        except BaseException:
-            working.cancel()
-            await asyncio.gather(working, return_exceptions=True)
-            raise
-        finally:
-            ending.cancel()
+            await self._begun(client, server, importing, arrived)
 
     async def _rescued(self, client: NatsClient, system: NatsClient, *, wipe: bool) -> None:
+        if self._server is not None:
+            self._server.joined()  # whoever asks for this says that those who are there are its own
         names, size = [stream.name for stream in self.all_streams], len(self._settings.members)
         await take_off_lost(system, client, names, size, self.lost, wipe=wipe)
         if wipe:
@@ -272,13 +264,36 @@ class ClusterLanes(Lanes):
                 self._wipes += 1
                 await delete_streams(client, names)
 
-    async def _streams_made(self, client: NatsClient) -> None:
-        settings = self._settings
-        copies = min(settings.copies, len(settings.members))
-        for stream in self.all_streams:
-            copies = await ensure_stream(
-                client, stream, copies, settings.cluster_name, self._wait_for, self._voting
-            )
+    async def _begun(
+        self,
+        client: NatsClient,
+        server: NatsServer,
+        importing: BackupImport,
+        arrived: Callable[[Lane, set[str]], None],
+    ) -> None:
+        """Make the streams and the lanes, brought up to what the streams hold."""
+        settings, source = self._settings, Source(lambda: server.client_address, USER, server.token)
+        count = 1 if settings.lite else len(self.streams)
+        make = partial(self._made, client, source, arrived)
+        async with Streams(client, settings, self.streams, self._wait_for, self._voting) as streams:
+            begun_as = None
+            while begun_as != (cluster := await self._named(client, streams)):
+                # A rescue may have deleted all that was read so far: it is another cluster then.
+                begun_as = cluster
+                self.imported = await importing.finish(source, streams.made)
+                lanes = await streams.lanes(make, count)
+                await streams.made()
+        if len(lanes) > self._shards:
+            self.volatile = lanes.pop()
+        self.durable = list(lanes)
+        self.only = lanes[0] if len(lanes) == 1 else None
+
+    async def _named(self, client: NatsClient, streams: Streams) -> str:
+        """Keep the id of the cluster with the data, and return it."""
+        settings, first = self._settings, await streams.first_made()
+        known = cast("OpenIdentity", self._identity)
+        self._identity = await named(client, settings, first.name, known, self._wait_for)
+        return self._identity.cluster
 
     async def _voting(self) -> int:
         return len((await peers(self.system)).ids)
@@ -334,50 +349,28 @@ class ClusterLanes(Lanes):
             else:
                 return
 
-    async def _replayed(
-        self, client: NatsClient, server: NatsServer, arrived: Callable[[Lane, set[str]], None]
-    ) -> None:
-        """Make the lanes and bring them up to what the streams hold."""
-        source = Source(lambda: server.client_address, USER, server.token)
-        while True:
-            lanes = [
-                self._made(client, source, stream, shard, arrived)
-                for shard, stream in enumerate(self.streams)
-            ]
-            try:
-                for lane in lanes:
-                    await asyncio.to_thread(lane.replay)
-            except NatsError as error:
-                self._wait_for(str(error))
-                await asyncio.sleep(RETRY_S)
-                await self._streams_made(client)  # a rescue may have deleted them
-                continue
-            break
-        if self._settings.directory is not None:
-            self.volatile = lanes.pop()
-        self.durable = list(lanes)
-        self.only = self.durable[0] if len(lanes) == 1 else None
-
     def _made(
         self,
         client: NatsClient,
         source: Source,
-        stream: Stream,
-        shard: int,
         arrived: Callable[[Lane, set[str]], None],
+        shard: int,
+        stream: Stream,
     ) -> ClusterLane:
         identity = cast("OpenIdentity", self._identity).identity
-        alone = len(self._settings.members) == 1 or self._settings.lite
-        log = JetStreamLog(
+        lite = self._settings.lite
+        alone = len(self._settings.members) == 1 or lite
+        log = (SystemLog if lite else JetStreamLog)(
             client,
             stream.name,
             shard,
             self.member.bytes,
             source=source,
             own_server=lambda: None if alone or self.departed else identity.server_name,
+            trouble=lambda: self.trouble,
             time_of=self._time_of,
         )
-        return ClusterLane(
+        return (SystemLane if lite else ClusterLane)(
             log,
             self.member.bytes,
             identity.incarnation << INCARNATION_BITS,
@@ -391,8 +384,7 @@ class ClusterLanes(Lanes):
                 lane.connected()
 
     def _wait_for(self, reason: str) -> None:
-        if _NO_LEADER in reason and self._settings.directory is not None:
-            reason = _NO_MAJORITY
+        reason = plainly(reason, self._settings)
         if reason != self.waiting:
             _log.warning("waiting for the other members: %s", reason)
         self.waiting = reason

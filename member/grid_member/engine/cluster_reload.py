@@ -79,7 +79,13 @@ async def until_read(log: SharedLog, read: Callable[[], Awaitable[None]]) -> boo
             return True
 
 
-def load(log: Log, life: Life, least: int, ended: Callable[[], bool]) -> Loaded:
+def load(
+    log: Log,
+    life: Life,
+    least: int,
+    ended: Callable[[], bool],
+    empty: Callable[[], State] = State,
+) -> Loaded:
     """Read a log into a new state. Blocks; for a thread.
 
     Args:
@@ -87,11 +93,12 @@ def load(log: Log, life: Life, least: int, ended: Callable[[], bool]) -> Loaded:
         life: whose records' outcomes are wanted.
         least: the lowest counter of those.
         ended: tells whether to give up.
+        empty: makes the state that is read into.
 
     Raises:
         EndedError: it was given up.
     """
-    loaded = Loaded(State(), {})
+    loaded = Loaded(empty(), {})
     loaded.state.system.changes = set()
     collecting = gc.isenabled()
     gc.disable()  # as in any replay: what is made stays

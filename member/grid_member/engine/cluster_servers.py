@@ -88,6 +88,7 @@ class Servers:
         self._lost = lost
         self._settings = settings
         self._silent_since_s: dict[str, float] = {}
+        self._leaderless_since_s: dict[str, float] = {}
         self._said = ""
 
     async def noted(self) -> bool:
@@ -113,7 +114,7 @@ class Servers:
             try:
                 await self.look()
             except LockedOutError:
-                pass  # another member is at it
+                self._leaderless_since_s.clear()  # another member is at it
             except NatsError:
                 self.forget()
             except Exception as error:
@@ -123,6 +124,7 @@ class Servers:
     def forget(self) -> None:
         """Count silence anew: whoever leads next knows nothing of it."""
         self._silent_since_s.clear()
+        self._leaderless_since_s.clear()
 
     def leaving(self) -> frozenset[str]:
         """Return the ids of the servers that leave for good."""
@@ -166,9 +168,10 @@ class Servers:
             try:
                 copies = await copies_of(self.client, stream)
             except NatsError as error:
-                if silent_s < LEADERLESS_S:
+                if min(silent_s, self._leaderless_s(stream)) < LEADERLESS_S:
                     return str(error)
                 continue
+            self._leaderless_since_s.pop(stream, None)
             if _behind(copies, gone):
                 return f"a copy of {stream} is not current yet"
         return None
@@ -184,7 +187,9 @@ class Servers:
         }
         await self._tidy(found, named)
         due = self._due(found, named, now_s)
-        if due:
+        if not due:
+            self._leaderless_since_s.clear()
+        else:
             async with self.locked("removes a server"):
                 await self._remove(due[0], now_s - self._silent_since_s[due[0]])
 
@@ -203,15 +208,16 @@ class Servers:
     def _due(self, found: Peers, named: AbstractSet[str], now_s: float) -> list[str]:
         """Return the servers that are to be removed."""
         places, left = self._places(), self._left()
-        living = [places[one] for one in (found.ids & named) - found.silent if one in places]
+        here = [places.get(one) for one in (found.ids & named) - found.silent]
+        living = [place for place in here if place is not None]
         due: list[str] = []
         for peer, since_s in sorted(self._silent_since_s.items()):
             place = places.get(peer)
             if peer in left:
                 patience_s = FORMER_S  # it ended before it was off; it refuses to start again
-            elif place is None:
+            elif peer not in places:
                 patience_s = UNKNOWN_S
-            elif any(place.is_that_of(other) for other in living):
+            elif place is not None and any(place.is_that_of(other) for other in living):
                 patience_s = FORMER_S
             else:
                 continue  # it may come back
@@ -224,30 +230,39 @@ class Servers:
         items = self.store.items(REMOVED)
         return {key.removeprefix(REMOVED) for key, value in items if value == LEFT}
 
-    def _places(self) -> dict[str, Place]:
-        found = {
-            peer_id(key.removeprefix(SERVER)): noted(value)
-            for key, value in self.store.items(SERVER)
-        }
-        return {peer: place for peer, place in found.items() if place is not None}
+    def _places(self) -> dict[str, Place | None]:
+        """Return where servers are that are noted; None is a note of another version."""
+        items = self.store.items(SERVER)
+        return {peer_id(key.removeprefix(SERVER)): noted(value) for key, value in items}
 
-    async def _remove(self, peer: str, silent_s: float) -> None:
-        """Remove a server that is still silent; the lock is held."""
+    def _leaderless_s(self, stream: str) -> float:
+        """Return for how long nobody leads the stream: each may have none while one is elected."""
+        now_s = asyncio.get_running_loop().time()
+        return now_s - self._leaderless_since_s.setdefault(stream, now_s)
+
+    async def _may_go(self, peer: str, silent_s: float) -> bool:
+        """Tell whether a server is still silent, and nothing is in the way of its removal."""
         found, named = await peers(self.system), self.named()
         if peer not in found.silent - named:
-            return
+            return False
         gone = {peer, *self._due(found, named, asyncio.get_running_loop().time())}
         obstacle = await self.obstacle(found, gone, silent_s)
         if obstacle is not None:
             self.say(f"the former server {peer} is still there: {obstacle}")
+        return obstacle is None
+
+    async def _remove(self, peer: str, silent_s: float) -> None:
+        """Remove a server that is still silent; the lock is held."""
+        if not await self._may_go(peer, silent_s):
             return
         place = self._places().get(peer)
         # First of all: with what it had on a disk it must never come back.
         lasting = (place is None or place.durable) and peer not in self._left()
         if lasting and not await self.store.put(REMOVED + peer, REPLACED):
             return
-        if peer not in (await peers(self.system)).silent - self.named():
-            return  # it came back meanwhile: the note is taken back
+        # The note may have waited for a majority, and for an election.
+        if not await self._may_go(peer, silent_s):
+            return  # if it came back, the note is taken back
         await remove_server(self.system, peer)
         _log.info("the former server %s was removed", peer)
         for prefix in (SERVER, LEAVING):

@@ -2,7 +2,8 @@
 
 A record is a header, its operations and a CRC-32 of all before it. An operation is a code and
 fields in a fixed order: integers big-endian, texts and bytes behind a 32-bit length. Whatever
-the bytes, decoding either returns what was encoded or raises `CodecError`.
+the bytes, decoding either returns what was encoded or raises `CodecError`. The check comes first:
+a code that is not known then is no damage but of a later version, a `NewerError`.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from grid_member.engine.fields import (
     U32,
     U64,
     CodecError,
+    NewerError,
     Reader,
     put_blob,
     put_entry,
@@ -59,8 +61,8 @@ from grid_member.engine.operations import (
     TransientStateChange,
 )
 
-__all__ = ["CodecError", "decode_parts", "decode_record", "encode_part", "encode_parts",
-           "encode_record", "record_name", "seal_parts"]  # fmt: skip
+__all__ = ["CodecError", "NewerError", "decode_parts", "decode_record", "encode_part",
+           "encode_parts", "encode_record", "record_name", "seal_parts"]  # fmt: skip
 
 RECORD_VERSION: Final = 1
 PARTS_VERSION: Final = 1
@@ -104,15 +106,16 @@ def decode_record(data: bytes) -> Record:
     reader = Reader(_unsealed(data))
     version, member, incarnation, counter, count = reader.header(_RECORD_HEADER)
     if version != RECORD_VERSION:
-        raise CodecError(f"record version {version} is not {RECORD_VERSION}")
+        raise NewerError(f"record version {version}")
     operations: list[Operation] = []
     while len(operations) < count:
         if entries := reader.entries(_MAP_PUT, count - len(operations), MapPut):
             operations += entries
             continue
-        decode = _OPERATION_DECODERS.get(reader.u8())
+        code = reader.u8()
+        decode = _OPERATION_DECODERS.get(code)
         if decode is None:
-            raise CodecError("unknown operation code")
+            raise NewerError(f"operation {code:#04x}")
         operations.append(decode(reader))
     reader.end()
     return Record(member, incarnation, counter, tuple(operations))
@@ -149,15 +152,16 @@ def decode_parts(data: bytes) -> list[Part]:
     reader = Reader(_unsealed(data))
     version, count = reader.header(_PARTS_HEADER)
     if version != PARTS_VERSION:
-        raise CodecError(f"image version {version} is not {PARTS_VERSION}")
+        raise NewerError(f"image version {version}")
     parts: list[Part] = []
     while len(parts) < count:
         if entries := reader.entries(_ENTRY_PART, count - len(parts), EntryPart):
             parts += entries
             continue
-        decode = _PART_DECODERS.get(reader.u8())
+        code = reader.u8()
+        decode = _PART_DECODERS.get(code)
         if decode is None:
-            raise CodecError("unknown image part code")
+            raise NewerError(f"image part {code:#04x}")
         parts.append(decode(reader))
     reader.end()
     return parts

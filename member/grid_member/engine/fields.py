@@ -41,6 +41,16 @@ class CodecError(Exception):
     """The bytes are not what this version writes: damaged, torn, foreign or newer."""
 
 
+class NewerError(CodecError):
+    """The bytes are whole, and what they say has a code that a later version gave a meaning."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            f"{what} is not known to this version of grid-member: start the version that wrote it, "
+            "or a later one"
+        )
+
+
 class Reader:
     """Reads fields from front to back; every read is checked against the end."""
 
@@ -96,13 +106,13 @@ class Reader:
         try:
             return ClusterState(self.text())
         except ValueError:
-            raise CodecError("unknown cluster state") from None
+            raise NewerError("a cluster state") from None
 
     def policy(self) -> EvictionPolicy | None:
         """Read an eviction policy or its absence."""
         code = self.u8()
         if code and code not in _POLICIES:
-            raise CodecError("unknown eviction policy")
+            raise NewerError(f"eviction policy {code}")
         return _POLICIES.get(code)
 
     def entry(self) -> EntryFields:

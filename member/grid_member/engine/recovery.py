@@ -337,6 +337,8 @@ def _whole_records(pages: Pages, log: Root, base: int) -> Iterator[tuple[int, by
 def _is_whole(decode: Callable[[bytes], object], data: bytes) -> bool:
     try:
         decode(data)
+    except codec.NewerError as error:
+        raise EngineError(str(error)) from error  # it is whole: nothing of it may be dropped
     except codec.CodecError:
         return False
     return True

@@ -11,7 +11,7 @@ import lmdb
 from lmdb.verify import VerifyError
 
 from grid_member.engine.api import EngineError
-from grid_member.engine.codec import CodecError
+from grid_member.engine.codec import CodecError, NewerError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -63,8 +63,10 @@ def failed(path: Path, error: Exception) -> EngineError:
     """Return the error of a log that cannot be opened or read.
 
     It is damaged only if its content is the reason. What the system lacks at the moment, memory or
-    file descriptors, may be there at the next start.
+    file descriptors, may be there at the next start; what is newer is there for a newer version.
     """
+    if isinstance(error, NewerError):
+        return EngineError(f"the log in {path}: {error}")
     if isinstance(error, _CONTENT):
         return damaged(f"the log in {path}", error)
     return unusable("the log", path, error)

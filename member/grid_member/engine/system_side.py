@@ -126,6 +126,10 @@ class SystemSide:
         """Return what every structure holds that holds anything."""
         return list(structure_usage(self.lanes))
 
+    async def cluster_usage(self) -> list[StructureUsage] | Refused:
+        """Return `structure_usage()`; where nothing is held, that of a member that holds all."""
+        return self.structure_usage()
+
     def store_bytes(self) -> int | None:
         """Return what the data takes on disk, None when it is in memory only. Blocks.
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
@@ -43,6 +45,16 @@ def structure_usage(lanes: Iterable[Lane]) -> Iterator[StructureUsage]:
         for name, queue in lane.state.queues.found.items():
             entries = len(queue.items) + len(queue.in_flight)
             yield StructureUsage("queue", name, entries, queue.size_bytes)
+
+
+def packed_usage(found: Iterable[StructureUsage]) -> bytes:
+    """Return what structures hold as bytes. Takes a while for many; may run on another thread."""
+    return zlib.compress(json.dumps(list(found)).encode())
+
+
+def unpacked_usage(data: bytes) -> list[StructureUsage]:
+    """Return what `packed_usage` made data from. May run on another thread."""
+    return [StructureUsage(*fields) for fields in json.loads(zlib.decompress(data))]
 
 
 def tree_bytes(directory: Path) -> int:

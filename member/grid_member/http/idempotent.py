@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from grid_member.cluster.management import Management
+    from grid_member.cluster.member import Member
     from grid_member.cluster.membership import Membership
     from grid_member.cluster.store_recovery import Around
     from grid_member.cluster.system_store import Begin, Put
@@ -106,7 +107,7 @@ def fingerprint(call: Call) -> str:
     asked = [call.route.operation, sorted(call.names.items()), *call.parameters[_CREDENTIALS:]]
     if _leaving(call):
         # Another member that is asked with the same key is not to leave as well.
-        asked.append([(LEAVE, call.request.headers[LEAVE]), ("member", call.member.name)])
+        asked.append([(LEAVE, call.request.headers[LEAVE]), ("member", _lasting(call.member))])
     return hashlib.sha256(json.dumps(asked).encode()).hexdigest()
 
 
@@ -115,6 +116,14 @@ def _leaving(call: Call) -> bool:
     if call.route.operation != LEAVES or management_of(call).departing is None:
         return False
     return LEAVE in call.request.headers
+
+
+def _lasting(member: Member) -> str:
+    """Return what tells the member from all others, also after a restart."""
+    if member.config.data_directory is not None:
+        return member.engine.member_uuid
+    # Without data it is somebody new each time, at the same place.
+    return f"{member.name} {member.address}"
 
 
 def noting(call: Call) -> Around | None:

@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from grid_member.cluster.logs import event
+from grid_member.engine.listening import close_servers
 from grid_member.http.admission import Admission, is_probe, open_files_limit, room, tell_room
 from grid_member.http.answers import WireResponse
 from grid_member.http.calls import ConnectionCounts
@@ -269,15 +270,7 @@ class Listeners:
         if self._refreshing is not None:
             self._refreshing.cancel()
             await asyncio.gather(self._refreshing, return_exceptions=True)
-        loop = asyncio.get_running_loop()
-        servers = [server for opened in self._open for server in opened.servers]
-        for server in servers:
-            for listening in server.sockets:
-                loop.remove_reader(listening.fileno())
-        # What was accepted a moment ago must be a connection before its server closes, or it leaks.
-        await asyncio.sleep(0)
-        for server in servers:
-            server.close()
+        await close_servers([server for opened in self._open for server in opened.servers])
         for opened in self._open:
             if opened.tls is not None:
                 opened.tls.close()

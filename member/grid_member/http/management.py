@@ -11,7 +11,7 @@ from grid_member.cluster.locks import CHANGE
 from grid_member.cluster.system_store import carry_out
 from grid_member.cluster.usage import usage_document
 from grid_member.cluster.versions import parse_version
-from grid_member.engine.api import ClusterState
+from grid_member.engine.api import ClusterState, Refused
 from grid_member.http.answers import Answer, document, error, failed, success
 from grid_member.http.clusterwide import BUSY, BUSY_ALONE, everywhere
 from grid_member.http.data import refusal
@@ -135,6 +135,8 @@ async def usage(call: Call) -> Answer:
     if problem is not None:
         return problem
     found = await usage_document(management_of(call).usage, call.member)
+    if isinstance(found, Refused):
+        return refusal(found)
     return await asyncio.to_thread(document, found)
 
 

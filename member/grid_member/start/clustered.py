@@ -20,6 +20,7 @@ from grid_member.cluster.roll import LEASE, LEFT, MEMBER
 from grid_member.engine.cluster_cut import MARK
 from grid_member.engine.cluster_engine import open_cluster_engine
 from grid_member.engine.cluster_settings import ClusterSettings, ClusterTls
+from grid_member.engine.lite_engine import open_lite_engine
 from grid_member.engine.log import wall_clock_ms
 from grid_member.engine.nats.places import LEAVING, REMOVED, SERVER
 
@@ -61,7 +62,8 @@ def clustered_engine(
         left_behind=OF_MEMBERS,
         max_payload_bytes=model.limits.value_bytes + RECORD_OVERHEAD_BYTES,
     )
-    return open_cluster_engine(structures, settings, clock=wall_clock_ms)
+    make = open_lite_engine if cluster.lite else open_cluster_engine
+    return make(structures, settings, clock=wall_clock_ms)
 
 
 def membership_of(

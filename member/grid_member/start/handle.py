@@ -41,6 +41,8 @@ BACKUP_GRACE_S: Final = 5.0
 """How long of that it waits for a backup that it interrupts: the volume of that may be stuck."""
 HURRY_DISK_GRACE_S: Final = 2.0
 """The same after `hurry`; then the stop is given up."""
+READY_LOOK_S: Final = 0.05
+"""Between two looks whether a member that has joined can be used."""
 _UNCONFIRMED: Final = (
     "the disk did not confirm the last commit in time and is waited for no more: what it did not "
     "confirm was never answered"
@@ -203,6 +205,8 @@ class MemberHandle:
         if self._member.phase is not Phase.RUNNING:
             return
         self._watching = asyncio.create_task(self._watch())
+        if not await self._usable():
+            return
         config = self._member.config
         event(
             _log,
@@ -213,6 +217,17 @@ class MemberHandle:
             address=self.address,
             persistence=config.data_directory is not None,
         )
+
+    async def _usable(self) -> bool:
+        """Wait until the member can be used; tell whether it is, or is to stop.
+
+        Of several members it has joined, and may wait for its copies of the data.
+        """
+        while not self._member.ready:
+            if self._member.ending:
+                return False
+            await asyncio.sleep(READY_LOOK_S)
+        return True
 
     async def _listen(self) -> None:
         config = self._member.config

@@ -11,14 +11,16 @@ from grid_member.engine import LocalEngine, landing, open_engine
 from grid_member.engine.cluster_engine import ClusterEngine
 from grid_member.engine.cluster_lanes import ClusterLanes
 from grid_member.engine.cluster_settings import ClusterSettings
+from grid_member.engine.lite_engine import LiteEngine
 from grid_member.engine.nats import server, server_config
 from tests.unit.engine.backed_up import STRUCTURES, fill
 from tests.unit.engine.cleaned import clean_always
 from tests.unit.engine.drive import Driver, FixedStructures, HandClock
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterator
 
+    from grid_member.engine.api import Structures
     from grid_member.engine.lane import Lane
 
 IMPATIENCE_S = 0.01
@@ -44,6 +46,10 @@ class Bench:
         self._engines.append(engine)
         return Driver(engine)
 
+    def holding(self, driver: Driver) -> LocalEngine:
+        """Return the engine that holds the data."""
+        return driver.engine
+
     async def stop(self) -> None:
         for engine in self._engines:
             await engine.stop()
@@ -66,6 +72,46 @@ class StreamBench(Bench):
         return HandEngine(self.structures, lanes, self.clock)
 
 
+class ForwardedEngine(LiteEngine):
+    """Asks a member that holds the data, whose lanes and connection it shares."""
+
+    def __init__(self, host: HandEngine) -> None:
+        super().__init__(host._structures, host._lanes, host._clock)
+        self.data = host
+
+    async def start(self, replayed: Callable[[], None] | None = None) -> None:
+        await self.data.start(replayed)
+        self._serve_others()
+        self._replayed = True
+        self._refusal = None
+
+    async def stop(self) -> None:
+        if self._forwarding is not None:
+            await self._forwarding.stop()
+        await self.data.stop()
+        self._refusal = self.data._refusal
+
+    def use_structures(self, structures: Structures) -> None:
+        super().use_structures(structures)
+        self.data.use_structures(structures)
+
+    def _now_of(self, lane: Lane) -> int:
+        return self.data._now_of(lane)
+
+
+class ForwardedBench(StreamBench):
+    """The same through a member that holds nothing."""
+
+    def make(self) -> LocalEngine:
+        host = super().make()
+        assert isinstance(host, HandEngine)
+        return ForwardedEngine(host)
+
+    def holding(self, driver: Driver) -> LocalEngine:
+        assert isinstance(driver.engine, ForwardedEngine)
+        return driver.engine.data
+
+
 @pytest.fixture
 def alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server without others elects nobody, and waits for nobody."""
@@ -79,17 +125,18 @@ def alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(
     params=["memory", "lmdb", "lmdb-volatile", "lmdb-sharded", "stream", "stream-durable",
-            "stream-cleaned"]
+            "stream-cleaned", "forwarded"]
 )  # fmt: skip
 async def bench(
     request: pytest.FixtureRequest, tmp_path: Path, alone: None, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Bench]:
     """Every log, and the lanes of structures that no log keeps."""
-    kind = StreamBench if request.param.startswith("stream") else Bench
-    bench = kind(None if request.param in {"memory", "stream"} else tmp_path)
+    kinds = {"memory": Bench, "lmdb": Bench, "stream": StreamBench, "forwarded": ForwardedBench}
+    kind = kinds[request.param.partition("-")[0]]
+    bench = kind(None if request.param in {"memory", "stream", "forwarded"} else tmp_path)
     if request.param == "lmdb-volatile":
         bench.structures = FixedStructures(persistent=False)
-    if request.param == "lmdb-sharded":
+    if request.param in {"lmdb-sharded", "forwarded"}:
         bench.shards = 3
     if request.param == "stream-cleaned":
         clean_always(monkeypatch)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, TypeVar
 from grid_member.engine.api import Entry, Item, MapSettings, QueueSettings, Refused
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from grid_member.engine import LocalEngine
-    from grid_member.engine.api import ClusterState, Done
+    from grid_member.engine.api import ClusterState, Done, Kept
 
 T = TypeVar("T")
 
@@ -25,6 +25,12 @@ class FixedStructures:
     queues: dict[str, QueueSettings | None] = field(default_factory=dict)
     persistent: bool = True
 
+    def kept(self) -> Kept:
+        return {
+            "map": _kept(self.maps, self.persistent),
+            "queue": _kept(self.queues, self.persistent),
+        }
+
     def map_settings(self, name: str) -> MapSettings | None:
         found = self.maps.get(name, MapSettings())
         return found and replace(found, persistent=found.persistent and self.persistent)
@@ -32,6 +38,13 @@ class FixedStructures:
     def queue_settings(self, name: str) -> QueueSettings | None:
         found = self.queues.get(name, QueueSettings())
         return found and replace(found, persistent=found.persistent and self.persistent)
+
+
+def _kept(
+    found: Mapping[str, MapSettings | None] | Mapping[str, QueueSettings | None], persistent: bool
+) -> dict[str, bool]:
+    named = {name: one.persistent and persistent for name, one in found.items() if one is not None}
+    return {**named, "default": persistent}
 
 
 @dataclass

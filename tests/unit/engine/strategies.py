@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import zlib
+from typing import TYPE_CHECKING
+
 from hypothesis import strategies as st
 
+from grid_member.engine import codec
 from grid_member.engine.api import ClusterState, Eviction, EvictionPolicy
 from grid_member.engine.operations import (
     Access,
@@ -27,6 +31,9 @@ from grid_member.engine.operations import (
     SystemRemove,
     TransientStateChange,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 NUMBERS = st.integers(0, 2**64 - 1)
 TEXTS = st.text(st.characters(exclude_categories=()), max_size=20)
@@ -103,3 +110,10 @@ SMALL_RECORDS = st.builds(
     st.lists(SMALL_OPERATIONS, max_size=3).map(tuple),
 )
 """Records of two members with some counters seen again and some incarnations that are over."""
+
+
+def newer_record(known: Iterable[Operation] = ()) -> bytes:
+    """Return a record that ends with an operation that only a later version knows."""
+    record = Record(b"m" * codec.MEMBER_BYTES, 1, 1, (*known, SystemExpire()))
+    body = codec.encode_record(record)[:-5] + b"\xee"
+    return body + zlib.crc32(body).to_bytes(4, "big")

@@ -29,12 +29,16 @@ from tests.unit.engine.strategies import (
     ENTRIES,
     MEMBERS,
     NUMBERS,
+    OPERATIONS,
     RECORDS,
     TEXTS,
+    newer_record,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from grid_member.engine.operations import Operation
 
 T = TypeVar("T")
 
@@ -121,8 +125,32 @@ def test_a_changed_record_with_a_good_checksum_decodes_or_is_refused(
 @given(RECORDS)
 def test_a_newer_version_is_named(record: Record) -> None:
     body = codec.encode_record(record)[1:-4]
-    with pytest.raises(codec.CodecError, match="version 9"):
+    with pytest.raises(codec.NewerError, match="version 9"):
         codec.decode_record(sealed(b"\x09" + body))
+
+
+@given(st.lists(OPERATIONS, max_size=3))
+def test_an_operation_of_a_later_version_is_no_damage(known: list[Operation]) -> None:
+    with pytest.raises(codec.NewerError, match="operation 0xee is not known"):
+        codec.decode_record(newer_record(known))
+    damaged = bytearray(newer_record(known))
+    damaged[-5] ^= 1
+    with pytest.raises(codec.CodecError) as caught:
+        codec.decode_record(bytes(damaged))
+    assert not isinstance(caught.value, codec.NewerError)
+
+
+@pytest.mark.parametrize(
+    ("parts", "what"),
+    [
+        (b"\x01\x00\x00\x00\x01\xee", "image part 0xee"),
+        (b"\x02\x00\x00\x00\x00", "image version 2"),
+        (b"\x01\x00\x00\x00\x01\x06\x00\x00\x00\x01?", "a cluster state"),
+    ],
+)
+def test_a_part_of_a_later_version_is_no_damage(parts: bytes, what: str) -> None:
+    with pytest.raises(codec.NewerError, match=f"^{what} is not known"):
+        codec.decode_parts(sealed(parts))
 
 
 def test_a_content_type_that_comes_back_is_one_object() -> None:

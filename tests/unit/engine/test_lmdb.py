@@ -6,6 +6,7 @@ import asyncio
 import errno
 import json
 import shutil
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -18,8 +19,10 @@ from grid_member.engine import LocalEngine, image, lmdb_check, lmdb_log, open_en
 from grid_member.engine.api import EngineError, Item
 from grid_member.engine.lmdb_log import LmdbLog, _put
 from grid_member.engine.lmdb_tables import Tables, open_environment
+from grid_member.engine.recovery import salvage_store
 from grid_member.engine.store_errors import DamagedStoreError
 from tests.unit.engine.drive import Driver, FixedStructures, condition
+from tests.unit.engine.strategies import newer_record
 
 if TYPE_CHECKING:
     from grid_member.engine.log import Clock
@@ -282,6 +285,22 @@ async def test_a_damaged_record_is_refused(tmp_path: Path) -> None:
         environment.close()
         with pytest.raises(DamagedStoreError, match=message):
             await engine_at(tmp_path).start()
+
+
+async def test_a_record_of_a_later_version_is_no_damage(tmp_path: Path) -> None:
+    shard = await made(tmp_path) / "shard-0"
+    environment = open_environment(shard, 1 << 30, False)
+    log = environment.open_db(b"log")
+    with environment.begin(log, write=True) as transaction:
+        first = (1).to_bytes(8, "big")
+        head = transaction.get(first, b"")[: struct.calcsize(">QI")]
+        transaction.put(first, head + newer_record())
+    environment.close()
+    with pytest.raises(EngineError, match="operation 0xee is not known") as caught:
+        await engine_at(tmp_path).start()
+    assert not isinstance(caught.value, DamagedStoreError)
+    with pytest.raises(EngineError, match="operation 0xee is not known"):
+        salvage_store(tmp_path, 1)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from grid_member.engine.api import Item, Reason, Refused
-from grid_member.engine.cluster_engine import ClusterPolls
+from grid_member.engine.cluster_polls import ClusterPolls
 from grid_member.engine.nats.log import STALLED
 from grid_member.engine.nats.outbox import STALL_S
 from grid_member.engine.polls import QueuePolls

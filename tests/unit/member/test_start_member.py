@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import logging
 import socket
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from grid_member import (
     PortError,
     start_member,
 )
+from grid_member.cluster.member import Member
 from grid_member.command import member as command
 from tests.unit.engine.drive import condition
 from tests.unit.member.handles import config, is_free, is_ready, port_of
@@ -55,6 +57,36 @@ async def test_a_member_from_start_to_stop() -> None:
     assert is_free(port_of(member))
     assert is_free(member.management_port)
     assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+@pytest.mark.parametrize("stopped", [False, True])
+async def test_a_start_is_over_when_the_member_can_be_used(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, stopped: bool
+) -> None:
+    """Of several members one has joined before it has its copies of the data."""
+    usable = asyncio.Event()
+    monkeypatch.setattr(Member, "ready", property(lambda _: usable.is_set()))
+    caplog.set_level(logging.INFO)
+    member = MemberHandle(config())
+    starting = asyncio.create_task(member.start())
+
+    async def joined() -> bool:
+        if member.rest_port is None:
+            await asyncio.sleep(0)
+            return False
+        return b"ACTIVE" in (await once(port_of(member), "GET", "/grid/health/node-state")).body
+
+    while not await joined():
+        pass
+    assert (await once(port_of(member), "GET", "/grid/health/ready")).status == 503
+    assert "ready" not in caplog.messages
+    if stopped:
+        await member.stop()
+    else:
+        usable.set()
+    await starting
+    assert ("ready" in caplog.messages) is not stopped
+    await member.stop()
 
 
 async def test_a_block_stops_its_member() -> None:

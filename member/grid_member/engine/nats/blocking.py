@@ -159,33 +159,41 @@ class BlockingClient:
             raise NoRespondersError("nobody listens to the subject of a request")
         return answer
 
-    def messages(self, subject: bytes, begin: Callable[[bytes], None]) -> Iterator[Message]:
+    def messages(
+        self, subject: bytes, begin: Callable[[bytes], None], first_s: float | None = None
+    ) -> Iterator[Message]:
         """Listen to a subject, call `begin` with it, and return its messages as they come.
 
-        `begin` makes them come: it may `request`, and what arrives meanwhile is kept. The iterator
-        ends with an error only; to close it ends the subscription.
+        `begin` makes them come: it may `request`, and what arrives meanwhile is kept. The first has
+        to come within `first_s` after that, None is the time-out of the client. The iterator ends
+        with an error only; to close it ends the subscription.
 
         Raises:
             RequestTimeoutError: The next message did not come in time.
             DisconnectedError: The connection went.
         """
         sid, unread = self._listen(subject)
-        begin(subject)
-        return self._messages(sid, unread)
+        try:
+            begin(subject)
+        except BaseException:
+            self._forget(sid)
+            raise
+        return self._messages(sid, unread, self._timeout_s if first_s is None else first_s)
 
     def unused_inbox(self) -> bytes:
         """Return a subject that nobody else uses."""
         return b"%b%d" % (self._inbox, next(self._numbers))
 
-    def _messages(self, sid: int, unread: deque[Message]) -> Iterator[Message]:
+    def _messages(self, sid: int, unread: deque[Message], next_s: float) -> Iterator[Message]:
         try:
             while True:
                 while unread:
                     yield unread.popleft()
                 self._unread_bytes = 0
-                deadline_s = self._clock() + self._timeout_s
+                deadline_s = self._clock() + next_s
                 while not unread:
                     self._read(deadline_s)
+                next_s = self._timeout_s
         finally:
             self._forget(sid)
 

@@ -2,8 +2,8 @@
 
 Each member counts what it was fed. When that is much more than what lives it asks the servers how
 large the log is, for another member may have been faster. Whose server leads the log goes first;
-the others only when it does not within a while. Whether the image is there still is looked at, too:
-who knows the state writes the image that was lost.
+the others only when it does not within a while. Whether the image is there still is looked at, too,
+also while nothing is written: who knows the state writes the image that was lost.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final
 
+from grid_member.engine.api import EngineError
 from grid_member.engine.nats.errors import NatsError
 from grid_member.engine.nats.images import (
     Held,
@@ -73,6 +74,8 @@ class Cleaner:
         self._closed = False
         self._held: Held | None = None
         """What an image may be written behind, once it was found that one is due."""
+        self._least = 0
+        """Where an image has to be taken at least: what is before it was purged."""
 
     def count(self, log_bytes: int) -> None:
         """Hear how large the log is."""
@@ -99,7 +102,8 @@ class Cleaner:
     def store(self, image: Image) -> None:
         """Write the image, which is wanted."""
         held, self._held = self._held, None
-        if held is None or (held.end is not None and image.sequence <= held.end.log):
+        old = held is None or (held.end is not None and image.sequence <= held.end.log)
+        if held is None or old or image.sequence < self._least:
             self._rest(RETRY_S)  # this member does not know yet what the image holds
             return
         before_bytes, self._log_bytes = self._log_bytes, 0
@@ -136,7 +140,7 @@ class Cleaner:
         except OvertakenError as error:
             _log.debug("no image of %s: %s", self._stream, error)
             self._rest(RETRY_S)
-        except (NatsError, KeyError, ValueError) as error:
+        except (EngineError, NatsError, KeyError, ValueError) as error:
             _log.info("no image of %s: %s", self._stream, error)
             self._rest(RETRY_S)
 
@@ -145,11 +149,15 @@ class Cleaner:
         info = await answered(self._client, f"STREAM.INFO.{self._stream}")
         held = await look_at(self._client, self._stream)
         end = held.end
+        if end is not None and info["state"]["last_seq"] < end.log:
+            # It must not seem to fit: what came behind the image is lost with it (`loss`).
+            raise OvertakenError(f"{self._stream} is another one than the image is of")
         if end is not None and (info["state"]["first_seq"] <= end.log or held.first < end.first):
             # Whoever made the image has not come to this yet, or never will.
             await purge(self._client, self._stream, end)
             info = await answered(self._client, f"STREAM.INFO.{self._stream}")
         self._log_bytes = info["state"]["bytes"]
+        self._least = info["state"]["first_seq"] - 1
         if end is None and info["state"]["first_seq"] > 1:
             _log.error("the image of %s was lost by all servers: it is written anew", self._stream)
             self._held = held

@@ -1,7 +1,7 @@
 """Who a member of a cluster is, over its restarts.
 
     DIRECTORY/lock                    held by the process that is the member
-    DIRECTORY/cluster/identity.json   format, cluster, UUID, incarnation, name of its server
+    DIRECTORY/cluster/identity.json   format, cluster and its id, UUID, incarnation, server's name
     DIRECTORY/cluster/jetstream/      what its server keeps
 
 The name of the server stays with the data: a server that came back under its name without the data,
@@ -32,6 +32,7 @@ IDENTITY_FORMAT: Final = 1
 IDENTITY_FILE: Final = "identity.json"
 JETSTREAM: Final = "jetstream"
 _KIND: Final = "grid-cluster-member"
+_CLUSTER_ID: Final = "clusterId"
 _NAME_CHARACTERS: Final = 40
 """Of the member's name in its server's name; it is there for people only."""
 _SUFFIX_BYTES: Final = 3
@@ -46,6 +47,8 @@ class Identity:
     """How often the member was started with this UUID; 1 is the first time."""
     server_name: str
     """Names its server among those of the cluster for ever."""
+    cluster: str = ""
+    """The id of the cluster that its data is of; empty while there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +59,11 @@ class OpenIdentity:
     directory: Path | None
     """Where its server keeps data; None: nowhere that lasts."""
     lock_fd: int | None
+
+    @property
+    def cluster(self) -> str:
+        """The id of its cluster, empty while there is none."""
+        return self.identity.cluster
 
     def close(self) -> None:
         """Release the directory; the server must have been stopped before."""
@@ -88,6 +96,22 @@ def open_identity(directory: Path | None, *, cluster_name: str, member_name: str
             raise
     except OSError as error:
         raise unusable("the directory", directory, error) from error
+
+
+def of_cluster(opened: OpenIdentity, cluster_name: str, cluster: str) -> OpenIdentity:
+    """Return the identity with the id of the cluster, which is on disk then. Blocks.
+
+    Raises:
+        EngineError: it cannot be written.
+    """
+    identity = replace(opened.identity, cluster=cluster)
+    if opened.directory is not None:
+        path = opened.directory.with_name(IDENTITY_FILE)
+        try:
+            _write_identity(path, identity, cluster_name)
+        except OSError as error:
+            raise unusable("the directory", path, error) from error
+    return replace(opened, identity=identity)
 
 
 def server_name(member_name: str, member: uuid.UUID) -> str:
@@ -140,6 +164,7 @@ def _write_identity(path: Path, identity: Identity, cluster_name: str) -> None:
         "kind": _KIND,
         "format": IDENTITY_FORMAT,
         "cluster": cluster_name,
+        _CLUSTER_ID: identity.cluster,
         "uuid": str(identity.uuid),
         "incarnation": identity.incarnation,
         "server": identity.server_name,
@@ -162,7 +187,10 @@ def _read_identity(path: Path, cluster_name: str) -> Identity:
         if content["format"] != IDENTITY_FORMAT:
             raise newer(str(path), content["format"], IDENTITY_FORMAT)
         identity = Identity(
-            uuid.UUID(content["uuid"]), int(content["incarnation"]), str(content["server"])
+            uuid.UUID(content["uuid"]),
+            int(content["incarnation"]),
+            str(content["server"]),
+            str(content.get(_CLUSTER_ID, "")),
         )
         cluster = str(content["cluster"])
     except (ValueError, KeyError, TypeError, AttributeError):

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from grid_member.engine import codec, image
 from grid_member.engine.nats.errors import NatsError
 from grid_member.engine.nats.streams import answered, asked
+from grid_member.engine.store_errors import newer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -99,6 +100,7 @@ def end_of(stream: str, answer: dict[str, Any]) -> End | None:
 
     Raises:
         NatsError: the answer is none.
+        EngineError: it is of a later version.
     """
     error = answer.get("error")
     if error is not None:
@@ -108,8 +110,10 @@ def end_of(stream: str, answer: dict[str, Any]) -> End | None:
     try:
         message = answer["message"]
         fields = json.loads(base64.b64decode(message["data"], validate=True))
+        if int(fields["format"]) > FORMAT:
+            raise newer(images_of(stream), fields["format"], FORMAT)
         end = End(*(int(fields[name]) for name in _END_FIELDS))
-        known = fields["format"] == FORMAT and end.place == message["seq"]
+        known = end.place == message["seq"]
     except (KeyError, TypeError, ValueError, binascii.Error):
         known = False
     if not known:

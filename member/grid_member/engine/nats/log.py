@@ -11,13 +11,15 @@ import logging
 import secrets
 from typing import TYPE_CHECKING, Final, Protocol
 
-from grid_member.engine.api import EngineError, Reason, Refused
+from grid_member.engine.api import ClusterState, EngineError, Reason, Refused
 from grid_member.engine.codec import (
     CodecError,
+    NewerError,
     decode_parts,
     decode_record,
     record_name,
 )
+from grid_member.engine.image import SystemPart
 from grid_member.engine.log import Feed
 from grid_member.engine.nats.cleaning import RECORD_BYTES, Cleaner
 from grid_member.engine.nats.feed import StreamFeed
@@ -43,9 +45,7 @@ CLOSE_S: Final = 2.0
 """How long a close waits for records on their way."""
 
 _log: Final = logging.getLogger("grid.engine.nats")
-_NO_QUORUM: Final = Refused(
-    Reason.UNAVAILABLE, "no quorum of members confirms: what was asked for may or may not be done"
-)
+_NO_QUORUM: Final = "no quorum of members confirms: what was asked for may or may not be done"
 
 STALLED: Final = Refused(
     Reason.UNAVAILABLE, "the member stood still: what was asked for may or may not be done"
@@ -77,6 +77,7 @@ class JetStreamLog:
         *,
         source: Source,
         own_server: Callable[[], str | None],
+        trouble: Callable[[], str | None] = lambda: None,
         time_of: Callable[[int], int] = int,
     ) -> None:
         """Make the log of a stream that exists.
@@ -88,6 +89,7 @@ class JetStreamLog:
             member: the member's UUID, 16 bytes.
             source: where a thread can read the stream.
             own_server: the name of the member's own server, None when that is of no matter.
+            trouble: what keeps the own server from storing and what to do, None: nothing known.
             time_of: makes a record's time of the stream's, both milliseconds since the epoch.
         """
         self.refusal: Refused | None = None
@@ -96,6 +98,7 @@ class JetStreamLog:
         self._shard = shard
         self._member = member
         self._source = source
+        self._trouble = trouble
         self._time_of = time_of
         self._feed: SharedFeed | None = None
         self._last = 0
@@ -142,7 +145,8 @@ class JetStreamLog:
         for step in replayed(self._source, self._stream):
             try:
                 if isinstance(step, Chunk):
-                    yield decode_parts(step.payload)
+                    empty = [SystemPart(step.log, 0, ClusterState.ACTIVE)]
+                    yield decode_parts(step.payload) if step.payload else empty
                     self._last = step.log
                     continue
                 record = decode_record(step.payload)
@@ -254,9 +258,9 @@ class JetStreamLog:
         asyncio.get_running_loop().call_soon(self._give_up_all)
 
     def _damage_of(self, step: Fed | Chunk, error: CodecError) -> EngineError:
-        if isinstance(step, Chunk):
-            return EngineError(f"the image of log {self._stream} is damaged: {error}")
-        return EngineError(f"record {step.sequence} of log {self._stream} is damaged: {error}")
+        what = "the image" if isinstance(step, Chunk) else f"record {step.sequence}"
+        wrong = "" if isinstance(error, NewerError) else " is damaged"
+        return EngineError(f"{what} of log {self._stream}{wrong}: {error}")
 
     def _lost(self) -> None:
         if self._feed is not None:
@@ -278,6 +282,8 @@ class JetStreamLog:
     def _give_up(self, records: list[Record]) -> None:
         if self.refusal is None:
             _log.warning("the log %s does not confirm records: no quorum", self._stream)
-            self.refusal = _NO_QUORUM
+        if self.refusal is None or not self._damaged:
+            why = filter(None, (self._trouble(), _NO_QUORUM))
+            self.refusal = Refused(Reason.UNAVAILABLE, "; ".join(why))
         if self._feed is not None and records:
             self._feed.unknown(records, self.refusal)

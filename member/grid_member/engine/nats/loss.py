@@ -10,13 +10,14 @@ in turn, so of members that find out at once a single one does it, and all go on
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import time
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from grid_member.engine.api import EngineError
-from grid_member.engine.nats.errors import NatsError
+from grid_member.engine.nats.errors import NatsError, RequestTimeoutError
 from grid_member.engine.nats.images import (
     End,
     OvertakenError,
@@ -40,6 +41,9 @@ LOOKS: Final = 20
 LOOK_S: Final = 0.5
 REQUEST_TIMEOUT_S: Final = 2.0
 """A stream without a leader answers nothing."""
+TRIES_S: Final = (0.1, 0.2, 0.4, 0.8)
+"""How long a question is waited for before it is asked again: one that comes before there is a
+leader is lost."""
 _log: Final = logging.getLogger("grid.engine.nats")
 
 
@@ -74,10 +78,20 @@ def look(client: BlockingClient, stream: str) -> Found:
     Raises:
         NatsError: nobody leads one of the streams.
     """
-    answer = _answered(client, f"STREAM.MSG.GET.{images_of(stream)}", end_request(stream))
-    end = end_of(stream, answer)
-    images = api(client, f"STREAM.INFO.{images_of(stream)}", {})
-    return Found(api(client, f"STREAM.INFO.{stream}", {}), images, end)
+    call = f"STREAM.MSG.GET.{images_of(stream)}"
+    end = end_of(stream, _asked(client, call, end_request(stream)))
+    images = info(client, images_of(stream))
+    return Found(info(client, stream), images, end)
+
+
+def info(client: BlockingClient, stream: str) -> dict[str, Any]:
+    """Return what the leader of a stream tells of it.
+
+    Raises:
+        NatsError: nobody leads it.
+    """
+    call = f"STREAM.INFO.{stream}"
+    return _accepted(call, _asked(client, call, {}))
 
 
 def give_up_lost(
@@ -142,20 +156,41 @@ def _put(
     put_outcome(stream, json.loads(answer.payload))
 
 
-def _answered(client: BlockingClient, call: str, request: dict[str, Any]) -> dict[str, Any]:
+def _asked(client: BlockingClient, call: str, request: dict[str, Any]) -> dict[str, Any]:
+    """Ask what changes nothing, so that it can be asked again."""
+    for try_s in TRIES_S:
+        with contextlib.suppress(RequestTimeoutError):
+            return _answered(client, call, request, try_s)
+    return _answered(client, call, request)
+
+
+def _answered(
+    client: BlockingClient,
+    call: str,
+    request: dict[str, Any],
+    timeout_s: float = REQUEST_TIMEOUT_S,
+) -> dict[str, Any]:
     body = json.dumps(request).encode() if request else b""
-    answer = client.request(f"$JS.API.{call}".encode(), body, timeout_s=REQUEST_TIMEOUT_S)
+    answer = client.request(f"$JS.API.{call}".encode(), body, timeout_s=timeout_s)
     result: dict[str, Any] = json.loads(answer.payload)
     return result
 
 
-def api(client: BlockingClient, call: str, request: dict[str, Any]) -> dict[str, Any]:
+def api(
+    client: BlockingClient,
+    call: str,
+    request: dict[str, Any],
+    timeout_s: float = REQUEST_TIMEOUT_S,
+) -> dict[str, Any]:
     """Return the answer of a call of the servers' own interface.
 
     Raises:
         NatsError: it is an error, or there is none.
     """
-    answer = _answered(client, call, request)
+    return _accepted(call, _answered(client, call, request, timeout_s))
+
+
+def _accepted(call: str, answer: dict[str, Any]) -> dict[str, Any]:
     if "error" in answer:
         raise NatsError(f"{call}: {answer['error'].get('description', 'refused')}")
     return answer

@@ -16,6 +16,8 @@ import re
 import secrets
 from typing import TYPE_CHECKING, Final
 
+from grid_member.engine.listening import close_servers
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -60,6 +62,8 @@ async def meet(settings: ClusterSettings) -> None:
                 look.cancel()
             await asyncio.gather(*looks, return_exceptions=True)
         await asyncio.sleep(LINGER_S)
+        # Who has just come hears a lot as well: silence would be taken for a server.
+        await close_servers([listener])
     await asyncio.sleep(TURN_S * sum(_SERVER < lot < own for lot in lots))
 
 

@@ -4,23 +4,32 @@ from __future__ import annotations
 
 import uuid
 import zlib
+from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from grid_member.engine.api import EngineError
 from grid_member.engine.nats.blocking import BlockingClient
-from grid_member.engine.nats.errors import NatsError
+from grid_member.engine.nats.errors import NatsError, RequestTimeoutError
 from grid_member.engine.nats.feed import HEARTBEAT_S, Fed, consumer_config, place
 from grid_member.engine.nats.images import OvertakenError, images_of
-from grid_member.engine.nats.loss import api, give_up_lost, look
+from grid_member.engine.nats.loss import api, give_up_lost, info, look
 from grid_member.engine.nats.wire import status
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from grid_member.engine.nats.images import End
+    from grid_member.engine.nats.wire import Message
 
 READ_TIMEOUT_S: Final = 10.0
 """Seconds without a word after which reading is begun anew by whoever wants it."""
+PATIENCES_S: Final = (0.3, 0.3, 0.6, 0.9, READ_TIMEOUT_S)
+"""How long consumers are waited for, one after the other, until one sends something. The servers
+choose who leads it: one that is gone, or has just come back and has to catch up, sends nothing."""
+CREATE_S: Final = 1.0
+"""How long it may take at most to make one: what is asked for while nobody leads the servers is
+lost, and whoever leads soon after has to be asked again."""
 
 
 class Source(NamedTuple):
@@ -37,6 +46,7 @@ class Chunk(NamedTuple):
     log: int
     """The sequence of the log that the image was taken at."""
     payload: bytes
+    """Empty when the image is: it tells where the log goes on all the same."""
 
 
 def replayed(source: Source, stream: str) -> Iterator[Chunk | Fed]:
@@ -66,7 +76,7 @@ def replayed(source: Source, stream: str) -> Iterator[Chunk | Fed]:
 
 def _last(client: BlockingClient, stream: str, after: int) -> int:
     """Return the sequence of the log's last message; what comes behind `after` has to be there."""
-    state = api(client, f"STREAM.INFO.{stream}", {})["state"]
+    state = info(client, stream)["state"]
     if state["last_seq"] < after or state["first_seq"] > after + 1:
         raise OvertakenError(f"the log {stream} was purged while its image was read")
     return int(state["last_seq"])
@@ -74,10 +84,12 @@ def _last(client: BlockingClient, stream: str, after: int) -> int:
 
 def _image(client: BlockingClient, stream: str, end: End) -> Iterator[Chunk]:
     """Yield the image and check that it is whole."""
+    if end.chunks == 0:
+        yield Chunk(end.log, b"")
+        return
     crc = 0
     # The claim is before the chunks.
-    chunks = [] if end.chunks == 0 else _read(client, images_of(stream), end.first, end.place - 1)
-    for message in chunks:
+    for message in _read(client, images_of(stream), end.first, end.place - 1):
         crc = zlib.crc32(message.payload, crc)
         yield Chunk(end.log, message.payload)
     if crc != end.crc:
@@ -86,15 +98,9 @@ def _image(client: BlockingClient, stream: str, end: End) -> Iterator[Chunk]:
 
 def _read(client: BlockingClient, stream: str, after: int, last: int) -> Iterator[Fed]:
     """Yield every message of a stream that comes behind `after`, up to `last`."""
-    name = f"replay-{uuid.uuid4().hex}"
-
-    def begin(subject: bytes) -> None:
-        config = consumer_config(name, subject.decode(), after)
-        request = {"stream_name": stream, "action": "create", "config": config}
-        api(client, f"CONSUMER.CREATE.{stream}.{name}", request)
-
+    name, messages = _consumed(client, stream, after)
     idle = 0
-    for message in client.messages(f"_REPLAY.{name}".encode(), begin):
+    for message in messages:
         if message.headers and status(message.headers) is not None:
             if message.reply:
                 client.publish(message.reply, b"")
@@ -110,13 +116,44 @@ def _read(client: BlockingClient, stream: str, after: int, last: int) -> Iterato
         yield Fed(sequence, timestamp_ms, message.payload)
         if sequence >= last:
             break
-    api(client, f"CONSUMER.DELETE.{stream}.{name}", {})
+    _leave(client, stream, name)
+
+
+def _consumed(client: BlockingClient, stream: str, after: int) -> tuple[str, Iterator[Message]]:
+    """Return a consumer that sends something, and what it sends."""
+    for patience_s in PATIENCES_S:
+        name = f"replay-{uuid.uuid4().hex}"
+        begin = partial(_begin, client, stream, name, after, patience_s)
+        try:
+            messages = client.messages(f"_REPLAY.{name}".encode(), begin, patience_s)
+            return name, chain([next(messages)], messages)
+        except RequestTimeoutError as error:
+            silent = error
+            _leave(client, stream, name)
+    raise silent
+
+
+def _begin(
+    client: BlockingClient,
+    stream: str,
+    name: str,
+    after: int,
+    patience_s: float,
+    subject: bytes,
+) -> None:
+    config = consumer_config(name, subject.decode(), after)
+    request = {"stream_name": stream, "action": "create", "config": config}
+    api(client, f"CONSUMER.CREATE.{stream}.{name}", request, min(patience_s, CREATE_S))
+
+
+def _leave(client: BlockingClient, stream: str, name: str) -> None:
+    # Without that the server forgets it a little later.
+    client.publish(f"$JS.API.CONSUMER.DELETE.{stream}.{name}".encode())
 
 
 def _check_idle(client: BlockingClient, stream: str, after: int, idle: int) -> None:
     """Find out why a server tells that it lives and sends nothing."""
-    state = api(client, f"STREAM.INFO.{stream}", {})["state"]
-    if state["first_seq"] > after + 1:
+    if info(client, stream)["state"]["first_seq"] > after + 1:
         raise OvertakenError(f"the stream {stream} was purged while it was read")
     if idle * HEARTBEAT_S > READ_TIMEOUT_S:
         raise NatsError(f"the server sends nothing of the stream {stream} behind {after}")

@@ -25,8 +25,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.api import EngineError
+from grid_member.engine.ending import unless
 from grid_member.engine.nats.binary import find_server
 from grid_member.engine.nats.errors import unexpected
+from grid_member.engine.nats.gate import admitted, stranger_comes
 from grid_member.engine.nats.identity import JETSTREAM
 from grid_member.engine.nats.meeting import meet
 from grid_member.engine.nats.runtime import make_runtime
@@ -37,7 +39,7 @@ from grid_member.engine.nats.server_config import (
     route_password,
     server_config,
 )
-from grid_member.engine.nats.server_log import ServerLog, explanation
+from grid_member.engine.nats.server_log import ServerLog, explanation, is_full
 from grid_member.engine.store import CLUSTER
 from grid_member.engine.store_errors import unusable
 
@@ -54,6 +56,8 @@ FIRST_BACKOFF_S: Final = 0.1
 LAST_BACKOFF_S: Final = 5.0
 STEADY_S: Final = 30.0
 """A server that lived for so long is started again without delay."""
+TROUBLE_S: Final = 60.0
+"""How long what ended a server is believed to be so still, once another one listens."""
 STOP_S: Final = 10.0
 """How long the server may take to hand over what it leads and to end."""
 _PORTS_POLL_S: Final = 0.02
@@ -77,6 +81,7 @@ class NatsServer:
     Args:
         settings: How the members find and know each other.
         identity: Who this one is.
+        waiting: Is told why no server is started yet.
         clock: Seconds that only go forward.
     """
 
@@ -84,6 +89,7 @@ class NatsServer:
         self,
         settings: ClusterSettings,
         identity: Identity,
+        waiting: Callable[[str], None] = lambda _: None,
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -94,14 +100,28 @@ class NatsServer:
         self.failure: str | None = None
         """Why no server runs and what to do; None: one runs, or was not started yet."""
         self.process_id: int | None = None
+        self._alone = False
+        """Whether it was started without a sign of its own cluster, and there is none yet."""
+        self._wary = False
+        """Whether it was ended because another cluster came."""
+        self._full: str | None = None
+        """What to do about the disk, if the last server ended for it."""
+        self._ended_s = 0.0
         self._settings = settings
         self._identity = identity
+        self._waiting = waiting
         self._clock = clock
         self._log = ServerLog(_log, (self.token, route_password(settings)))
         self._runtime: Runtime | None = None
         self._keeping: asyncio.Task[None] | None = None
         self._stopping = asyncio.Event()
         self._changed = asyncio.Event()
+
+    @property
+    def full(self) -> str | None:
+        """What to do about the disk that is full; None: as far as is known it is not."""
+        lately = self.failure is not None or self._clock() - self._ended_s < TROUBLE_S
+        return self._full if lately else None
 
     async def start(self) -> None:
         """Return when the server takes clients; it may wait for the others still.
@@ -118,8 +138,7 @@ class NatsServer:
             await self.stop()
             raise unusable("the directory", Path(tempfile.gettempdir()), error) from error
         try:
-            if self._is_new(runtime):
-                await meet(self._settings)
+            await self._met(runtime)
             self._keeping = asyncio.get_running_loop().create_task(self._keep(binary, runtime))
             until = self._clock() + START_S
             while self.client_address is None:
@@ -130,6 +149,14 @@ class NatsServer:
         except BaseException:
             await self.stop()
             raise
+
+    def _gave_way(self) -> bool:
+        """Whether the server is to wait until its own cluster is there."""
+        return self._alone and self._wary
+
+    def joined(self) -> None:
+        """Hear that the member is among its own."""
+        self._alone = False
 
     async def stop(self) -> None:
         """End the server, hand over what it leads first, and remove its files."""
@@ -152,6 +179,15 @@ class NatsServer:
         directory = self._settings.directory
         return (runtime if directory is None else directory / CLUSTER) / JETSTREAM
 
+    async def _met(self, runtime: Path) -> None:
+        """Return when it is time to start."""
+        if self._identity.cluster:
+            own = self._identity.cluster
+            met = await admitted(self._settings, own, self._waiting, wary=self._wary)
+            self._alone = not met
+        elif self._is_new(runtime):
+            await meet(self._settings)
+
     def _is_new(self, runtime: Path) -> bool:
         """Whether the server is to vote and has never done so."""
         kept = self._store(runtime) / JETSTREAM / SYSTEM_ACCOUNT
@@ -161,6 +197,10 @@ class NatsServer:
         """Have a server until `stop`."""
         delay_s = FIRST_BACKOFF_S
         while not self._stopping.is_set():
+            if self._gave_way():
+                with contextlib.suppress(EngineError):
+                    await unless(self._stopping, self._met(runtime))
+                continue
             began = self._clock()
             try:
                 ended = f"nats-server ended with status {await self._live(binary, runtime)}"
@@ -172,6 +212,8 @@ class NatsServer:
                 return
             if self._clock() - began >= STEADY_S:
                 delay_s = FIRST_BACKOFF_S
+            if self._gave_way():
+                continue
             self._tell_end(ended)
             self._changed.set()
             with contextlib.suppress(TimeoutError):
@@ -196,6 +238,7 @@ class NatsServer:
         tasks = [
             asyncio.ensure_future(self._read(child)),
             asyncio.ensure_future(self._end(child)),
+            asyncio.ensure_future(self._give_way(child)),
             asyncio.ensure_future(self._find_ports(runtime)),
         ]
         try:
@@ -231,6 +274,18 @@ class NatsServer:
             _log.warning("nats-server did not end within %.0f s and is killed", STOP_S)
             child.kill()
 
+    async def _give_way(self, child: asyncio.subprocess.Process) -> None:
+        """End a server that was started alone when a member of another cluster comes."""
+        if not self._alone:
+            return
+        strange = await stranger_comes(self._settings, self._identity.cluster, self._waiting)
+        if not strange:
+            self._alone = False
+        elif self._alone:
+            self._wary = True
+            with contextlib.suppress(ProcessLookupError):
+                child.kill()
+
     async def _find_ports(self, runtime: Path) -> None:
         """Note where the server takes clients as soon as it does."""
         while True:
@@ -248,6 +303,8 @@ class NatsServer:
             complaints = self._log.complaints
             why = f"{ended}: {complaints[-1]}" if complaints else ended
         self.failure = why
+        self._full = why if is_full(self._log.complaints) else None
+        self._ended_s = self._clock()
         _log.error("%s and is started again: %s\n%s", ended, why, last)
 
 

@@ -23,7 +23,8 @@ SYSTEM_USER: Final = "sys"
 ACCOUNT: Final = "GRID"
 SYSTEM_ACCOUNT: Final = "SYS"
 PORTS_SUFFIX: Final = ".ports"
-_ROUTE_USER: Final = "grid"
+ROUTE_USER: Final = "grid"
+"""A server at another one."""
 _MAX_PENDING_BYTES: Final = 256 << 20
 """What may wait for one connection: a member that does not read is cut off then."""
 _STORE_BYTES: Final = 1 << 40
@@ -127,7 +128,7 @@ def _cluster(settings: ClusterSettings) -> list[str]:
     password = route_password(settings)
     timeout = f"timeout: {_AUTHORIZATION_TIMEOUT_S}"
     routes = [
-        f"    {quoted(f'nats://{_ROUTE_USER}:{password}@{_url_host(host)}:{port}')}"
+        f"    {quoted(f'nats://{ROUTE_USER}:{password}@{_url_host(host)}:{port}')}"
         for host, port in settings.members
     ]
     return [
@@ -135,7 +136,7 @@ def _cluster(settings: ClusterSettings) -> list[str]:
         f"  name: {quoted(route_cluster(settings.cluster_name))}",
         f"  host: {quoted(settings.host)}",
         f"  port: {settings.port}",
-        f"  authorization {{ user: {_ROUTE_USER}, password: {quoted(password)}, {timeout} }}",
+        f"  authorization {{ user: {ROUTE_USER}, password: {quoted(password)}, {timeout} }}",
         # The addresses of clients are loopback ones: of no use to other members' clients.
         "  no_advertise: true",
         # One connection for everything. If what servers agree on came over another one, a leader

@@ -92,7 +92,7 @@ def explanation(lines: Iterable[str], settings: ClusterSettings) -> str | None:
         )
     if "cannot assign requested address" in text:
         return f"this machine does not have the address {settings.host}: correct the interfaces"
-    if "no space left on device" in text or _DISABLED in text:
+    if _is_full(text):
         return f"the disk of {_place(settings)} is full: make room on it"
     if re.search(r"listen.*permission denied", text):
         return f"the member may not listen at {at}: use a port above 1023"
@@ -101,6 +101,15 @@ def explanation(lines: Iterable[str], settings: ClusterSettings) -> str | None:
     if re.search(r"certificate|x509|private key|\btls:", text, re.IGNORECASE):
         return "the files of the members' TLS cannot be used: correct certificate, key and ca"
     return None
+
+
+def is_full(lines: Iterable[str]) -> bool:
+    """Whether a server ended because its disk is full."""
+    return any(map(_is_full, lines))
+
+
+def _is_full(text: str) -> bool:
+    return "no space left on device" in text or _DISABLED in text
 
 
 def advice(text: str) -> str | None:

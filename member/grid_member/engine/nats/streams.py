@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from grid_member.engine.nats.client import NatsClient
 
 REQUEST_TIMEOUT_S: Final = 1.0
+ASK_AGAIN_S: Final = 0.2
+"""After so long a question is asked again: when there was no leader yet it is lost."""
 RETRY_S: Final = 0.1
 NEARLY_CURRENT: Final = 64
 """Records that a copy may be behind while they are written."""
@@ -98,7 +100,8 @@ async def ensure_stream(
 ) -> int:
     """Make the stream unless it is there; go on until that is known.
 
-    It has fewer copies when there are not enough servers for a while; they are made later.
+    It has fewer copies when there are not enough servers for a while; they are made later. It may
+    be asked for of several streams at once.
 
     Args:
         client: connected to the member's own server.
@@ -109,7 +112,7 @@ async def ensure_stream(
         servers: returns how many servers can hold a copy.
 
     Returns:
-        How many copies the next stream had better begin with.
+        How many copies the next streams had better begin with.
 
     Raises:
         EngineError: there is a stream of that name that is another one.
@@ -118,10 +121,8 @@ async def ensure_stream(
     fewer_from_s: float | None = None
     while True:
         try:
-            made = await asked(client, f"STREAM.INFO.{stream.name}")
-            if made.get("error", {}).get("err_code") == _NOT_FOUND:
-                config = stream_config(stream, copies, cluster_name)
-                made = await asked(client, f"STREAM.CREATE.{stream.name}", config)
+            config = stream_config(stream, copies, cluster_name)
+            made = await _made(client, config)
             error = made.get("error")
             if error is None:
                 _check(stream, cluster_name, made["config"])
@@ -135,6 +136,32 @@ async def ensure_stream(
         except NatsError as problem:
             waiting(str(problem))
         await asyncio.sleep(RETRY_S)
+
+
+async def _made(client: NatsClient, config: Mapping[str, Any]) -> dict[str, Any]:
+    """Make a stream unless it is there; return what the servers say of it."""
+    name = config["name"]
+    made = await _persistently_asked(client, f"STREAM.INFO.{name}")
+    if made.get("error", {}).get("err_code") != _NOT_FOUND:
+        return made
+    return await asked(client, f"STREAM.CREATE.{name}", config)
+
+
+async def _persistently_asked(client: NatsClient, call: str) -> dict[str, Any]:
+    """Return the first answer to a call that may have to wait for a leader, and changes nothing."""
+    asking: list[asyncio.Task[dict[str, Any]]] = []
+    try:
+        while True:
+            asking.append(asyncio.ensure_future(asked(client, call)))
+            done, _ = await asyncio.wait(
+                asking, timeout=ASK_AGAIN_S, return_when=asyncio.FIRST_COMPLETED
+            )
+            if done:
+                return done.pop().result()
+    finally:
+        for one in asking:
+            one.cancel()
+        await asyncio.gather(*asking, return_exceptions=True)
 
 
 async def copies_of(client: NatsClient, stream: str) -> Copies:

@@ -17,11 +17,13 @@ from unittest import mock
 from grid_member.engine.cluster_engine import ClusterEngine
 from grid_member.engine.cluster_lanes import CLUSTER_SHARDS, ClusterLanes
 from grid_member.engine.cluster_settings import ClusterSettings
+from grid_member.engine.lite_engine import LiteEngine
 from grid_member.engine.log import wall_clock_ms
 from grid_member.engine.nats import server as server_module
 from grid_member.engine.nats.server_config import server_config
 from grid_member.engine.nats.streams import asked
 from tests.unit.engine.drive import Driver, FixedStructures
+from tests.unit.serving import close_server
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -75,8 +77,7 @@ class Line:
     async def close(self) -> None:
         self.cut()
         if self._server is not None:
-            self._server.close()
-            await self._server.wait_closed()
+            await close_server(self._server)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self._cut:
@@ -112,8 +113,10 @@ class Cluster:
         *,
         engine: type[ClusterEngine] = ClusterEngine,
         structures: FixedStructures | None = None,
+        lite: tuple[int, ...] = (),
     ) -> None:
         self.size = size
+        self._lite = lite
         self.engines: list[ClusterEngine] = []
         self.drivers: list[Driver] = []
         self.structures = structures or FixedStructures()
@@ -174,9 +177,11 @@ class Cluster:
             user="grid",
             password="shown-to-the-others",
             host=HOST,
+            lite=number in self._lite,
             directory=directory,
         )
-        return self._engine(self.structures, ClusterLanes(settings), wall_clock_ms)
+        engine = LiteEngine if settings.lite else self._engine
+        return engine(self.structures, ClusterLanes(settings), wall_clock_ms)
 
     def shard_of(self, map_name: str) -> int:
         """Return the number of the lane that a map is in."""

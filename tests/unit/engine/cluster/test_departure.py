@@ -130,3 +130,61 @@ async def test_before_the_end_the_others_are_looked_at_again(leaving: Leaving) -
     assert not leaving.removed, "it could not be noted that it must not come back"
     leaving.takes = True
     assert await leaving.step() is None
+
+
+async def test_what_changed_before_the_lock_was_had_is_seen_under_it(leaving: Leaving) -> None:
+    await leaving.step()
+    gone, leaving.leads = held("second", "third", "fourth"), False
+    changes: list[dict[str, object]] = [
+        {"copies": held("own", "second", "third")},
+        {"copies": gone._replace(moving=True)},
+        {"steady": False},
+        {"voting": {"own", "second"}},
+    ]
+    for change in changes:
+        before = {name: getattr(leaving, name) for name in change}
+        leaving.copies = gone
+        leaving.others.when_locked = lambda change=change: vars(leaving).update(change)  # type: ignore[misc]
+        told = await leaving.step()
+        assert told is not None
+        assert told.waits_for is not None
+        assert not leaving.removed
+        assert REMOVED + peer_id("own") not in leaving.values
+        vars(leaving).update(before)
+    leaving.copies = gone
+    leaving.others.when_locked = lambda: None
+    assert await leaving.step() is None
+    assert leaving.removed
+
+
+async def test_nothing_is_moved_once_another_one_is_lost(leaving: Leaving) -> None:
+    await leaving.step()
+    leaving.silent = {"third"}
+    told = await leaving.step()
+    assert told is not None
+    assert "silent" in str(told.waits_for)
+    leaving.silent.clear()
+    leaving.copies = held("own", "second", "third")._replace(current=ids({"own", "second"}))
+    told = await leaving.step()
+    assert told is not None
+    assert "not current" in str(told.waits_for)
+    assert leaving.asked == []
+    leaving.copies = held("own", "second", "third", "fourth")
+    await leaving.step()
+    assert leaving.asked == ["3 copies"]
+
+
+async def test_it_is_not_removed_when_sight_was_lost_while_that_was_noted(
+    leaving: Leaving,
+) -> None:
+    await leaving.step()
+    leaving.copies, leaving.leads = held("second", "third", "fourth"), False
+    leaving.when_put = lambda: leaving.silent.add("third")
+    told = await leaving.step()
+    assert told is not None
+    assert "silent" in str(told.waits_for)
+    assert not leaving.removed
+    leaving.when_put = lambda: None
+    leaving.silent.clear()
+    assert await leaving.step() is None
+    assert leaving.removed

@@ -98,6 +98,14 @@ def held_by(engine: ClusterEngine) -> list[bytes]:
     return content([lane.state.snapshot() for lane in engine._lanes.durable])
 
 
+async def test_two_begin_as_a_backup_with_a_copy_each(backup: Path, tmp_path: Path) -> None:
+    """No more copies can be made, and nobody else is waited for."""
+    expected = restored(backup, tmp_path / "expected")
+    async with Restored(2, tmp_path / "members", backup) as cluster:
+        for engine in cluster.engines:
+            assert held_by(engine) == expected
+
+
 async def test_from_one_to_three_and_back(backup: Path, tmp_path: Path) -> None:
     expected = restored(backup, tmp_path / "expected")
     async with Restored(3, tmp_path / "members", backup) as cluster:

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 import pytest
 
-from grid_member.engine.api import EngineError
+from grid_member.engine.api import ClusterState, EngineError
+from grid_member.engine.image import SystemPart
+from grid_member.engine.nats import log as log_module
 from grid_member.engine.nats import outbox as outbox_module
+from grid_member.engine.nats import replay
 from grid_member.engine.nats.errors import WireError
 from grid_member.engine.nats.feed import Fed
+from grid_member.engine.nats.images import End, end_fields, end_of
 from grid_member.engine.nats.log import JetStreamLog
+from grid_member.engine.nats.loss import Found
 from grid_member.engine.nats.outbox import (
     ASK_S,
     MAX_AHEAD,
@@ -20,10 +26,11 @@ from grid_member.engine.nats.outbox import (
     STALL_S,
     quorum_silence_s,
 )
-from grid_member.engine.nats.replay import Source
+from grid_member.engine.nats.replay import Chunk, Source
 from grid_member.engine.operations import MapPut, Record
 from grid_member.engine.state import COUNTER_WINDOW, State
 from tests.unit.engine.drive import condition
+from tests.unit.engine.strategies import newer_record
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -312,3 +319,50 @@ async def test_a_damaged_log_publishes_nothing(stream: Stream) -> None:
     stream.append(1)
     await condition(lambda: len(stream.feed.unknown_records) == 1, 5)
     assert stream.taken() == []
+
+
+async def test_a_member_that_is_too_old_for_a_record_says_so_and_speaks_of_no_damage(
+    stream: Stream,
+) -> None:
+    stream.take(newer_record())
+    assert stream.log.damaged
+    assert stream.log.refusal is not None
+    assert stream.log.refusal.message.startswith("record 1 of log shard-0: operation 0xee is not")
+    assert "start the version that wrote it" in stream.log.refusal.message
+    assert "damage" not in stream.log.refusal.message
+
+
+def test_images_of_a_later_version_are_not_waited_for() -> None:
+    written = end_fields(End(40, 7, 2, 99)).replace(b'"format": 1', b'"format": 2')
+    answer = {"message": {"data": base64.b64encode(written).decode(), "seq": 10}}
+    with pytest.raises(EngineError, match="shard-0-image has format 2, this version reads 1"):
+        end_of("shard-0", answer)
+
+
+class Nobody:
+    """A connection of a thread over which nothing is asked."""
+
+    def __init__(self, *_: object) -> None:
+        """Connect to nothing."""
+
+    def __enter__(self) -> Nobody:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close nothing."""
+
+
+async def test_behind_an_empty_image_the_log_goes_on_where_that_ends(
+    stream: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    info = {"state": {"first_seq": 41, "last_seq": 40}}
+    found = Found(info, info, End(40, 7, 0, 0))
+    monkeypatch.setattr(replay, "BlockingClient", Nobody)
+    monkeypatch.setattr(replay, "look", lambda *_: found)
+    monkeypatch.setattr(replay, "_last", lambda *_: 40)
+    steps = list(replay.replayed(Source(lambda: ("127.0.0.1", 1), "", ""), "shard-0"))
+    assert steps == [Chunk(40, b"")]
+    monkeypatch.setattr(log_module, "replayed", lambda *_: iter(steps))
+    assert list(stream.log.replay()) == [[SystemPart(40, 0, ClusterState.ACTIVE)]]
+    stream.log.resume()
+    assert stream.log._messages.last == 40, "from the begin on it would miss what is purged"

@@ -116,6 +116,31 @@ async def test_an_image_that_all_lost_is_written_anew_by_who_knows_the_state() -
 
 
 @pytest.mark.timeout(120)
+async def test_the_lost_image_of_a_log_that_nobody_writes_to_is_written_anew() -> None:
+    async with Cluster(3) as cluster:
+        assert cluster.shard_of(MAP) != 0, "members write to the first one about themselves"
+        await imaged(cluster)
+        heard_s = [lane.heard_s for lane in lanes_of(cluster)]
+        await lost(cluster, images=True)
+        stream = cluster.engines[0]._lanes.streams[cluster.shard_of(MAP)]
+        client = cluster.engines[0].client
+
+        async def is_there() -> bool:
+            with contextlib.suppress(NatsError):
+                return (await look_at(client, stream.name)).end is not None
+            return False
+
+        async with asyncio.timeout(LONG_S):
+            while not await is_there():  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+        assert [lane.heard_s for lane in lanes_of(cluster)] == heard_s, "nothing was heard"
+        await cluster.engines[2].stop()
+        await cluster.restart(2)
+        assert await cluster.drivers[2].value(MAP, "k1") == b"v" * 99
+        await served(cluster)
+
+
+@pytest.mark.timeout(120)
 async def test_a_log_on_disks_that_all_lost_is_named_as_damage(tmp_path: Path) -> None:
     async with Cluster(3, tmp_path) as cluster:
         await imaged(cluster)

@@ -121,6 +121,31 @@ async def test_a_lane_whose_log_is_damaged_is_not_read_again(hasty: None) -> Non
     assert proposals.log.resumed == 0
 
 
+@pytest.mark.parametrize("damaged", [True, False])
+async def test_what_was_lost_from_sight_is_answered_though_the_log_cannot_be_read(
+    hasty: None, damaged: bool
+) -> None:
+    proposals = Proposals()
+    heard: list[Refused | None] = []
+    proposals.lane.when_current(heard.append)
+    await proposals.propose("lost from sight", put("a"))
+    # It came back, and the batch with it was not applied: it is on its way no more.
+    proposals.log.committed(*proposals.log.on_their_way)
+    proposals.log.unreadable = [EngineError("damaged") if damaged else NatsError("away")] * 999
+    proposals.lane.lost()
+    if not damaged:
+        await asyncio.sleep(0.01)
+        assert not proposals.answers
+        proposals.lane.lose_patience(0.01)
+    await condition(lambda: not proposals.lane.busy)
+    refused = proposals.answers["lost from sight"]
+    assert isinstance(refused, Refused)
+    assert "may or may not be done" in refused.message
+    assert heard == [refused]
+    await asyncio.wait_for(proposals.lane.settle(), 5)
+    await proposals.lane.close()
+
+
 async def test_whoever_hears_of_arrivals_does_not_stop_the_lane(hasty: None) -> None:
     reported: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context))

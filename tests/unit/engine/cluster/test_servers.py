@@ -28,7 +28,7 @@ from grid_member.engine.nats.streams import Copies
 from grid_member.engine.replication import LockedOutError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable
+    from collections.abc import AsyncIterator, Callable, Iterable
     from pathlib import Path
 
     from grid_member.engine.nats.client import NatsClient
@@ -46,6 +46,7 @@ class Others:
         self.names = set(names)
         self.free = True
         self.purposes: list[str] = []
+        self.when_locked: Callable[[], None] = lambda: None
 
     def servers(self) -> frozenset[str]:
         return frozenset(self.names)
@@ -58,6 +59,7 @@ class Others:
         if not self.free:
             raise LockedOutError
         self.purposes.append(purpose)
+        self.when_locked()
         yield
 
 
@@ -72,6 +74,7 @@ class World:
         self.led = True
         self.copies: Copies | None = ALL_COPIES
         self.takes = True
+        self.when_put: Callable[[], None] = lambda: None
         self.removed: list[str] = []
         self.others = Others("own", "second", "third")
         self.servers = Servers(
@@ -105,6 +108,7 @@ class World:
         return [(k, v) for k, v in sorted(self.values.items()) if k.startswith(prefix)]
 
     async def _put(self, key: str, value: bytes | None) -> bool:
+        self.when_put()
         if self.takes and value is None:
             self.values.pop(key, None)
         elif self.takes and value is not None:
@@ -203,6 +207,13 @@ async def test_a_server_that_nobody_ever_noted_is_removed_after_minutes(world: W
     assert world.removed == [peer_id("former")]
 
 
+async def test_a_server_that_was_noted_by_another_version_is_not_unknown(world: World) -> None:
+    world.values[SERVER + "former"] = b'{"where": "as a later version tells it"}'
+    await world.look()
+    await world.look(10 * UNKNOWN_S)
+    assert not world.removed
+
+
 async def test_silence_counts_without_a_gap(world: World) -> None:
     await world.look()
     world.led = False
@@ -256,6 +267,38 @@ async def test_a_stream_that_waits_for_the_removal_is_no_obstacle_to_it(world: W
     assert not world.removed
     await world.look(LEADERLESS_S)
     assert world.removed
+
+
+async def test_a_stream_that_elects_its_leader_is_waited_for_however_long_the_silence(
+    world: World,
+) -> None:
+    world.silent.add("third")
+    await world.look()
+    await world.look(2 * LEADERLESS_S)
+    world.silent.discard("third")
+    world.copies = None  # its leader has just ended: of what it confirmed nobody else may have all
+    await world.look()
+    await world.look(LEADERLESS_S - 1)
+    assert not world.removed
+    world.copies = ALL_COPIES._replace(servers=ids({"own"}))
+    await world.look()
+    world.copies = None
+    await world.look(1)
+    await world.look(LEADERLESS_S - 1)
+    assert not world.removed, "it had a leader in between"
+    await world.look(1)
+    assert world.removed
+
+
+async def test_nothing_is_removed_when_sight_was_lost_while_that_was_noted(world: World) -> None:
+    await world.look()
+    world.when_put = lambda: world.silent.add("third")
+    await world.look(FORMER_S)
+    assert not world.removed
+    world.when_put = lambda: None
+    world.silent.discard("third")
+    await world.look()
+    assert world.removed == [peer_id("former")]
 
 
 async def test_nothing_is_removed_without_the_lock_or_without_a_note_of_it(world: World) -> None:

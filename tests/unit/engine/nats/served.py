@@ -9,6 +9,7 @@ import subprocess
 from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.nats.binary import find_server
+from tests.unit.serving import close_server
 
 if TYPE_CHECKING:
     import signal
@@ -97,10 +98,9 @@ class Scripted:
 
     async def close(self) -> None:
         assert self._server is not None
-        self._server.close()
+        await close_server(self._server)
         for writer in self._writers:
             writer.transport.abort()
-        await self._server.wait_closed()
 
     async def say(self, data: bytes) -> None:
         writer = self._writers[-1]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from grid_member.engine.api import EngineError
-from grid_member.engine.nats.identity import Identity, open_identity, plain_name
+from grid_member.engine.nats.identity import Identity, of_cluster, open_identity, plain_name
 from grid_member.engine.store import open_store
 from grid_member.engine.store_errors import DamagedStoreError
 
@@ -49,6 +49,30 @@ def test_the_incarnation_is_on_disk_before_it_is_used(tmp_path: Path) -> None:
         opened(tmp_path)
     with_lock.close()
     assert opened(tmp_path).incarnation == 2
+
+
+def test_the_id_of_the_cluster_stays_with_the_data(tmp_path: Path) -> None:
+    first = open_identity(tmp_path, cluster_name="dev", member_name="m")
+    assert first.cluster == ""
+    assert of_cluster(first, "dev", "0123456789abcdef").cluster == "0123456789abcdef"
+    first.close()
+    again = opened(tmp_path)
+    assert (again.cluster, again.incarnation) == ("0123456789abcdef", 2)
+    assert again.uuid == first.identity.uuid
+
+
+def test_without_a_directory_the_id_of_the_cluster_is_kept_nowhere() -> None:
+    first = open_identity(None, cluster_name="dev", member_name="m")
+    assert of_cluster(first, "dev", "0123456789abcdef").cluster == "0123456789abcdef"
+    assert opened(None).cluster == ""
+
+
+def test_data_from_before_there_were_ids_has_none(tmp_path: Path) -> None:
+    opened(tmp_path)
+    content = json.loads(identity_file(tmp_path).read_bytes())
+    del content["clusterId"]
+    identity_file(tmp_path).write_text(json.dumps(content), encoding="utf-8")
+    assert opened(tmp_path).cluster == ""
 
 
 def test_files_are_the_members_own(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 from grid_member.engine.nats import meeting
 from grid_member.engine.nats.meeting import meet
 from tests.unit.engine.server.servers import HOST, free_ports, settings
+from tests.unit.serving import close_server
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,8 +61,7 @@ async def test_a_cluster_that_runs_is_joined_at_once() -> None:
     own, gone = free_ports(2)
     await asyncio.wait_for(meet(settings(own, [own, first[1], gone, second[1], first[1]])), 10)
     for server, _ in (first, second):
-        server.close()
-        await server.wait_closed()
+        await close_server(server)
 
 
 async def test_a_line_to_nobody_is_not_a_member(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,8 +72,7 @@ async def test_a_line_to_nobody_is_not_a_member(monkeypatch: pytest.MonkeyPatch)
     began = clock()
     await meet(settings(own, [own, port]))
     assert clock() - began >= 0.3
-    server.close()
-    await server.wait_closed()
+    await close_server(server)
 
 
 async def test_servers_that_wait_for_tls_are_joined_at_once() -> None:

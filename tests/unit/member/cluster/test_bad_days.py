@@ -165,6 +165,25 @@ def test_a_list_that_is_too_short_is_filled_up_by_the_others(days: Days) -> None
         eventually(lambda: all(each.safe() for each in members))
 
 
+def test_who_does_not_answer_is_named(days: Days) -> None:
+    written = three()
+    first, second, third = (f"{HOST}:{one.port}" for one in written)
+    member = days.start(written[0])
+    missing = f"no answer from {', '.join(sorted((second, third)))}; there: {first}"
+    member.said("waiting for the other members", missing)
+    ready = member.ask("GET", "/grid/health/ready")
+    assert (ready.status, missing in ready.error) == (503, True)
+    days.start(written[1])
+    member.said(f"no answer from {third}; there: {', '.join(sorted((first, second)))}")
+    days.start(written[2]).ready()
+    member.ready()
+
+
+def test_who_says_that_it_is_ready_is(days: Days) -> None:
+    for member in days.formed(three()):
+        assert member.ask("GET", "/grid/health/ready").status == 200
+
+
 def test_a_lite_member_waits_for_those_who_hold_data(days: Days) -> None:
     written = three()
     lite = days.start(replace(written[2], lite=True))

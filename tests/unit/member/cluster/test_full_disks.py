@@ -46,6 +46,9 @@ if VOLUMES:
                 members[2].said("nats-server ended", FULL)
                 refused = members[2].put("refused", "1")
                 assert (refused.status, bool(refused.retry_after)) == (503, True)
+                assert FULL in refused.error
+                ready = members[2].ask("GET", "/grid/health/ready")
+                assert (ready.status, FULL in ready.error) == (503, True)
             (disk / "ballast").unlink()
             eventually(lambda: members[2].put("again", "1").status == 200)
             for number in range(FEW):
@@ -65,9 +68,11 @@ if VOLUMES:
                     break
                 taken.append(number)
             assert (answer.status, bool(answer.retry_after)) == (503, True)
-            assert "no quorum" in answer.error
             for member in members:
                 member.said("nats-server ended", FULL)
+                eventually(lambda member=member: FULL in member.put("refused", "1").error)  # type: ignore[misc]
+                ready = member.ask("GET", "/grid/health/ready")
+                assert (ready.status, FULL in ready.error) == (503, True)
             (disk / "ballast").unlink()
             for member in members:
                 eventually(lambda member=member: member.put("again", "1").status == 200)  # type: ignore[misc]

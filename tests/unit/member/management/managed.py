@@ -98,6 +98,9 @@ class FakeStore:
     def structure_usage(self) -> list[StructureUsage]:
         return self.usage
 
+    async def cluster_usage(self) -> list[StructureUsage]:
+        return self.usage
+
     def held_structures(self) -> Iterable[tuple[Kind, str]]:
         return [(found.kind, found.name) for found in self.usage]
 

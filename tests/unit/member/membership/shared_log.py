@@ -159,6 +159,9 @@ class FakeEngine:
     def structure_usage(self) -> list[StructureUsage]:
         return []
 
+    async def cluster_usage(self) -> list[StructureUsage]:
+        return []
+
     def held_structures(self) -> Iterable[tuple[Kind, str]]:
         return []
 

@@ -82,6 +82,20 @@ async def test_one_that_cannot_leave_says_why_and_may_be_asked_again(several: Se
     assert begun.headers != again.headers
 
 
+async def test_members_of_one_name_are_two_under_one_key(several: Several) -> None:
+    first, second, third = await several.started()
+    leaving(second)
+    leaving(third)
+    assert first.member.name == second.member.name == third.member.name
+    keyed = {**LEAVE, "Idempotency-Key": "leave-1"}
+    begun = await second.call("member_shutdown", headers=keyed)
+    assert begun.status == 200
+    await several.time.settle()
+    assert (await third.call("member_shutdown", headers=keyed)).status == 409
+    again = await second.call("member_shutdown", headers=keyed)
+    assert again.headers == begun.headers
+
+
 async def test_anything_else_in_the_header_is_refused(several: Several) -> None:
     (member,) = await several.started(1)
     leaving(member)

@@ -40,7 +40,7 @@ async def open_port(
 
     yield make
     for each in opened:
-        each.close()
+        await each.close()
 
 
 @pytest.fixture

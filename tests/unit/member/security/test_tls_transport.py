@@ -12,6 +12,7 @@ from grid_member.config.model_security import TlsConfig
 from grid_member.security.tls import ServerTls
 from grid_member.security.tls_connection import TlsListener, TlsTransport
 from tests.unit.member.security.tls_port import until
+from tests.unit.serving import close_server
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -89,7 +90,7 @@ async def linked(authority: Authority) -> AsyncIterator[Linked]:
     await until(lambda: app.transport is not None)
     yield Linked(app, reader, writer)
     writer.transport.abort()
-    server.close()
+    await close_server(server)
     await until(lambda: "lost" in app.told)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from grid_member.security.tls import ServerTls
 from grid_member.security.tls_connection import TlsListener
 from tests.unit.member.wire import Wire
+from tests.unit.serving import close_server
 
 if TYPE_CHECKING:
     import ssl
@@ -35,9 +36,9 @@ class Port:
         self.number = self._server.sockets[0].getsockname()[1]
         return self
 
-    def close(self) -> None:
+    async def close(self) -> None:
         assert self._server is not None
-        self._server.close()
+        await close_server(self._server)
         self.listener.close()
 
     async def connect(self, context: ssl.SSLContext | None = None) -> Wire:

@@ -1,0 +1,75 @@
+"""Who waits for records of a lane of a cluster, and how all of them are answered: once each.
+
+A record that was sent comes back, or nobody can tell what becomes of it. Whatever it is, what waits
+for it is taken off first and answered then.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from grid_member.engine.lane import Lane, _Flight
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from grid_member.engine.api import Refused
+    from grid_member.engine.cluster_lane import Reader
+    from grid_member.engine.log import Clock, Log
+    from grid_member.engine.operations import Record
+
+
+class WaitingLane(Lane):
+    """A lane on whose records reads wait as well."""
+
+    def __init__(
+        self,
+        log: Log,
+        member: bytes,
+        clock: Clock,
+        arrived: Callable[[Lane, set[str]], None],
+    ) -> None:
+        """Make a lane as `Lane` does; nobody waits yet."""
+        super().__init__(log, member, clock, arrived)
+        self._readers: list[Reader] = []
+        """Of this tick, or of several while the log is crowded."""
+        self._reading: dict[int, list[Reader]] = {}
+        """By the counter of the record that they wait for."""
+
+    def _tell(self, readers: Iterable[Reader], refused: Refused | None) -> None:
+        """Call readers; what one of them raises is not the others' business, nor the state's."""
+        for reader in readers:
+            try:
+                reader(refused)
+            except Exception as error:
+                self._report(error)
+
+    def _refuse_waiting(self, refused: Refused) -> None:
+        """Answer what was never sent."""
+        flight = _Flight(self._answers, self._size_bytes)
+        self._operations, self._answers, self._size_bytes = [], [], 0
+        system, self._system = self._system, []
+        readers, self._readers = self._readers, []
+        self._answer(flight, [refused] * len(flight.answers))
+        waiting = _Flight([answer for _, answer, _ in system], sum(size for _, _, size in system))
+        self._answer(waiting, [refused] * len(waiting.answers))
+        self._tell(readers, refused)
+
+    def _refuse(self, counters: Iterable[int], refused: Refused) -> int:
+        """Answer what was sent, and who reads behind it; return how many operations that were."""
+        count = 0
+        for counter in counters:
+            flight = self._flights.pop(counter, None)
+            if flight is not None:
+                count += len(flight.answers)
+                self._answer(flight, [refused] * len(flight.answers))
+            self._tell(self._reading.pop(counter, ()), refused)
+        return count
+
+    def _give_up(self, flights: Mapping[int, _Flight], refused: Refused) -> None:
+        """Answer those of the flights that wait still; another life's have the same counters."""
+        self._refuse([one for one in flights if self._flights.get(one) is flights[one]], refused)
+        self._check_settled()
+
+    def _of_this_life(self, records: Sequence[Record]) -> list[Record]:
+        return [record for record in records if record.incarnation == self._incarnation]

@@ -1,0 +1,75 @@
+"""Polls of a queue that other members offer to, too."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from grid_member.engine.api import Item
+from grid_member.engine.nats.log import STALLED
+from grid_member.engine.nats.outbox import STALL_S
+from grid_member.engine.polls import QueuePoll, QueuePolls
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from grid_member.engine.api import Done, Refused
+    from grid_member.engine.lane import Lane
+
+
+class ClusterPolls(QueuePolls):
+    """Polls of a queue that other members offer to: only the log can tell that it is empty.
+
+    A take that comes back empty is no exception here, so the order is kept by number.
+    """
+
+    ended: Callable[[], bool]
+    """Whether nobody waits any more: the member stops, or writes are refused."""
+    end: Callable[[], Refused | None]
+    """What they are answered then."""
+    standstill_s: Callable[[], float]
+    """Returns for how long the process is at what it heard last."""
+    _tickets = 0
+
+    def poll(self, lane: Lane, timeout_s: float, done: Done[Item | None]) -> QueuePoll:
+        """Take the head of the queue, or wait for one."""
+        poll = self._made(timeout_s, done)
+        if poll.done is not None:
+            if self._waiting:
+                self.serve(lane)
+            self._tickets += 1
+            poll.ticket = self._tickets
+            self._send(lane, poll)
+        return poll
+
+    def _send(self, lane: Lane, poll: QueuePoll) -> None:
+        self._lane = lane
+        self.taking += 1
+        lane.propose(self._take, partial(self._answered, poll), 0)
+
+    def _answered(self, poll: QueuePoll, outcome: Item | Refused | None) -> None:
+        """Hear what became of a take.
+
+        When the process stood still in the midst of what it heard, the others may have taken it for
+        gone, and somebody else may have the item by now.
+        """
+        if type(outcome) is Item and self.standstill_s() > STALL_S:
+            self._unwanted(outcome)
+            outcome = STALLED
+        poll.answer(outcome)
+
+    def _wait_again(self, poll: QueuePoll) -> None:
+        if self.ended():
+            # Its take went out before, and came back after all others were told.
+            poll.finish(self.end())
+            return
+        last = next(reversed(self._waiting), None)
+        first = next(iter(self._waiting), None)
+        self._wait(poll)
+        if last is None or first is None or poll.ticket > last.ticket:
+            return
+        self._waiting.move_to_end(poll, last=False)
+        if poll.ticket > first.ticket:
+            in_order = sorted(self._waiting, key=lambda one: one.ticket)
+            self._waiting.clear()
+            self._waiting.update(dict.fromkeys(in_order))

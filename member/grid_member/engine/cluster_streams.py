@@ -1,0 +1,136 @@
+"""What the lanes of a start are read from: each stream made and read as soon as somebody leads it.
+
+    first stream ─▶ the others, all at once ─▶ each lane, when its log and images are there
+
+After a kill, or when all members start again, every stream elects a leader of its own, some of them
+seconds after others. What can be read is read meanwhile, one lane at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from grid_member.engine.nats.errors import NatsError
+from grid_member.engine.nats.streams import ensure_stream
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
+    from types import TracebackType
+
+    from grid_member.engine.cluster_lane import ClusterLane
+    from grid_member.engine.cluster_settings import ClusterSettings
+    from grid_member.engine.nats.client import NatsClient
+    from grid_member.engine.nats.streams import Stream
+
+RETRY_S: Final = 0.5
+
+
+class Streams:
+    """The streams of one begin; what is made of them goes on until the end of the block."""
+
+    def __init__(
+        self,
+        client: NatsClient,
+        settings: ClusterSettings,
+        streams: Sequence[Stream],
+        waiting: Callable[[str], None],
+        servers: Callable[[], Awaitable[int]],
+    ) -> None:
+        """Make none yet.
+
+        Args:
+            client: connected to the member's own server.
+            settings: tell how many copies there are to be.
+            streams: those of the lanes, in their order.
+            waiting: is told why the begin is not over yet.
+            servers: returns how many servers can hold a copy.
+        """
+        self._client = client
+        self._settings = settings
+        self._streams = streams
+        self._waiting = waiting
+        self._servers = servers
+        self._copies = min(settings.copies, len(settings.members))
+        self._making: dict[Stream, asyncio.Task[int]] = {}
+        self._reading = asyncio.Lock()
+        self._awaited: list[Stream] = []
+
+    async def __aenter__(self) -> Self:
+        """Make the first one, and begin to make the others: none may be there before it."""
+        self._copies = await self._ensure(self._streams[0])
+        for stream in (*self._streams, *(one.images for one in self._streams)):
+            self._making[stream] = asyncio.ensure_future(self._ensure(stream))
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await _ended(self._making.values())
+
+    async def first_made(self) -> Stream:
+        """Return the first one when it is there, also when it was deleted meanwhile."""
+        await self._ensure(self._streams[0])
+        return self._streams[0]
+
+    async def made(self) -> None:
+        """Return when all of them are there.
+
+        Raises:
+            EngineError: there is a stream of such a name that is another one.
+        """
+        await asyncio.gather(*self._making.values())
+
+    async def lanes(
+        self, made: Callable[[int, Stream], ClusterLane], count: int
+    ) -> list[ClusterLane]:
+        """Return the first lanes, brought up to what their streams hold.
+
+        Raises:
+            EngineError: what is stored is damaged.
+        """
+        reading = [asyncio.ensure_future(self._read(shard, made)) for shard in range(count)]
+        try:
+            return await asyncio.gather(*reading)
+        finally:
+            await _ended(reading)
+
+    async def _read(self, shard: int, made: Callable[[int, Stream], ClusterLane]) -> ClusterLane:
+        stream = self._streams[shard]
+        await asyncio.gather(self._making[stream], self._making[stream.images])
+        while True:
+            lane = made(shard, stream)
+            try:
+                async with self._reading:
+                    await asyncio.to_thread(lane.replay)
+                return lane
+            except NatsError as error:
+                self._tell(stream, str(error))
+                await asyncio.sleep(RETRY_S)
+                for one in (stream, stream.images):  # a rescue may have deleted them
+                    await self._ensure(one)
+
+    async def _ensure(self, stream: Stream) -> int:
+        self._awaited.append(stream)
+        try:
+            return await ensure_stream(
+                *(self._client, stream, self._copies, self._settings.cluster_name),
+                lambda reason: self._tell(stream, reason),
+                self._servers,
+            )
+        finally:
+            self._awaited.remove(stream)
+
+    def _tell(self, stream: Stream, reason: str) -> None:
+        """Tell what is waited for, of many at once that of the first."""
+        if stream == next(iter(self._awaited), stream):
+            self._waiting(reason)
+
+
+async def _ended(tasks: Iterable[asyncio.Task[Any]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,34 @@
+"""Work that is given up when its end is wanted."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from grid_member.engine.api import EngineError
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+_STOPPING: Final = "the member is stopping"
+
+
+async def unless(ended: asyncio.Event, work: Coroutine[None, None, None]) -> None:
+    """Do the work; give it up when the member is to stop.
+
+    Raises:
+        EngineError: it was given up.
+    """
+    working = asyncio.ensure_future(work)
+    ending = asyncio.ensure_future(ended.wait())
+    try:
+        await asyncio.wait({working, ending}, return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            raise EngineError(_STOPPING)
+        working.result()
+    except BaseException:
+        working.cancel()
+        await asyncio.gather(working, return_exceptions=True)
+        raise
+    finally:
+        ending.cancel()

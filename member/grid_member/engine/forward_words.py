@@ -1,0 +1,210 @@
+"""What a lite member and its host say to each other, as bytes.
+
+A message is a header and words: calls one way, their outcomes the other way. All words have the
+same fields, of which each kind uses some; the others are empty.
+"""
+
+from __future__ import annotations
+
+import enum
+import struct
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from grid_member.engine.api import Entry, Item, Reason, Refused
+from grid_member.engine.fields import CodecError, Reader, put_entry
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+VERSION: Final = 1
+HOSTS: Final = b"grid.hosts"
+"""Who holds data and can be reached answers with its UUID."""
+LIFE_BYTES: Final = 16
+"""Tell one start of a lite member from any other."""
+MAX_MESSAGE_BYTES: Final = 256 * 1024
+"""Words that travel together; a larger one travels alone."""
+WORD_BYTES: Final = 64
+"""What a word takes beside its texts and its value, about."""
+
+_HEADER: Final = struct.Struct(">B16sIQBI")
+_WORD: Final = struct.Struct(">BQQ")
+
+
+class Kind(enum.IntEnum):
+    """What a word is. The numbers are for ever."""
+
+    # Calls
+    MAP_PUT = 1
+    MAP_GET = 2
+    MAP_REMOVE = 3
+    MAP_CLEAR = 4
+    QUEUE_OFFER = 5
+    QUEUE_POLL = 6
+    QUEUE_SIZE = 7
+    QUEUE_CONFIRM = 8
+    QUEUE_RETURN = 9
+    SPREAD = 10
+    """Tell a cluster state to all lanes but the first."""
+    SPREAD_FOR_NOW = 11
+    """The same, but a restart begins with the state that was set otherwise."""
+    USAGE = 12
+    """What the structures hold; the outcome is an entry."""
+
+    # Of a lite member, without an outcome
+    CANCEL = 20
+    """Nobody wants the poll of that identifier any more."""
+    HELD = 21
+    """An item of an earlier session that the lite member still has."""
+
+    # Outcomes
+    NOTHING = 30
+    TRUE = 31
+    FALSE = 32
+    COUNT = 33
+    ENTRY = 34
+    ITEM = 35
+    REFUSED = 36
+    NOT_TAKEN = 37
+    """The call was not begun, and never will be here."""
+
+
+class Flag(enum.IntFlag):
+    """What a message says beside its words."""
+
+    NONE = 0
+    PING = 1
+    """A sign of life, to be answered with one."""
+    BYE = 2
+    """The session ends, and nothing of it is needed any more."""
+    PONG = 4
+    WEAK = 8
+    """The host is about to stop, or has no majority: another one is better."""
+    BROKEN = 16
+    """What was heard does not follow what was heard before: the session is over."""
+
+
+class Word(NamedTuple):
+    """A call or its outcome."""
+
+    kind: Kind
+    call: int
+    """Which call it is, or is the outcome of."""
+    name: str = ""
+    """A map's or queue's; a state's; the reason of a refusal."""
+    key: str = ""
+    """A map's; the message of a refusal."""
+    value: bytes = b""
+    content_type: str | None = None
+    number: int = 0
+    """How many; milliseconds of a poll; an item's identifier."""
+    take_id: int = 0
+
+    @property
+    def size_bytes(self) -> int:
+        """What it takes in a message, about."""
+        return WORD_BYTES + len(self.name) + len(self.key) + len(self.value)
+
+
+class Said(NamedTuple):
+    """A message."""
+
+    life: bytes
+    session: int
+    number: int
+    """Counts what is said in a session in one direction, from 1."""
+    flags: Flag
+    words: list[Word]
+
+
+def forward_subject(host: bytes) -> bytes:
+    """Return where the host with that UUID listens to lite members."""
+    return b"grid.forward.%b" % host.hex().encode()
+
+
+def encode_said(said: Said) -> bytes:
+    """Return a message as bytes."""
+    pieces = [
+        _HEADER.pack(
+            *(VERSION, said.life, said.session, said.number, said.flags, len(said.words)),
+        )
+    ]
+    for kind, call, name, key, value, content_type, number, take_id in said.words:
+        put_entry(_WORD.pack(kind, call, take_id), name, key, value, content_type, number, pieces)
+    return b"".join(pieces)
+
+
+def decode_said(data: bytes) -> Said:
+    """Return the message that `encode_said` made data from.
+
+    Raises:
+        CodecError: data is anything else.
+    """
+    reader = Reader(data)
+    version, life, session, number, flags, count = reader.header(_HEADER)
+    if version != VERSION:
+        raise CodecError(f"version {version} of what members forward is not {VERSION}")
+    words: list[Word] = []
+    while len(words) < count:
+        kind, call, take_id = reader.header(_WORD)
+        try:
+            words.append(Word(Kind(kind), call, *reader.entry(), take_id))
+        except ValueError:
+            raise CodecError("unknown kind of word") from None
+    reader.end()
+    return Said(life, session, number, Flag(flags), words)
+
+
+def together(words: Iterable[Word]) -> Iterator[list[Word]]:
+    """Yield what travels in one message, one message after the other."""
+    group: list[Word] = []
+    size_bytes = 0
+    for word in words:
+        if group and size_bytes + word.size_bytes > MAX_MESSAGE_BYTES:
+            yield group
+            group, size_bytes = [], 0
+        group.append(word)
+        size_bytes += word.size_bytes
+    if group:
+        yield group
+
+
+def as_word(call: int, outcome: object) -> Word:
+    """Return what an operation's outcome is sent as."""
+    if isinstance(outcome, Entry):
+        return Word(Kind.ENTRY, call, "", "", outcome.value, outcome.content_type)
+    if isinstance(outcome, Item):
+        return Word(
+            Kind.ITEM, call, outcome.queue, "", outcome.value, outcome.content_type,
+            outcome.item_id, outcome.take_id,
+        )  # fmt: skip
+    if isinstance(outcome, Refused):
+        return Word(Kind.REFUSED, call, outcome.reason.value, outcome.message)
+    if isinstance(outcome, bool):
+        return Word(Kind.TRUE if outcome else Kind.FALSE, call)
+    if isinstance(outcome, int):
+        return Word(Kind.COUNT, call, number=outcome)
+    return Word(Kind.NOTHING, call)
+
+
+def as_outcome(word: Word) -> Entry | Item | Refused | bool | int | None:
+    """Return the outcome that `as_word` made a word from."""
+    match word.kind:
+        case Kind.ENTRY:
+            return Entry(word.value, word.content_type)
+        case Kind.ITEM:
+            return Item(word.value, word.content_type, word.name, word.number, word.take_id)
+        case Kind.REFUSED:
+            return Refused(_reason(word.name), word.key)
+        case Kind.TRUE | Kind.FALSE:
+            return word.kind is Kind.TRUE
+        case Kind.COUNT:
+            return word.number
+        case _:
+            return None
+
+
+def _reason(name: str) -> Reason:
+    try:
+        return Reason(name)
+    except ValueError:
+        return Reason.UNAVAILABLE  # of a later version

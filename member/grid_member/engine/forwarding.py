@@ -1,0 +1,330 @@
+"""The lite member's side of forwarding: one host at a time is asked, for as long as that works.
+
+    find a host ─▶ session ─▶ calls and outcomes ─▶ lost ─▶ reads are asked of another one
+                                                         └▶ of all else nobody knows: refused
+
+Items go back to the queue, or are confirmed, where they came from, whoever is the host by then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import secrets
+import uuid
+from itertools import count
+from typing import TYPE_CHECKING, Any, Final
+
+from grid_member.engine.api import Item, Reason, Refused
+from grid_member.engine.forward_host import Call, Delivery, Host
+from grid_member.engine.forward_words import HOSTS, LIFE_BYTES, Kind, Word, as_outcome
+from grid_member.engine.nats.errors import NatsError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from grid_member.engine.nats.client import NatsClient
+
+PATIENCE_S: Final = 10.0
+"""How long a call waits for a host, and for its outcome; a poll that much longer than it asks."""
+LOOK_S: Final = 0.5
+"""How often hosts are asked for a sign of life."""
+FIND_S: Final = 1.0
+"""How long any host has for saying that it is there."""
+FORGET_S: Final = 60.0
+"""What came from a host that gave no sign of life for so long is confirmed no more: it is gone, or
+the others have taken it for gone, and what it had in flight is back in the queues."""
+DRAIN_S: Final = 5.0
+"""How long a stop waits for outcomes, and then for items that are being handed over."""
+MAX_CALLS: Final = 65_536
+"""Calls without an outcome; more are refused as OVERLOADED."""
+MAX_BYTES: Final = 256 * 1024 * 1024
+"""Bytes of keys and values of those calls."""
+_AGAIN: Final = {
+    *(Kind.MAP_GET, Kind.QUEUE_SIZE, Kind.USAGE),
+    *(Kind.SPREAD, Kind.SPREAD_FOR_NOW),
+}
+"""What does no harm when it is asked for twice. A poll may have taken an item, which goes back
+later: who polls has to hear of that, or would see the order of the queue broken for no reason."""
+_log: Final = logging.getLogger("grid.engine")
+_NOBODY: Final = Refused(
+    Reason.UNAVAILABLE, "no member that holds the data can be reached: nothing was done"
+)
+_UNKNOWN: Final = Refused(
+    Reason.UNAVAILABLE,
+    "the member that was asked does not answer: what was asked for may or may not be done",
+)
+_OVERLOADED: Final = Refused(Reason.OVERLOADED, "too many operations wait for other members")
+_CLOSING: Final = Refused(Reason.CLOSING, "the member is stopping")
+
+
+class Forwarding:
+    """Asks hosts; for one event loop."""
+
+    def __init__(self, client: NatsClient) -> None:
+        """Ask nothing yet.
+
+        Args:
+            client: connected to the member's own server.
+        """
+        self._client = client
+        self._life = secrets.token_bytes(LIFE_BYTES)
+        self._loop = asyncio.get_running_loop()
+        self._numbers, self._sessions = count(1), count(1)
+        self._host: Host | None = None
+        """Who is asked: there is a session."""
+        self._hosts: dict[bytes, Host] = {}
+        self._whose: dict[Delivery, Host] = {}
+        """Where items came from that are not landed yet."""
+        self._waiting: list[Call] = []
+        """For a host."""
+        self._calls = self._bytes = 0
+        """Without an outcome."""
+        self._without_s = self._loop.time()
+        """Since when there is none, if there is none."""
+        self._finding: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._closing = self._hurried = False
+        self._news = asyncio.Event()
+
+    def start(self) -> None:
+        """Look for a host."""
+        self._look()
+
+    @property
+    def in_contact(self) -> bool:
+        """Whether a host is there that has a majority."""
+        return self._host is not None and not self._host.weak
+
+    def call(self, word: Word, done: Callable[[Any], None], timeout_s: float = 0.0) -> Call:
+        """Ask a host, now or when there is one.
+
+        Args:
+            word: what is asked for.
+            done: is called once, unless the call is cancelled.
+            timeout_s: what the host waits by itself.
+        """
+        now_s = self._loop.time()
+        word = word._replace(call=next(self._numbers))
+        call = Call(word, done, now_s + timeout_s + PATIENCE_S)
+        refused = self._refusal(now_s)
+        self._calls += 1
+        self._bytes += word.size_bytes
+        if refused is not None:
+            self._finish(call, refused)
+        elif self._host is not None:
+            self._host.post(call)
+        else:
+            self._waiting.append(call)
+        return call
+
+    def cancel(self, call: Call) -> None:
+        """Wait no more for an outcome; an item on its way goes back."""
+        if call.done is None:
+            return
+        self._settle(call)
+        for host in self._hosts.values():
+            host.cancel(call)
+
+    def land(self, kind: Kind, item: Item) -> None:
+        """Confirm or return an item where it came from."""
+        delivery = Delivery(item.queue, item.item_id, item.take_id)
+        host = self._whose.get(delivery)
+        if host is None or host.held.get(delivery) is not None:
+            return
+        word = Word(
+            kind, next(self._numbers), item.queue, number=item.item_id, take_id=item.take_id
+        )
+        call = host.held[delivery] = Call(word, lambda _: self._landed(host, delivery), 0.0)
+        if host.open:
+            host.post(call)
+
+    def hurry(self) -> None:
+        """Let a stop wait for nothing any more."""
+        self._hurried = True
+        self._news.set()
+
+    async def stop(self) -> None:
+        """Begin nothing; wait for what was begun and for items that are handed over."""
+        self._closing = True
+        for call in self._all():
+            done = call.done
+            if call.word.kind is Kind.QUEUE_POLL and done is not None:
+                self.cancel(call)
+                done(None)
+        await self._until(lambda: not self._calls)
+        await self._until(lambda: not self._whose)
+        for call in self._waiting:
+            self._finish(call, _NOBODY)
+        for call in self._all():
+            self._finish(call, _UNKNOWN)
+        self._whose.clear()
+        for host in self._hosts.values():
+            host.end()
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._finding is not None:
+            self._finding.cancel()
+            await asyncio.gather(self._finding, return_exceptions=True)
+
+    # What hosts tell (`forward_host.Asker`)
+
+    def answered(self, host: Host, call: Call | None, outcome: Word) -> None:
+        """Take an outcome; call is None when nobody waits for it."""
+        if outcome.kind is Kind.NOT_TAKEN:
+            if call is not None:
+                self._waiting.append(call)
+                self._find_soon()
+            return
+        result = as_outcome(outcome)
+        if isinstance(result, Item):
+            delivery = Delivery(result.queue, result.item_id, result.take_id)
+            host.held[delivery] = None
+            self._whose[delivery] = host
+            if call is None or call.done is None:
+                self.land(Kind.QUEUE_RETURN, result)
+        if call is not None:
+            self._finish(call, result)
+
+    def lost(self, host: Host, unknown: list[Call], unsent: list[Call]) -> None:
+        """Take the calls of a session that is over; those unsent never got anywhere."""
+        if host is self._host:
+            self._host, self._without_s = None, self._loop.time()
+        for call in unknown:
+            if call.word.kind in _AGAIN:
+                unsent.append(call)
+            else:
+                self._finish(call, _UNKNOWN)
+        # In the order in which they were asked for: identifiers grow.
+        again = [call for call in unsent if call.word.kind is not Kind.CANCEL]
+        self._waiting = sorted([*again, *self._waiting], key=lambda one: one.word.call)
+        self._find_soon()
+
+    # Inside
+
+    def _refusal(self, now_s: float) -> Refused | None:
+        if self._closing:
+            return _CLOSING
+        if self._calls >= MAX_CALLS or self._bytes > MAX_BYTES:
+            return _OVERLOADED
+        return _NOBODY if self._host is None and now_s - self._without_s > PATIENCE_S else None
+
+    def _finish(self, call: Call, outcome: object) -> None:
+        done = call.done
+        if done is None:
+            return
+        self._settle(call)
+        try:
+            done(outcome)
+        except Exception as error:
+            self._loop.call_exception_handler(
+                {"message": "an engine callback raised", "exception": error}
+            )
+
+    async def _until(self, idle: Callable[[], bool]) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(DRAIN_S):
+                while not idle() and not self._hurried:
+                    self._news.clear()
+                    await self._news.wait()
+
+    def _settle(self, call: Call) -> None:
+        call.done = None
+        self._news.set()
+        if call.deadline_s:
+            self._calls -= 1
+            self._bytes -= call.word.size_bytes
+
+    def _landed(self, host: Host, delivery: Delivery) -> None:
+        host.held.pop(delivery, None)
+        self._whose.pop(delivery, None)
+        self._news.set()
+
+    def _all(self) -> list[Call]:
+        """Return the calls that have no outcome, but for those that land items."""
+        calls = [call for host in self._hosts.values() for call in host.pending()]
+        return [call for call in (*self._waiting, *calls) if call.deadline_s]
+
+    def _look(self) -> None:
+        now_s = self._loop.time()
+        try:
+            for member, host in list(self._hosts.items()):
+                self._look_at(member, host, now_s)
+            self._end_late(now_s)
+            if not self.in_contact:
+                self._find_soon()
+        finally:
+            self._timer = self._loop.call_later(LOOK_S, self._look)
+
+    def _end_late(self, now_s: float) -> None:
+        """Answer the calls that have waited for too long."""
+        for call in self._waiting:
+            if call.deadline_s < now_s:
+                self._finish(call, _NOBODY)
+        self._waiting = [call for call in self._waiting if call.done is not None]
+        for host in self._hosts.values():
+            for call in host.pending():
+                if call.deadline_s and call.deadline_s < now_s:
+                    host.cancel(call)
+                    self._finish(call, _UNKNOWN)
+
+    def _look_at(self, member: bytes, host: Host, now_s: float) -> None:
+        if host.open and (host is self._host or host.busy):
+            host.ask()
+        elif host.open:
+            host.end()
+        elif host.held and now_s - host.heard_s < FORGET_S:
+            host.begin()
+        elif host is not self._host:
+            for delivery in host.held:
+                self._whose.pop(delivery, None)
+            del self._hosts[member]
+
+    def _find_soon(self) -> None:
+        if self._finding is None:
+            self._finding = self._loop.create_task(self._find())
+            self._finding.add_done_callback(self._found)
+
+    async def _find(self) -> None:
+        """Ask who holds the data; whoever answers first is near."""
+        answer = await self._client.request(HOSTS, timeout_s=FIND_S)
+        member = answer.payload
+        host = self._hosts.get(member)
+        if host is None:
+            host = self._hosts[member] = Host(
+                self._client, self._life, member, self._sessions, self
+            )
+        if not host.open:
+            host.begin()
+        if host.open:
+            if host is not self._host:
+                _log.info("requests are forwarded to the member %s", uuid.UUID(bytes=member))
+            host.weak = False
+            self._host = host
+            waiting, self._waiting = self._waiting, []
+            for call in waiting:
+                if call.word.kind is Kind.QUEUE_POLL:
+                    left_s = call.deadline_s - PATIENCE_S - self._loop.time()
+                    call.word = call.word._replace(number=max(0, int(left_s * 1000)))
+                host.post(call)
+
+    def _found(self, finding: asyncio.Task[None]) -> None:
+        self._finding = None
+        error = None if finding.cancelled() else finding.exception()
+        if error is not None and not isinstance(error, NatsError):
+            self._loop.call_exception_handler({"message": "no host was found", "exception": error})
+
+
+class ForwardedPoll:
+    """A poll that was forwarded, or anything else that may be waited for no more."""
+
+    __slots__ = ("_call", "_forwarding")
+
+    def __init__(self, forwarding: Forwarding, call: Call) -> None:
+        self._forwarding = forwarding
+        self._call = call
+
+    def cancel(self) -> None:
+        """Stop waiting; an item on its way goes back to the head."""
+        self._forwarding.cancel(self._call)

@@ -1,0 +1,201 @@
+"""The engine of a lite member: it serves all requests and holds no data.
+
+Its one lane has what is about the cluster itself. What is asked of maps and queues is asked of a
+member that holds them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Final
+
+from grid_member.engine.answers import StateChange
+from grid_member.engine.api import EngineError, Refused
+from grid_member.engine.cluster_cut import Cuts
+from grid_member.engine.cluster_engine import ClusterEngine
+from grid_member.engine.cluster_lanes import ClusterLanes
+from grid_member.engine.engine import _not_configured
+from grid_member.engine.forward_words import Kind, Word
+from grid_member.engine.forwarding import ForwardedPoll, Forwarding
+from grid_member.engine.operations import ClusterStateChange, TransientStateChange
+from grid_member.engine.polls import MAX_TIMER_S, NoPoll
+from grid_member.engine.system_side import NOT_STARTED
+from grid_member.engine.usage import unpacked_usage
+
+if TYPE_CHECKING:
+    from grid_member.engine.api import ClusterState, Done, Entry, Item, Poll, Structures
+    from grid_member.engine.cluster_settings import ClusterSettings
+    from grid_member.engine.image import Image
+    from grid_member.engine.log import Clock
+    from grid_member.engine.usage import StructureUsage
+
+_NO_DATA: Final = (
+    "this member holds no data (lite-member.enabled): ask a member that does for a backup"
+)
+
+
+def open_lite_engine(
+    structures: Structures, settings: ClusterSettings, *, clock: Clock
+) -> LiteEngine:
+    """Return the engine of a lite member, to be started.
+
+    Args:
+        structures: finds the settings of maps and queues.
+        settings: how the member finds the others.
+        clock: milliseconds since the epoch.
+    """
+    return LiteEngine(structures, ClusterLanes(settings), clock)
+
+
+class LiteEngine(ClusterEngine):
+    """The `Engine` of a member that holds no data."""
+
+    def __init__(self, structures: Structures, lanes: ClusterLanes, clock: Clock) -> None:
+        super().__init__(structures, lanes, clock)
+        self._cuts = Cuts(all_lanes=False)
+        self._forwarding: Forwarding | None = None
+        """None before the member has met the others."""
+
+    async def stop(self) -> None:
+        """Refuse what is new, end waiting polls with None, finish what was begun, close."""
+        if self._forwarding is not None:
+            await self._forwarding.stop()
+        await super().stop()
+
+    def hurry(self) -> None:
+        """Wait for nobody any more: for a stop."""
+        if self._forwarding is not None:
+            self._forwarding.hurry()
+        super().hurry()
+
+    @property
+    def in_contact(self) -> bool:
+        """Whether a quorum confirms what this member sends, and a member with data is there."""
+        forwarding = self._forwarding
+        return super().in_contact and forwarding is not None and forwarding.in_contact
+
+    async def moment(self) -> list[Image]:
+        """Refuse: there is nothing here to make an image of.
+
+        Raises:
+            EngineError: always.
+        """
+        raise EngineError(_NO_DATA)
+
+    async def cluster_usage(self) -> list[StructureUsage] | Refused:
+        """Return what the structures hold, as a member tells that holds them."""
+        outcome: asyncio.Future[Entry | Refused] = asyncio.get_running_loop().create_future()
+        self._forward(Word(Kind.USAGE, 0), outcome.set_result)
+        told = await outcome
+        if isinstance(told, Refused):
+            return told
+        return await asyncio.to_thread(unpacked_usage, told.value)
+
+    # The cluster state
+
+    def prepare_cluster_state(self, state: ClusterState, done: Done[bool]) -> None:
+        """Set the cluster state in all lanes but the first, which decides and is changed next."""
+        self._forward(Word(Kind.SPREAD, 0, state.value), done)
+
+    def change_cluster_state(
+        self, state: ClusterState, done: Done[bool], *, transient: bool = False
+    ) -> None:
+        """Set the cluster state, here in the first lane; then in the others."""
+        if self._refusal is not None:
+            done(self._refusal)
+            return
+        kind = Kind.SPREAD_FOR_NOW if transient else Kind.SPREAD
+        operation = TransientStateChange(state) if transient else ClusterStateChange(state)
+
+        def changed(outcome: bool | Refused) -> None:
+            def spread(others: bool | Refused) -> None:
+                done(others if isinstance(others, Refused) else outcome)
+
+            if isinstance(outcome, Refused):
+                done(outcome)
+            else:
+                self._forward(Word(kind, 0, state.value), spread)
+
+        StateChange([self._system_lane], operation, self._state_changed, changed).send()
+
+    # Maps
+
+    def map_put(
+        self, name: str, key: str, value: bytes, content_type: str | None, done: Done[None]
+    ) -> None:
+        """Create or replace an entry."""
+        if self._has_map(name, done):
+            self._forward(Word(Kind.MAP_PUT, 0, name, key, value, content_type), done)
+
+    def map_get(self, name: str, key: str, done: Done[Entry | None]) -> None:
+        """Read an entry; None when there is no mapping or it has expired."""
+        if self._has_map(name, done):
+            self._forward(Word(Kind.MAP_GET, 0, name, key), done)
+
+    def map_remove(self, name: str, key: str, done: Done[None]) -> None:
+        """Remove an entry; the same outcome when there was none."""
+        if self._has_map(name, done):
+            self._forward(Word(Kind.MAP_REMOVE, 0, name, key), done)
+
+    def map_clear(self, name: str, done: Done[None]) -> None:
+        """Remove all entries of the map atomically."""
+        if self._has_map(name, done):
+            self._forward(Word(Kind.MAP_CLEAR, 0, name), done)
+
+    # Queues
+
+    def queue_offer(
+        self, name: str, value: bytes, content_type: str | None, done: Done[bool]
+    ) -> None:
+        """Append an item; False when the queue is full."""
+        if self._has_queue(name, done):
+            self._forward(Word(Kind.QUEUE_OFFER, 0, name, "", value, content_type), done)
+
+    def queue_poll(self, name: str, timeout_s: float, done: Done[Item | None]) -> Poll:
+        """Take the head, waiting up to timeout_s seconds for one; None when none came."""
+        if not self._has_queue(name, done):
+            return NoPoll()
+        wait_s = max(0.0, min(timeout_s, MAX_TIMER_S))
+        word = Word(Kind.QUEUE_POLL, 0, name, number=int(wait_s * 1000))
+        return self._forward(word, done, wait_s) or NoPoll()
+
+    def queue_confirm(self, item: Item) -> None:
+        """The item's whole response was handed to the kernel: it is gone for good."""
+        if self._forwarding is not None:
+            self._forwarding.land(Kind.QUEUE_CONFIRM, item)
+
+    def queue_return(self, item: Item) -> None:
+        """The client left before it had the item: it goes back to the head of its queue."""
+        if self._forwarding is not None:
+            self._forwarding.land(Kind.QUEUE_RETURN, item)
+
+    def queue_size(self, name: str, done: Done[int]) -> None:
+        """Count the items, those in flight left out."""
+        if self._has_queue(name, done):
+            self._forward(Word(Kind.QUEUE_SIZE, 0, name), done)
+
+    # Inside
+
+    def _serve_others(self) -> None:
+        """Serve nobody: look for a member that holds the data."""
+        self._forwarding = Forwarding(self.client)
+        self._forwarding.start()
+
+    def _has_map(self, name: str, done: Done[Any]) -> bool:
+        if self._structures.map_settings(name) is not None:
+            return True
+        done(_not_configured("map"))
+        return False
+
+    def _has_queue(self, name: str, done: Done[Any]) -> bool:
+        if self._structures.queue_settings(name) is not None:
+            return True
+        done(_not_configured("queue"))
+        return False
+
+    def _forward(self, word: Word, done: Done[Any], wait_s: float = 0.0) -> Poll | None:
+        """Ask a member that holds the data; None when that was refused here."""
+        if self._refusal is not None or self._forwarding is None:
+            done(self._refusal or NOT_STARTED)
+            return None
+        return ForwardedPoll(self._forwarding, self._forwarding.call(word, done, wait_s))

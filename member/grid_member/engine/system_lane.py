@@ -1,0 +1,90 @@
+"""The first lane of a member that holds no data: what is about the cluster itself, and no more.
+
+Its log is that of all members, which has maps and queues as well. They are left out here, where
+they are read; so an image of this state is none of the log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from grid_member.engine.cluster_lane import ClusterLane
+from grid_member.engine.cluster_reload import Life, load
+from grid_member.engine.image import EntryPart, ItemPart, TrackedEntryPart
+from grid_member.engine.nats.log import JetStreamLog
+from grid_member.engine.operations import (
+    MapClear,
+    MapExpire,
+    MapExpireIdle,
+    MapPut,
+    MapPutBounded,
+    MapRemove,
+    MapTouch,
+    QueueConfirm,
+    QueueOffer,
+    QueueReturn,
+    QueueTake,
+)
+from grid_member.engine.state import State
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from grid_member.engine.image import Part
+    from grid_member.engine.lane import Lane
+    from grid_member.engine.operations import Operation
+    from grid_member.engine.shared_log import SharedLog
+
+OF_DATA: Final[tuple[type[Operation], ...]] = (
+    *(MapPut, MapPutBounded, MapTouch, MapRemove, MapExpire, MapExpireIdle, MapClear),
+    *(QueueOffer, QueueTake, QueueConfirm, QueueReturn),
+)
+_PARTS_OF_DATA: Final = (EntryPart, TrackedEntryPart, ItemPart)
+
+
+class SystemState(State):
+    """A state machine without maps and queues."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._active_handlers.update(dict.fromkeys(OF_DATA, _left_out))
+        self._passive_handlers.update(dict.fromkeys(OF_DATA, _left_out))
+
+    def load(self, parts: Sequence[Part]) -> None:
+        """Add parts of an image, but for data."""
+        super().load([part for part in parts if not isinstance(part, _PARTS_OF_DATA)])
+
+
+class SystemLog(JetStreamLog):
+    """The log of such a lane: the members that hold the data write its images."""
+
+    def wants_image(self, live_bytes: int) -> bool:
+        """Never: this state is not what the log holds."""
+        return False
+
+
+class SystemLane(ClusterLane):
+    """A lane that holds no data."""
+
+    def __init__(
+        self,
+        log: SharedLog,
+        member: bytes,
+        incarnation: int,
+        arrived: Callable[[Lane, set[str]], None],
+        system_changed: Callable[[set[str]], None],
+    ) -> None:
+        super().__init__(log, member, incarnation, arrived, system_changed)
+        self.state = SystemState()
+
+    async def _reload_once(self) -> None:
+        life = Life(self._member, self._incarnation)
+        least = min(self._flights, default=self._counter + 1)
+        ended = lambda: self._closing  # noqa: E731 (as the lane's own)
+        loaded = await asyncio.to_thread(load, self._log, life, least, ended, SystemState)
+        self._go_on_with(loaded, life)
+
+
+def _left_out(operation: Operation, member: bytes, place: int, now_ms: int) -> None:
+    """Hold no data."""

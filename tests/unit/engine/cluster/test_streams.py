@@ -1,0 +1,260 @@
+"""What a start does while the streams have no leaders yet, or only some of them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import threading
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from grid_member.engine import cluster_streams
+from grid_member.engine.api import EngineError
+from grid_member.engine.cluster_engine import ClusterEngine
+from grid_member.engine.cluster_lane import ClusterLane
+from grid_member.engine.cluster_lanes import ClusterLanes
+from grid_member.engine.cluster_settings import ClusterSettings
+from grid_member.engine.cluster_streams import Streams
+from grid_member.engine.log import wall_clock_ms
+from grid_member.engine.nats.blocking import BlockingClient
+from grid_member.engine.nats.errors import NatsError, RequestTimeoutError
+from grid_member.engine.nats.streams import Stream, ensure_stream, stream_config
+from grid_member.engine.nats.wire import Message
+from tests.unit.engine.cluster.clusters import HOST, START_S
+from tests.unit.engine.drive import Driver, FixedStructures
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+    from pathlib import Path
+
+    from grid_member.engine.nats.client import NatsClient
+    from grid_member.engine.nats.log import JetStreamLog
+    from grid_member.engine.nats.replay import Source
+
+CLUSTER = "dev"
+SETTINGS = ClusterSettings(CLUSTER, "m", 0, tuple(("h", port) for port in range(3)), "u", "p")
+STREAMS = [Stream(f"shard-{shard}", durable=False) for shard in range(3)]
+ALL = [*STREAMS, *(stream.images for stream in STREAMS)]
+
+
+class Leaders:
+    """The servers of a cluster in which streams get leaders one by one."""
+
+    def __init__(self) -> None:
+        self.known: set[str] = set()
+        """Streams with a leader."""
+        self.silent = False
+        """Whether questions without an answer end, as after their time."""
+        self.asked: list[str] = []
+        self.lost = 0
+        """Questions that nobody will ever answer, and somebody still waits for."""
+        self.configs = {one.name: stream_config(one, 3, CLUSTER) for one in ALL}
+
+    async def request(
+        self, subject: bytes, payload: bytes = b"", *, timeout_s: float, headers: bytes = b""
+    ) -> Message:
+        name = subject.decode().rpartition(".")[2]
+        self.asked.append(name)
+        if name not in self.known:
+            if self.silent:
+                raise RequestTimeoutError("nobody answers")
+            # Who leads it later did not hear this.
+            self.lost += 1
+            try:
+                await asyncio.Event().wait()
+            finally:
+                self.lost -= 1
+        answer = json.dumps({"config": self.configs[name]}).encode()
+        return Message(b"", b"", b"", answer, 1)
+
+    def client(self) -> NatsClient:
+        return cast("NatsClient", self)
+
+
+class Lane:
+    """A lane that can be read when its failures are used up."""
+
+    def __init__(self, stream: Stream, failures: list[Exception]) -> None:
+        self.stream = stream
+        self.read = threading.Event()
+        self._failures = failures
+
+    def replay(self) -> None:
+        if self._failures:
+            raise self._failures.pop()
+        self.read.set()
+
+
+class Begin:
+    """One begin over such servers."""
+
+    def __init__(self) -> None:
+        self.leaders = Leaders()
+        self.lanes: list[Lane] = []
+        self.told: list[str] = []
+        self.failures: dict[str, list[Exception]] = {}
+        self.streams = Streams(
+            self.leaders.client(), SETTINGS, STREAMS, self.told.append, self._servers
+        )
+
+    def made(self, shard: int, stream: Stream) -> ClusterLane:
+        assert STREAMS[shard] == stream
+        lane = Lane(stream, self.failures.get(stream.name, []))
+        self.lanes.append(lane)
+        return cast("ClusterLane", lane)
+
+    async def run(self) -> list[ClusterLane]:
+        async with self.streams as streams:
+            return await streams.lanes(self.made, len(STREAMS))
+
+    async def _servers(self) -> int:
+        return 3
+
+
+async def until(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(20):
+        while not condition():  # noqa: ASYNC110 - what is waited for has no event
+            await asyncio.sleep(0.005)
+
+
+@pytest.fixture(autouse=True)
+def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster_streams, "RETRY_S", 0.01)
+
+
+async def none() -> int:
+    raise AssertionError
+
+
+async def test_a_question_that_nobody_heard_is_asked_again_without_waiting_for_its_end() -> None:
+    leaders, told = Leaders(), list[str]()
+    making = asyncio.ensure_future(
+        ensure_stream(leaders.client(), STREAMS[0], 3, CLUSTER, told.append, none)
+    )
+    await until(lambda: leaders.lost == 2)
+    leaders.known.add(STREAMS[0].name)
+    assert await making == 3
+    assert leaders.lost == 0
+    assert told == []
+
+
+async def test_who_never_answers_is_told_of() -> None:
+    leaders, told = Leaders(), list[str]()
+    leaders.silent = True
+    making = asyncio.ensure_future(
+        ensure_stream(leaders.client(), STREAMS[0], 3, CLUSTER, told.append, none)
+    )
+    await until(lambda: told)
+    making.cancel()
+    await asyncio.wait({making})
+    assert set(told) == {"nobody answers"}
+
+
+async def test_no_stream_is_asked_for_before_the_first_one_is_there() -> None:
+    begin = Begin()
+    running = asyncio.ensure_future(begin.run())
+    await until(lambda: begin.leaders.lost == 2)
+    assert set(begin.leaders.asked) == {STREAMS[0].name}
+    begin.leaders.known.update(one.name for one in ALL)
+    await running
+    assert set(begin.leaders.asked) == {one.name for one in ALL}
+
+
+async def test_what_has_a_leader_is_read_while_another_has_none() -> None:
+    begin = Begin()
+    late = STREAMS[1].images
+    begin.leaders.known.update(one.name for one in ALL if one != late)
+    running = asyncio.ensure_future(begin.run())
+    await until(lambda: sum(lane.read.is_set() for lane in begin.lanes) == 2)
+    assert {lane.stream for lane in begin.lanes} == {STREAMS[0], STREAMS[2]}
+    assert not running.done()
+    begin.leaders.known.add(late.name)
+    lanes = cast("list[Lane]", await running)
+    assert [lane.stream for lane in lanes] == STREAMS
+    assert all(lane.read.is_set() for lane in lanes)
+
+
+async def test_a_lane_that_could_not_be_read_is_made_and_read_anew() -> None:
+    begin = Begin()
+    begin.leaders.known.update(one.name for one in ALL)
+    begin.failures[STREAMS[2].name] = [NatsError("no leader now"), NatsError("nor now")]
+    lanes = cast("list[Lane]", await begin.run())
+    assert [lane.stream for lane in lanes] == STREAMS
+    assert [lane.stream for lane in begin.lanes].count(STREAMS[2]) == 3
+    assert all(lane.read.is_set() for lane in lanes)
+    assert set(begin.told) == {"no leader now", "nor now"}
+
+
+async def test_of_many_streams_only_the_first_is_told_of() -> None:
+    begin = Begin()
+    begin.leaders.known.update(one.name for one in STREAMS[:2])
+    begin.leaders.silent = True
+    running = asyncio.ensure_future(begin.run())
+    await until(lambda: begin.leaders.asked.count(ALL[-1].name) > 3)
+    asked = begin.leaders.asked.count(STREAMS[2].name)
+    # Once for each time that it was given up, and not for the three streams of images as well.
+    assert 0 < len(begin.told) <= asked
+    running.cancel()
+    await asyncio.wait({running})
+
+
+@pytest.mark.parametrize("wrong", ALL, ids=[one.name for one in ALL])
+async def test_a_stream_that_is_another_one_ends_all_of_it(wrong: Stream) -> None:
+    begin = Begin()
+    begin.leaders.known.update({STREAMS[0].name, wrong.name})
+    other: dict[str, Any] = {**begin.leaders.configs[wrong.name], "storage": "file"}
+    begin.leaders.configs[wrong.name] = other
+    with pytest.raises(EngineError, match=r"persistence\.enabled has to be the same"):
+        await asyncio.wait_for(begin.run(), 20)
+    assert begin.leaders.lost == 0
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+async def test_what_was_read_before_all_was_deleted_is_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    maps = [f"map-{number}" for number in range(8)]
+    read, reads = ClusterLane.replay, list[str]()
+
+    def replay(lane: ClusterLane) -> None:
+        read(lane)
+        log = cast("JetStreamLog", lane._log)
+        reads.append(log._stream)
+        if len(reads) == lanes:
+            delete_all(log._source)
+
+    settings = replace(SETTINGS, members=((HOST, 0),), directory=tmp_path)
+
+    @contextlib.asynccontextmanager
+    async def started() -> AsyncIterator[Driver]:
+        engine = ClusterEngine(FixedStructures(), ClusterLanes(settings), wall_clock_ms)
+        await asyncio.wait_for(engine.start(), START_S)
+        try:
+            yield Driver(engine)
+        finally:
+            await engine.stop()
+
+    async with started() as driver:
+        lanes = len(driver.engine.lanes)
+        for name in maps:
+            await driver.put(name, "k", b"v")
+    monkeypatch.setattr(ClusterLane, "replay", replay)
+    async with started() as driver:
+        assert len(reads) > lanes
+        assert [await driver.value(name, "k") for name in maps] == [None] * len(maps)
+        for name in maps:
+            await driver.put(name, "k", b"w")
+        assert [await driver.value(name, "k") for name in maps] == [b"w"] * len(maps)
+
+
+def delete_all(source: Source) -> None:
+    """Delete all streams, as a member does that begins with nothing."""
+    address = source.address()
+    assert address is not None
+    with BlockingClient(address, source.user, source.password, 20) as client:
+        names = json.loads(client.request(b"$JS.API.STREAM.NAMES").payload)["streams"]
+        for name in names:
+            client.request(f"$JS.API.STREAM.DELETE.{name}".encode())

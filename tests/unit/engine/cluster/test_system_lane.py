@@ -1,0 +1,66 @@
+"""The lane of a member that holds no data: what is about the cluster, and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import get_args
+
+from grid_member.engine.api import ClusterState
+from grid_member.engine.image import parts
+from grid_member.engine.operations import (
+    SYSTEM,
+    ClusterStateChange,
+    MemberGone,
+    Operation,
+    QueueOffer,
+    Record,
+    SystemPut,
+)
+from grid_member.engine.state import State
+from grid_member.engine.system_lane import OF_DATA, SystemLane, SystemState
+from grid_member.engine.system_side import ignore
+from tests.unit.engine.cluster.proposals import OTHER, OWN, HandLog, put
+from tests.unit.engine.drive import condition
+
+EVERYTHING = (
+    put("a"),
+    QueueOffer("q", b"v", None, 9),
+    SystemPut("key", b"value", 0),
+    ClusterStateChange(ClusterState.FROZEN),
+)
+
+
+def only_about_the_cluster(state: State) -> bool:
+    """Tell whether a state has the value, the cluster state and the member, and no data."""
+    assert state.system.get("key", 0) == b"value"
+    assert state.cluster_state is ClusterState.FROZEN
+    assert OTHER in state.members
+    return not (state.maps.found or state.queues.found or state.queues.arrivals)
+
+
+def test_every_operation_is_about_data_or_the_cluster() -> None:
+    assert {*OF_DATA, *SYSTEM, MemberGone} == set(get_args(Operation))
+
+
+def test_an_image_of_everything_is_read_without_data() -> None:
+    whole = State()
+    whole.apply(1, 1, Record(OTHER, 1, 1, EVERYTHING))
+    assert not only_about_the_cluster(whole)
+    state = SystemState()
+    state.load(list(parts(whole.snapshot())))
+    assert only_about_the_cluster(state)
+    assert state.sequence == 1
+
+
+async def test_records_are_applied_without_data_also_when_they_are_read_anew() -> None:
+    log = HandLog()
+    lane = SystemLane(log, OWN, 1, lambda lane, names: None, ignore)
+    lane.replay()
+    lane.start(asyncio.get_running_loop())
+    log.committed(Record(OTHER, 1, 1, EVERYTHING))
+    lane.committed(log.kept)
+    assert only_about_the_cluster(lane.state)
+    lane.lost()
+    await condition(lambda: log.resumed == 1)
+    assert only_about_the_cluster(lane.state)
+    await lane.close()

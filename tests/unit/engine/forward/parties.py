@@ -1,0 +1,87 @@
+"""A lite member and hosts over one engine, on a bus whose messages a test may lose."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING, Any, Self
+
+from grid_member.engine.engine import LocalEngine
+from grid_member.engine.forward_words import Kind, Word
+from grid_member.engine.forwarding import Forwarding
+from grid_member.engine.hosting import Hosting
+from grid_member.engine.lanes import Lanes
+from grid_member.engine.lmdb_log import LmdbLog
+from grid_member.engine.log import wall_clock_ms
+from tests.unit.engine.drive import Driver, FixedStructures, awaited
+from tests.unit.engine.forward.bus import Bus
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from grid_member.engine.api import Done, Entry, Item, Refused
+
+
+class HeldEngine(LocalEngine):
+    """An engine that a majority stands behind, or not."""
+
+    in_contact = True
+
+
+class Parties:
+    """One lite member and hosts; `async with` starts all of them."""
+
+    def __init__(self, hosts: int = 1) -> None:
+        self.bus = Bus()
+        lanes = Lanes(None, 2, wall_clock_ms, LmdbLog)
+        self.engine = HeldEngine(FixedStructures(), lanes, wall_clock_ms)
+        self.data = Driver(self.engine)
+        self._count = hosts
+
+    async def __aenter__(self) -> Self:
+        await self.engine.start()
+        self.hosts = [
+            Hosting(self.bus.connection(), self.engine, uuid.uuid4().bytes)
+            for _ in range(self._count)
+        ]
+        self.hosts[0].start()
+        self.lite = Forwarding(self.bus.connection())
+        self.lite.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.bus.lose = lambda subject: False
+        self.lite.hurry()
+        await self.lite.stop()
+        for host in self.hosts:
+            host.end()
+        await self.engine.stop()
+
+    def replace_host(self, number: int) -> None:
+        """Let another host listen in place of all that did; the inboxes stay."""
+        self.silence()
+        self.hosts[number].start()
+
+    def silence(self) -> None:
+        """End the hosts as a crash would."""
+        self.bus.listeners = [
+            one for one in self.bus.listeners if not one.subject.startswith(b"grid.")
+        ]
+
+    async def put(self, name: str, key: str, value: bytes) -> Refused | None:
+        return await awaited(self._asking(Word(Kind.MAP_PUT, 0, name, key, value)))
+
+    async def get(self, name: str, key: str) -> Entry | Refused | None:
+        return await awaited(self._asking(Word(Kind.MAP_GET, 0, name, key)))
+
+    async def offer(self, name: str, value: bytes) -> bool | Refused:
+        return await awaited(self._asking(Word(Kind.QUEUE_OFFER, 0, name, "", value)))
+
+    async def poll(self, name: str, timeout_s: float = 0.0) -> Item | Refused | None:
+        word = Word(Kind.QUEUE_POLL, 0, name, number=int(timeout_s * 1000))
+        return await awaited(self._asking(word, timeout_s))
+
+    def _asking(self, word: Word, timeout_s: float = 0.0) -> Callable[[Done[Any]], None]:
+        def ask(done: Done[Any]) -> None:
+            self.lite.call(word, done, timeout_s)
+
+        return ask

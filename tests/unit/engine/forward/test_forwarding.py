@@ -1,0 +1,269 @@
+"""What a lite member and its hosts make of lost messages, losses of hosts and departures."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from grid_member.engine import forward_host, forwarding, hosting
+from grid_member.engine.api import Entry, Item, Reason, Refused
+from grid_member.engine.forward_words import Kind, Word
+from tests.unit.engine.drive import condition
+from tests.unit.engine.forward.parties import Parties
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PATIENCE_S = 10.0
+LONG_S = 600.0
+KEYS = 40
+
+
+@pytest.fixture(autouse=True)
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forwarding, "LOOK_S", 0.01)
+    monkeypatch.setattr(forwarding, "FIND_S", 0.1)
+    monkeypatch.setattr(forward_host, "SILENT_S", 0.5)
+
+
+def losing(chance: random.Random, share: float) -> Callable[[bytes], bool]:
+    """Lose some of all messages but for those that find a host."""
+    return lambda subject: subject != b"grid.hosts" and chance.random() < share
+
+
+@pytest.mark.parametrize("seed", range(8))
+async def test_what_is_lost_on_the_way_is_done_once_or_refused(seed: int) -> None:
+    chance = random.Random(seed)
+    async with Parties() as parties:
+        parties.bus.lose = losing(chance, 0.1)
+
+        async def write(number: int) -> tuple[int, bool]:
+            await asyncio.sleep(chance.random() / 10)
+            value = b"%d" % number
+            refused = await parties.put("m", f"k{number}", value)
+            offered = await parties.offer("q", value)
+            read = await parties.get("m", f"k{number}")
+            assert not isinstance(read, Refused)  # a read is asked again until it is answered
+            if refused is None:
+                assert read == Entry(value, None)
+            return number, offered is True
+
+        received: list[int] = []
+        ended = False
+
+        async def consume() -> None:
+            while not ended:
+                item = await parties.poll("q", 0.05)
+                if isinstance(item, Item):
+                    received.append(int(item.value))
+                    parties.lite.land(Kind.QUEUE_CONFIRM, item)
+
+        consumers = [asyncio.ensure_future(consume()) for _ in range(3)]
+        outcomes = await asyncio.gather(*(write(number) for number in range(KEYS)))
+        sure = {number for number, offered in outcomes if offered}
+        await condition(lambda: sure <= set(received), PATIENCE_S)
+        parties.bus.lose = lambda subject: False
+        await condition(lambda: not any(
+            lane.state.queues.found for lane in parties.engine.lanes), PATIENCE_S)  # fmt: skip
+        ended = True
+        await asyncio.gather(*consumers)
+        assert len(received) == len(set(received)), "an item was delivered twice"
+
+
+async def test_a_write_whose_host_is_gone_is_refused_and_a_read_asked_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with Parties(2) as parties:
+        assert await parties.put("m", "k", b"v") is None
+        # The first host hears of both and never answers: it dies.
+        parties.bus.lose = lambda subject: subject.startswith(b"_INBOX")
+        write = asyncio.ensure_future(parties.put("m", "k", b"w"))
+        read = asyncio.ensure_future(parties.get("m", "k"))
+        stored = Entry(b"w", None)
+        await condition(lambda: parties.engine.map_peek("m", "k") == b"w")
+        parties.silence()
+        parties.bus.lose = lambda subject: False
+        refused = await asyncio.wait_for(write, PATIENCE_S)
+        assert isinstance(refused, Refused)
+        assert "may or may not" in refused.message
+        parties.hosts[1].start()
+        assert await asyncio.wait_for(read, PATIENCE_S) == stored
+
+
+async def test_what_nobody_heard_is_asked_of_the_next_host() -> None:
+    async with Parties(2) as parties:
+        assert await parties.put("m", "k", b"v") is None
+        parties.silence()
+        write = asyncio.ensure_future(parties.put("m", "k", b"w"))
+        await condition(lambda: not parties.lite.in_contact)
+        parties.hosts[1].start()
+        assert await asyncio.wait_for(write, PATIENCE_S) is None
+        assert await parties.data.value("m", "k") == b"w"
+
+
+async def test_a_host_that_leaves_hands_over_without_a_refusal() -> None:
+    async with Parties(2) as parties:
+        waiting = asyncio.ensure_future(parties.poll("q", LONG_S))
+        await condition(lambda: bool(parties.engine._polls))
+        item = await held(parties, "other")
+        parties.hosts[1].start()
+        parties.hosts[0].leave()
+        writes = [parties.put("m", f"k{number}", b"v") for number in range(20)]
+        assert set(await asyncio.gather(*writes)) == {None}
+        assert await parties.offer("q", b"i") is True
+        found = await asyncio.wait_for(waiting, PATIENCE_S)
+        assert isinstance(found, Item)
+        # It came from the first one, and is confirmed there.
+        parties.lite.land(Kind.QUEUE_CONFIRM, item)
+        await condition(lambda: not any(
+            "other" in lane.state.queues.found for lane in parties.engine.lanes))  # fmt: skip
+
+
+async def test_a_host_without_a_majority_is_left_for_one_that_has_it() -> None:
+    async with Parties(2) as parties:
+        assert await parties.put("m", "k", b"v") is None
+        first = parties.lite._host
+        parties.engine.in_contact = False
+        await condition(lambda: not parties.lite.in_contact)
+        assert await parties.put("m", "k", b"w") is None  # it may be better than none
+        parties.replace_host(1)
+        parties.engine.in_contact = True
+        await condition(lambda: parties.lite.in_contact)
+        assert parties.lite._host is not first
+
+
+async def test_items_of_a_silent_guest_return(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hosting, "GUEST_SILENT_S", 0.3)
+    monkeypatch.setattr(hosting, "LOOK_S", 0.05)
+    async with Parties() as parties:
+        await held(parties, "q")
+        waiting = asyncio.ensure_future(parties.poll("q", LONG_S))
+        await condition(lambda: not parties.engine._polls["q"].idle)
+        parties.bus.lose = lambda subject: True
+        assert await asyncio.wait_for(parties.data.take("q", LONG_S), PATIENCE_S) == b"i"
+        assert parties.engine._polls["q"].idle
+        assert not waiting.done()
+
+
+async def test_items_stay_with_a_guest_that_changes_its_host() -> None:
+    async with Parties(2) as parties:
+        item = await held(parties, "q")
+        parties.hosts[1].start()
+        parties.engine.in_contact = False
+        await condition(lambda: not parties.lite.in_contact)
+        parties.engine.in_contact = True
+        await condition(lambda: parties.lite.in_contact)
+        parties.bus.lose = lambda subject: True  # for a moment, which ends all sessions
+        await condition(lambda: not parties.lite.in_contact)
+        parties.bus.lose = lambda subject: False
+        await condition(lambda: parties.lite.in_contact)
+        assert await parties.poll("q") is None
+        parties.lite.land(Kind.QUEUE_RETURN, item)
+        again = await asyncio.wait_for(parties.poll("q", LONG_S), PATIENCE_S)
+        assert isinstance(again, Item)
+
+
+async def test_what_was_meant_for_one_that_stood_still_is_handed_out_to_nobody() -> None:
+    async with Parties() as parties:
+        assert await parties.put("m", "k", b"v") is None
+        assert await parties.data.offer("q", b"i") is True
+        host, timer = parties.lite._host, parties.lite._timer
+        assert host is not None
+        assert timer is not None
+        timer.cancel()
+        parties.bus.hold = lambda subject: subject.startswith(b"_INBOX")
+        poll = asyncio.ensure_future(parties.poll("q"))
+        await condition(lambda: bool(parties.bus.held))
+        await condition(lambda: time_since(host.heard_s) > forward_host.SILENT_S)
+        parties.bus.release()
+        assert isinstance(await asyncio.wait_for(poll, PATIENCE_S), Refused)
+        # The next session tells the host that nobody has the item.
+        assert await asyncio.wait_for(parties.data.take("q", LONG_S), PATIENCE_S) == b"i"
+
+
+def time_since(moment_s: float) -> float:
+    return asyncio.get_running_loop().time() - moment_s
+
+
+@pytest.mark.parametrize("way", [b"grid.forward", b"_INBOX"])
+async def test_a_single_loss_is_found_long_before_patience_ends(way: bytes) -> None:
+    async with Parties() as parties:
+        assert await parties.put("m", "k", b"v") is None
+        lost: list[bytes] = []
+
+        def lose(subject: bytes) -> bool:
+            if lost or not subject.startswith(way):
+                return False
+            lost.append(subject)
+            return True
+
+        parties.bus.lose = lose
+        write = asyncio.ensure_future(parties.put("m", "k", b"w"))
+        assert isinstance(await asyncio.wait_for(write, forwarding.PATIENCE_S / 2), Refused)
+        assert lost
+
+
+async def test_a_poll_that_nobody_wants_any_more_takes_nothing() -> None:
+    async with Parties() as parties:
+        assert await parties.put("m", "k", b"v") is None
+        word = Word(Kind.QUEUE_POLL, 0, "q", number=60_000)
+        first, second = (
+            parties.lite.call(word, lambda _: pytest.fail("cancelled")) for _ in range(2)
+        )
+        await condition(lambda: waiting(parties) == 2)
+        parties.lite.cancel(first)
+        await condition(lambda: waiting(parties) == 1)
+        # The host hears of it too late, and of the item that comes back then.
+        parties.bus.hold = lambda subject: subject.startswith(b"grid.forward")
+        parties.lite.cancel(second)
+        assert await parties.data.offer("q", b"i") is True
+        guests = parties.hosts[0]._guests.values()
+        await condition(lambda: any(guest._out for guest in guests))
+        parties.bus.release()
+        assert await asyncio.wait_for(parties.data.take("q", LONG_S), PATIENCE_S) == b"i"
+
+
+def waiting(parties: Parties) -> int:
+    """Return how many polls wait at the host."""
+    polls = parties.engine._polls.get("q")
+    return 0 if polls is None else len(polls._waiting)
+
+
+async def test_without_a_host_calls_wait_and_then_are_refused_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(forwarding, "PATIENCE_S", 0.2)
+    async with Parties() as parties:
+        parties.silence()
+        refused = await parties.put("m", "k", b"v")
+        assert isinstance(refused, Refused)
+        assert refused.reason is Reason.UNAVAILABLE
+        await condition(lambda: at_once(parties))
+        parties.hosts[0].start()
+        await condition(lambda: parties.lite.in_contact)
+        assert await parties.put("m", "k", b"v") is None
+
+
+async def test_too_many_calls_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forwarding, "MAX_CALLS", 2)
+    async with Parties() as parties:
+        outcomes = await asyncio.gather(*(parties.put("m", "k", b"v") for _ in range(3)))
+        assert [isinstance(one, Refused) for one in outcomes] == [False, False, True]
+        assert await parties.put("m", "k", b"v") is None
+
+
+async def held(parties: Parties, queue: str) -> Item:
+    assert await parties.data.offer(queue, b"i") is True
+    item = await parties.poll(queue)
+    assert isinstance(item, Item)
+    return item
+
+
+def at_once(parties: Parties) -> bool:
+    """Tell whether a call is refused before it returns."""
+    outcomes: list[object] = []
+    parties.lite.call(Word(Kind.MAP_GET, 0, "m", "k"), outcomes.append)
+    return len(outcomes) == 1
