@@ -186,7 +186,8 @@ class Membership:
             if self.engine.cluster_state in CLOSED_STATES:
                 puts.append(self._record().put_left())
             for put in puts:
-                put.begin(self.engine)(_ignore)
+                # What is not taken now the others make up for, who see the lease end.
+                put.begin(self.engine)(lambda _: None)
             await self.conditions.until(
                 lambda: self.engine.system_get(MEMBER + own) is None, LEAVE_PATIENCE_S
             )
@@ -286,6 +287,9 @@ class Membership:
         # What a lock is worth depends on the lease.
         if not await self.conditions.until(lambda: self._signs.leased, RENEW_S):
             return False
+        if self._described[2] and not self.engine.replication().in_contact:
+            self._wait_for("no member that holds data answers lite ones: start or upgrade those")
+            return False  # in vain it would keep the lock from the others
         try:
             async with self.locks.held(CHANGE, JOINING, RENEW_S):
                 if not await self._former_shutdown_over():
@@ -393,7 +397,3 @@ class Membership:
         if reason != self._waiting:
             event(_log, logging.INFO, "waiting to join", reason=reason)
         self._waiting = reason
-
-
-def _ignore(outcome: object) -> None:
-    """What the log does not take now is made up for by the others, who see the lease end."""

@@ -82,8 +82,10 @@ class Upkeep:
     async def _agree(self) -> None:
         """Tell lanes the cluster's state that are not in it, and were not at the last look."""
         membership = self._membership
-        differed, self._differed = self._differed, not membership.engine.agreed
-        if differed and self._differed:
+        engine = membership.engine
+        differed, self._differed = self._differed, not engine.agreed
+        # A lock that others wait for is not taken for what cannot be done.
+        if differed and self._differed and engine.replication().in_contact:
             with contextlib.suppress(LockedError):
                 async with membership.locks.held(CHANGE, UPKEEP):
                     event(_log, logging.WARNING, "the cluster state is told to every lane again")

@@ -10,12 +10,12 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.nats.errors import NatsError
-from grid_member.engine.nats.peers import Peers, peer_id, peers
+from grid_member.engine.nats.peers import Peers, peer_id, peers, unsettled
 from grid_member.engine.nats.streams import Copies, change_copies, copies_of
 from grid_member.engine.replication import NOT_REPLICATED, Replication
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from grid_member.engine.cluster_servers import Servers
     from grid_member.engine.cluster_settings import ClusterSettings
@@ -86,13 +86,14 @@ class CopyWatch:
         copies = dict(zip(streams, looks, strict=True))
         expected = self._expected(found)
         missing = sum(_missing(one, expected) for one in looks)
-        healthy = self._all_vote(found)
+        replacing = found is None or await self._replaces(found, looks)
+        healthy = not replacing and self._all_vote(found)
         self._told = Replication(
             in_contact=False,
             replicas=expected * len(looks),
             not_current=missing if healthy else max(missing, 1),
             offline=tuple(sorted({name for one in looks if one for name in one.offline})),
-            copied=self._told.copied or self._copied(copies, found),
+            copied=self._told.copied or self._copied(copies, found, replacing=replacing),
             moving=any(one.moving for one in looks if one is not None),
         )
         self._looked_s = asyncio.get_running_loop().time()
@@ -104,6 +105,20 @@ class CopyWatch:
             return await peers(self._servers.system)
         except NatsError:
             return None
+
+    async def _replaces(self, found: Peers, looks: Sequence[Copies | None]) -> bool:
+        """Tell whether somebody who was replaced may vote still, or its successor not yet.
+
+        Then the end of one more member may leave a stream without a majority, for ever.
+        """
+        groups = frozenset(one.group for one in looks if one is not None)
+        try:
+            servers = self._servers
+            return not self._settings.lite and bool(
+                await unsettled(servers.system, servers.own, groups, found.ids)
+            )
+        except NatsError:
+            return True
 
     async def _copies(self, stream: str) -> Copies | None:
         try:
@@ -139,17 +154,21 @@ class CopyWatch:
         strange = told and found.ids - named
         return own and not found.silent and not strange
 
-    def _copied(self, copies: Mapping[str, Copies | None], found: Peers | None) -> bool:
+    def _copied(
+        self, copies: Mapping[str, Copies | None], found: Peers | None, *, replacing: bool
+    ) -> bool:
         """Tell whether this member has the copies that it is to have; once is enough."""
         if self._settings.lite:
             return True
+        waited_s = asyncio.get_running_loop().time() - self._begun_s
+        if replacing and waited_s < WITHOUT_COPIES_S:
+            return False
         for stream, one in copies.items():
             if one is not None and self._has_its_own(one, found):
                 self._made.add(stream)
         if len(self._made) == len(copies):
             return True
         held = any(one is None or self._own in one.servers for one in copies.values())
-        waited_s = asyncio.get_running_loop().time() - self._begun_s
         if held or waited_s < WITHOUT_COPIES_S:
             return False
         self._say("this member was given no copies of the data and goes on without")

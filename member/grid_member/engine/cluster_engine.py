@@ -17,7 +17,7 @@ from grid_member.engine.cluster_cut import Cuts
 from grid_member.engine.cluster_departure import Departure
 from grid_member.engine.cluster_lanes import ClusterLanes
 from grid_member.engine.cluster_lives import Holder, end_life, holders
-from grid_member.engine.cluster_placement import AgreedPlacement, agreed
+from grid_member.engine.cluster_placement import AgreedPlacement, Agreement
 from grid_member.engine.cluster_polls import ClusterPolls
 from grid_member.engine.cluster_servers import Servers, Store
 from grid_member.engine.engine import LocalEngine
@@ -67,13 +67,12 @@ class ClusterEngine(LocalEngine):
     """The `Engine` of a member of a cluster."""
 
     _lanes: ClusterLanes
-    _maps: AgreedPlacement
-    _queues: AgreedPlacement
 
     def __init__(self, structures: Structures, lanes: ClusterLanes, clock: Clock) -> None:
         super().__init__(structures, lanes, clock)
-        self._maps = AgreedPlacement(lanes, lambda lane: lane.state.maps.found)
-        self._queues = AgreedPlacement(lanes, lambda lane: lane.state.queues.found)
+        self._maps = maps = AgreedPlacement(lanes, lambda lane: lane.state.maps.found)
+        self._queues = queues = AgreedPlacement(lanes, lambda lane: lane.state.queues.found)
+        self._agreement = Agreement(lanes, maps, queues)
         self._cuts = Cuts()
         self._colleagues: Colleagues | None = None
         self._servers: Servers | None = None
@@ -138,6 +137,11 @@ class ClusterEngine(LocalEngine):
     def in_contact(self) -> bool:
         """Whether a quorum confirms what this member sends, in every lane."""
         return all(lane.in_contact for lane in self._lanes.cluster_lanes)
+
+    def use_structures(self, structures: Structures) -> None:
+        """Find settings there from now on; everything stays where all agreed that it is."""
+        super().use_structures(structures)
+        self._agreement.extend(structures.kept())
 
     def meet(self, colleagues: Colleagues) -> None:
         """Hear of the other members; without them no server is removed."""
@@ -248,9 +252,7 @@ class ClusterEngine(LocalEngine):
         self._cuts.begin([self._cluster_lane(lane) for lane in self._lanes.durable])
         self._system_lane.state_changed = self._state_changed
         await asyncio.gather(*map(self._catch_up, self._lanes.cluster_lanes))
-        kept = await agreed(self._lanes, self._structures.kept())
-        self._maps.agree(kept["map"])
-        self._queues.agree(kept["queue"])
+        await self._agreement.begin(self._structures.kept())
         self._serve_others()
         await self._begin_to_keep()
 
@@ -263,12 +265,15 @@ class ClusterEngine(LocalEngine):
         """Refuse what is new, end waiting polls with None, finish what was begun, close."""
         for task in self._keeping:
             task.cancel()
+        self._agreement.end()
         if self._hosting is not None:
             self._hosting.leave()
         await super().stop()
+        self._cuts.end()
+
+    def _drained(self) -> None:
         if self._hosting is not None:
             self._hosting.end()
-        self._cuts.end()
 
     async def _begin_to_keep(self) -> None:
         """Note this member's server; look after servers and copies from then on."""

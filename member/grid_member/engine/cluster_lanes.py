@@ -23,7 +23,6 @@ from grid_member.engine.ending import unless
 from grid_member.engine.lanes import Lanes
 from grid_member.engine.lmdb_log import LmdbLog
 from grid_member.engine.log import wall_clock_ms
-from grid_member.engine.nats.client import NatsClient
 from grid_member.engine.nats.cluster_id import named
 from grid_member.engine.nats.errors import NatsError
 from grid_member.engine.nats.hail import answer_with
@@ -35,7 +34,8 @@ from grid_member.engine.nats.replay import Source
 from grid_member.engine.nats.rescue import delete_streams, take_off_lost
 from grid_member.engine.nats.server import NatsServer
 from grid_member.engine.nats.server_config import SYSTEM_USER, USER
-from grid_member.engine.nats.streams import Stream
+from grid_member.engine.nats.streams import NoStreamError, Stream
+from grid_member.engine.own_server import connection_to, trusted, until_connected
 from grid_member.engine.roll_call import NOT_THERE, RollCall, plainly
 from grid_member.engine.system_lane import SystemLane, SystemLog
 from grid_member.engine.system_side import ignore
@@ -46,13 +46,11 @@ if TYPE_CHECKING:
 
     from grid_member.engine.cluster_settings import ClusterSettings
     from grid_member.engine.lane import Lane
+    from grid_member.engine.nats.client import NatsClient
     from grid_member.engine.nats.identity import OpenIdentity
 
 CLUSTER_SHARDS: Final = 3
 """Streams of durable structures: the death of one leader does not stop all."""
-CONNECT_S: Final = 1.0
-"""How long a look at the connection to the own server waits."""
-CONNECT_RETRY_S: Final = 0.05
 RETRY_S: Final = 0.5
 TAKE_BACK_S: Final = 3.0
 """How long a begin that is given up tries to take its server off those that count."""
@@ -88,6 +86,8 @@ class ClusterLanes(Lanes):
         """Why the begin is not over yet."""
         self.system_changed: Callable[[set[str]], None] = ignore
         """Is told which values of the system store a batch changed."""
+        self.volatile_changed: Callable[[set[str]], None] = ignore
+        """Is told which of those of the lane in memory a batch changed."""
         self.lost: set[str] = set()
         """Servers that a rescue took off."""
         self.roll_call = RollCall(settings)
@@ -99,6 +99,8 @@ class ClusterLanes(Lanes):
         self._settings = settings
         self._time_of = time_of
         self._identity: OpenIdentity | None = None
+        self._cluster = ""
+        """The id of its cluster, also while the member leaves it."""
         self._server: NatsServer | None = None
         self._client: NatsClient | None = None
         self._system: NatsClient | None = None
@@ -171,12 +173,9 @@ class ClusterLanes(Lanes):
         Raises:
             EngineError: there is no need for it, or it cannot be done.
         """
-        client, system = self._client, self._system
         if self.waiting is None:
             raise EngineError(_NOTHING_TO_RESCUE)
-        if not (client and system and client.connected and system.connected):
-            raise EngineError("the member's nats-server is not there yet: ask again")
-        await unless(self._ending, self._rescued(client, system, wipe=wipe))
+        await unless(self._ending, self._rescued(wipe=wipe))
 
     async def begin(self, arrived: Callable[[Lane, set[str]], None]) -> None:
         """Join the others and replay the logs; wait for them for as long as it takes.
@@ -229,14 +228,14 @@ class ClusterLanes(Lanes):
             member_name=settings.member_name,
         )
         identity = self._identity.identity
-        self.member = identity.uuid
+        self.member, self._cluster = identity.uuid, identity.cluster
         self.waiting = NOT_THERE
         self._server = server = NatsServer(settings, identity, self._wait_for)
         await server.start()
-        self._client = client = self._connection_to(server, USER, self._connected)
-        answer_with(client, lambda: "" if self._identity is None else self._identity.cluster)
-        self._system = self._connection_to(server, SYSTEM_USER)
-        await self._connection(client, server)
+        self._client = client = connection_to(server, settings, USER, self._connected)
+        answer_with(client, lambda: self._cluster)
+        self._system = connection_to(server, settings, SYSTEM_USER)
+        await until_connected(client, server, self._wait_for)
         importing = BackupImport(
             client, settings, str(self.member), self.streams[: self._shards], self._wait_for
         )
@@ -246,15 +245,14 @@ class ClusterLanes(Lanes):
             async with self._rescuing:
                 if wipes == self._wipes:
                     self._check_own(identity.server_name)
-                    server.joined()
                     self.waiting = None
                     break
                 wipes = self._wipes
             await self._begun(client, server, importing, arrived)
 
-    async def _rescued(self, client: NatsClient, system: NatsClient, *, wipe: bool) -> None:
-        if self._server is not None:
-            self._server.joined()  # whoever asks for this says that those who are there are its own
+    async def _rescued(self, *, wipe: bool) -> None:
+        # Whoever asks for this says that those who are there are its own.
+        client, system = await trusted(lambda: self._server, lambda: (self._client, self._system))
         names, size = [stream.name for stream in self.all_streams], len(self._settings.members)
         await take_off_lost(system, client, names, size, self.lost, wipe=wipe)
         if wipe:
@@ -280,6 +278,7 @@ class ClusterLanes(Lanes):
             while begun_as != (cluster := await self._named(client, streams)):
                 # A rescue may have deleted all that was read so far: it is another cluster then.
                 begun_as = cluster
+                server.joined()
                 self.imported = await importing.finish(source, streams.made)
                 lanes = await streams.lanes(make, count)
                 await streams.made()
@@ -290,10 +289,13 @@ class ClusterLanes(Lanes):
 
     async def _named(self, client: NatsClient, streams: Streams) -> str:
         """Keep the id of the cluster with the data, and return it."""
-        settings, first = self._settings, await streams.first_made()
         known = cast("OpenIdentity", self._identity)
-        self._identity = await named(client, settings, first.name, known, self._wait_for)
-        return self._identity.cluster
+        while True:
+            first = await streams.first_made()
+            with contextlib.suppress(NoStreamError):  # a rescue deleted it since
+                found = await named(client, self._settings, first.name, known, self._wait_for)
+                self._identity, self._cluster = found, found.cluster
+                return found.cluster
 
     async def _voting(self) -> int:
         return len((await peers(self.system)).ids)
@@ -325,30 +327,6 @@ class ClusterLanes(Lanes):
             else:
                 await remove_server(self.system, own)
 
-    def _connection_to(
-        self, server: NatsServer, user: str, changed: Callable[[bool], None] | None = None
-    ) -> NatsClient:
-        client = NatsClient(
-            lambda: server.client_address,
-            user,
-            server.token,
-            self._settings.member_name,
-            max_payload_bytes=self._settings.max_payload_bytes,
-            changed=changed,
-        )
-        client.start()
-        return client
-
-    async def _connection(self, client: NatsClient, server: NatsServer) -> None:
-        while True:
-            try:
-                await client.wait_connected(CONNECT_S)
-            except NatsError as error:
-                self._wait_for(server.failure or str(error))
-                await asyncio.sleep(CONNECT_RETRY_S)
-            else:
-                return
-
     def _made(
         self,
         client: NatsClient,
@@ -375,8 +353,14 @@ class ClusterLanes(Lanes):
             self.member.bytes,
             identity.incarnation << INCARNATION_BITS,
             arrived,
-            (lambda changes: self.system_changed(changes)) if shard == 0 else ignore,
+            partial(self._changed, shard),
         )
+
+    def _changed(self, shard: int, changes: set[str]) -> None:
+        if shard == 0:
+            self.system_changed(changes)
+        elif shard == self._shards:
+            self.volatile_changed(changes)
 
     def _connected(self, connected: bool) -> None:
         if connected:

@@ -1,43 +1,57 @@
 """Where structures of several members live: where all agreed when the first of them began.
 
-    kept/<id>    names and wildcards of maps and queues, and whether what they mean is on disk
+    kept/<id>            names and wildcards of maps and queues, and whether that is on disk
+    kept/further/<id>    the same of names that nothing before it in the log matches
 
 Members hear of a change at different moments, and that one of them emptied a structure another one
 hears of later. For that long they would look for the same data in two lanes, and hide what they
 answered. So nothing moves while members run. What was agreed on is in the log of the lane in
 memory, of several proposals the first, and goes with what that lane holds: when no member is left.
+When the servers lose that log before, members that run tell those that start, and propose it again.
 """
 
 from __future__ import annotations
 
 import asyncio
-import functools
 import json
 import logging
 import uuid
 from typing import TYPE_CHECKING, Final
 
-from grid_member.config.names import find
+from grid_member.config.names import DEFAULT, find, taken_from
+from grid_member.engine.nats.errors import NatsError, NoRespondersError, RequestTimeoutError
 from grid_member.engine.operations import SystemPut
 from grid_member.engine.placement import MAX_WARNINGS, Placement
+from grid_member.engine.system_side import ignore
 from grid_member.engine.usage import held_structures
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from grid_member.engine.api import Kept, Refused
     from grid_member.engine.cluster_lanes import ClusterLanes
     from grid_member.engine.lane import Lane
     from grid_member.engine.lanes import Lanes
+    from grid_member.engine.nats.client import NatsClient
+    from grid_member.engine.nats.wire import Message
     from grid_member.engine.placement import SettingsOf
     from grid_member.engine.usage import Kind
 
 AGREED: Final = "kept/"
 """Begins the keys of proposals, in the system store of the lane in memory."""
+FURTHER: Final = AGREED + "further/"
+"""Begins the keys of those that say nothing unless there is another one before."""
 RETRY_S: Final = 0.5
 """Until a proposal that the log did not take is sent again."""
 MAX_KNOWN_NAMES: Final = 4096
 """Of maps and of queues: clients choose them, so not all can be kept."""
+MAX_HELD_NAMES: Final = 1000
+"""Structures in memory that a first proposal names one by one; it has to fit in a record."""
+SUBJECT: Final = b"grid.kept"
+"""What members that know what was agreed on are asked with."""
+ANSWER_S: Final = 5.0
+"""How long one of them may take to answer; where none listens nobody waits. One that stands still
+for longer serves nobody meanwhile, and goes by the log when it does again."""
 _log = logging.getLogger(__name__)
 
 
@@ -51,12 +65,13 @@ class AgreedPlacement(Placement):
 
     def agree(self, kept: Mapping[str, bool]) -> None:
         """Hear what was agreed on; a name that nothing in it matches goes by the settings."""
-        self._kept = functools.lru_cache(MAX_KNOWN_NAMES)(functools.partial(find, kept))
+        self._kept = kept
+        # By what the settings say. Every request asks, and there may be many wildcards.
+        self._known: tuple[dict[str, Lane], dict[str, Lane]] = ({}, {})
 
     def lane(self, name: str, persistent: bool) -> Lane:
         """Return the lane of the structure called name."""
-        kept = self._kept(name)
-        return super().lane(name, persistent if kept is None else kept)
+        return self._known[persistent].get(name) or self._found(name, persistent)
 
     def begin(self, kind: Kind, settings_of: SettingsOf) -> None:
         """Do nothing: what is on disk was looked at when it was agreed on."""
@@ -64,47 +79,170 @@ class AgreedPlacement(Placement):
     def change(self, former: SettingsOf) -> None:
         """Do nothing: it takes effect when no member is left."""
 
+    def _found(self, name: str, persistent: bool) -> Lane:
+        kept, known = find(self._kept, name), self._known[persistent]
+        if len(known) >= MAX_KNOWN_NAMES:
+            known.clear()
+        lane = known[name] = super().lane(name, persistent if kept is None else kept)
+        return lane
 
-async def agreed(lanes: ClusterLanes, own: Kept) -> Kept:
-    """Return what the members agreed on; propose it when this is the first of them.
 
-    Args:
-        lanes: are current, and nobody is served yet.
-        own: what the member's settings say.
-    """
-    volatile = lanes.volatile
-    if volatile is None:
-        return own
-    while (kept := _first(volatile)) is None:
-        if lanes.ended:
-            return own
-        if not await _proposed(volatile, _with_held(own, lanes.durable)):
-            await asyncio.sleep(RETRY_S)
-    _tell_differences(own, kept)
+class Agreement:
+    """What the members agreed on: as this one goes by it, and tells those that start."""
+
+    def __init__(self, lanes: ClusterLanes, maps: AgreedPlacement, queues: AgreedPlacement) -> None:
+        """Know nothing yet.
+
+        Args:
+            lanes: have the log with it, if there is one in memory.
+            maps: hears of what is agreed on.
+            queues: hears of it as well.
+        """
+        self._lanes = lanes
+        self._maps = maps
+        self._queues = queues
+        self._kept: Kept | None = None
+        self._proposing: set[asyncio.Task[None]] = set()
+
+    async def begin(self, own: Kept) -> None:
+        """Go by what the members agreed on; propose it when this is the first of them.
+
+        Args:
+            own: what the member's settings say. The lanes are current, and nobody is served yet.
+        """
+        volatile = self._lanes.volatile
+        if volatile is None:
+            return
+        self._lanes.volatile_changed = self._heard
+        await self._agree(volatile, own)
+        kept = _merged(volatile)
+        if kept is None:
+            return  # the start was given up
+        self._go_by(kept)
+        _tell_differences(own, kept)
+        _answer_with(self._lanes.client, lambda: self._kept)
+
+    def extend(self, own: Kept) -> None:
+        """Agree on what was added to the settings, which all members add alike."""
+        if self._kept is not None:
+            self._propose(own)
+
+    def end(self) -> None:
+        """Propose nothing any more."""
+        self._lanes.volatile_changed = ignore
+        for task in self._proposing:
+            task.cancel()
+
+    def _heard(self, changes: Collection[str]) -> None:
+        """Hear which values of the lane in memory changed."""
+        volatile = self._lanes.volatile
+        if volatile is None or not any(key.startswith(AGREED) for key in changes):
+            return
+        kept = _merged(volatile)
+        if kept is not None:
+            self._go_by(kept)
+        elif self._kept is not None:  # its servers have lost the log
+            self._propose(self._kept)
+
+    def _go_by(self, kept: Kept) -> None:
+        self._kept = kept
+        self._maps.agree(kept["map"])
+        self._queues.agree(kept["queue"])
+
+    def _propose(self, own: Kept) -> None:
+        volatile = self._lanes.volatile
+        if volatile is not None:
+            task = asyncio.get_running_loop().create_task(self._agree(volatile, own))
+            self._proposing.add(task)
+            task.add_done_callback(self._proposing.discard)
+
+    async def _agree(self, volatile: Lane, own: Kept) -> None:
+        """Propose until the log says where everything is that the settings name."""
+        while not self._lanes.ended:
+            kept = _merged(volatile)
+            if kept is None:
+                # A member that runs has data where it agreed on, whatever became of the log.
+                told = self._kept or await _told(self._lanes)
+                proposal = told or _with_held(own, self._lanes.durable, volatile)
+            elif not any((proposal := _further(kept, own)).values()):
+                return
+            if not await _proposed(volatile, AGREED if kept is None else FURTHER, proposal):
+                await asyncio.sleep(RETRY_S)
+
+
+def _merged(lane: Lane) -> Kept | None:
+    """Return what the log's proposals come to, in its order: values are found in that."""
+    kept: Kept | None = None
+    for key, found in lane.state.system.found.items():
+        if key.startswith(AGREED):
+            proposal: Kept = json.loads(found.value)
+            if kept is not None:
+                further = _further(kept, proposal)
+                kept = {kind: {**names, **further[kind]} for kind, names in kept.items()}
+            elif not key.startswith(FURTHER):
+                kept = proposal
     return kept
 
 
-def _first(lane: Lane) -> Kept | None:
-    """Return the proposal that the log has first: values are found in the log's order."""
-    for key, found in lane.state.system.found.items():
-        if key.startswith(AGREED):
-            kept: Kept = json.loads(found.value)
+def _further(kept: Kept, proposal: Kept) -> Kept:
+    """Return what of a proposal is about names that nothing agreed on matches."""
+    return {
+        kind: {
+            name: persistent
+            for name, persistent in names.items()
+            if name not in kept[kind] and (name == DEFAULT or not taken_from(kept[kind], name))
+        }
+        for kind, names in proposal.items()
+    }
+
+
+def _answer_with(client: NatsClient, kept: Callable[[], Kept | None]) -> None:
+    """Tell members that start what was agreed on."""
+
+    def answer(messages: Sequence[Message]) -> None:
+        for message in messages:
+            if message.reply:
+                client.publish(message.reply, json.dumps(kept()).encode())
+
+    client.subscribe(SUBJECT, answer)
+
+
+async def _told(lanes: ClusterLanes) -> Kept | None:
+    """Return what a member that runs has agreed on, None when none tells."""
+    while not lanes.ended:
+        try:
+            answer = await lanes.client.request(SUBJECT, timeout_s=ANSWER_S)
+        except (NoRespondersError, RequestTimeoutError):
+            return None
+        except NatsError:
+            await asyncio.sleep(RETRY_S)  # it is the own server that is not there
+        else:
+            kept: Kept | None = json.loads(answer.payload)
             return kept
     return None
 
 
-def _with_held(own: Kept, durable: Iterable[Lane]) -> Kept:
-    """Keep on disk what is there, though settings say otherwise: they may be a mistake."""
+def _with_held(own: Kept, durable: Iterable[Lane], volatile: Lane) -> Kept:
+    """Leave everything where it is, though settings say otherwise: they may be a mistake.
+
+    What is in memory was put there by members of a version that agreed on nothing.
+    """
     kept = {kind: dict(names) for kind, names in own.items()}
     meant = {kind: {name: name for name in names} for kind, names in own.items()}
-    for kind, name in held_structures(durable):
-        found = find(meant[kind], name)
-        if found is not None:
-            kept[kind][found] = True
+    on_disk = set(held_structures(durable))
+    in_memory = set(held_structures([volatile])) - on_disk
+    for held, persistent in ((in_memory, False), (on_disk, True)):
+        for kind, name in held:
+            found = find(meant[kind], name)
+            if found is not None:
+                kept[kind][found] = persistent
+    others = [(kind, name) for kind, name in in_memory if find(kept[kind], name)]
+    for kind, name in others[:MAX_HELD_NAMES]:
+        kept[kind][name] = False
     return kept
 
 
-async def _proposed(lane: Lane, kept: Kept) -> bool:
+async def _proposed(lane: Lane, prefix: str, kept: Kept) -> bool:
     """Put a proposal into the lane's log; tell whether that is known to be done."""
     outcome: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
 
@@ -112,7 +250,7 @@ async def _proposed(lane: Lane, kept: Kept) -> bool:
         if not outcome.done():  # the start may have been given up
             outcome.set_result(refused is None)
 
-    put = SystemPut(AGREED + uuid.uuid4().hex, json.dumps(kept).encode(), 0)
+    put = SystemPut(prefix + uuid.uuid4().hex, json.dumps(kept).encode(), 0)
     lane.propose_system(put, done, len(put.value))
     return await outcome
 
@@ -123,7 +261,7 @@ def _tell_differences(own: Kept, kept: Kept) -> None:
         (kind, name, persistent)
         for kind, names in own.items()
         for name, persistent in names.items()
-        if find(kept[kind], name) is not None and find(kept[kind], name) is not persistent
+        if _differs(kept[kind], name, persistent)
     ]
     for kind, name, persistent in others[:MAX_WARNINGS]:
         _log.warning(
@@ -133,3 +271,9 @@ def _tell_differences(own: Kept, kept: Kept) -> None:
         )
     if len(others) > MAX_WARNINGS:
         _log.warning("the same with %d more", len(others) - MAX_WARNINGS)
+
+
+def _differs(kept: Mapping[str, bool], name: str, persistent: bool) -> bool:
+    """Tell whether some of what is configured as name was agreed on otherwise."""
+    meant = [name] if name in kept else taken_from(kept, name)
+    return any(kept[one] is not persistent for one in meant)

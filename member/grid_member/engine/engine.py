@@ -148,6 +148,7 @@ class LocalEngine(SystemSide):
         await self._settle()
         await self._landings.drain()
         await self._settle()
+        self._drained()
         await self._lanes.close()
 
     def hurry(self) -> None:
@@ -318,6 +319,9 @@ class LocalEngine(SystemSide):
     async def _begin(self) -> None:
         """Do what comes before anything is served."""
         self._begin_state()
+
+    def _drained(self) -> None:
+        """Hear that a stop has finished what was begun; the logs are closed next."""
 
     def _write_refusal(self) -> Refused | None:
         if self._refusal is None and self._lanes.durable[0].state.passive:

@@ -12,9 +12,10 @@ import logging
 from collections import deque
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from grid_member.engine.api import Reason, Refused
 from grid_member.engine.fields import CodecError
 from grid_member.engine.forward_words import (
+    AGAIN_S,
+    TOO_LARGE,
     Flag,
     Kind,
     Said,
@@ -38,12 +39,7 @@ if TYPE_CHECKING:
 SILENT_S: Final = 4.0
 """A host is given up whose last sign of life was asked for so long ago. Far below the time after
 which it gives this member up, so that nothing it has taken back by then is handed out here."""
-AGAIN_S: Final = 0.05
-"""Until what the connection did not take is sent again."""
 _log: Final = logging.getLogger("grid.engine")
-_TOO_LARGE: Final = Refused(
-    Reason.UNAVAILABLE, "it is larger than members take: raise limits.value-bytes on all"
-)
 
 
 class Delivery(NamedTuple):
@@ -74,6 +70,9 @@ class Asker(Protocol):
     def answered(self, host: Host, call: Call | None, outcome: Word) -> None:
         """Take an outcome; call is None when nobody waits for it."""
 
+    def weakened(self, host: Host) -> None:
+        """Hear that another host is better from now on."""
+
     def lost(self, host: Host, unknown: list[Call], unsent: list[Call]) -> None:
         """Take the calls of a session that is over; those unsent never got anywhere."""
 
@@ -98,7 +97,7 @@ class Host:
             sessions: the numbers of sessions, each higher than any before.
             asker: hears of outcomes and losses.
         """
-        self.open = self.weak = False
+        self.open = self.weak = self.apart = False
         self.held: dict[Delivery, Call | None] = {}
         """Items that came from there, each with the call that lands it, once there is one."""
         self.calls: dict[int, Call] = {}
@@ -115,7 +114,8 @@ class Host:
         self._inbox = b""
         self._subscription: Subscription | None = None
         self._posted: list[Call] = []
-        self._asked_s: deque[float] = deque()
+        self._asked: deque[tuple[int, float]] = deque()
+        """The messages that asked for a sign of life and got none, and when that was."""
         self._loop = asyncio.get_running_loop()
 
     @property
@@ -129,17 +129,20 @@ class Host:
 
     def begin(self) -> None:
         """Begin another session."""
-        self.open, self.weak = True, False
+        self.open, self.weak, self.apart = True, False, False
         self._session = next(self._sessions)
         self._said = self._heard = 0
-        self._asked_s.clear()
+        self._asked.clear()
         self._inbox = self._client.unused_inbox()
         self._subscription = self._client.subscribe(self._inbox + b".*", self._take)
         self._begun_s = self._loop.time()
         held = [Word(Kind.HELD, 0, one.queue, "", b"", None, *one[1:]) for one in self.held]
-        if not self._say(held, Flag.PING):
-            self.lose()
-            return
+        groups = list(together(held)) or [[]]
+        for words in groups:
+            last = words is groups[-1]
+            if not self._say(words, Flag.PING | Flag.ALL_HELD if last else Flag.PING):
+                self.lose()
+                return
         for call in self.held.values():
             if call is not None:
                 self.post(call)
@@ -217,7 +220,7 @@ class Host:
         except WireError as error:
             _log.error("what was asked for cannot be forwarded: %s", error)
             for call in calls:
-                self._asker.answered(self, call, as_word(call.word.call, _TOO_LARGE))
+                self._asker.answered(self, call, as_word(call.word.call, TOO_LARGE))
             return True
         for call in calls:
             call.message = self._said
@@ -233,7 +236,7 @@ class Host:
             return False
         self._said = said.number
         if flags & Flag.PING:
-            self._asked_s.append(self._loop.time())
+            self._asked.append((said.number, self._loop.time()))
         return True
 
     def _take(self, messages: Sequence[Message]) -> None:
@@ -254,13 +257,16 @@ class Host:
             return
         if said.session != self._session:
             return
-        if said.flags & Flag.PONG and self._asked_s:
-            self.heard_s = self._asked_s.popleft()
+        while self._asked and self._asked[0][0] <= said.heard:
+            _, self.heard_s = self._asked.popleft()
         # One that stood still must not hand out what the host has taken back meanwhile.
         if said.flags & Flag.BROKEN or said.number != self._heard + 1 or self._is_silent():
             self.lose()
             return
         self._heard = said.number
-        self.weak = bool(said.flags & Flag.WEAK)
+        was_weak, self.weak = self.weak, bool(said.flags & Flag.WEAK)
+        self.apart = bool(said.flags & Flag.APART)
+        if self.weak and not was_weak:
+            self._asker.weakened(self)
         for word in said.words:
             self._asker.answered(self, self.calls.pop(word.call, None), word)

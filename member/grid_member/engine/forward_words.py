@@ -17,16 +17,24 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 VERSION: Final = 1
-HOSTS: Final = b"grid.hosts"
-"""Who holds data and can be reached answers with its UUID."""
+HOSTS: Final = b"grid.hosts.%d" % VERSION
+"""Who holds data, can be reached and speaks this version answers with its UUID."""
 LIFE_BYTES: Final = 16
 """Tell one start of a lite member from any other."""
 MAX_MESSAGE_BYTES: Final = 256 * 1024
 """Words that travel together; a larger one travels alone."""
+AGAIN_S: Final = 0.05
+"""Until what the connection did not take is sent again."""
 WORD_BYTES: Final = 64
 """What a word takes beside its texts and its value, about."""
 
-_HEADER: Final = struct.Struct(">B16sIQBI")
+TOO_LARGE: Final = Refused(
+    Reason.UNAVAILABLE, "it is larger than members take: raise limits.value-bytes on all"
+)
+
+_HEADER: Final = struct.Struct(">B16sIQQBI")
+_WHOSE: Final = struct.Struct(">B16sI")
+"""How the header begins, whatever the version."""
 _WORD: Final = struct.Struct(">BQQ")
 
 
@@ -76,11 +84,14 @@ class Flag(enum.IntFlag):
     """A sign of life, to be answered with one."""
     BYE = 2
     """The session ends, and nothing of it is needed any more."""
-    PONG = 4
+    ALL_HELD = 4
+    """With this the host has heard of every item that the lite member still has."""
     WEAK = 8
     """The host is about to stop, or has no majority: another one is better."""
     BROKEN = 16
     """What was heard does not follow what was heard before: the session is over."""
+    APART = 32
+    """The host's lanes have different cluster states."""
 
 
 class Word(NamedTuple):
@@ -114,6 +125,8 @@ class Said(NamedTuple):
     """Counts what is said in a session in one direction, from 1."""
     flags: Flag
     words: list[Word]
+    heard: int = 0
+    """Of a host: the number of the last message that it heard."""
 
 
 def forward_subject(host: bytes) -> bytes:
@@ -123,12 +136,9 @@ def forward_subject(host: bytes) -> bytes:
 
 def encode_said(said: Said) -> bytes:
     """Return a message as bytes."""
-    pieces = [
-        _HEADER.pack(
-            *(VERSION, said.life, said.session, said.number, said.flags, len(said.words)),
-        )
-    ]
-    for kind, call, name, key, value, content_type, number, take_id in said.words:
+    life, session, number, flags, words, heard = said
+    pieces = [_HEADER.pack(VERSION, life, session, number, heard, flags, len(words))]
+    for kind, call, name, key, value, content_type, number, take_id in words:
         put_entry(_WORD.pack(kind, call, take_id), name, key, value, content_type, number, pieces)
     return b"".join(pieces)
 
@@ -140,7 +150,7 @@ def decode_said(data: bytes) -> Said:
         CodecError: data is anything else.
     """
     reader = Reader(data)
-    version, life, session, number, flags, count = reader.header(_HEADER)
+    version, life, session, number, heard, flags, count = reader.header(_HEADER)
     if version != VERSION:
         raise CodecError(f"version {version} of what members forward is not {VERSION}")
     words: list[Word] = []
@@ -151,7 +161,20 @@ def decode_said(data: bytes) -> Said:
         except ValueError:
             raise CodecError("unknown kind of word") from None
     reader.end()
-    return Said(life, session, number, Flag(flags), words)
+    return Said(life, session, number, Flag(flags), words, heard)
+
+
+def broken(life: bytes, session: int) -> Said:
+    """Return what ends a session, of whatever is known of it."""
+    return Said(life, session, 0, Flag.BROKEN, [])
+
+
+def broken_for(data: bytes) -> Said | None:
+    """Return what ends the session of a message that cannot be read; None if none can be told."""
+    if len(data) < _WHOSE.size:
+        return None
+    _, life, session = _WHOSE.unpack_from(data)
+    return broken(life, session)
 
 
 def together(words: Iterable[Word]) -> Iterator[list[Word]]:

@@ -97,6 +97,11 @@ class Forwarding:
         """Whether a host is there that has a majority."""
         return self._host is not None and not self._host.weak
 
+    @property
+    def agreed(self) -> bool:
+        """Whether a host is there all of whose lanes have the same cluster state."""
+        return self._host is not None and not self._host.apart
+
     def call(self, word: Word, done: Callable[[Any], None], timeout_s: float = 0.0) -> Call:
         """Ask a host, now or when there is one.
 
@@ -187,6 +192,11 @@ class Forwarding:
         if call is not None:
             self._finish(call, result)
 
+    def weakened(self, host: Host) -> None:
+        """Look for another host at once."""
+        if host is self._host:
+            self._find_soon()
+
     def lost(self, host: Host, unknown: list[Call], unsent: list[Call]) -> None:
         """Take the calls of a session that is over; those unsent never got anywhere."""
         if host is self._host:
@@ -252,7 +262,8 @@ class Forwarding:
             for member, host in list(self._hosts.items()):
                 self._look_at(member, host, now_s)
             self._end_late(now_s)
-            if not self.in_contact:
+            # What came to wait while a host was found is asked of the next that answers.
+            if self._waiting or not self.in_contact:
                 self._find_soon()
         finally:
             self._timer = self._loop.call_later(LOOK_S, self._look)

@@ -74,6 +74,11 @@ class LiteEngine(ClusterEngine):
         forwarding = self._forwarding
         return super().in_contact and forwarding is not None and forwarding.in_contact
 
+    @property
+    def agreed(self) -> bool:
+        """Whether all lanes have the same cluster state; only who holds data can tell."""
+        return self._forwarding is not None and self._forwarding.agreed
+
     async def moment(self) -> list[Image]:
         """Refuse: there is nothing here to make an image of.
 
@@ -85,7 +90,12 @@ class LiteEngine(ClusterEngine):
     async def cluster_usage(self) -> list[StructureUsage] | Refused:
         """Return what the structures hold, as a member tells that holds them."""
         outcome: asyncio.Future[Entry | Refused] = asyncio.get_running_loop().create_future()
-        self._forward(Word(Kind.USAGE, 0), outcome.set_result)
+
+        def tell(told: Entry | Refused) -> None:
+            if not outcome.done():  # whoever asked may have left
+                outcome.set_result(told)
+
+        self._forward(Word(Kind.USAGE, 0), tell)
         told = await outcome
         if isinstance(told, Refused):
             return told

@@ -122,17 +122,21 @@ def last_ordinal(pod: str) -> int:
     return int(text) if text.isdecimal() else -1
 
 
-def is_removing(cluster: GridCluster) -> bool:
-    """Return whether the pod with the highest ordinal goes for good, its volume claim too."""
+def removed_ordinal(cluster: GridCluster) -> int | None:
+    """Return whose pod goes for good, its volume claim too; None: nobody's."""
     operation = cluster.status.operation
-    removes = operation is not None and operation.step == Step.REMOVE_POD
-    return removes and operation is not None and operation.kind is OperationKind.SHRINK
+    if operation is None or operation.kind is not OperationKind.SHRINK:
+        return None
+    return last_ordinal(operation.target) if operation.step == Step.REMOVE_POD else None
 
 
 def wanted_replicas(cluster: GridCluster) -> int | None:
     """Return how many member pods should exist; None: no StatefulSet as long as data is missing."""
     if is_restoring(cluster):
         return None
+    if removed_ordinal(cluster) is not None:
+        # A stop waits: claims are deleted now with the pods that go.
+        return cluster.spec.size
     if cluster.spec.run_state is RunState.STOPPED and not cluster.status.size:
         # Nobody is there who would have to be told first.
         return 0

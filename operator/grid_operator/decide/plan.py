@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 from grid_operator.api.conditions import ConfigValidReason
 from grid_operator.api.desired import SpecProblem
 from grid_operator.api.objects import ObjectRef
-from grid_operator.api.phase import Step, last_ordinal
+from grid_operator.api.phase import Step
 from grid_operator.api.status import OperationKind
 from grid_operator.decide.drift import differences, is_unchanged
 from grid_operator.decide.operations import shrink
 from grid_operator.decide.operations.drive import Progress, operate
 from grid_operator.decide.operations.stop import finalizers
-from grid_operator.decide.pods import pod_name
 from grid_operator.decide.requests import Requests, read_requests
 from grid_operator.decide.roll import plan_roll
 from grid_operator.decide.situation import Situation
@@ -65,7 +64,8 @@ def make_plan(observed: Observed, desired: Desired, now: datetime) -> Plan:
     live = {ObjectRef.of(obj): obj for obj in (*observed.children, *observed.claims)}
     statefulset = next((obj for obj in desired.children if obj["kind"] == "StatefulSet"), None)
     current = live.get(ObjectRef.of(statefulset)) if statefulset is not None else None
-    situation = Situation(observed, desired, plan_roll(observed, statefulset, current), now)
+    roll = plan_roll(observed, statefulset, current, shrink.kept_pods(observed))
+    situation = Situation(observed, desired, roll, now)
     problem = None
     writes = pending = Writes()
     if not situation.deleted:
@@ -129,25 +129,15 @@ def _deletable(situation: Situation, progress: Progress) -> tuple[KubeObject, ..
     of_step = progress.move.delete_pod
     operation = situation.operation
     chosen = [] if of_step is None else [of_step]
-    stopping = operation is not None and operation.kind is OperationKind.STOP
-    if situation.stop_wanted or stopping or of_step is not None:
+    kind = None if operation is None else operation.kind
+    if situation.stop_wanted or kind is OperationKind.STOP or of_step is not None:
         # Pods that are about to go all together go when the StatefulSet says so.
         return tuple(chosen)
-    chosen += (pod for pod in situation.roll.delete_pods if not _is_kept(situation, pod))
-    return tuple(chosen)
-
-
-def _is_kept(situation: Situation, pod: KubeObject) -> bool:
-    """Return whether the pod has to stay as it is, although it serves nobody."""
-    name, operation = pod_name(pod), situation.operation
-    kind = None if operation is None else operation.kind
-    leaves = kind is OperationKind.SHRINK and operation is not None and operation.target == name
-    if leaves or last_ordinal(name) >= situation.spec.size:
-        # It is parked when it has left, and nobody of its name may start on what it had.
-        return True
-    # Its answer to a call that gives up data must not be lost together with its pod.
     gives_up = kind in (OperationKind.PARTIAL_START, OperationKind.FORCE_START)
-    return gives_up and operation is not None and operation.step == Step.CALL
+    if gives_up and operation is not None and operation.step == Step.CALL:
+        # The answer to a call that gives up data must not be lost together with the pod.
+        return tuple(chosen)
+    return (*chosen, *situation.roll.delete_pods)
 
 
 def _storage_problem(rendered: KubeObject | None, live: KubeObject | None) -> SpecProblem | None:

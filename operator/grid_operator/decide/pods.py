@@ -48,6 +48,12 @@ def is_ready(pod: KubeObject) -> bool:
     return condition is not None and condition.get("status") == "True" and not is_terminating(pod)
 
 
+def ready_changed(pod: KubeObject) -> str | None:
+    """Return when the pod became ready, or ceased to be, None when it is not told."""
+    found: str | None = (_condition(pod, "Ready") or {}).get("lastTransitionTime")
+    return found
+
+
 def is_unscheduled(pod: KubeObject) -> bool:
     """Return whether no node has taken the pod yet, so that it uses no volume."""
     condition = _condition(pod, "PodScheduled")

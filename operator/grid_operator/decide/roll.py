@@ -48,8 +48,20 @@ class Roll:
         return replace(self, delete_pods=(), restartable=(), reason=None, waiting="")
 
 
-def plan_roll(observed: Observed, rendered: KubeObject | None, live: KubeObject | None) -> Roll:
-    """Return the next step of a roll; an empty one when every pod is up to date."""
+def plan_roll(
+    observed: Observed,
+    rendered: KubeObject | None,
+    live: KubeObject | None,
+    kept: frozenset[str] = frozenset(),
+) -> Roll:
+    """Return the next step of a roll; an empty one when every pod is up to date.
+
+    Args:
+        observed: What there is.
+        rendered: The StatefulSet as it should be.
+        live: The StatefulSet as it is.
+        kept: Names of pods that stay as they are although they serve nobody.
+    """
     pods = by_ordinal(observed.pods)
     if rendered is None or live is None or not pods:
         return Roll()
@@ -63,7 +75,7 @@ def plan_roll(observed: Observed, rendered: KubeObject | None, live: KubeObject 
         reason = ProgressingReason.WAITING_FOR_MEMBERS
         return Roll(everyone, reason=reason, waiting=waiting, unsettled=True)
     outdated = [pod for pod in pods if is_outdated(pod, status.get("updateRevision", ""))]
-    return _next_step(observed, pods, outdated)
+    return _next_step(observed, pods, outdated, kept)
 
 
 def _template_differs(rendered: KubeObject, live: KubeObject) -> bool:
@@ -79,7 +91,12 @@ def _template_hash(statefulset: KubeObject) -> object:
     return annotations.get(TEMPLATE_HASH_ANNOTATION)
 
 
-def _next_step(observed: Observed, pods: list[KubeObject], outdated: list[KubeObject]) -> Roll:
+def _next_step(
+    observed: Observed,
+    pods: list[KubeObject],
+    outdated: list[KubeObject],
+    kept: frozenset[str],
+) -> Roll:
     names = tuple(map(pod_name, outdated))
     # A pod that serves nobody can go at once: replacing it costs nothing, and a StatefulSet never
     # replaces one whose template was broken and has been mended. Nor does a member that was shut
@@ -87,15 +104,16 @@ def _next_step(observed: Observed, pods: list[KubeObject], outdated: list[KubeOb
     # serve its clients, or hold what no other has, so it waits for the gate.
     lost = [pod for pod in outdated if is_lost(observed, pod)]
     lost += [pod for pod in pods if pod not in outdated and is_parked(observed, pod)]
+    lost = [pod for pod in lost if pod_name(pod) not in kept]
     if not outdated and not lost:
         return Roll()
     going = [pod_name(pod) for pod in pods if is_terminating(pod)]
     if going:
         waiting = f"pod {going[0]} is being deleted"
         return Roll(names, reason=ProgressingReason.WAITING_FOR_MEMBERS, waiting=waiting)
-    kept = claim_obstacle(observed, lost[0]) if lost else None
-    if kept is not None:
-        return Roll(names, reason=ProgressingReason.WAITING_FOR_SAFETY, waiting=kept)
+    deleted = claim_obstacle(observed, lost[0]) if lost else None
+    if deleted is not None:
+        return Roll(names, reason=ProgressingReason.WAITING_FOR_SAFETY, waiting=deleted)
     if lost:
         waiting = f"replacing pod {pod_name(lost[0])}"
         return Roll(names, (lost[0],), (), ProgressingReason.ROLLING, waiting)

@@ -76,7 +76,8 @@ class MaterialSource:
         trusted = _tls_secrets(cluster, pods)
         live = await self._fetch(cluster, children, {management, *wanted, *trusted})
         content = {name: secret_content(secret, cluster) for name, secret in live.items()}
-        recorded = _recorded(children)
+        stateful_set = next((c for c in children if c["kind"] == "StatefulSet"), None)
+        recorded = None if stateful_set is None else read_record(stateful_set)
         named = {name: content[name] for name in wanted if name in content}
         username = _text(live.get(management), USERNAME_KEY) or OPERATOR_NAME
         password = _text(live.get(management), PASSWORD_KEY) or self._make_password()
@@ -85,6 +86,7 @@ class MaterialSource:
             management_username=username,
             management_password=password,
             recorded=recorded,
+            replicas=0 if stateful_set is None else int(stateful_set["spec"].get("replicas", 0)),
             secrets=complete_secrets(cluster, named, recorded, bool(pods), self._make_password),
             claims=tuple(claims),
         )
@@ -123,11 +125,6 @@ def _tls_secrets(cluster: GridCluster, pods: list[KubeObject]) -> tuple[str, ...
 def _authority(content: Mapping[str, SecretContent], names: Iterable[str]) -> str:
     found = (content[name].data.get(TLS_AUTHORITY_KEY, "") for name in names if name in content)
     return "\n".join(text.strip() for text in found if text.strip())
-
-
-def _recorded(children: list[KubeObject]) -> dict[str, str] | None:
-    stateful_set = next((c for c in children if c["kind"] == "StatefulSet"), None)
-    return None if stateful_set is None else read_record(stateful_set)
 
 
 def _text(secret: KubeObject | None, key: str) -> str:

@@ -33,6 +33,8 @@ class RenderContext:
     recorded: Mapping[str, str] | None = None
     """What the live StatefulSet's annotation says, see `render.record`; None without a
     StatefulSet."""
+    replicas: int = 0
+    """How many pods the live StatefulSet asks for."""
     secrets: Mapping[str, SecretContent] = field(default_factory=dict)
     """The Secrets of `render.secrets.named_secrets`, by name; one that is missing is left out."""
     claims: tuple[KubeObject, ...] = ()

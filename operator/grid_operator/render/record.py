@@ -122,17 +122,20 @@ def start_record(cluster: GridCluster, context: RenderContext) -> StartRecord:
     return StartRecord(entries, _live(cluster, context, entries), changes)
 
 
-def recorded_size(recorded: Mapping[str, str] | None) -> int | None:
-    """Return for how many members the pods of now were made, None without a StatefulSet."""
-    if not recorded:
-        return None
-    text = recorded.get(_SIZE, "1")
+def recorded_size(context: RenderContext) -> int | None:
+    """Return for how many members the pods of now were made, None when there are none.
+
+    When somebody has taken the record away, that is as many as there are to be now.
+    """
+    if not context.recorded:
+        return context.replicas or None
+    text = context.recorded.get(_SIZE, "1")
     return int(text) if text.isdecimal() else 1
 
 
 def size_problem(cluster: GridCluster, context: RenderContext) -> SpecProblem | None:
     """Return what speaks against the number of members: one cannot become several, nor they one."""
-    size, before = cluster.spec.size, recorded_size(context.recorded) or cluster.spec.size
+    size, before = cluster.spec.size, recorded_size(context) or cluster.spec.size
     grows = 1 < before < size
     may_change = size > 1 and before > 1 and not (grows and is_at_rest(cluster))
     if size == before or may_change:

@@ -14,7 +14,7 @@ from grid_operator.api.names import (
     selector_labels,
     statefulset_name,
 )
-from grid_operator.api.phase import is_removing
+from grid_operator.api.phase import removed_ordinal
 from grid_operator.render.metadata import child_metadata, digest
 from grid_operator.render.pod import pod_template
 from grid_operator.render.volumes import claim_spec
@@ -39,9 +39,10 @@ def member_statefulset(cluster: GridCluster, record: StartRecord, replicas: int)
         "revisionHistoryLimit": REVISION_HISTORY_LIMIT,
         # Claims follow the GridCluster, not the StatefulSet: see `volumes`. But what a member that
         # has left had is of no use any more, and would be in the way of the next one of its name.
+        # It is the only one: fewer replicas than its ordinal would take others' data away.
         "persistentVolumeClaimRetentionPolicy": {
             "whenDeleted": "Retain",
-            "whenScaled": "Delete" if is_removing(cluster) else "Retain",
+            "whenScaled": "Delete" if removed_ordinal(cluster) == replicas else "Retain",
         },
         "template": pod_template(cluster, record),
     }

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 ADDRESSES = itertools.count(2, 5)
 """Five apart: a cluster's members follow one another."""
+ANSWER_S = 15.0
+"""A member that nobody leads answers a request within ten seconds, if only with 503."""
 DEADLINE_S = 25.0
 READY = "health/ready"
 
@@ -144,7 +146,7 @@ class Up:
         url = f"http://{address}:5701/grid/{path if path == READY else f'rest/{path}'}"
         request = urllib.request.Request(url, body, method=method)
         try:
-            with urllib.request.urlopen(request, timeout=5) as response:
+            with urllib.request.urlopen(request, timeout=ANSWER_S) as response:
                 return response.status, response.read()
         except urllib.error.HTTPError as error:
             with error:

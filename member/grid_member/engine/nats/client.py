@@ -136,6 +136,11 @@ class NatsClient:
         """What was published and the kernel has not taken yet."""
         return self._connection.pending_bytes if self._connection is not None else 0
 
+    @property
+    def half_full(self) -> bool:
+        """Whether so much waits to be sent that what can wait should: the rest is for records."""
+        return self.pending_bytes > self._max_pending_bytes // 2
+
     def start(self) -> None:
         """Begin to connect; returns at once."""
         if self._running is not None or self._closed:

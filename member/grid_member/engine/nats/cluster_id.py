@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.nats.errors import NatsError
 from grid_member.engine.nats.identity import of_cluster
-from grid_member.engine.nats.streams import answered
+from grid_member.engine.nats.streams import NoStreamError, answered
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,10 +46,13 @@ async def named(
 
     Raises:
         EngineError: it cannot be kept.
+        NoStreamError: the stream was deleted, as a rescue does: it has to be made again.
     """
     while True:
         try:
             cluster = await _cluster_id(client, settings.cluster_name, first_stream)
+        except NoStreamError:
+            raise
         except NatsError as error:
             waiting(str(error))
             await asyncio.sleep(RETRY_S)

@@ -8,6 +8,9 @@ its own, and its streams go. So nobody with data starts a server before it knows
     a majority of the list waits as well  ─▶ start, at the same time as they
     fewer, and no other cluster was seen  ─▶ start after a while: there may be nobody else; the
                                              server ends when another cluster comes
+    fewer, and another cluster only waits ─▶ start in turn with it: the server ends when its member
+                                             has not joined by the end of the turn
+    somebody says the others are lost     ─▶ start, unless a server of another cluster is there
 
 Who waits listens at the members' port and tells who it is. A member that is new, or whose cluster
 is older than ids, has no id: it is no stranger.
@@ -16,14 +19,15 @@ is older than ids, has no id: it is no stranger.
 from __future__ import annotations
 
 import asyncio
+import enum
 import secrets
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from grid_member.engine.listening import close_servers
 from grid_member.engine.nats.cluster_id import short
-from grid_member.engine.nats.hail import Present, hail, waiting_line
-from grid_member.engine.nats.lookout import Lookout
+from grid_member.engine.nats.hail import Present, waiting_line
 from grid_member.engine.nats.meeting import LINGER_S
+from grid_member.engine.nats.sight import FIRST_LOOK_S, Sight
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -32,17 +36,63 @@ if TYPE_CHECKING:
 
 ALONE_S: Final = 15.0
 """Who has seen fewer than a majority, and no stranger, for so long starts nevertheless."""
-FIRST_LOOK_S: Final = 0.5
-"""How long a start waits for a first look at everybody: machines that are off answer nothing."""
+TURN_S: Final = 20.0
+"""Who sees strangers that wait has a turn after so long, or after some times of it; and how long a
+member in its turn has to join before it gives way."""
 _LOT_BYTES: Final = 8
+
+
+class Entry(enum.Enum):
+    """Why a server may be started."""
+
+    OWN = "the own cluster is there"
+    ALONE = "nobody is"
+    TURN = "members of other clusters wait, and it is the turn of this one"
 
 
 class Verdict(NamedTuple):
     """What follows from who is there."""
 
     go: bool
-    stranger: tuple[str, str] | None = None
-    """The address of a member of another cluster that is in the way, and that one's id."""
+    stranger: tuple[str, Present] | None = None
+    """The address of a member of another cluster that is in the way, and who it is."""
+
+
+class Patience:
+    """How long a member waits that sees too few of its own.
+
+    Members of different clusters that see each other wait count from the same moment, and no two
+    of them for as long: the servers of two never start at once.
+
+    Args:
+        lot: of this member.
+        gave_way: whether it had a turn before: the others are first then.
+        now_s: seconds that only go forward.
+    """
+
+    def __init__(self, lot: str, gave_way: bool, now_s: float) -> None:
+        self._lot = lot
+        self._gave_way = gave_way
+        self._quiet_s = now_s
+        """Since when no stranger is there."""
+        self._waiting_s: float | None = None
+        """Since when strangers are there and none of them has a server."""
+
+    def entry(self, found: Verdict, now_s: float) -> Entry | None:
+        """Return why the wait is over, None when it is not."""
+        if found.go:
+            return Entry.OWN
+        if found.stranger is None:
+            return Entry.ALONE if now_s - self._quiet_s >= ALONE_S else None
+        self._quiet_s = now_s
+        lot = found.stranger[1].lot
+        if lot is None:
+            self._waiting_s = None
+            return None
+        if self._waiting_s is None:
+            self._waiting_s = now_s
+        turns = 1 + (self._lot > lot) + 2 * self._gave_way
+        return Entry.TURN if now_s - self._waiting_s >= turns * TURN_S else None
 
 
 def verdict(own: str, size: int, seen: Mapping[str, Present | None]) -> Verdict:
@@ -53,98 +103,106 @@ def verdict(own: str, size: int, seen: Mapping[str, Present | None]) -> Verdict:
         size: how many members the list names.
         seen: by address who is there, this member itself left out.
     """
-    here = {address: found for address, found in seen.items() if found is not None}
+    here = {
+        address: found
+        for address, found in seen.items()
+        if found is not None and found.cluster is not None
+    }
     strangers = [
-        (found.lot is not None, address, found.cluster)
+        (found.lot is not None, found.lot or "", address, found)
         for address, found in here.items()
         if found.cluster not in {"", own}
     ]
-    first = min(strangers, default=None)  # one that has a server, if there is any
-    if first is not None and not first[0]:
-        return Verdict(False, first[1:])
+    # One that has a server, if there is any; else the one whose turn is first.
+    stranger = min(strangers)[2:] if strangers else None
+    if stranger is not None and stranger[1].lot is None:
+        return Verdict(False, stranger)
     served = any(found.lot is None for found in here.values())
     if served or 2 * (1 + len(here) - len(strangers)) > size:
         return Verdict(True)
-    return Verdict(False, None if first is None else first[1:])
+    return Verdict(False, stranger)
 
 
 async def admitted(
-    settings: ClusterSettings, own: str, waiting: Callable[[str], None], *, wary: bool = False
-) -> bool:
-    """Return when this member's server may meet those of the others.
+    settings: ClusterSettings,
+    own: str,
+    waiting: Callable[[str], None],
+    trusted: Callable[[], bool] = lambda: False,
+    *,
+    gave_way: bool = False,
+) -> Entry:
+    """Return when this member's server may meet those of the others, and why.
 
     Args:
         settings: the list of the members.
         own: the id of the cluster that this member's data is of.
         waiting: is told why that is not now.
-        wary: whether a member of another cluster was met before.
-
-    Returns:
-        Whether it met its own cluster; False when it was alone for long enough.
+        trusted: whether somebody says that the data of this member is to go on.
+        gave_way: whether a server of this member ended for another cluster before.
     """
     lot = secrets.token_hex(_LOT_BYTES)
-
-    async def look(host: str, port: int) -> Present | None:
-        found = await hail(settings, host, port)
-        # Itself it finds as nobody.
-        return None if found is not None and found.lot == lot else found
-
     listener = await _listening(settings, lot, own)
     try:
-        async with Lookout(settings, look) as lookout:
-            met = await _let_in(lookout, settings, own, waiting, wary)
-            if not any(found is not None and found.lot is None for found in lookout.seen.values()):
+        async with Sight(settings, lot) as sight:
+            patience = Patience(lot, gave_way, asyncio.get_running_loop().time())
+            entry = await _let_in(sight, settings, own, waiting, trusted, patience)
+            if not any(found is not None and found.lot is None for found in sight.seen.values()):
                 await asyncio.sleep(LINGER_S)
-        return met
+        return entry
     finally:
         if listener is not None:
             await close_servers([listener])
 
 
-async def stranger_comes(
-    settings: ClusterSettings, own: str, waiting: Callable[[str], None]
-) -> bool:
-    """Return whether who comes first is of another cluster, and tell that; this member is there."""
+async def stranger_comes(settings: ClusterSettings, own: str, entry: Entry) -> str | None:
+    """Return what to say of a member of another cluster before which this one's server has to end.
 
-    async def look(host: str, port: int) -> Present | None:
-        return await hail(settings, host, port)
+    Args:
+        settings: the list of the members.
+        own: the id of the cluster that this member's data is of.
+        entry: why the server was started. In its turn it ends for those who wait after that.
 
-    async with Lookout(settings, look) as lookout:
+    Returns:
+        None: one of the own cluster is there.
+    """
+    clock = asyncio.get_running_loop().time
+    yields_s = clock() + (TURN_S if entry is Entry.TURN else 0.0)
+    async with Sight(settings) as sight:
         while True:
-            ids = {address: found.cluster for address, found in lookout.seen.items() if found}
-            for address, cluster in ids.items():
-                if cluster not in {"", own}:
-                    waiting(_told(address, cluster, own, settings))
-                    return True
-            if [*ids.values()].count(own) > 1:
-                return False
-            await lookout.changed(FIRST_LOOK_S)
+            here = {address: found for address, found in sight.seen.items() if found}
+            for address, found in here.items():
+                strange = found.cluster not in {None, "", own}
+                if strange and (found.lot is None or clock() >= yields_s):
+                    return _told(address, found, own, settings)
+            if [found.cluster for found in here.values()].count(own) > 1:
+                return None
+            await sight.changed(FIRST_LOOK_S)
 
 
 async def _let_in(
-    lookout: Lookout[Present],
+    sight: Sight,
     settings: ClusterSettings,
     own: str,
     waiting: Callable[[str], None],
-    wary: bool,
-) -> bool:
+    trusted: Callable[[], bool],
+    patience: Patience,
+) -> Entry:
     clock = asyncio.get_running_loop().time
-    begun_s = clock()
     while True:
-        found, waited_s = verdict(own, len(settings.members), lookout.seen), clock() - begun_s
+        found = verdict(own, len(settings.members), sight.seen)
         if found.stranger is not None:
-            wary = True
             waiting(_told(*found.stranger, own, settings))
-        looked = lookout.complete or waited_s >= FIRST_LOOK_S
-        # Who met a stranger once is not sure to be where it belongs.
-        if looked and (found.go or (waited_s >= ALONE_S and not wary)):
-            return found.go
-        await lookout.changed(FIRST_LOOK_S)
+        entry = patience.entry(found, clock())
+        if trusted() and (found.stranger is None or found.stranger[1].lot is not None):
+            entry = Entry.OWN
+        if sight.clear and entry is not None:
+            return entry
+        await sight.changed(FIRST_LOOK_S)
 
 
 async def _listening(settings: ClusterSettings, lot: str, own: str) -> asyncio.Server | None:
     def answer(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(waiting_line(lot, own))
+        writer.write(waiting_line(settings, lot, own))
         writer.close()
 
     try:
@@ -153,9 +211,11 @@ async def _listening(settings: ClusterSettings, lot: str, own: str) -> asyncio.S
         return None  # the server meets the same difficulty, and its error says what to do
 
 
-def _told(address: str, cluster: str, own: str, settings: ClusterSettings) -> str:
+def _told(address: str, found: Present, own: str, settings: ClusterSettings) -> str:
+    does = "runs" if found.lot is None else "waits"
     return (
-        f"the member at {address} is of another cluster of that name: its id is {short(cluster)}, "
-        f"{settings.directory} holds data of {short(own)}; correct join.tcp-ip.member-list, or "
-        "start on another base directory"
+        f"the member at {address} is of another cluster of that name, and {does}: its data has the "
+        f"id {short(found.cluster or '')}, {settings.directory} that of {short(own)}; correct "
+        "join.tcp-ip.member-list, or stop the one of the two whose data is out of date and start "
+        "it on an empty base directory"
     )

@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import json
 import re
 import secrets
+import socket
 import ssl
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -41,7 +43,8 @@ ANSWER_S: Final = 0.5
 """How long a member may take to answer, once its server did."""
 _TRIES: Final = 3
 """Questions to a server whose member may be about to listen."""
-_WAITING: Final = re.compile(rb"GRID ([0-9a-f]{16})(?: ([0-9a-f]{16}))?\n")
+_WAITING: Final = re.compile(rb"GRID ([0-9a-f]{16})(?: ([0-9a-f]{16}) ([0-9a-f]{16}))?\n")
+_DIGEST_CHARACTERS: Final = 16
 _NO_GOSSIP: Final = 1
 _NAME_BYTES: Final = 12
 _PAYLOAD_BYTES: Final = 1 << 20
@@ -52,13 +55,13 @@ class Present(NamedTuple):
 
     lot: str | None
     """Of a member that has no server yet, as it waits for the others; None: there is a server."""
-    cluster: str
-    """The id of its cluster, empty when it knows none or does not tell."""
+    cluster: str | None
+    """The id of its cluster, empty when it knows none; None: it does not tell."""
 
 
-def waiting_line(lot: str, cluster: str) -> bytes:
+def waiting_line(settings: ClusterSettings, lot: str, cluster: str) -> bytes:
     """Return what a member that has no server yet says to whoever comes."""
-    return f"GRID {lot} {cluster}\n".encode()
+    return f"GRID {lot} {cluster} {_digest(settings)}\n".encode()
 
 
 def answer_with(client: NatsClient, cluster: Callable[[], str]) -> None:
@@ -72,34 +75,73 @@ def answer_with(client: NatsClient, cluster: Callable[[], str]) -> None:
     client.subscribe(SUBJECT, answer)
 
 
-async def hail(settings: ClusterSettings, host: str, port: int) -> Present | None:
-    """Return who is there, None when nobody is."""
+async def hail(
+    settings: ClusterSettings,
+    host: str,
+    port: int,
+    reached: Callable[[], None] = lambda: None,
+) -> Present | None:
+    """Return who is there, None when nobody is; that takes 6 s at most of who is reached.
+
+    Args:
+        settings: how the members know each other.
+        host: where to ask.
+        port: where to ask.
+        reached: is called when something there takes connections.
+    """
     with contextlib.suppress(OSError, TimeoutError, UnicodeError, ValueError):
-        line = await _greeting(host, port)
+        line = await _greeting(host, port, reached)
         waiting = _WAITING.fullmatch(line)
-        if waiting:
-            return Present(waiting[1].decode(), (waiting[2] or b"").decode())
-        return Present(None, await _told(settings, host, port))
+        if waiting is None:
+            return Present(None, await _told(settings, host, port))
+        lot, cluster, digest = (word.decode() for word in waiting.groups(b""))
+        # An address that was a member's of this cluster may be one of another name meanwhile.
+        return Present(lot, cluster) if digest in {"", _digest(settings)} else None
     return None
+
+
+async def connection(
+    host: str, port: int, tls: ssl.SSLContext | None = None
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Return a connection to there.
+
+    Raises:
+        OSError: nobody is there.
+        TimeoutError: nobody took it in time. Names may take longer to look up, and are not given
+            up: each look would leave a thread behind.
+        UnicodeError: there is no such name.
+    """
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    failed: OSError = ConnectionRefusedError()
+    for address in dict.fromkeys(str(each[4][0]) for each in found):
+        try:
+            async with asyncio.timeout(CONNECT_S):
+                return await asyncio.open_connection(
+                    address, port, ssl=tls, server_hostname=host if tls else None
+                )
+        except OSError as error:  # one that takes too long, too
+            failed = error
+    raise failed
 
 
 async def greets(host: str, port: int) -> bool:
     """Return whether a member or its server is there."""
     with contextlib.suppress(OSError, TimeoutError, UnicodeError, ValueError):
-        await _greeting(host, port)
+        await _greeting(host, port, lambda: None)
         return True
     return False
 
 
-async def _greeting(host: str, port: int) -> bytes:
+async def _greeting(host: str, port: int, reached: Callable[[], None]) -> bytes:
     """Return the first line, empty when nothing is said.
 
     Raises:
         OSError: nobody is there, or something between the members took the connection.
         TimeoutError: the same.
     """
-    async with asyncio.timeout(CONNECT_S):
-        reader, writer = await asyncio.open_connection(host, port)
+    reader, writer = await connection(host, port)
+    reached()
     try:
         async with asyncio.timeout(GREETING_S):
             line = await reader.readline()
@@ -112,22 +154,21 @@ async def _greeting(host: str, port: int) -> bytes:
     return line
 
 
-async def _told(settings: ClusterSettings, host: str, port: int) -> str:
-    """Return the id that the member of the server there tells; empty when it does not."""
+async def _told(settings: ClusterSettings, host: str, port: int) -> str | None:
+    """Return the id that the member of the server there tells; None when it does not."""
     for _ in range(_TRIES):
         try:
-            async with asyncio.timeout(CONNECT_S + ANSWER_S):
-                return await _asked(settings, host, port)
+            return await _asked(settings, host, port)
         except TimeoutError:
             continue
         except (OSError, EOFError, ValueError):
-            break  # it does not take this member, and says so when the server comes
-    return ""
+            break  # it does not take this member, or just ended
+    return None
 
 
 async def _asked(settings: ClusterSettings, host: str, port: int) -> str:
     tls = None if settings.tls is None else await asyncio.to_thread(_tls, settings)
-    reader, writer = await asyncio.open_connection(host, port, ssl=tls)
+    reader, writer = await connection(host, port, tls)
     try:
         inbox = f"_INBOX.{secrets.token_hex(_NAME_BYTES)}"
         writer.write(_question(settings, inbox))
@@ -179,6 +220,12 @@ def _question(settings: ClusterSettings, inbox: str) -> bytes:
         "PING",
     )
     return "".join(f"{line}\r\n" for line in lines).encode()
+
+
+def _digest(settings: ClusterSettings) -> str:
+    """Return what tells clusters of other names and users, and nothing to guess a password with."""
+    said = "\0".join(("grid waits 1", settings.cluster_name, settings.user)).encode()
+    return hashlib.sha256(said).hexdigest()[:_DIGEST_CHARACTERS]
 
 
 def _tls(settings: ClusterSettings) -> ssl.SSLContext:

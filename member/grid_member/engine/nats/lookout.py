@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 ABSENT_LOOK_S: Final = 0.05
 """Between two looks at an address where nobody is, of who waits for that to change."""
+EAGER_S: Final = 5.0
+"""How long that is hurried so. Later on somebody is as rarely looked for as looked at."""
 LOOK_S: Final = 1.0
 """Between two looks at somebody."""
 
@@ -25,7 +27,7 @@ class Lookout(Generic[T]):
     Args:
         settings: the list.
         look: returns who is at a host and port, None when nobody is.
-        absent_s: seconds between two looks at an address where nobody is.
+        absent_s: seconds between two looks at an address where nobody is, at first.
     """
 
     def __init__(
@@ -70,10 +72,12 @@ class Lookout(Generic[T]):
         await asyncio.gather(*self._looking, return_exceptions=True)
 
     async def _run(self, host: str, port: int) -> None:
-        address = f"{host}:{port}"
+        address, clock = f"{host}:{port}", asyncio.get_running_loop().time
+        eager_until_s = clock() + EAGER_S
         while True:
             found = await self._look(host, port)
             if address not in self.seen or self.seen[address] != found:
                 self.seen[address] = found
                 self._news.set()
-            await asyncio.sleep(LOOK_S if found else self._absent_s)
+            eager = not found and clock() < eager_until_s
+            await asyncio.sleep(self._absent_s if eager else LOOK_S)

@@ -117,11 +117,6 @@ def give_up_lost(
             f"{stream} is damaged on the disks of all members: {found.describe()}; stop them and "
             "restore a backup"
         )
-    _log.error(
-        "%s was in memory only and is lost, its servers ended at the same time: it begins empty "
-        "(%s)",
-        *(stream, found.describe()),
-    )
     _replace(client, stream, found)
 
 
@@ -144,6 +139,12 @@ def _replace(client: BlockingClient, stream: str, found: Found) -> None:
     before = 0 if former is None else former.place
     _put(
         client, stream, end_subject(stream).encode(), end_fields(end), put_headers(last + 1, before)
+    )
+    # Only now: of members that find out at once a single one gets so far.
+    _log.error(
+        "%s was in memory only and is lost, its servers ended at the same time: it begins empty "
+        "(%s)",
+        *(stream, found.describe()),
     )
     api(client, f"STREAM.PURGE.{stream}", {"seq": end.log + 1})
     api(client, f"STREAM.PURGE.{images_of(stream)}", {"seq": end.first})

@@ -17,6 +17,7 @@ import secrets
 from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.listening import close_servers
+from grid_member.engine.nats.hail import connection
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +31,6 @@ LINGER_S: Final = 0.15
 TURN_S: Final = 0.03
 """Between the starts of two servers: the later one finds the earlier one listening."""
 _LOOK_S: Final = 0.05
-_CONNECT_S: Final = 1.0
 SILENCE_S: Final = 0.8
 """Members at a meeting speak at once. Who says nothing is a server that waits for TLS."""
 _LOT: Final = re.compile(rb"GRID ([0-9a-f]{16})\n")
@@ -85,10 +85,9 @@ async def _reach(host: str, port: int) -> str:
 
 
 async def _lot(host: str, port: int) -> str:
-    # Not `wait_for`: it may lose a cancellation, and the loop above would never end.
-    async with asyncio.timeout(_CONNECT_S):
-        reader, writer = await asyncio.open_connection(host, port)
+    reader, writer = await connection(host, port)
     try:
+        # Not `wait_for`: it may lose a cancellation, and the loop above would never end.
         async with asyncio.timeout(SILENCE_S):
             line = await reader.readline()
     except TimeoutError:

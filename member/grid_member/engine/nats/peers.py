@@ -23,6 +23,7 @@ CHANGE_TIMEOUT_S: Final = 5.0
 SILENCE_S: Final = 3.0
 """Servers that vote tell their leader every second that they live."""
 _META: Final = b"$SYS.REQ.SERVER.PING.JSZ"
+_GROUPS: Final = b"$SYS.REQ.SERVER.PING.RAFTZ"
 _REMOVE: Final = b"$JS.API.SERVER.REMOVE"
 _EVACUATE: Final = b"$JS.API.SERVER.EVACUATE"
 _STEP_DOWN: Final = b"$JS.API.META.LEADER.STEPDOWN"
@@ -74,6 +75,35 @@ async def meta_cluster(system: NatsClient) -> dict[str, Any]:
     if not found.get("leader"):
         raise NatsError("nobody leads the servers now")
     return found
+
+
+async def unsettled(
+    system: NatsClient, server: str, groups: frozenset[str], present: frozenset[str]
+) -> frozenset[str]:
+    """Return the groups in which it is not agreed on yet who votes, as a server sees it.
+
+    What a stream's leader tells of its copies leaves out who votes and is to hold none any more,
+    and whether who is to hold one knows of it.
+
+    Args:
+        system: a connection in the account of the system.
+        server: the server's name.
+        groups: the names of the groups that matter.
+        present: the ids of the servers that there are.
+
+    Raises:
+        NatsError: it does not tell.
+    """
+    request = json.dumps({"server_name": server, "exact_match": True}).encode()
+    answer = await system.request(_GROUPS, request, timeout_s=REQUEST_TIMEOUT_S)
+    accounts = json.loads(answer.payload).get("data") or {}
+    return frozenset(
+        name
+        for found in accounts.values()
+        for name, group in found.items()
+        if name in groups
+        and (group.get("observer") or not group.get("leader") or not present >= set(group["peers"]))
+    )
 
 
 def is_silent(replica: Mapping[str, Any]) -> bool:

@@ -28,7 +28,7 @@ from grid_member.engine.api import EngineError
 from grid_member.engine.ending import unless
 from grid_member.engine.nats.binary import find_server
 from grid_member.engine.nats.errors import unexpected
-from grid_member.engine.nats.gate import admitted, stranger_comes
+from grid_member.engine.nats.gate import Entry, admitted, stranger_comes
 from grid_member.engine.nats.identity import JETSTREAM
 from grid_member.engine.nats.meeting import meet
 from grid_member.engine.nats.runtime import make_runtime
@@ -100,10 +100,15 @@ class NatsServer:
         self.failure: str | None = None
         """Why no server runs and what to do; None: one runs, or was not started yet."""
         self.process_id: int | None = None
-        self._alone = False
-        """Whether it was started without a sign of its own cluster, and there is none yet."""
-        self._wary = False
-        """Whether it was ended because another cluster came."""
+        self._entry = Entry.OWN
+        """Why it was started; for its own cluster, too, when that came later."""
+        self._yields = asyncio.Event()
+        """Whether it was ended because another cluster came, and is not to be started yet."""
+        self._gave_way = False
+        """Whether that has happened before."""
+        self._trusted = False
+        """Whether somebody said that this member goes on."""
+        self._watching: asyncio.Task[None] | None = None
         self._full: str | None = None
         """What to do about the disk, if the last server ended for it."""
         self._ended_s = 0.0
@@ -150,13 +155,16 @@ class NatsServer:
             await self.stop()
             raise
 
-    def _gave_way(self) -> bool:
-        """Whether the server is to wait until its own cluster is there."""
-        return self._alone and self._wary
-
     def joined(self) -> None:
-        """Hear that the member is among its own."""
-        self._alone = False
+        """Hear that the member is among its own: its server gives way to nobody any more."""
+        self._entry = Entry.OWN
+        if self._watching is not None:
+            self._watching.cancel()
+
+    def trust(self) -> None:
+        """Hear that those who are there go on: no member that merely waits is waited for."""
+        self._trusted = True
+        self.joined()
 
     async def stop(self) -> None:
         """End the server, hand over what it leads first, and remove its files."""
@@ -183,8 +191,10 @@ class NatsServer:
         """Return when it is time to start."""
         if self._identity.cluster:
             own = self._identity.cluster
-            met = await admitted(self._settings, own, self._waiting, wary=self._wary)
-            self._alone = not met
+            self._entry = await admitted(
+                *(self._settings, own, self._waiting, lambda: self._trusted),
+                gave_way=self._gave_way,
+            )
         elif self._is_new(runtime):
             await meet(self._settings)
 
@@ -197,9 +207,10 @@ class NatsServer:
         """Have a server until `stop`."""
         delay_s = FIRST_BACKOFF_S
         while not self._stopping.is_set():
-            if self._gave_way():
+            if self._yields.is_set():
                 with contextlib.suppress(EngineError):
                     await unless(self._stopping, self._met(runtime))
+                self._yields.clear()
                 continue
             began = self._clock()
             try:
@@ -212,7 +223,7 @@ class NatsServer:
                 return
             if self._clock() - began >= STEADY_S:
                 delay_s = FIRST_BACKOFF_S
-            if self._gave_way():
+            if self._yields.is_set():
                 continue
             self._tell_end(ended)
             self._changed.set()
@@ -235,10 +246,11 @@ class NatsServer:
             process_group=0,
         )
         self.process_id = child.pid
+        self._watching = asyncio.ensure_future(self._give_way(child))
         tasks = [
             asyncio.ensure_future(self._read(child)),
             asyncio.ensure_future(self._end(child)),
-            asyncio.ensure_future(self._give_way(child)),
+            self._watching,
             asyncio.ensure_future(self._find_ports(runtime)),
         ]
         try:
@@ -276,15 +288,17 @@ class NatsServer:
 
     async def _give_way(self, child: asyncio.subprocess.Process) -> None:
         """End a server that was started alone when a member of another cluster comes."""
-        if not self._alone:
+        if self._entry is Entry.OWN:
             return
-        strange = await stranger_comes(self._settings, self._identity.cluster, self._waiting)
-        if not strange:
-            self._alone = False
-        elif self._alone:
-            self._wary = True
-            with contextlib.suppress(ProcessLookupError):
-                child.kill()
+        strange = await stranger_comes(self._settings, self._identity.cluster, self._entry)
+        if strange is None:
+            self._entry = Entry.OWN
+            return
+        self._waiting(strange)
+        self._yields.set()
+        self._gave_way = True
+        with contextlib.suppress(ProcessLookupError):
+            child.kill()
 
     async def _find_ports(self, runtime: Path) -> None:
         """Note where the server takes clients as soon as it does."""

@@ -70,6 +70,8 @@ class Copies(NamedTuple):
     """Names, as far as they are known."""
     moving: bool
     """Whether copies are being moved, made or given up."""
+    group: str = ""
+    """What those who vote on it call it."""
 
 
 def stream_config(stream: Stream, copies: int, cluster_name: str) -> dict[str, Any]:
@@ -182,6 +184,7 @@ async def copies_of(client: NatsClient, stream: str) -> Copies:
         current=frozenset([leader, *(one["peer"] for one in replicas if is_current(one))]),
         offline=tuple(one["name"] for one in replicas if one.get("offline")),
         moving="desired" in cluster or any(one.get("pending") for one in replicas),
+        group=str(cluster.get("raft_group", "")),
     )
 
 

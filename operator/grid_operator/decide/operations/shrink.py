@@ -10,6 +10,7 @@ makes the StatefulSet one smaller, and its controller deletes the volume claim w
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from grid_operator.api.names import data_claim_name, statefulset_name
@@ -17,19 +18,28 @@ from grid_operator.api.phase import Step, last_ordinal
 from grid_operator.api.status import OperationKind, OperationOutcome
 from grid_operator.decide.calls import Endpoint
 from grid_operator.decide.operations.journal import Move, advance, attempt, begin, finish, wait
-from grid_operator.decide.pods import going, is_terminating
-from grid_operator.decide.roll import gate_obstacle
-from grid_operator.decide.situation import IN_TRANSITION
+from grid_operator.decide.pods import (
+    going,
+    has_no_process,
+    is_terminating,
+    pod_name,
+    ready_changed,
+)
+from grid_operator.decide.roll import gate_obstacle, is_parked
+from grid_operator.decide.situation import IN_TRANSITION, since
 from grid_operator.decide.strangers import is_missed
 
 if TYPE_CHECKING:
     from grid_operator.api.status import OperationStatus
-    from grid_operator.decide.model import MemberOperation
+    from grid_operator.decide.model import MemberOperation, Observed
     from grid_operator.decide.situation import Situation
 
 ACTIVE: Final = "ACTIVE"
 """The one cluster state in which members move copies."""
 FAILED: Final = "FAILED"
+FINISHED: Final = "FINISHED"
+SETTLED_S: Final = 60.0
+"""After which a member that does not serve any more, and has not left, does not leave."""
 
 
 def wanted(situation: Situation) -> OperationStatus | None:
@@ -64,6 +74,28 @@ def is_held_up(situation: Situation) -> bool:
     return removes and is_missed(situation.observed, operation.target)
 
 
+def kept_pods(observed: Observed) -> frozenset[str]:
+    """Return the names of pods that are to go, and must not be made anew meanwhile.
+
+    Who has left is parked, and nobody of its name may start on what it had. Who was not told and is
+    missed is made anew like all others: it can only leave when it runs.
+    """
+    cluster = observed.cluster
+    above = {n for n in map(pod_name, observed.pods) if last_ordinal(n) >= cluster.spec.size}
+    kept = {name for name in above if not is_missed(observed, name)}
+    operation = cluster.status.operation
+    leaves = operation is not None and operation.kind is OperationKind.SHRINK
+    if leaves and operation is not None and _was_told(operation):
+        kept.add(operation.target)
+    return frozenset(kept)
+
+
+def _was_told(operation: OperationStatus) -> bool:
+    """Return whether the member may have been told to leave, or need not be."""
+    told = operation.attempts > 0 or bool(operation.member_operation)
+    return told or operation.step != Step.LEAVE
+
+
 def step(situation: Situation, operation: OperationStatus) -> Move:
     """Return the next move."""
     if operation.step == Step.REMOVE_POD:
@@ -74,13 +106,17 @@ def step(situation: Situation, operation: OperationStatus) -> Move:
     if changed is not None:
         # Whoever wants it active again must not wait for this.
         return finish(operation, OperationOutcome.INTERRUPTED, situation.now, changed)
+    stopped = _stopped(situation, operation)
+    if stopped:
+        return finish(operation, OperationOutcome.FAILED, situation.now, stopped)
     if operation.step == Step.AWAIT_LEFT:
         return _await_left(situation, operation)
     return _leave(situation, operation)
 
 
 def _leave(situation: Situation, operation: OperationStatus) -> Move:
-    if operation.attempts == 0 and last_ordinal(operation.target) < situation.spec.size:
+    is_wanted = last_ordinal(operation.target) < situation.spec.size
+    if is_wanted and not _was_told(operation):
         text = f"spec.size is {situation.spec.size} again: {operation.target} stays"
         return finish(operation, OperationOutcome.INTERRUPTED, situation.now, text)
     pod = situation.pod(operation.target)
@@ -104,6 +140,24 @@ def _await_left(situation: Situation, operation: OperationStatus) -> Move:
         return wait(operation, f"{operation.target} leaves: {situation.no_member_text()}")
     waits_for = f", and waits: {found.error}" if found.error else ""
     return wait(operation, f"{operation.target} says {found.stage}, {found.progress} %{waits_for}")
+
+
+def _stopped(situation: Situation, operation: OperationStatus) -> str:
+    """Return that the member has stopped otherwise than by leaving, empty when it may have left."""
+    pod = situation.pod(operation.target)
+    if pod is None or not _was_told(operation) or not situation.joined():
+        return ""
+    parked = is_parked(situation.observed, pod)
+    if not parked and not has_no_process(pod):
+        return ""
+    found = _told(situation, operation)
+    stage = "" if found is None else found.stage
+    # Nobody answers at the same moment: how far it is may be what another one saw before.
+    settled = since(ready_changed(pod), situation.now) >= timedelta(seconds=SETTLED_S)
+    if stage == FINISHED or not (stage == FAILED or settled):
+        return ""
+    how = "is parked and did not leave; its pod will be replaced"
+    return f"{operation.target} {how if parked else 'does not run and did not leave'}"
 
 
 def _told(situation: Situation, operation: OperationStatus) -> MemberOperation | None:
@@ -131,10 +185,26 @@ def _remove(situation: Situation, operation: OperationStatus) -> Move:
     if pod is not None:
         how = going(pod, situation.now) if is_terminating(pod) else "is still there"
         return wait(operation, f"until its pod is gone: it {how}")
-    claim = data_claim_name(situation.cluster.metadata.name, last_ordinal(operation.target))
-    if any(found["metadata"]["name"] == claim for found in situation.observed.claims):
-        return wait(operation, f"until claim {claim} is gone, which Kubernetes deletes now")
-    return finish(operation, OperationOutcome.SUCCEEDED, situation.now)
+    return _await_claim(situation, operation)
+
+
+def _await_claim(situation: Situation, operation: OperationStatus) -> Move:
+    name = data_claim_name(situation.cluster.metadata.name, last_ordinal(operation.target))
+    claims = (claim["metadata"] for claim in situation.observed.claims)
+    claim = next((meta for meta in claims if meta["name"] == name), None)
+    text = ""
+    if claim is not None:
+        owners = claim.get("ownerReferences") or ()
+        # The StatefulSet controller makes the pod that goes its owner, if there is one.
+        goes = claim.get("deletionTimestamp") or any(owner["kind"] == "Pod" for owner in owners)
+        if goes and not situation.stop_wanted:
+            return wait(operation, f"until claim {name} is gone, which Kubernetes deletes now")
+        text = f"Kubernetes has not deleted claim {name} yet: it must be gone before size grows"
+        if not goes:
+            text = (
+                f"Kubernetes deletes a claim with its pod only, and saw none: delete claim {name}"
+            )
+    return finish(operation, OperationOutcome.SUCCEEDED, situation.now, text)
 
 
 def _is_smaller(situation: Situation, operation: OperationStatus) -> bool:

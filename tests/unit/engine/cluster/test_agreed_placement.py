@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import uuid
 from typing import TYPE_CHECKING, cast
 
 import pytest
 
 from grid_member.engine import image
-from grid_member.engine.cluster_placement import AGREED, AgreedPlacement, agreed
+from grid_member.engine.cluster_placement import (
+    AGREED,
+    FURTHER,
+    SUBJECT,
+    AgreedPlacement,
+    Agreement,
+    _told,
+)
 from grid_member.engine.lane import Lane
 from grid_member.engine.log import MemoryLog, wall_clock_ms
+from grid_member.engine.nats.errors import NoRespondersError
+from grid_member.engine.nats.streams import answered, stream_config
+from grid_member.engine.nats.wire import Message
 from grid_member.engine.operations import SystemPut
 from grid_member.engine.state import State
 from tests.unit.engine.cluster.clusters import Cluster
@@ -20,6 +31,7 @@ from tests.unit.engine.drive import condition
 from tests.unit.engine.test_placement import structures
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from grid_member.engine.api import Kept
@@ -29,15 +41,41 @@ ON_DISK = structures(m=True, q=True)
 IN_MEMORY = structures(m=False, q=False)
 
 
+class Client:
+    """A connection to the other members, which tell what they agreed on, if they did."""
+
+    def __init__(self, told: Kept | None) -> None:
+        self._told = told
+        self.published: list[bytes] = []
+        self.listening: dict[bytes, Callable[[Sequence[Message]], None]] = {}
+
+    async def request(self, subject: bytes, *, timeout_s: float) -> Message:
+        assert subject == SUBJECT
+        if self._told is None:
+            raise NoRespondersError
+        return Message(subject, b"", b"", json.dumps(self._told).encode(), 0)
+
+    def subscribe(self, subject: bytes, take: Callable[[Sequence[Message]], None]) -> None:
+        self.listening[subject] = take
+
+    def publish(self, subject: bytes, payload: bytes) -> bool:
+        self.published.append(payload)
+        return True
+
+
 class Lanes:
     """One durable lane and the one in memory."""
 
     ended = False
     only = None
 
-    def __init__(self) -> None:
+    def __init__(self, told: Kept | None = None) -> None:
+        self.client = Client(told)
         self.disk, self.volatile = self._lane(), self._lane()
         self.durable = [self.disk]
+        self.volatile_changed: Callable[[set[str]], None] = lambda _: None
+        lanes = cast("ClusterLanes", self)
+        self.maps, self.queues = (AgreedPlacement(lanes, lambda _: ()) for _ in range(2))
 
     def durable_of(self, name: str) -> Lane:
         return self.disk
@@ -47,8 +85,38 @@ class Lanes:
         lane.start(asyncio.get_running_loop())
         return lane
 
+    async def start(self, own: Kept) -> Agreement:
+        """Return what a member goes by that starts with such settings."""
+        agreement = Agreement(cast("ClusterLanes", self), self.maps, self.queues)
+        await agreement.begin(own)
+        return agreement
+
     async def agreed(self, own: Kept) -> Kept:
-        return await agreed(cast("ClusterLanes", self), own)
+        return kept_by(await self.start(own))
+
+    async def propose(self, prefix: str, kept: Kept) -> None:
+        """Have another member's proposal in the log, and hear of it."""
+        put = SystemPut(prefix + uuid.uuid4().hex, json.dumps(kept).encode(), 0)
+        self.volatile.propose_system(put, lambda _: None)
+        await condition(lambda: not self.volatile.busy)
+        self.volatile_changed({put.key})
+
+    def lose_memory(self) -> None:
+        """Have what was in memory begin anew, and hear of it."""
+        former, self.volatile.state = self.volatile.state, State()
+        self.volatile_changed(set(former.system.found))
+
+
+def kept_by(agreement: Agreement) -> Kept:
+    """Return what a member goes by."""
+    assert agreement._kept is not None
+    return agreement._kept
+
+
+async def put_into(lane: Lane, name: str) -> None:
+    """Have a map of that name in a lane."""
+    lane.propose(put("k")._replace(name=name), lambda _: None, 1)
+    await condition(lambda: not lane.busy)
 
 
 async def test_of_several_proposals_the_first_counts_also_behind_an_image() -> None:
@@ -66,17 +134,48 @@ async def test_of_several_proposals_the_first_counts_also_behind_an_image() -> N
     assert await lanes.agreed({"map": {"m": True}, "queue": {}}) == first
 
 
+async def test_what_is_in_memory_only_stays_there_when_nothing_was_agreed_on_before() -> None:
+    lanes = Lanes()
+    for lane, name in ((lanes.disk, "d1"), (lanes.disk, "b"), (lanes.volatile, "b")):
+        await put_into(lane, name)
+    for name in ("m1", "d2", "x"):  # by members of a version that agreed on nothing
+        await put_into(lanes.volatile, name)
+    own = {
+        "map": {"m*": True, "n*": True, "d*": True, "b": True, "x": False},
+        "queue": {"m*": True},
+    }
+    assert await lanes.agreed(own) == {
+        "map": {"m*": False, "n*": True, "d*": True, "d2": False, "b": True, "x": False},
+        "queue": {"m*": True},
+    }
+
+
+async def test_what_nothing_agreed_on_matches_is_agreed_on_when_it_is_added(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    lanes = Lanes()
+    await lanes.agreed({"map": {"m": True, "w*": True}, "queue": {}})
+    added = {"map": {"n": False, "w1": False, "*zz": False, "wild*": True}, "queue": {"q": True}}
+    kept = {"map": {"m": True, "w*": True, "n": False}, "queue": {"q": True}}
+    assert await lanes.agreed(added) == kept
+    told = [one.message.partition(":")[0] for one in caplog.records]
+    assert told == ["the map w1 stays on disk", "the map *zz stays on disk"]
+    # What is behind it in the log has no say about any of it.
+    later = {"map": {"n": True, "m": False, "w*": False, "default": False}, "queue": {"q": False}}
+    kept["map"]["default"] = False
+    assert await lanes.agreed(later) == kept
+    assert await lanes.agreed({"map": {"default": True}, "queue": {}}) == kept
+
+
 async def test_what_is_on_disk_stays_there_with_all_that_is_meant_by_the_same_name(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     lanes = Lanes()
-    lanes.disk.propose(put("k"), lambda _: None, 1)
-    await condition(lambda: not lanes.disk.busy)
+    await put_into(lanes.disk, "m")
     kept = await lanes.agreed({"map": {"m*": False, "n*": False, "k": True}, "queue": {"m": False}})
     assert kept == {"map": {"m*": True, "n*": False, "k": True}, "queue": {"m": False}}
     assert [one.message.partition(":")[0] for one in caplog.records] == ["the map m* stays on disk"]
-    maps = AgreedPlacement(cast("ClusterLanes", lanes), lambda lane: lane.state.maps.found)
-    maps.agree(kept["map"])
+    maps = lanes.maps
     maps.change(lambda _: None)
     maps.begin("map", lambda _: None)
     assert maps.lane("m2", persistent=False) is lanes.disk
@@ -95,6 +194,44 @@ def places(cluster: Cluster) -> set[str]:
     }
 
 
+async def test_who_runs_tells_who_starts_and_agrees_again_when_the_log_was_lost() -> None:
+    running, told = {"map": {"m": True}, "queue": {}}, {"map": {"m": False}, "queue": {"q": True}}
+    assert await Lanes(told).agreed({"map": {"m": True}, "queue": {"q": False}}) == told
+
+    lanes = Lanes()
+    agreement = await lanes.start(running)
+    lanes.client.listening[SUBJECT]([Message(SUBJECT, b"reply", b"", b"", 1)])
+    assert [json.loads(one) for one in lanes.client.published] == [running]
+    lanes.lose_memory()
+    await condition(lambda: bool(lanes.volatile.state.system.found))
+    assert kept_by(agreement) == running
+    assert await lanes.agreed({"map": {"m": False}, "queue": {}}) == running
+
+
+async def test_what_others_agreed_on_first_counts_behind_a_loss_of_the_log() -> None:
+    lanes = Lanes()
+    agreement = await lanes.start({"map": {"m": True}, "queue": {}})
+    lanes.volatile.state = State()
+    await lanes.propose(FURTHER, {"map": {"n": True}, "queue": {}})  # was on its way
+    first = {"map": {"m": False, "n": False}, "queue": {}}
+    await lanes.propose(AGREED, first)
+    await condition(lambda: kept_by(agreement) == first)
+    assert lanes.maps.lane("m", persistent=True) is lanes.volatile
+    agreement.end()
+
+
+async def test_blocks_that_are_added_at_run_time_are_agreed_on() -> None:
+    lanes = Lanes()
+    agreement = await lanes.start({"map": {"m": True}, "queue": {}})
+    assert lanes.maps.lane("n", persistent=False) is lanes.volatile
+    await lanes.propose(FURTHER, {"map": {"n": True}, "queue": {}})
+    assert lanes.maps.lane("n", persistent=False) is lanes.disk
+    agreement.extend({"map": {"m": True, "n": False}, "queue": {"q": True}})
+    await condition(lambda: len(lanes.volatile.state.system.found) == 3)
+    added = {"map": {"m": True, "n": True}, "queue": {"q": True}}
+    assert await lanes.agreed({"map": {"n": False}, "queue": {"q": False}}) == added
+
+
 @pytest.mark.timeout(120)
 async def test_nothing_that_was_answered_hides_while_settings_change(tmp_path: Path) -> None:
     async with Cluster(2, tmp_path, structures=ON_DISK) as cluster:
@@ -111,6 +248,33 @@ async def test_nothing_that_was_answered_hides_while_settings_change(tmp_path: P
         for driver in (one, other):
             assert [await driver.value("m", key) for key in "kl"] == [b"1", b"2"]
         assert [await driver.take("q") for driver in (other, one, other)] == [b"1", b"2", None]
+
+
+@pytest.mark.timeout(120)
+async def test_who_starts_agrees_with_those_that_run_though_the_log_was_lost(
+    tmp_path: Path,
+) -> None:
+    async with Cluster(3, tmp_path, structures=ON_DISK) as cluster:
+        await cluster.drivers[0].put("m", "k", b"0")
+        await cluster.drivers[0].remove("m", "k")
+        assert await _told(cluster.engines[1]._lanes) == ON_DISK.kept()
+        await lose_memory(cluster)
+        await cluster.engines[2].stop()
+        cluster.structures = IN_MEMORY
+        await cluster.restart(2)
+        for number, driver in enumerate(cluster.drivers):
+            await driver.put("m", f"k{number}", b"1")
+        for driver in cluster.drivers:
+            assert [await driver.value("m", f"k{number}") for number in range(3)] == [b"1"] * 3
+        assert places(cluster) == {"disk"}
+
+
+async def lose_memory(cluster: Cluster) -> None:
+    """Have what was in memory begin anew, as when most servers end at the same time."""
+    client, stream = cluster.engines[0].client, cluster.engines[0]._lanes.streams[-1]
+    for one in (stream, stream.images):
+        await answered(client, f"STREAM.DELETE.{one.name}")
+        await answered(client, f"STREAM.CREATE.{one.name}", stream_config(one, 3, "dev"))
 
 
 @pytest.mark.timeout(180)

@@ -53,9 +53,12 @@ class World:
         self.copies: dict[str, Copies | None] = dict.fromkeys(STREAMS, all_of("own", "b", "c"))
         self.changed: list[tuple[str, int]] = []
         self.broken: Exception | None = None
+        self.unsettled: set[str] | None = set()
+        """Groups; None: the own server does not tell."""
         monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: self.now_s)
         monkeypatch.setattr(cluster_copies, "peers", self._peers)
         monkeypatch.setattr(cluster_copies, "copies_of", self._copies_of)
+        monkeypatch.setattr(cluster_copies, "unsettled", self._unsettled)
         monkeypatch.setattr(cluster_copies, "change_copies", self._change)
         self.watch = CopyWatch(
             cast("Servers", self),
@@ -82,6 +85,14 @@ class World:
 
     async def _peers(self, _: object) -> Peers:
         return Peers(frozenset(self.ids), frozenset(self.silent))
+
+    async def _unsettled(
+        self, _: object, server: str, groups: frozenset[str], present: frozenset[str]
+    ) -> frozenset[str]:
+        assert (server, present) == ("own", frozenset(self.ids))
+        if self.unsettled is None:
+            raise NatsError("no answer")
+        return groups & self.unsettled
 
     async def _copies_of(self, _: object, stream: str) -> Copies:
         if self.broken is not None:
@@ -124,6 +135,19 @@ async def test_with_a_silent_server_nothing_is_safe(world: World, silent: set[st
     world.ids |= silent
     world.silent = silent
     assert (await world.look()).not_current == 1
+
+
+@pytest.mark.parametrize("unsettled", [{"g"}, None], ids=["unsettled", "silent"])
+async def test_until_it_is_agreed_on_who_votes_nothing_is_safe_nor_copied(
+    world: World, unsettled: set[str] | None
+) -> None:
+    world.copies["shard-1"] = all_of("own", "b", "c")._replace(group="g")
+    world.unsettled = unsettled
+    told = await world.look()
+    assert (told.not_current, told.copied) == (1, False)
+    world.unsettled = {"of a stream that does not matter"}
+    told = await world.look()
+    assert (told.not_current, told.copied) == (0, True)
 
 
 async def test_a_server_that_no_member_names_is_not_safe(world: World) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, cast
 
-from grid_member.engine.nats.errors import NoRespondersError, RequestTimeoutError
+from grid_member.engine.nats.errors import NoRespondersError, RequestTimeoutError, WireError
 from grid_member.engine.nats.wire import Message
 
 if TYPE_CHECKING:
@@ -28,7 +28,8 @@ class Listener:
         return subject == self.subject
 
     def unsubscribe(self) -> None:
-        self._bus.listeners.remove(self)
+        if self in self._bus.listeners:
+            self._bus.listeners.remove(self)
 
 
 class Bus:
@@ -43,9 +44,6 @@ class Bus:
         self.held: list[Message] = []
         self.carried = 0
         self._inboxes = 0
-
-    def connection(self) -> NatsClient:
-        return cast("NatsClient", Connection(self))
 
     def inbox(self) -> bytes:
         self._inboxes += 1
@@ -78,11 +76,22 @@ class Connection:
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
+        self.connected = True
+        self.half_full = self.full = False
+        self.max_payload_bytes = 2**30
+
+    @property
+    def client(self) -> NatsClient:
+        return cast("NatsClient", self)
 
     def unused_inbox(self) -> bytes:
         return self._bus.inbox()
 
     def publish(self, subject: bytes, payload: bytes, reply: bytes = b"") -> bool:
+        if not subject or len(payload) > self.max_payload_bytes:
+            raise WireError("it cannot be sent")
+        if self.full or not self.connected:
+            return False
         self._bus.carry(Message(subject, reply, b"", payload, 1))
         return True
 

@@ -13,7 +13,7 @@ from grid_member.engine.lanes import Lanes
 from grid_member.engine.lmdb_log import LmdbLog
 from grid_member.engine.log import wall_clock_ms
 from tests.unit.engine.drive import Driver, FixedStructures, awaited
-from tests.unit.engine.forward.bus import Bus
+from tests.unit.engine.forward.bus import Bus, Connection
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,16 +35,18 @@ class Parties:
         lanes = Lanes(None, 2, wall_clock_ms, LmdbLog)
         self.engine = HeldEngine(FixedStructures(), lanes, wall_clock_ms)
         self.data = Driver(self.engine)
-        self._count = hosts
+        self.connections = [Connection(self.bus) for _ in range(hosts)]
+        """Of the hosts."""
+        self.of_lite = Connection(self.bus)
 
     async def __aenter__(self) -> Self:
         await self.engine.start()
         self.hosts = [
-            Hosting(self.bus.connection(), self.engine, uuid.uuid4().bytes)
-            for _ in range(self._count)
+            Hosting(connection.client, self.engine, uuid.uuid4().bytes)
+            for connection in self.connections
         ]
         self.hosts[0].start()
-        self.lite = Forwarding(self.bus.connection())
+        self.lite = Forwarding(self.of_lite.client)
         self.lite.start()
         return self
 
@@ -52,9 +54,9 @@ class Parties:
         self.bus.lose = lambda subject: False
         self.lite.hurry()
         await self.lite.stop()
+        await self.engine.stop()
         for host in self.hosts:
             host.end()
-        await self.engine.stop()
 
     def replace_host(self, number: int) -> None:
         """Let another host listen in place of all that did; the inboxes stay."""
@@ -68,19 +70,19 @@ class Parties:
         ]
 
     async def put(self, name: str, key: str, value: bytes) -> Refused | None:
-        return await awaited(self._asking(Word(Kind.MAP_PUT, 0, name, key, value)))
+        return await awaited(self.asking(Word(Kind.MAP_PUT, 0, name, key, value)))
 
     async def get(self, name: str, key: str) -> Entry | Refused | None:
-        return await awaited(self._asking(Word(Kind.MAP_GET, 0, name, key)))
+        return await awaited(self.asking(Word(Kind.MAP_GET, 0, name, key)))
 
     async def offer(self, name: str, value: bytes) -> bool | Refused:
-        return await awaited(self._asking(Word(Kind.QUEUE_OFFER, 0, name, "", value)))
+        return await awaited(self.asking(Word(Kind.QUEUE_OFFER, 0, name, "", value)))
 
     async def poll(self, name: str, timeout_s: float = 0.0) -> Item | Refused | None:
         word = Word(Kind.QUEUE_POLL, 0, name, number=int(timeout_s * 1000))
-        return await awaited(self._asking(word, timeout_s))
+        return await awaited(self.asking(word, timeout_s))
 
-    def _asking(self, word: Word, timeout_s: float = 0.0) -> Callable[[Done[Any]], None]:
+    def asking(self, word: Word, timeout_s: float = 0.0) -> Callable[[Done[Any]], None]:
         def ask(done: Done[Any]) -> None:
             self.lite.call(word, done, timeout_s)
 

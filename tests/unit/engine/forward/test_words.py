@@ -28,10 +28,10 @@ WORDS = st.builds(
     Word, st.sampled_from(Kind), NUMBERS, TEXTS, TEXTS, st.binary(max_size=9),
     st.none() | TEXTS, NUMBERS, NUMBERS,
 )  # fmt: skip
-FLAGS = st.integers(0, 31).map(Flag)
+FLAGS = st.integers(0, 63).map(Flag)
 ALL_SAID = st.builds(
     Said, st.binary(min_size=16, max_size=16), st.integers(0, 2**32 - 1), NUMBERS, FLAGS,
-    st.lists(WORDS, max_size=4),
+    st.lists(WORDS, max_size=4), NUMBERS,
 )  # fmt: skip
 
 

@@ -97,12 +97,18 @@ async def test_too_much_is_not_taken(
 ) -> None:
     payload = bytes(1000)
     sent = 0
+    half_full_at = None
     while client.publish(b"a", payload):
         sent += len(payload)
+        if half_full_at is None and client.half_full:
+            half_full_at = sent
+    assert half_full_at is not None
+    assert half_full_at <= LIMIT_BYTES * module.PENDING_PAYLOADS // 2 + len(payload)
     assert 0 < sent <= LIMIT_BYTES * module.PENDING_PAYLOADS
     with pytest.raises(OverloadedError):
         await client.request(b"a", payload, timeout_s=DEADLINE_S)
     await until(lambda: client.pending_bytes == 0)
+    assert not client.half_full
     assert client.publish(b"a", payload)
     monkeypatch.setattr(module, "MAX_REQUESTS", 1)
     waiting = asyncio.create_task(client.request(b"a", timeout_s=DEADLINE_S))

@@ -1,17 +1,27 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 from typing import TYPE_CHECKING
 
 import pytest
 
 from grid_member.engine.cluster_settings import ClusterTls
-from grid_member.engine.nats import gate
-from grid_member.engine.nats.gate import Verdict, admitted, verdict
-from grid_member.engine.nats.hail import Present, answer_with, hail
+from grid_member.engine.nats import gate, lookout, sight
+from grid_member.engine.nats import hail as hailing
+from grid_member.engine.nats.gate import (
+    Entry,
+    Verdict,
+    admitted,
+    stranger_comes,
+    verdict,
+)
+from grid_member.engine.nats.hail import Present, answer_with, hail, waiting_line
 from grid_member.engine.nats.identity import of_cluster, open_identity
 from grid_member.engine.nats.server import NatsServer
+from grid_member.engine.nats.server_config import USER
+from grid_member.engine.own_server import connection_to, trusted
 from tests.unit.engine.server.servers import (
     HOST,
     client_of,
@@ -22,21 +32,30 @@ from tests.unit.engine.server.servers import (
     until_async,
 )
 from tests.unit.member.security.certificates import Authority
+from tests.unit.serving import close_server
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import AsyncIterator, Sequence
     from pathlib import Path
 
+    from grid_member.engine.cluster_settings import ClusterSettings
+    from grid_member.engine.nats.client import NatsClient
+
 OWN, OTHER = "0" * 16, "1" * 16
+LOT = "ab" * 8
 GO, WAIT = Verdict(True), Verdict(False)
 
 
-def waits(cluster: str = OWN) -> Present:
-    return Present("ab" * 8, cluster)
+def waits(cluster: str = OWN, lot: str = LOT) -> Present:
+    return Present(lot, cluster)
 
 
-def serves(cluster: str = OWN) -> Present:
+def serves(cluster: str | None = OWN) -> Present:
     return Present(None, cluster)
+
+
+def blocked(address: str, by: Present) -> Verdict:
+    return Verdict(False, (address, by))
 
 
 @pytest.mark.parametrize(
@@ -47,13 +66,19 @@ def serves(cluster: str = OWN) -> Present:
         ([serves(""), None], GO),
         ([waits(), None], GO),
         ([waits(""), None], GO),
-        ([serves(OTHER), None], Verdict(False, ("a1", OTHER))),
-        ([serves(), serves(OTHER)], Verdict(False, ("a2", OTHER))),
+        ([serves(None), None], WAIT),
+        ([serves(None), waits()], GO),
+        ([serves(OTHER), None], blocked("a1", serves(OTHER))),
+        ([serves(), serves(OTHER)], blocked("a2", serves(OTHER))),
         ([waits(), waits(OTHER)], GO),
         ([serves(), waits(OTHER)], GO),
-        ([None, waits(OTHER)], Verdict(False, ("a2", OTHER))),
-        ([waits(OTHER), serves(OTHER)], Verdict(False, ("a2", OTHER))),
-        ([waits(OTHER), waits(OTHER), waits(), None], Verdict(False, ("a1", OTHER))),
+        ([None, waits(OTHER)], blocked("a2", waits(OTHER))),
+        ([waits(OTHER), serves(OTHER)], blocked("a2", serves(OTHER))),
+        ([waits(OTHER), waits(OTHER), waits(), None], blocked("a1", waits(OTHER))),
+        (
+            [waits(OTHER), waits(OTHER, "aa" * 8), waits(), None],
+            blocked("a2", waits(OTHER, "aa" * 8)),
+        ),
     ],
 )
 def test_a_server_is_started_among_its_own_only(
@@ -68,8 +93,11 @@ class Gate:
 
     def __init__(self, port: int, ports: Sequence[int], cluster: str) -> None:
         self.said: list[str] = []
+        self.trusted = False
         member = settings(port, ports)
-        self.task = asyncio.ensure_future(admitted(member, cluster, self.said.append))
+        self.task = asyncio.ensure_future(
+            admitted(member, cluster, self.said.append, lambda: self.trusted)
+        )
 
     async def refused(self) -> str:
         """Return what it says as it is not let in."""
@@ -102,18 +130,84 @@ async def test_a_majority_of_one_cluster_starts_and_a_stranger_does_not() -> Non
     await stranger.end()
 
 
-async def test_who_met_a_stranger_once_waits_for_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gate, "ALONE_S", 0.0)
+async def test_who_met_a_stranger_starts_when_that_one_is_gone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     ports = free_ports(3)
     first, stranger = Gate(ports[0], ports, OWN), Gate(ports[1], ports, OTHER)
     await first.refused()
     await stranger.refused()
+    monkeypatch.setattr(gate, "ALONE_S", 0.2)
     await stranger.end()
-    done, _ = await asyncio.wait([first.task], timeout=3 * gate.FIRST_LOOK_S)
-    assert not done
-    second = Gate(ports[2], ports, OWN)
     await first.let_in()
-    await second.end()
+    assert first.task.result() is Entry.ALONE
+
+
+async def test_a_rescue_waits_for_nobody_that_waits() -> None:
+    ports = free_ports(3)
+    first, stranger = Gate(ports[0], ports, OWN), Gate(ports[1], ports, OTHER)
+    await first.refused()
+    first.trusted = True
+    await first.let_in()
+    assert not stranger.task.done()
+    await stranger.end()
+
+
+async def test_a_member_of_another_name_is_nobody() -> None:
+    ports = free_ports(2)
+    there = Gate(ports[0], ports, OTHER)
+    asking = settings(ports[1], ports)
+
+    async def here() -> bool:
+        found = await hail(asking, HOST, ports[0])
+        return found is not None and found.cluster == OTHER
+
+    await until_async(here)
+    other_name = dataclasses.replace(asking, cluster_name="test")
+    assert await hail(other_name, HOST, ports[0]) is None
+    await there.end()
+
+
+async def test_nobody_starts_before_who_takes_its_connection_was_looked_at(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = asyncio.Event()
+
+    async def slow(*words: object) -> Present:
+        reached = words[-1]
+        assert callable(reached)
+        reached()
+        await asked.wait()
+        return serves(OTHER)
+
+    monkeypatch.setattr(sight, "hail", slow)
+    monkeypatch.setattr(sight, "FIRST_LOOK_S", 0.1)
+    monkeypatch.setattr(gate, "ALONE_S", 0.0)
+    first = Gate(0, free_ports(2), OWN)
+    done, _ = await asyncio.wait([first.task], timeout=1.0)
+    assert not done
+    asked.set()
+    assert "11111111" in await first.refused()
+    await first.end()
+
+
+async def test_a_member_in_its_turn_gives_way_at_its_end_to_who_waits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(gate, "TURN_S", 1000.0)
+    ports = free_ports(2)
+    waiting = Gate(ports[1], ports, OTHER)
+    own = settings(ports[0], ports)
+    said = await asyncio.wait_for(stranger_comes(own, OWN, Entry.ALONE), 30)
+    assert said is not None
+    assert f"{HOST}:{ports[1]} is of another cluster of that name, and waits" in said
+    turn = asyncio.ensure_future(stranger_comes(own, OWN, Entry.TURN))
+    done, _ = await asyncio.wait([turn], timeout=1.0)
+    assert not done
+    turn.cancel()
+    monkeypatch.setattr(gate, "TURN_S", 0.2)
+    assert await asyncio.wait_for(stranger_comes(own, OWN, Entry.TURN), 30)
+    await waiting.end()
 
 
 async def test_who_is_alone_starts_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,9 +233,9 @@ async def test_a_server_is_asked_for_the_id_of_its_member(tls: bool, tmp_path: P
             return await hail(asking, HOST, ports[0]) == Present(None, OWN)
 
         await until_async(answered)
-        assert await hail(asking, HOST, ports[1]) == Present(None, "")
+        assert await hail(asking, HOST, ports[1]) == Present(None, None)
         stranger = dataclasses.replace(asking, password="another")
-        assert await hail(stranger, HOST, ports[0]) == Present(None, "")
+        assert await hail(stranger, HOST, ports[0]) == Present(None, None)
 
 
 def tls_of(authority: Authority) -> ClusterTls:
@@ -175,6 +269,99 @@ async def test_a_server_that_was_started_alone_gives_way_to_another_cluster(
             await strangers[0].let_in()
             assert not lives(process_id)
             assert "11111111" in said[-1]
+    if joined:
+        assert said == []
     await lonely.stop()
     for stranger in strangers:
         await stranger.end()
+
+
+@contextlib.asynccontextmanager
+async def one_that_waits(member: ClusterSettings, port: int) -> AsyncIterator[None]:
+    """A member of another cluster that never has a server."""
+
+    def answer(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(waiting_line(member, LOT, OTHER))
+        writer.close()
+
+    listener = await asyncio.start_server(answer, HOST, port)
+    try:
+        yield
+    finally:
+        await close_server(listener)
+
+
+async def test_a_server_in_its_turn_ends_after_it_and_gets_another_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(gate, "TURN_S", 0.5)
+    ports = free_ports(3)
+    opened = open_identity(None, cluster_name="dev", member_name="m")
+    own = settings(ports[0], ports)
+    member = NatsServer(own, of_cluster(opened, "dev", OWN).identity)
+    async with one_that_waits(own, ports[1]):
+        await member.start()
+        first = member.process_id
+        assert first is not None
+
+        async def another() -> bool:
+            return member.client_address is not None and member.process_id != first
+
+        await until_async(another)
+        assert not lives(first)
+        await member.stop()
+
+
+async def test_the_server_of_who_is_to_go_on_starts_whoever_waits() -> None:
+    ports = free_ports(3)
+    said: list[str] = []
+    opened = open_identity(None, cluster_name="dev", member_name="m")
+    own = settings(ports[0], ports)
+    member = NatsServer(own, of_cluster(opened, "dev", OWN).identity, said.append)
+    async with one_that_waits(own, ports[1]):
+        starting = asyncio.ensure_future(member.start())
+
+        async def refused() -> bool:
+            return bool(said)
+
+        await until_async(refused)
+        assert not starting.done()
+        client = connection_to(member, own, USER)
+        assert await trusted(lambda: member, lambda: (client,)) == [client]
+        await starting
+        await client.close()
+        await member.stop()
+
+
+async def test_servers_of_two_clusters_run_in_turn_and_never_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(gate, "TURN_S", 2.0)
+    monkeypatch.setattr(hailing, "ANSWER_S", 0.1)
+    monkeypatch.setattr(lookout, "LOOK_S", 0.1)
+    ports = free_ports(3)
+    members: list[NatsServer] = []
+    clients: list[NatsClient] = []
+    for number, cluster in enumerate((OWN, OTHER)):
+        opened = open_identity(None, cluster_name="dev", member_name=f"m{number}")
+        identity = of_cluster(opened, "dev", cluster).identity
+        own = settings(ports[number], ports)
+        members.append(NatsServer(own, identity))
+        clients.append(connection_to(members[number], own, USER))
+        answer_with(clients[number], lambda cluster=cluster: cluster)  # type: ignore[misc]
+    starting = [asyncio.ensure_future(member.start()) for member in members]
+    ran: set[int] = set()
+
+    async def all_ran() -> bool:
+        now = {number for number in (0, 1) if members[number].process_id is not None}
+        assert len(now) < 2
+        ran.update(now)
+        return len(ran) == 2
+
+    await until_async(all_ran)
+    for client, member in zip(clients, members, strict=True):
+        await client.close()
+        await member.stop()
+    for start in starting:
+        start.cancel()
+    await asyncio.gather(*starting, return_exceptions=True)

@@ -93,6 +93,10 @@ async def test_lanes_that_differ_are_told_the_state_again(several: Several) -> N
 
     first.engine.change_cluster_state = tell  # type: ignore[method-assign]
     first.engine.agreed = False
+    first.engine.figures = first.engine.figures._replace(in_contact=False)
+    await several.time.advance(3 * LOOK_S)
+    assert told == []  # that cannot be done now, and takes a lock
+    first.engine.figures = first.engine.figures._replace(in_contact=True)
     await several.time.advance(3 * LOOK_S)
     assert told == [(ClusterState.ACTIVE, False)]
     assert not second.membership.changing

@@ -119,10 +119,17 @@ class Leavers:
     async def _take_away(self, name: str, stateful_set: KubeObject) -> None:
         if self.members.pop(name).state != LEFT:
             self.lost.append(name)
+        path = f"{CORE}/persistentvolumeclaims/data-{name}"
+        goes = stateful_set["spec"]["persistentVolumeClaimRetentionPolicy"]["whenScaled"]
+        if goes == "Delete":
+            # The pod becomes its owner, and it goes with the pod.
+            claim, owner = self._api.objects[path], [{"kind": "Pod", "name": name, "uid": name}]
+            owned = {**claim["metadata"], "ownerReferences": owner}
+            self._api.put(path, {**claim, "metadata": owned})
         self._api.remove(f"{CORE}/pods/{name}")
         await self._servers.pop(name).aclose()
-        if stateful_set["spec"]["persistentVolumeClaimRetentionPolicy"]["whenScaled"] == "Delete":
-            self._api.remove(f"{CORE}/persistentvolumeclaims/data-{name}")
+        if goes == "Delete":
+            self._api.remove(path)
 
     async def _make(self, name: str, stateful_set: KubeObject, revision: str) -> None:
         """Make a pod; a member that was there before begins again."""

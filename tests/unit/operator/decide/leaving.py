@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from grid_operator.api.conditions import find_condition
 from grid_operator.decide import decide
 from grid_operator.decide.calls import CallDone, CallOutcome, CallRefused, Endpoint, MemberCall
 from grid_operator.decide.model import (
@@ -21,8 +22,9 @@ from tests.unit.operator.api.clusters import CONTEXT
 from tests.unit.operator.decide.fake_store import WELL, FakeStore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
+    from grid_operator.api.conditions import Condition, ConditionType
     from grid_operator.api.objects import KubeObject
 
 JOINED, LEAVING, LEFT, NEW, REFUSED = "joined", "leaving", "left", "new", "refused"
@@ -35,7 +37,13 @@ ROUNDS_TO_LEAVE = 2
 MAX_ROUNDS = 120
 PERIOD_S = 10
 STARTING = MemberProblem("cannot join", node_state="STARTING")
+SILENT = MemberProblem("gave no complete answer within 3 s")
 PARKED = MemberProblem("was shut down", node_state="PASSIVE")
+
+
+def make_claim(name: str) -> KubeObject:
+    metadata = {"name": f"data-{name}", "namespace": "default"}
+    return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata}
 
 
 class Leavers(FakeStore):
@@ -47,6 +55,8 @@ class Leavers(FakeStore):
         self.members: dict[str, str] = {}
         self.volumes: dict[str, str] = {}
         """What was on them when their pod went; by the member's name."""
+        self.claims: dict[str, KubeObject] = {}
+        """By the member's name. They are made before the pod, and go only with one."""
         self.begun: list[str] = []
         """Who began to leave, each time."""
         self.room = 1_000
@@ -132,11 +142,11 @@ class Leavers(FakeStore):
                 self._rounds_left -= 1
                 if self._rounds_left == 0:
                     self.members[name] = LEFT
-                    self._end("FINISHED")
+                    self.end("FINISHED")
             elif state == NEW and self._has_room(name) and self.state == "ACTIVE":
                 self.members[name] = JOINED
 
-    def _end(self, stage: str) -> None:
+    def end(self, stage: str) -> None:
         newest = list(self._operations)[-1]
         self._operations[newest] = replace(self._operations[newest], stage=stage)
 
@@ -147,6 +157,8 @@ class Leavers(FakeStore):
         before = set(self.pods)
         super().run_controller()
         (stateful_set,) = (o for o in self.objects.values() if o["kind"] == "StatefulSet")
+        for name in (f"demo-{n}" for n in range(stateful_set["spec"]["replicas"])):
+            self.claims.setdefault(name, make_claim(name))
         policy = stateful_set["spec"]["persistentVolumeClaimRetentionPolicy"]
         stopped = stateful_set["spec"]["replicas"] == 0
         gone = before - self.pods.keys()
@@ -157,7 +169,7 @@ class Leavers(FakeStore):
             self.volumes[name] = JOINED if was == LEAVING else was
             if policy["whenScaled"] == "Delete":
                 assert was in GONE, f"the data of {name} is deleted"
-                del self.volumes[name]
+                del self.volumes[name], self.claims[name]
         for name in self.pods.keys() - before:
             self._start(name)
         if not self.pods:
@@ -167,7 +179,7 @@ class Leavers(FakeStore):
         """Start the member of a new pod on what its volume has."""
         had = self.members.get(name) or self.volumes.pop(name, NEW)
         if had == LEAVING:
-            self._end("FAILED")
+            self.end("FAILED")
         self.members[name] = {LEAVING: JOINED, LEFT: REFUSED}.get(had, had)
 
     def _show(self) -> None:
@@ -183,26 +195,51 @@ class Leavers(FakeStore):
         shown: dict[str, MemberView | MemberProblem] = {}
         for name, state in self.members.items():
             shown[name] = {LEFT: PARKED, NEW: STARTING, REFUSED: STARTING}.get(state, view)
-            self._set_ready(name, isinstance(shown[name], MemberView))
         self.views = {**shown, **self.shown}
+        for name in self.views:
+            self._set_ready(name, isinstance(self.views[name], MemberView))
 
     def _set_ready(self, name: str, ready: bool) -> None:
         if name in self.pods:
-            conditions = [{"type": "Ready", "status": str(ready)}]
+            since = "2026-01-01T00:00:00Z"
+            conditions = [{"type": "Ready", "status": str(ready), "lastTransitionTime": since}]
             phase = "Running" if self._has_room(name) else "Pending"
             status = {"podIP": "10.0.0.1", "conditions": conditions, "phase": phase}
             self.pods[name]["status"] = status
 
     def observe(self) -> Observed:
         self._show()
-        return replace(super().observe(), claims=tuple(self._claims()))
-
-    def _claims(self) -> Iterator[KubeObject]:
-        for name in {**self.volumes, **self.pods}:
-            metadata = {"name": f"data-{name}", "namespace": "default"}
-            yield {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata}
+        return replace(super().observe(), claims=tuple(self.claims.values()))
 
     def desired(self) -> Desired:
         live = next((o for o in self.objects.values() if o["kind"] == "StatefulSet"), None)
         recorded = read_record(live) if live is not None else None
-        return desired_state(self.cluster, replace(CONTEXT, recorded=recorded))
+        replicas = live["spec"]["replicas"] if live is not None else 0
+        context = replace(CONTEXT, recorded=recorded, replicas=replicas)
+        return desired_state(self.cluster, context)
+
+
+def names(*ordinals: int) -> list[str]:
+    return [f"demo-{ordinal}" for ordinal in ordinals]
+
+
+def condition(store: Leavers, kind: ConditionType) -> Condition:
+    found = find_condition(store.cluster.status.conditions, kind)
+    assert found is not None
+    return found
+
+
+def unsafe(store: Leavers, name: str) -> MemberView:
+    view = store.observe().members[name]
+    assert isinstance(view, MemberView)
+    return replace(view, cluster_safe=False)
+
+
+def step_of(store: Leavers) -> str:
+    operation = store.cluster.status.operation
+    return operation.step if operation is not None else ""
+
+
+def ended(store: Leavers, kind: str = "Shrink") -> list[tuple[str, str]]:
+    done = reversed(store.cluster.status.last_operations)
+    return [(o.target, o.outcome.value) for o in done if o.kind.value == kind]

@@ -8,36 +8,25 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grid_operator.api.conditions import ConditionType, find_condition
+from grid_operator.api.conditions import ConditionType
 from grid_operator.decide.calls import CallUnknown, Endpoint
-from grid_operator.decide.model import MemberProblem
 from tests.unit.operator.decide.fake_store import WELL
-from tests.unit.operator.decide.leaving import DEATHS, JOINED, LEFT, NEW, STARTING, Leavers
+from tests.unit.operator.decide.leaving import (
+    DEATHS,
+    JOINED,
+    LEFT,
+    NEW,
+    SILENT,
+    STARTING,
+    Leavers,
+    condition,
+    ended,
+    names,
+    step_of,
+)
 
 if TYPE_CHECKING:
-    from grid_operator.api.conditions import Condition
-
-SILENT = MemberProblem("gave no complete answer within 3 s")
-
-
-def names(*ordinals: int) -> list[str]:
-    return [f"demo-{ordinal}" for ordinal in ordinals]
-
-
-def condition(store: Leavers, kind: ConditionType) -> Condition:
-    found = find_condition(store.cluster.status.conditions, kind)
-    assert found is not None
-    return found
-
-
-def step_of(store: Leavers) -> str:
-    operation = store.cluster.status.operation
-    return operation.step if operation is not None else ""
-
-
-def ended(store: Leavers, kind: str = "Shrink") -> list[tuple[str, str]]:
-    done = reversed(store.cluster.status.last_operations)
-    return [(o.target, o.outcome.value) for o in done if o.kind.value == kind]
+    from grid_operator.decide.model import MemberProblem
 
 
 def test_five_become_three_one_after_the_other() -> None:
@@ -160,28 +149,6 @@ def test_new_pods_for_which_there_is_no_room_are_taken_away_again() -> None:
 
     assert (sorted(store.pods), store.volumes) == (names(0, 1, 2), {})
     assert store.begun == []
-    assert condition(store, ConditionType.READY).status == "True"
-
-
-def test_a_pod_that_cannot_even_be_made_is_wanted_no_more() -> None:
-    """As with a quota for pods."""
-    store = Leavers(3)
-    store.room = 3
-    store.spec(size=4)
-    store.step()
-    made = store.run_controller
-
-    def without_the_last() -> None:
-        made()
-        store.pods.pop("demo-3", None)
-        store.members.pop("demo-3", None)
-
-    store.run_controller = without_the_last  # type: ignore[method-assign]
-    store.step()
-    store.spec(size=3)
-    store.settle()
-
-    assert ended(store) == [("demo-3", "Succeeded")]
     assert condition(store, ConditionType.READY).status == "True"
 
 

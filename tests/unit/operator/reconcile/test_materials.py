@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from grid_operator.api.names import STRUCTURES_ANNOTATION
 from grid_operator.api.objects import ObjectRef
 from grid_operator.decide.calls import Endpoint
 from grid_operator.ports.errors import Rejected
@@ -130,6 +131,15 @@ async def test_a_rotated_authority_is_used_at_once() -> None:
         await world.round()
     assert {a.authority for a in world.members.accesses} == {"AUTHORITY-2"}
     assert world.kube.get("Pod", "demo-0")["metadata"]["uid"] == pod, "without a restart"
+
+
+async def test_a_record_that_was_taken_away_does_not_make_one_member_several() -> None:
+    world = World(persistence={"enabled": True})
+    await world.settle()
+    del world.kube.get("StatefulSet", "demo")["metadata"]["annotations"][STRUCTURES_ANNOTATION]
+    world.kube.edit(size=3, persistence={"enabled": True})
+    await world.round()
+    assert world.kube.condition("ConfigValid")["reason"] == "ImmutableSize"
 
 
 async def test_a_new_map_is_given_to_running_members_and_a_changed_one_restarts_them() -> None:

@@ -185,6 +185,33 @@ def test_there_is_one_less_once_the_last_has_left(
     assert desired.problem is None
 
 
+def test_no_claim_is_deleted_but_that_of_the_one_that_goes() -> None:
+    """A stop, and a round that saw no pods; a journal of other pods than there are."""
+    stopped = of_five(shrinking("RemovePod", runState="Stopped"))
+    assert stateful_set(stopped)["replicas"] == 4
+
+    three = render({"size": 3, "persistence": {"enabled": True}})
+    recorded = read_record(next(o for o in three if o["kind"] == "StatefulSet"))
+    other = desired_state(shrinking("RemovePod"), replace(CONTEXT, recorded=recorded))
+
+    for desired, claim in ((stopped, "Delete"), (other, "Retain")):
+        policy = stateful_set(desired)["persistentVolumeClaimRetentionPolicy"]
+        assert policy["whenScaled"] == claim
+
+
+def test_a_lost_record_makes_nobody_leave_at_once() -> None:
+    cluster = make_cluster({"size": 3, "persistence": {"enabled": True}})
+    context = replace(CONTEXT, recorded={}, replicas=5)
+
+    desired = desired_state(cluster, context)
+
+    assert (desired.size, stateful_set(desired)["replicas"], desired.problem) == (5, 5, None)
+    alone = desired_state(make_cluster({"size": 1}), context)
+    assert alone.problem is not None
+    stopped = desired_state(cluster, replace(context, replicas=0))
+    assert stopped.size == 3
+
+
 def test_nobody_else_owns_the_claim_of_a_member_that_has_left() -> None:
     """As long as somebody does, Kubernetes keeps it."""
     owner = {"apiVersion": "v1", "kind": "GridCluster", "name": "demo", "uid": "uid-1"}

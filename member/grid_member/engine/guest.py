@@ -1,0 +1,310 @@
+"""A lite member as its host knows it: what it asks for, waits for and was given."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from grid_member.engine.answers import StateChange
+from grid_member.engine.api import ClusterState, Engine, Entry, Item, Reason, Refused
+from grid_member.engine.forward_words import (
+    AGAIN_S,
+    TOO_LARGE,
+    Flag,
+    Kind,
+    Said,
+    Word,
+    as_word,
+    together,
+)
+from grid_member.engine.nats.errors import WireError, unexpected
+from grid_member.engine.operations import ClusterStateChange, TransientStateChange
+from grid_member.engine.system_side import nothing
+from grid_member.engine.usage import packed_usage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from grid_member.engine.api import Poll
+    from grid_member.engine.lane import Lane
+    from grid_member.engine.usage import StructureUsage
+
+_ALWAYS: Final = {Kind.QUEUE_CONFIRM, Kind.QUEUE_RETURN, Kind.CANCEL, Kind.HELD}
+"""What is done while this member stops, too."""
+_STATES: Final = {
+    state.value: state for state in ClusterState if state is not ClusterState.IN_TRANSITION
+}
+"""Those that can be set."""
+MAX_USAGE_BYTES: Final = 4 << 20
+"""What a lite member is told of structures, packed; far more than a hundred thousand take."""
+_TOO_MANY: Final = Refused(
+    Reason.UNAVAILABLE, "there are too many structures: ask a member that holds the data"
+)
+_NOT_TOLD: Final = Refused(Reason.UNAVAILABLE, "what the structures hold cannot be told: try again")
+_NOT_KNOWN: Final = Refused(
+    Reason.UNAVAILABLE, "the member that holds the data is of another version and does not know it"
+)
+_log: Final = logging.getLogger("grid.engine")
+
+
+class HostEngine(Engine, Protocol):
+    """The engine as hosting needs it."""
+
+    @property
+    def in_contact(self) -> bool:
+        """Whether a quorum confirms what this member sends, in every lane."""
+
+    @property
+    def agreed(self) -> bool:
+        """Whether all lanes have the same cluster state, as applied."""
+
+    @property
+    def lanes(self) -> list[Lane]:
+        """All lanes."""
+
+    def structure_usage(self) -> list[StructureUsage]:
+        """Return what every structure holds that holds anything."""
+
+
+class Hosted(Protocol):
+    """The member that hosts, as its guests see it."""
+
+    @property
+    def leaving(self) -> bool:
+        """Whether nothing is begun any more."""
+
+    @property
+    def flags(self) -> Flag:
+        """What every message to a lite member says of this member."""
+
+    @property
+    def connected(self) -> bool:
+        """Whether there is a connection."""
+
+    def say(self, reply: bytes, said: Said) -> bool:
+        """Send a message; False when it was not, as too much waits, or there is no connection.
+
+        Raises:
+            WireError: it is too large.
+        """
+
+    def forget(self, life: bytes) -> None:
+        """Forget a guest."""
+
+
+class Guest:
+    """One start of a lite member, as its host knows it."""
+
+    def __init__(self, hosting: Hosted, engine: HostEngine, life: bytes) -> None:
+        self.session = 0
+        self.heard_s = 0.0
+        self._hosting = hosting
+        self._engine = engine
+        self._life = life
+        self._reply = b""
+        self._heard = 0
+        """The number of the last message that was taken."""
+        self._said = 0
+        self._polls: dict[int, Poll | None] = {}
+        """Those without an outcome; None while a poll begins."""
+        self._out: dict[tuple[str, int, int], Item] = {}
+        """What it was given and has neither confirmed nor returned."""
+        self._held: set[tuple[str, int, int]] = set()
+        """What it says that it has, while it says that."""
+        self._outcomes: list[Word] = []
+        self._flushes = False
+        self._over = False
+        """Whether something of the session was lost, so that nothing of it is heard or said."""
+        self._loop = asyncio.get_running_loop()
+
+    def hear(self, said: Said, reply: bytes, *, begins: bool) -> bool:
+        """Do what a message asks for; False when its session is over."""
+        if begins:
+            self._begin(said.session, reply)
+        if said.session < self.session:
+            return True  # nobody waits for that any more
+        if self._over or said.session > self.session or said.number != self._heard + 1:
+            return False
+        try:
+            self._take(said)
+        except Exception:
+            self._over = True  # nobody knows what of it was done
+            raise
+        return True
+
+    def _begin(self, session: int, reply: bytes) -> None:
+        """Begin a session; what was asked for in the former one is of no matter any more."""
+        self._cancel_polls()
+        self.session, self._reply = session, reply
+        self._heard = self._said = 0
+        self._outcomes = []
+        self._held = set()
+        self._over = False
+
+    def _take(self, said: Said) -> None:
+        self._heard = said.number
+        self.heard_s = self._loop.time()
+        for word in said.words:
+            self._begin_call(word)
+        if said.flags & Flag.ALL_HELD:
+            # The others were sent, and never got there.
+            self._give_back(set(self._out) - self._held)
+            self._held = set()
+        if said.flags & Flag.PING:
+            self._soon()
+        if said.flags & Flag.BYE:
+            self.end()
+
+    def leave(self) -> None:
+        """Let waiting polls be asked of another host."""
+        waiting = list(self._polls)
+        self._cancel_polls()
+        self._soon()
+        self._outcomes += [Word(Kind.NOT_TAKEN, call) for call in waiting]
+
+    def end(self) -> None:
+        """Be gone: nobody waits for anything, or has anything."""
+        self.session, self._over = 0, True
+        self._cancel_polls()
+        self._give_back(set(self._out))
+        self._hosting.forget(self._life)
+
+    def _begin_call(self, word: Word) -> None:
+        kind, engine = word.kind, self._engine
+        if self._hosting.leaving and kind not in _ALWAYS:
+            self._soon()
+            self._outcomes.append(Word(Kind.NOT_TAKEN, word.call))
+            return
+        done = partial(self._done, self.session, word.call)
+        match kind:
+            case Kind.MAP_GET:
+                engine.map_get(word.name, word.key, done)
+            case Kind.MAP_PUT:
+                engine.map_put(word.name, word.key, word.value, word.content_type, done)
+            case Kind.MAP_REMOVE:
+                engine.map_remove(word.name, word.key, done)
+            case Kind.MAP_CLEAR:
+                engine.map_clear(word.name, done)
+            case Kind.QUEUE_OFFER:
+                engine.queue_offer(word.name, word.value, word.content_type, done)
+            case Kind.QUEUE_SIZE:
+                engine.queue_size(word.name, done)
+            case Kind.SPREAD | Kind.SPREAD_FOR_NOW:
+                self._spread(word, done)
+            case Kind.USAGE:
+                packing = self._loop.run_in_executor(None, packed_usage, engine.structure_usage())
+                packing.add_done_callback(lambda packed: done(_usage(packed)))
+            case _:
+                self._begin_on_item(word, done)
+
+    def _spread(self, word: Word, done: Callable[[Any], None]) -> None:
+        """Tell the lanes but the first a cluster state."""
+        state, lanes = _STATES.get(word.name), self._engine.lanes[1:]
+        if state is None:
+            done(_NOT_KNOWN)
+        elif not lanes:
+            done(False)
+        else:
+            change = ClusterStateChange if word.kind is Kind.SPREAD else TransientStateChange
+            StateChange(lanes, change(state), nothing, done).send()
+
+    def _begin_on_item(self, word: Word, done: Callable[[Any], None]) -> None:
+        match word.kind:
+            case Kind.QUEUE_POLL:
+                self._polls[word.call] = None
+                poll = self._engine.queue_poll(word.name, word.number / 1000, done)
+                if word.call in self._polls:
+                    self._polls[word.call] = poll
+            case Kind.CANCEL:
+                cancelled = self._polls.pop(word.call, None)
+                if cancelled is not None:
+                    cancelled.cancel()
+            case Kind.QUEUE_CONFIRM | Kind.QUEUE_RETURN:
+                # It may have gone back already, or have landed over an earlier session.
+                item = self._out.pop(_delivery(word), None)
+                if item is not None and word.kind is Kind.QUEUE_CONFIRM:
+                    self._engine.queue_confirm(item)
+                elif item is not None:
+                    self._engine.queue_return(item)
+                done(None)
+            case Kind.HELD:
+                self._held.add(_delivery(word))
+            case _:
+                done(_NOT_KNOWN)
+
+    def _done(self, session: int, call: int, outcome: object) -> None:
+        """Send an outcome with the others of this tick."""
+        if session != self.session:
+            return  # a poll was cancelled when its session ended: this is none
+        if self._polls:
+            self._polls.pop(call, None)
+        if isinstance(outcome, Item):
+            self._out[outcome.queue, outcome.item_id, outcome.take_id] = outcome
+        self._soon()
+        self._outcomes.append(as_word(call, outcome))
+
+    def _soon(self) -> None:
+        """Say what there is at the end of this tick."""
+        if not self._flushes:
+            self._flushes = True
+            self._loop.call_soon(self.flush)
+
+    def flush(self) -> None:
+        """Say what there is, and what of that there is no room for a little later."""
+        self._flushes = False
+        outcomes, self._outcomes = self._outcomes, []
+        if not self._hosting.connected:
+            self._over = True  # what was said before may be lost as well
+        if self._over:
+            return
+        place = 0
+        for words in list(together(outcomes)) or [[]]:
+            if not self._say(words):
+                self._outcomes = outcomes[place:]
+                self._flushes = True
+                self._loop.call_later(AGAIN_S, self.flush)
+                return
+            place += len(words)
+
+    def _say(self, words: list[Word]) -> bool:
+        flags, number = self._hosting.flags, self._said + 1
+        said = Said(self._life, self.session, number, flags, words, self._heard)
+        try:
+            sent = self._hosting.say(self._reply, said)
+        except WireError as error:
+            _log.error("an outcome cannot be sent to the lite member that asked: %s", error)
+            small = [self._too_large(word) for word in words]
+            sent = self._hosting.say(self._reply, said._replace(words=small))
+        self._said += sent
+        return sent
+
+    def _too_large(self, word: Word) -> Word:
+        """Return what is said in place of an outcome; an item goes back."""
+        if word.kind is Kind.ITEM:
+            self._give_back({_delivery(word)} & set(self._out))
+        return as_word(word.call, TOO_LARGE)
+
+    def _cancel_polls(self) -> None:
+        polls, self._polls = self._polls, {}
+        for poll in polls.values():
+            if poll is not None:
+                poll.cancel()
+
+    def _give_back(self, deliveries: set[tuple[str, int, int]]) -> None:
+        for delivery in sorted(deliveries):
+            self._engine.queue_return(self._out.pop(delivery))
+
+
+def _usage(packing: asyncio.Future[bytes]) -> Entry | Refused:
+    try:
+        packed = packing.result()
+    except Exception as error:
+        _log.error("a lite member is not told what structures hold: %s", unexpected(error))
+        return _NOT_TOLD
+    return Entry(packed, None) if len(packed) <= MAX_USAGE_BYTES else _TOO_MANY
+
+
+def _delivery(word: Word) -> tuple[str, int, int]:
+    return word.name, word.number, word.take_id

@@ -1,0 +1,64 @@
+"""Who is at the addresses of the list of members, as far as they tell.
+
+told before, silent now ─▶ still of that cluster, until nobody is there
+silent since it came    ─▶ unknown; after a while somebody who has no id to tell
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from grid_member.engine.nats.hail import Present, hail
+from grid_member.engine.nats.lookout import Lookout
+
+if TYPE_CHECKING:
+    from grid_member.engine.cluster_settings import ClusterSettings
+
+FIRST_LOOK_S: Final = 0.5
+"""How long a first look at everybody is waited for: machines that are off answer nothing."""
+SILENT_S: Final = 5.0
+"""Whose server says nothing for so long has no id: it is of an earlier version, or refuses this
+member. A shorter silence is that of a member that starts, ends or is busy."""
+
+
+class Sight(Lookout[Present]):
+    """Looks for as long as its block lasts.
+
+    Args:
+        settings: the list.
+        lot: of this member, which it does not see; empty: it sees itself as the others do.
+    """
+
+    def __init__(self, settings: ClusterSettings, lot: str = "") -> None:
+        super().__init__(settings, self._hailed)
+        self._settings = settings
+        self._lot = lot
+        self._clock = asyncio.get_running_loop().time
+        self._begun_s = self._clock()
+        self._reached: set[str] = set()
+        self._told: dict[str, str] = {}
+        self._silent_s: dict[str, float] = {}
+        """Since when the server at an address tells nothing."""
+
+    @property
+    def clear(self) -> bool:
+        """Whether all were looked at whom a look can reach."""
+        if self.complete:
+            return True
+        return self._clock() - self._begun_s >= FIRST_LOOK_S and self._reached <= self.seen.keys()
+
+    async def _hailed(self, host: str, port: int) -> Present | None:
+        address, began_s = f"{host}:{port}", self._clock()
+        found = await hail(self._settings, host, port, lambda: self._reached.add(address))
+        if found is None or found.lot == self._lot:
+            self._told.pop(address, None)
+            self._silent_s.pop(address, None)
+            return None
+        if found.cluster is not None:
+            self._told[address] = found.cluster
+            self._silent_s.pop(address, None)
+            return found
+        silent_s = self._clock() - self._silent_s.setdefault(address, began_s)
+        told = self._told.get(address, "")
+        return Present(None, told if told or silent_s >= SILENT_S else None)

@@ -1,0 +1,275 @@
+"""What goes wrong inside a session ends no more than it must."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from grid_member.engine import forward_host, forward_words, forwarding, guest, hosting
+from grid_member.engine.api import Entry, Item, Refused
+from grid_member.engine.forward_host import Call
+from grid_member.engine.forward_words import Flag, Kind, Said, Word, encode_said
+from grid_member.engine.lanes import Lanes
+from grid_member.engine.lite_engine import LiteEngine
+from grid_member.engine.lmdb_log import LmdbLog
+from grid_member.engine.log import wall_clock_ms
+from grid_member.engine.nats.wire import Message
+from tests.unit.engine.drive import FixedStructures, awaited, condition
+from tests.unit.engine.forward.bus import Connection
+from tests.unit.engine.forward.parties import Parties
+
+if TYPE_CHECKING:
+    from grid_member.engine.cluster_lanes import ClusterLanes
+    from grid_member.engine.usage import StructureUsage
+
+LONG_S = 600.0
+PATIENCE_S = 8.0
+"""Less than a call waits for its outcome."""
+
+
+@pytest.fixture(autouse=True)
+def calm(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forwarding, "LOOK_S", 0.01)
+    monkeypatch.setattr(forwarding, "FIND_S", 0.1)
+    monkeypatch.setattr(forward_host, "SILENT_S", LONG_S)
+
+
+async def test_signs_of_life_that_come_together_are_all_answered() -> None:
+    async with Parties() as parties:
+        assert await parties.put("m", "k", b"v") is None
+        host = host_of(parties)
+        parties.bus.hold = lambda subject: subject.startswith(b"grid.forward")
+        await condition(lambda: len(parties.bus.held) > 20)
+        parties.bus.release()
+        await condition(lambda: len(host._asked) < 5, PATIENCE_S)
+
+
+@pytest.mark.parametrize("way", ["full", "half_full"])
+async def test_outcomes_wait_until_there_is_room(way: str) -> None:
+    async with Parties() as parties:
+        assert await parties.put("m", "k", b"v") is None
+        host, connection = host_of(parties), parties.connections[0]
+        session = host._session
+        setattr(connection, way, True)
+        write = asyncio.ensure_future(parties.put("m", "k", b"w"))
+        await condition(lambda: parties.engine.map_peek("m", "k") == b"w")
+        now_s = asyncio.get_running_loop().time
+        until_s = now_s() + 2 * forward_words.AGAIN_S
+        await condition(lambda: now_s() > until_s)
+        assert not write.done()
+        setattr(connection, way, False)
+        assert await asyncio.wait_for(write, PATIENCE_S) is None
+        assert host._session == session
+
+
+async def test_a_host_without_its_connection_ends_the_session() -> None:
+    async with Parties() as parties:
+        assert await parties.put("m", "k", b"v") is None
+        session, connection = host_of(parties)._session, parties.connections[0]
+        connection.connected = False
+        write = asyncio.ensure_future(parties.put("m", "k", b"w"))
+        (known,) = parties.hosts[0]._guests.values()
+        await condition(lambda: known._over)
+        connection.connected = True
+        assert isinstance(await asyncio.wait_for(write, PATIENCE_S), Refused)
+        assert await parties.put("m", "k", b"x") is None
+        assert host_of(parties)._session > session
+
+
+async def test_what_is_too_large_for_a_message_is_refused_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(forward_words, "MAX_MESSAGE_BYTES", 500)
+    async with Parties() as parties:
+        assert await parties.put("m", "k", b"v") is None
+        host = host_of(parties)
+        session = host._session
+        parties.connections[0].max_payload_bytes = 1000
+        large = bytes(2000)
+        assert await parties.data.put("m", "large", large) is None
+        assert await parties.data.offer("q", large) is True
+        outcomes = await asyncio.wait_for(
+            asyncio.gather(
+                parties.get("m", "large"), parties.poll("q"), parties.get("m", "k")
+            ), PATIENCE_S)  # fmt: skip
+        for outcome in outcomes[:2]:
+            assert isinstance(outcome, Refused)
+            assert "larger than members take" in outcome.message
+        assert outcomes[2] == Entry(b"v", None)
+        assert host._session == session
+        assert await asyncio.wait_for(parties.data.take("q", LONG_S), PATIENCE_S) == large
+
+
+async def test_another_host_is_looked_for_at_once_when_one_leaves(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(forwarding, "LOOK_S", LONG_S)
+    async with Parties(2) as parties:
+        assert await parties.put("m", "k", b"v") is None
+        first = host_of(parties)
+        parties.hosts[1].start()
+        parties.hosts[0].leave()
+        await condition(lambda: parties.lite._host is not first, PATIENCE_S)
+
+
+async def test_what_is_asked_of_a_host_that_ended_was_not_begun() -> None:
+    async with Parties(2) as parties:
+        assert await parties.put("m", "k", b"v") is None
+        parties.hosts[1].start()
+        parties.hosts[0].leave()
+        parties.hosts[0].end()
+        listening = [one for one in parties.bus.listeners if one.subject.startswith(b"grid.")]
+        assert len(listening) == 2, "the host that ended listens further on"
+        assert await asyncio.wait_for(parties.put("m", "k", b"w"), PATIENCE_S) is None
+
+
+async def test_a_call_that_waits_beside_a_host_is_asked_of_it() -> None:
+    async with Parties() as parties:
+        assert await parties.put("m", "k", b"v") is None
+        parties.bus.lose = lambda subject: subject == forward_words.HOSTS
+        answers: list[object] = []
+        word = Word(Kind.MAP_GET, 10**6, "m", "k")
+        call = Call(word, answers.append, asyncio.get_running_loop().time() + LONG_S)
+        parties.lite.answered(host_of(parties), call, Word(Kind.NOT_TAKEN, word.call))
+        await condition(lambda: parties.lite._finding is None)
+        parties.bus.lose = lambda subject: False
+        await condition(lambda: answers == [Entry(b"v", None)], PATIENCE_S)
+
+
+@pytest.mark.parametrize(
+    "word", [Word(Kind.SPREAD, 0, "sideways"), Word(Kind.SPREAD, 0, "in_transition"),
+             Word(Kind.ENTRY, 0), Word(Kind.NOT_TAKEN, 0)],
+)  # fmt: skip
+async def test_what_no_host_knows_is_refused(word: Word) -> None:
+    async with Parties() as parties:
+        outcome = await asyncio.wait_for(awaited(parties.asking(word)), PATIENCE_S)
+        assert isinstance(outcome, Refused)
+        assert "version" in outcome.message
+
+
+async def test_a_failure_over_one_lite_member_is_none_of_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with Parties() as parties:
+        asyncio.get_running_loop().set_exception_handler(lambda *_: None)
+        assert await parties.put("m", "k", b"v") is None
+        session = host_of(parties)._session
+        other = Said(bytes(16), 1, 1, Flag.PING, [Word(Kind.MAP_CLEAR, 1, "m")])
+        fails = encode_said(other)
+
+        def fail(*_: object) -> None:
+            raise RuntimeError("a failure")
+
+        monkeypatch.setattr(parties.engine, "map_clear", fail)
+        answers: list[Message] = []
+        Connection(parties.bus).subscribe(b"answers", answers.extend)
+        heard = parties.hosts[0]._heard
+        messages = [Message(b"", reply, b"", fails, 1) for reply in (b"", b"answers")]
+        parties.hosts[0]._wanted(messages)
+        heard(messages)
+        await condition(lambda: len(answers) == 2)
+        said = forward_words.decode_said(answers[1].payload)
+        assert said.flags is Flag.BROKEN
+        assert await parties.put("m", "k", b"w") is None
+        assert host_of(parties)._session == session
+
+
+async def test_what_cannot_be_read_ends_its_session() -> None:
+    async with Parties() as parties:
+        whole = encode_said(Said(bytes(range(16)), 7, 1, Flag.PING, [Word(Kind.MAP_GET, 1)]))
+        answers: list[Message] = []
+        Connection(parties.bus).subscribe(b"answers", answers.extend)
+        for unread in (whole[:10], whole[:-1], b"\xff" + whole[1:]):
+            parties.hosts[0]._heard([Message(b"", b"answers", b"", unread, 1)])
+        await condition(lambda: len(answers) == 2)
+        for answer in answers:
+            said = forward_words.decode_said(answer.payload)
+            assert (said.life, said.session, said.flags) == (bytes(range(16)), 7, Flag.BROKEN)
+
+
+async def test_a_host_that_stood_still_does_nothing_of_what_is_old() -> None:
+    async with Parties() as parties:
+        assert await parties.put("m", "k", b"v") is None
+        host = parties.hosts[0]
+        assert host._timer is not None
+        host._timer.cancel()
+        host._looked_s -= hosting.STALL_S + 1
+        assert isinstance(await asyncio.wait_for(parties.put("m", "k", b"w"), PATIENCE_S), Refused)
+        assert await parties.data.value("m", "k") == b"v"
+        host._look()  # what was sent to it meanwhile may come after this
+        assert host._timer is not None
+        host._timer.cancel()
+        assert host.weak
+        host._look()
+        assert await asyncio.wait_for(parties.put("m", "k", b"x"), PATIENCE_S) is None
+
+
+async def test_a_lite_member_hears_whether_the_lanes_agree(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with Parties() as parties:
+        seen = [parties.lite.agreed]
+        assert await parties.put("m", "k", b"v") is None
+        seen.append(parties.lite.agreed)
+        assert seen == [False, True]
+        monkeypatch.setattr(type(parties.engine), "agreed", False)
+        await condition(lambda: not parties.lite.agreed, PATIENCE_S)
+
+
+async def test_what_a_lite_member_holds_need_not_fit_one_message(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(forward_words, "MAX_MESSAGE_BYTES", 200)
+    async with Parties() as parties:
+        parties.of_lite.max_payload_bytes = 400
+        items: list[Item] = []
+        for _ in range(9):
+            assert await parties.data.offer("q", b"i") is True
+            item = await parties.poll("q")
+            assert isinstance(item, Item)
+            items.append(item)
+        host = host_of(parties)
+        session = host._session
+        host.lose()
+        await condition(lambda: parties.lite.in_contact and host._session > session)
+        assert await parties.poll("q") is None  # none of them went back
+        for item in items:
+            parties.lite.land(Kind.QUEUE_RETURN, item)
+        for _ in items:
+            assert await asyncio.wait_for(parties.data.take("q", LONG_S), PATIENCE_S) == b"i"
+
+
+async def test_a_failure_to_tell_what_is_held_is_a_refusal(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(found: list[StructureUsage]) -> bytes:
+        raise MemoryError("a failure")
+
+    monkeypatch.setattr(guest, "packed_usage", fail)
+    async with Parties() as parties:
+        usage = parties.asking(Word(Kind.USAGE, 0))
+        assert isinstance(await asyncio.wait_for(awaited(usage), PATIENCE_S), Refused)
+
+
+async def test_whoever_asked_what_is_held_may_leave() -> None:
+    failed: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, found: failed.append(found))
+    async with Parties() as parties:
+        lanes = cast("ClusterLanes", Lanes(None, 1, wall_clock_ms, LmdbLog))
+        lite = LiteEngine(FixedStructures(), lanes, wall_clock_ms)
+        lite._refusal, lite._forwarding = None, parties.lite
+        told = await lite.cluster_usage()
+        assert told == []
+        asking = asyncio.ensure_future(lite.cluster_usage())
+        await asyncio.sleep(0)
+        asking.cancel()
+        await asyncio.gather(asking, return_exceptions=True)
+        assert parties.lite._calls == 1
+        await condition(lambda: not parties.lite._calls)
+    assert failed == []
+
+
+def host_of(parties: Parties) -> forward_host.Host:
+    host = parties.lite._host
+    assert host is not None
+    return host
