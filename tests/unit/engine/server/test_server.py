@@ -208,6 +208,17 @@ async def test_the_server_gets_no_secrets_of_the_member_and_its_share_of_memory(
     assert b"GOMEMLIMIT=536870912" in variables
 
 
+@pytest.mark.parametrize(("available", "given"), [(1, "1"), (2, "1"), (3, "2"), (64, "2")])
+def test_on_a_small_machine_the_server_leaves_the_member_a_processor(
+    monkeypatch: pytest.MonkeyPatch, available: int, given: str
+) -> None:
+    monkeypatch.delenv("GOMAXPROCS", raising=False)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(available)))
+    assert server._environment()["GOMAXPROCS"] == given
+    monkeypatch.setenv("GOMAXPROCS", "7")
+    assert server._environment()["GOMAXPROCS"] == "7"
+
+
 @pytest.mark.parametrize("limit", ["max\n", "999999999999999999\n", None])
 async def test_without_a_limit_the_memory_is_that_of_the_machine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str | None
