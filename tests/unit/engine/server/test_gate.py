@@ -109,8 +109,8 @@ class Gate:
         assert not self.task.done()
         return self.said[0]
 
-    async def let_in(self) -> None:
-        await asyncio.wait_for(asyncio.shield(self.task), 30)
+    async def let_in(self) -> Entry:
+        return await asyncio.wait_for(asyncio.shield(self.task), 30)
 
     async def end(self) -> None:
         self.task.cancel()
@@ -213,7 +213,7 @@ async def test_a_member_in_its_turn_gives_way_at_its_end_to_who_waits(
 async def test_who_is_alone_starts_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gate, "ALONE_S", 0.2)
     ports = free_ports(3)
-    await Gate(ports[0], ports, OWN).let_in()
+    assert await Gate(ports[0], ports, OWN).let_in() is Entry.ALONE
 
 
 @pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
