@@ -241,7 +241,7 @@ class Membership:
         if not self._leaving:
             self.notices.look()
             self.consents.look()
-            self._signs.bury()
+            self._signs.look()
             self._look_for_own()
         self.conditions.look()
 

@@ -18,6 +18,8 @@ RENEW_S: Final = 2.0
 """How often a member gives a sign of life."""
 LEASE_S: Final = 10.0
 """How long a silent member stays on the list."""
+CROSSED_S: Final = LEASE_S / 2
+"""A lease that ends so soon after a sign was ended before that sign was heard of."""
 STEADY_GAP_S: Final = 3 * RENEW_S
 """The longest time between two own signs that says nothing of the others."""
 
@@ -40,9 +42,16 @@ class Pulse:
         self._renewed_s = now_s
 
     def look(self, leases: Mapping[str, Lease]) -> set[str]:
-        """Hear the signs that are new; return the members whose lease has ended since."""
+        """Hear the signs that are new; return the members whose lease has ended since.
+
+        One that ended just when its member gave a sign again is given back by that member.
+        """
         now_s = self._clock_s()
-        ended = self._heard.keys() - leases.keys()
+        ended = {
+            uuid
+            for uuid, (_, heard_s) in self._heard.items()
+            if uuid not in leases and now_s - heard_s >= CROSSED_S
+        }
         for uuid in ended:
             del self._heard[uuid]
         for uuid, lease in leases.items():

@@ -48,6 +48,9 @@ class ReplicatedEngine(SystemStore, Protocol):
     def end_life(self, holder: Holder) -> None:
         """Give back what was taken in that life, as far as the log takes that now."""
 
+    def lease(self, until_s: float) -> None:
+        """Hear until when, by `time.monotonic`, the others leave this member what it takes."""
+
     def replication(self) -> Replication:
         """Return how well the data is replicated."""
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from typing import TYPE_CHECKING, Final
 
 from grid_member.cluster.locks import removed_with
 from grid_member.cluster.logs import event
-from grid_member.cluster.pulse import RENEW_S, Pulse
+from grid_member.cluster.pulse import LEASE_S, RENEW_S, Pulse
 from grid_member.cluster.roll import LEASE, MEMBER, Lease
 from grid_member.cluster.system_store import Put, carry_out
 from grid_member.engine.api import ClusterState, Refused
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 CLOSED_STATES: Final = frozenset({ClusterState.FROZEN, ClusterState.PASSIVE})
 """Only members that left in them may join."""
+SURE_S: Final = LEASE_S - 1.0
+"""For so long after a sign of life nobody ends the lease: they count from when they hear of it."""
 _log: Final = logging.getLogger("grid.member")
 
 
@@ -54,7 +57,7 @@ class Signs:
         self._told = told
         self._beats = 0
         self._beaten_s = clock_s() - RENEW_S
-        self._beating = self._beat_again = False
+        self._beating = self._beat_again = self._was_leased = False
         self._burials: dict[str, asyncio.Task[None]] = {}
 
     def live_again(self) -> None:
@@ -78,6 +81,8 @@ class Signs:
         if self._beating:
             self._beat_again = True
             return
+        if not self._beats:
+            self._engine.lease(-math.inf)  # until it is known that there is one
         self._beating, self._beat_again = True, False
         self._beats += 1
         self._beaten_s = self._clock_s()
@@ -86,13 +91,24 @@ class Signs:
 
     def _beaten(self, outcome: object) -> None:
         self._beating = False
-        if not isinstance(outcome, Refused):
+        if isinstance(outcome, Refused):
+            self._beaten_s -= RENEW_S  # it is given again at the next look
+        else:
             self.pulse.renewed()
+            lease = self._roll.lease(self._engine.member_uuid)
+            # What was decided before it came may have ended it.
+            if lease is not None and (lease.life, lease.beat) == (self.life, self._beats):
+                self._was_leased = True
+                self._engine.lease(self._beaten_s + SURE_S)
         if self._beat_again:
             self.beat()
 
-    def bury(self) -> None:
-        """Begin to take members off the list that are silent for too long."""
+    def look(self) -> None:
+        """See whether the others ended the lease, and begin to end that of silent members."""
+        if self._was_leased and self._roll.lease(self._engine.member_uuid) is None:
+            self._was_leased = False
+            self._engine.lease(-math.inf)
+            self.beat()
         for uuid, lease in self.pulse.silent().items():
             if uuid != self._engine.member_uuid and uuid not in self._burials:
                 burial = asyncio.get_running_loop().create_task(self._buried(uuid, lease))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.api import ClusterState, EngineError
@@ -196,6 +197,12 @@ class ClusterEngine(LocalEngine):
         if self._refusal is None:
             end_life(self.lanes, holder)
 
+    def lease(self, until_s: float) -> None:
+        """Hear until when, by `time.monotonic`, the others leave this member what it takes."""
+        # Later than the outcomes of this batch: a life does not end among them.
+        for lane in self._lanes.cluster_lanes:
+            lane.call_soon(partial(lane.lease, until_s))
+
     # Reads
 
     def map_get(self, name: str, key: str, done: Done[Entry | None]) -> None:
@@ -340,11 +347,8 @@ class ClusterEngine(LocalEngine):
         polls = ClusterPolls(name, loop, self.queue_return, self._landings.taken)
         polls.ended = lambda: self._write_refusal() is not None
         polls.end = self._end_of_polls
-        polls.standstill_s = self._standstill_s
+        polls.leased = lambda lane: self._cluster_lane(lane).leasehold.holds
         return polls
-
-    def _standstill_s(self) -> float:
-        return time.monotonic() - max(lane.heard_s for lane in self._lanes.cluster_lanes)
 
 
 def _setter(

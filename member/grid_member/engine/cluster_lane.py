@@ -31,6 +31,7 @@ from grid_member.engine.cluster_reload import (
 from grid_member.engine.gathering import Gathering
 from grid_member.engine.landing import LANDING_RETRY_S
 from grid_member.engine.lane import _Flight
+from grid_member.engine.leasehold import Leasehold
 from grid_member.engine.nats.outbox import GIVE_UP_S
 from grid_member.engine.operations import Record
 from grid_member.engine.packing import FEW_OPERATIONS, MAX_RECORD_BYTES, MAX_SYSTEM_BYTES, packed
@@ -81,6 +82,7 @@ class ClusterLane(WaitingLane):
         self._reloading: asyncio.Task[None] | None = None
         self._stopping = self._closing = False
         self._patience_s = GIVE_UP_S
+        self.leasehold = Leasehold()
         self.marked: Marked = unwatched
         self.held: list[tuple[Record, Sequence[object] | None]] | None = None
         """Own records that came back and nobody may hear of yet, with their outcomes; None while
@@ -140,6 +142,16 @@ class ClusterLane(WaitingLane):
         else:
             super().propose_system(operation, answer, size_bytes)
 
+    def lease(self, until_s: float) -> None:
+        """Hear until when the others leave this member what it takes; behind a gap begin anew."""
+        if self._closing:
+            return
+        if self.leasehold.resumes(until_s):
+            if self._reloading is not None:
+                return  # what came of this life is looked for: with the next sign of life
+            self._begin_anew(self._incarnation + 1, UNKNOWN)
+        self.leasehold.hold(until_s)
+
     # Feed
 
     def committed(self, batch: Sequence[Committed]) -> None:
@@ -158,7 +170,8 @@ class ClusterLane(WaitingLane):
         self._tell_what_changed()
         mark = state.members.get(member)
         if mark is not None and mark.incarnation > self._incarnation:
-            self._begin_anew(mark.incarnation)
+            self.leasehold.end()
+            self._begin_anew(mark.incarnation, GONE)
         self.keep_image()
         self._check_settled()
 
@@ -339,8 +352,8 @@ class ClusterLane(WaitingLane):
         self._counter += 1
         self._log.append(Record(self._member, self._incarnation, self._counter, ()))
 
-    def _begin_anew(self, incarnation: int) -> None:
-        """Go on in another life: nothing that was sent in this one and not seen has any effect."""
+    def _begin_anew(self, incarnation: int, refused: Refused) -> None:
+        """Go on in another life; tell with refused what became of all that this one sent."""
         self.refuse_held()
         self._incarnation = incarnation
         self._counter = 0
@@ -349,7 +362,7 @@ class ClusterLane(WaitingLane):
         self._readers += [reader for readers in reading.values() for reader in readers]
         flights, self._flights = self._flights, {}
         for flight in flights.values():  # also what is on its way no more, and not told of yet
-            self._answer(flight, [GONE] * len(flight.answers))
+            self._answer(flight, [refused] * len(flight.answers))
         self._begin()
         self.room()
 

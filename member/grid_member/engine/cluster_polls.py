@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from grid_member.engine.api import Item
-from grid_member.engine.nats.log import STALLED
-from grid_member.engine.nats.outbox import STALL_S
+from grid_member.engine.api import Item, Reason, Refused
 from grid_member.engine.polls import QueuePoll, QueuePolls
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from grid_member.engine.api import Done, Refused
+    from grid_member.engine.api import Done
     from grid_member.engine.lane import Lane
+
+UNLEASED: Final = Refused(
+    Reason.UNAVAILABLE,
+    "the others did not hear of this member for some seconds: the item went back to the queue",
+)
 
 
 class ClusterPolls(QueuePolls):
@@ -27,8 +30,8 @@ class ClusterPolls(QueuePolls):
     """Whether nobody waits any more: the member stops, or writes are refused."""
     end: Callable[[], Refused | None]
     """What they are answered then."""
-    standstill_s: Callable[[], float]
-    """Returns for how long the process is at what it heard last."""
+    leased: Callable[[Lane], bool]
+    """Tells whether the others leave this member what it took in the lane."""
     _tickets = 0
 
     def poll(self, lane: Lane, timeout_s: float, done: Done[Item | None]) -> QueuePoll:
@@ -45,17 +48,16 @@ class ClusterPolls(QueuePolls):
     def _send(self, lane: Lane, poll: QueuePoll) -> None:
         self._lane = lane
         self.taking += 1
-        lane.propose(self._take, partial(self._answered, poll), 0)
+        lane.propose(self._take, partial(self._answered, lane, poll), 0)
 
-    def _answered(self, poll: QueuePoll, outcome: Item | Refused | None) -> None:
+    def _answered(self, lane: Lane, poll: QueuePoll, outcome: Item | Refused | None) -> None:
         """Hear what became of a take.
 
-        When the process stood still in the midst of what it heard, the others may have taken it for
-        gone, and somebody else may have the item by now.
+        Behind the end of a lease somebody else may have the item by now.
         """
-        if type(outcome) is Item and self.standstill_s() > STALL_S:
+        if type(outcome) is Item and not self.leased(lane):
             self._unwanted(outcome)
-            outcome = STALLED
+            outcome = UNLEASED
         poll.answer(outcome)
 
     def _wait_again(self, poll: QueuePoll) -> None:

@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from grid_member.engine.api import Item, Reason, Refused
-from grid_member.engine.cluster_polls import ClusterPolls
-from grid_member.engine.nats.log import STALLED
-from grid_member.engine.nats.outbox import STALL_S
+from grid_member.engine.cluster_polls import UNLEASED, ClusterPolls
 from grid_member.engine.polls import QueuePolls
 from grid_member.engine.state import State
 from tests.unit.engine.drive import condition
@@ -52,18 +50,18 @@ async def test_what_a_refused_take_left_is_for_who_waits() -> None:
     assert polls.idle
 
 
-@pytest.mark.parametrize("stood_still", [False, True])
-async def test_what_a_member_hears_after_a_standstill_is_not_handed_out(stood_still: bool) -> None:
+@pytest.mark.parametrize("leased", [True, False])
+async def test_what_a_member_hears_behind_its_lease_is_not_handed_out(leased: bool) -> None:
     lane = HandLane()
     returned: list[Item] = []
     heard: list[object] = []
     polls = ClusterPolls("q", asyncio.get_running_loop(), returned.append, lambda item: None)
-    polls.standstill_s = lambda: STALL_S + 1 if stood_still else STALL_S / 2
+    polls.leased = lambda lane: leased
     polls.ended = lambda: False
     polls.poll(cast("Lane", lane), 30, heard.append)
     lane.takes.pop()(ITEM)
-    if stood_still:
-        assert (heard, returned) == ([STALLED], [ITEM])
-    else:
+    if leased:
         assert (heard, returned) == ([ITEM], [])
+    else:
+        assert (heard, returned) == ([UNLEASED], [ITEM])
     assert polls.taking == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,8 @@ from tests.unit.engine.drive import condition
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from grid_member.engine.cluster_lane import ClusterLane
 
 
 async def test_what_comes_right_behind_the_end_of_its_life_is_answered() -> None:
@@ -77,6 +80,57 @@ async def test_what_a_former_life_took_returns_and_is_taken_once(together: bool)
     await proposals.propose("taken again", QueueTake("q"))
     proposals.come_back()
     assert isinstance(proposals.answers["taken again"], Item)
+
+
+def _holds(lane: ClusterLane) -> bool:
+    return lane.leasehold.holds
+
+
+async def test_behind_the_end_of_a_lease_another_life_begins() -> None:
+    """Before that nothing can be told: the others may be ending the one that took the item."""
+    proposals = Proposals()
+    lane = proposals.lane
+    lane.lease(-math.inf)  # at the start
+    assert not _holds(lane)
+    later_s = time.monotonic() + 1000
+    lane.lease(later_s)
+    lane.lease(later_s + 1)
+    assert _holds(lane)
+    assert not proposals.log.on_their_way, "there was no gap"
+    await proposals.propose("offered", QueueOffer("q", b"i", None, 10))
+    proposals.come_back()
+    await proposals.propose("taken", QueueTake("q"))
+    proposals.come_back()
+    assert isinstance(proposals.answers["taken"], Item)
+    await proposals.propose("late", put("a"))
+    lane.lease(-math.inf)
+    assert not _holds(lane)
+    assert "late" not in proposals.answers, "it may come back yet"
+    lane.lease(later_s)
+    assert _holds(lane)
+    assert isinstance(proposals.answers["late"], Refused)
+    proposals.come_back()
+    assert lane.state.queue_size("q") == 1, "nobody hears of the one that was taken"
+    proposals.come_back(proposals.gone(1))
+    assert not _holds(lane), "the others have ended it"
+
+
+async def test_a_lease_that_ended_is_not_resumed_while_the_log_is_read() -> None:
+    """What was sent in the former life is looked for in it."""
+    proposals = Proposals()
+    lane = proposals.lane
+    later_s = time.monotonic() + 1000
+    lane.lease(later_s)
+    lane.lease(-math.inf)
+    lane.lost()
+    lane.lease(later_s)
+    assert not _holds(lane)
+    await condition(lambda: proposals.log.resumed == 1)
+    await condition(lambda: lane._reloading is None)
+    lane.lease(later_s)
+    assert _holds(lane)
+    proposals.come_back()
+    assert not lane.busy
 
 
 async def test_each_copy_of_a_record_but_the_first_changes_nothing() -> None:

@@ -94,6 +94,8 @@ class FakeEngine:
         self.held: set[Holder] = set()
         """Lives with items in flight, as they are seen."""
         self.ended: list[Holder] = []
+        self.leases: list[float] = []
+        """What it heard of its lease."""
         self._place = 0
         self._writing: list[tuple[str, Any]] = []
         self._done: list[Done[Any]] = []
@@ -132,6 +134,9 @@ class FakeEngine:
 
     def end_life(self, holder: Holder) -> None:
         self.ended.append(holder)
+
+    def lease(self, until_s: float) -> None:
+        self.leases.append(until_s)
 
     def replication(self) -> Replication:
         return self.figures._replace(in_contact=self.figures.in_contact and not self.cut)

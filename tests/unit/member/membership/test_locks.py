@@ -99,6 +99,7 @@ async def test_a_lock_is_not_had_before_the_lease_that_it_counts_by(
     assert lease is not None
     life = first.membership.roll.leases()[first.uuid].life.encode()
     spoilt = lease.replace(life, present) if present else None
+    first.membership._signs.look = lambda: None  # type: ignore[method-assign]  # not at once
     second.engine.system_put(key, spoilt, lambda _: None)
     await several.time.settle()
     had = asyncio.Event()

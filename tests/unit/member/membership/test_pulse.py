@@ -72,5 +72,15 @@ def test_after_a_time_without_own_signs_the_others_have_a_whole_lease() -> None:
 def test_a_lease_that_ends_is_told_once() -> None:
     heard = Heard()
     heard.pulse.look({"a": OTHER, "b": OTHER})
+    heard.go_on(LEASE_S)
     assert heard.pulse.look({"b": OTHER}) == {"a"}
     assert heard.pulse.look({"b": OTHER}) == set()
+
+
+def test_a_lease_that_ended_just_when_a_sign_came_is_not_told() -> None:
+    heard = Heard()
+    heard.pulse.look({"a": OTHER})
+    assert heard.pulse.look({}) == set()
+    heard.pulse.look({"a": Lease("life", 2)})
+    heard.go_on(LEASE_S)
+    assert heard.pulse.look({}) == {"a"}
