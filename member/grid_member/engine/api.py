@@ -10,8 +10,9 @@ Errors are values, not exceptions: a callback receives either the outcome or a `
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias, TypeVar
 
 T = TypeVar("T")
@@ -66,6 +67,8 @@ class Item:
     """Made from its place in the log; grows from offer to offer, unique in its queue for ever."""
     take_id: int
     """Made from the place of its take in the log: tells this delivery from any other."""
+    until_s: float = field(default=math.inf, compare=False)
+    """By `time.monotonic`: somebody else may have it from then on, so it is handed out before."""
 
 
 Done: TypeAlias = Callable[[T | Refused], None]

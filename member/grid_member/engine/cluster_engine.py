@@ -347,7 +347,7 @@ class ClusterEngine(LocalEngine):
         polls = ClusterPolls(name, loop, self.queue_return, self._landings.taken)
         polls.ended = lambda: self._write_refusal() is not None
         polls.end = self._end_of_polls
-        polls.leased = lambda lane: self._cluster_lane(lane).leasehold.holds
+        polls.leasehold = lambda lane: self._cluster_lane(lane).leasehold
         return polls
 
 

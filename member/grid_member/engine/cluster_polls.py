@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from grid_member.engine.api import Done
     from grid_member.engine.lane import Lane
+    from grid_member.engine.leasehold import Leasehold
 
 UNLEASED: Final = Refused(
     Reason.UNAVAILABLE,
@@ -30,8 +31,8 @@ class ClusterPolls(QueuePolls):
     """Whether nobody waits any more: the member stops, or writes are refused."""
     end: Callable[[], Refused | None]
     """What they are answered then."""
-    leased: Callable[[Lane], bool]
-    """Tells whether the others leave this member what it took in the lane."""
+    leasehold: Callable[[Lane], Leasehold]
+    """Returns that of a lane."""
     _tickets = 0
 
     def poll(self, lane: Lane, timeout_s: float, done: Done[Item | None]) -> QueuePoll:
@@ -55,9 +56,13 @@ class ClusterPolls(QueuePolls):
 
         Behind the end of a lease somebody else may have the item by now.
         """
-        if type(outcome) is Item and not self.leased(lane):
-            self._unwanted(outcome)
-            outcome = UNLEASED
+        if type(outcome) is Item:
+            leasehold = self.leasehold(lane)
+            if leasehold.holds:
+                outcome.until_s = leasehold.until_s
+            else:
+                self._unwanted(outcome)
+                outcome = UNLEASED
         poll.answer(outcome)
 
     def _wait_again(self, poll: QueuePoll) -> None:

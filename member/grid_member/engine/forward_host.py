@@ -197,8 +197,13 @@ class Host:
             self._subscription.unsubscribe()
             self._subscription = None
 
+    @property
+    def until_s(self) -> float:
+        """When it is silent, should no sign of life come before."""
+        return max(self._begun_s, self.heard_s) + SILENT_S
+
     def _is_silent(self) -> bool:
-        return self._loop.time() - max(self._begun_s, self.heard_s) > SILENT_S
+        return self._loop.time() > self.until_s
 
     def _flush(self) -> None:
         if not self.open:

@@ -187,6 +187,7 @@ class Forwarding:
             delivery = Delivery(result.queue, result.item_id, result.take_id)
             host.held[delivery] = None
             self._whose[delivery] = host
+            result.until_s = host.until_s
             if call is None or call.done is None:
                 self.land(Kind.QUEUE_RETURN, result)
         if call is not None:

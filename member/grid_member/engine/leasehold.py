@@ -16,13 +16,14 @@ class Leasehold:
 
     def __init__(self) -> None:
         """Hold for ever: from an engine by itself nobody takes anything."""
-        self._until_s = math.inf
+        self.until_s = math.inf
+        """The others leave this member until then what it took in this life."""
         self._had = False
 
     @property
     def holds(self) -> bool:
-        """Whether the others leave this member what it took in this life."""
-        return time.monotonic() < self._until_s
+        """Whether the others do now."""
+        return time.monotonic() < self.until_s
 
     def resumes(self, until_s: float) -> bool:
         """Tell whether it would hold again behind a time in which it did not."""
@@ -30,10 +31,10 @@ class Leasehold:
 
     def hold(self, until_s: float) -> None:
         """Hold until then; what is over does not hold."""
-        self._until_s = until_s
+        self.until_s = until_s
         self._had = self._had or self.holds
 
     def end(self) -> None:
         """Hold no more: the life is over."""
         if self._had:
-            self._until_s = -math.inf
+            self.until_s = -math.inf

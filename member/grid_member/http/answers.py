@@ -7,6 +7,8 @@ aiohttp's own responses add a Server header and a Content-Type and leave Content
 from __future__ import annotations
 
 import json
+import math
+import time
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, Protocol
@@ -43,6 +45,8 @@ class Answer:
     """Called when the whole response was handed to the kernel."""
     lost: Callable[[], None] | None = None
     """Called instead when it was not."""
+    until_s: float = math.inf
+    """By `time.monotonic`: from then on it is lost instead of written."""
     repeated: bool = False
     """Given before to the same call, which was not carried out again."""
 
@@ -172,4 +176,6 @@ class WireResponse(web.StreamResponse):
         head = head_bytes(answer, self.keep_alive, request.version < HttpVersion11)
         body = b"" if request.method == "HEAD" else answer.body
         pieces = [head + body] if len(body) <= MAX_JOINED_BYTES else [head, body]
+        if time.monotonic() >= answer.until_s:
+            raise ConnectionResetError("the member stood still, and somebody else may have it")
         await self._connection.hand_over(pieces)

@@ -142,6 +142,7 @@ async def queue_poll(call: Call) -> Answer:
         item.content_type or made_up_type(item.value),
         delivered=lambda: engine.queue_confirm(item),
         lost=lambda: engine.queue_return(item),
+        until_s=item.until_s,
     )
 
 

@@ -239,9 +239,10 @@ class LaneAnswers(asyncio.Protocol, abc.ABC):
                 self._land_written(transport)
 
     def _takes(self, item: Item) -> bool:
-        """Note an item that the client is to have; False when it has left."""
+        """Note an item that the client is to have; False when it has left, or it is too late."""
         transport = self._transport
-        if transport is None or self.desk.departures.left(transport):
+        gone = transport is None or self.desk.departures.left(transport)
+        if gone or time.monotonic() >= item.until_s:
             self.desk.engine.queue_return(item)
             if transport is not None:
                 transport.close()  # who only ended its side has answers before this one to read

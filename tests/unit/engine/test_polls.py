@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 from grid_member.engine.api import Item, Reason, Refused
 from grid_member.engine.cluster_polls import UNLEASED, ClusterPolls
+from grid_member.engine.leasehold import Leasehold
 from grid_member.engine.polls import QueuePolls
 from grid_member.engine.state import State
 from tests.unit.engine.drive import condition
@@ -56,12 +58,15 @@ async def test_what_a_member_hears_behind_its_lease_is_not_handed_out(leased: bo
     returned: list[Item] = []
     heard: list[object] = []
     polls = ClusterPolls("q", asyncio.get_running_loop(), returned.append, lambda item: None)
-    polls.leased = lambda lane: leased
+    leasehold = Leasehold()
+    leasehold.hold(math.inf if leased else -math.inf)
+    polls.leasehold = lambda lane: leasehold
     polls.ended = lambda: False
     polls.poll(cast("Lane", lane), 30, heard.append)
     lane.takes.pop()(ITEM)
     if leased:
         assert (heard, returned) == ([ITEM], [])
+        assert ITEM.until_s == math.inf
     else:
         assert (heard, returned) == ([UNLEASED], [ITEM])
     assert polls.taking == 0

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
+import time
 from typing import TYPE_CHECKING
 
 import pytest
 
+from grid_member.engine.api import Item
 from tests.unit.member.lane.peers import Peer, ask, cut, request, turns
 from tests.unit.member.lane.scripts import OK, read
 from tests.unit.member.lane.test_clients import (
@@ -26,7 +28,7 @@ from tests.unit.member.lane.test_clients import (
 )
 
 if TYPE_CHECKING:
-    from grid_member.engine.api import Done, Item, Poll, Refused
+    from grid_member.engine.api import Done, Poll, Refused
     from tests.unit.member.running import RunningMember
 
 VALUE_BYTES = 8 << 20
@@ -59,6 +61,31 @@ async def test_the_client_leaves_as_its_item_comes(
     if waits:
         assert read(await ask(one, offer(b"item"))) == OK
     await until(lambda: plain.fileno() < 0)
+    await alone(one)
+    monkeypatch.undo()
+    assert read(await ask(one, request(f"DELETE {MAP}/nothing"))) == OK
+    assert await remaining(one) == [b"item"]
+
+
+async def test_an_item_that_somebody_else_may_have_is_not_written(
+    one: RunningMember, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The member stood still right before it would have been written."""
+    poll = one.engine.queue_poll
+
+    def queue_poll(name: str, timeout_s: float, done: Done[Item | None]) -> Poll:
+        def late(result: Item | Refused | None) -> None:
+            assert isinstance(result, Item)
+            result.until_s = time.monotonic()
+            done(result)
+
+        return poll(name, timeout_s, late)
+
+    assert read(await ask(one, offer(b"item"))) == OK
+    monkeypatch.setattr(one.engine, "queue_poll", queue_poll)
+    async with await Peer.connect(one.port) as peer:
+        peer.send(POLL)
+        assert await peer.to_end() == b""
     await alone(one)
     monkeypatch.undo()
     assert read(await ask(one, request(f"DELETE {MAP}/nothing"))) == OK
