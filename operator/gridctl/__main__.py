@@ -111,6 +111,15 @@ def _up(options: argparse.Namespace, environment: Mapping[str, str]) -> int:
     return 0
 
 
+def _nothing_found(options: argparse.Namespace) -> str:
+    if options.file is None and _means_kubernetes(options):
+        return "there is no GridCluster"
+    return (
+        f"no cluster is running with its data in {options.data_dir}: if it was started with "
+        "--data-dir, name that here, too"
+    )
+
+
 def _status(options: argparse.Namespace, environment: Mapping[str, str]) -> int:
     if options.file is not None or not _means_kubernetes(options):
         clusters = running_clusters(options.data_dir)
@@ -121,7 +130,7 @@ def _status(options: argparse.Namespace, environment: Mapping[str, str]) -> int:
         wanted = (meta["namespace"] or DEFAULT_NAMESPACE, meta["name"])
         clusters = [c for c in clusters if _names(c) == wanted]
     if not clusters:
-        print("no cluster is running", file=sys.stderr)
+        print(_nothing_found(options), file=sys.stderr)
         return EXIT_FAILED
     now = utc_now()
     print(table([cluster_row(cluster, now) for cluster in sorted(clusters, key=_names)]))

@@ -85,7 +85,9 @@ def test_status_without_a_cluster_exits_1(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["status", "--data-dir", str(tmp_path)]) == 1
-    assert "no cluster is running" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "no cluster is running" in told
+    assert str(tmp_path) in told
 
 
 def test_status_of_an_unusable_kubeconfig_exits_1(
