@@ -114,10 +114,10 @@ def _up(options: argparse.Namespace, environment: Mapping[str, str]) -> int:
 def _nothing_found(options: argparse.Namespace) -> str:
     if options.file is None and _means_kubernetes(options):
         return "there is no GridCluster"
-    return (
-        f"no cluster is running with its data in {options.data_dir}: if it was started with "
-        "--data-dir, name that here, too"
-    )
+    found = "no cluster is running"
+    if options.file is not None:
+        found = f"the cluster of {options.file} is not running"
+    return f"{found} with its data in {options.data_dir}: was it started with another --data-dir?"
 
 
 def _status(options: argparse.Namespace, environment: Mapping[str, str]) -> int:

@@ -90,16 +90,16 @@ class Membership:
         self.conditions = Conditions(clock_s)
         self.disk = NO_DISK
         """How this member's disk is, for the others to show."""
-        self._signs = Signs(
+        self.signs = Signs(
             engine, self.roll, clock_s, new_id, lambda: (self.notices.ids, self.disk)
         )
 
         def own() -> tuple[str, str]:
-            return engine.member_uuid, self._signs.life
+            return engine.member_uuid, self.signs.life
 
         self.locks = Locks(engine, self.roll, self.conditions, own, new_id)
         self.shutdowns = Shutdowns(engine, self.roll, self.locks, self.conditions, own, new_id)
-        self.notices = Notices(engine, self.roll, self.conditions, self._signs.beat)
+        self.notices = Notices(engine, self.roll, self.conditions, self.signs.beat)
         self.consents = Consents(engine, self.roll, self.conditions, new_id)
         self.on_gone: list[Callable[[str], None]] = []
         """Told the UUID of a member that writes nothing any more, on every member."""
@@ -202,7 +202,7 @@ class Membership:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await self._signs.close()
+        await self.signs.close()
         await self.notices.close()
 
     # Driven by the engine and by time
@@ -228,20 +228,20 @@ class Membership:
 
     def tick(self) -> None:
         """Hear that time has gone on."""
-        self._signs.beat_in_time()
+        self.signs.beat_in_time()
         self.locks.tidy()
         self.notices.tidy()
         self._look()
 
     def _look(self) -> None:
-        for uuid in self._signs.pulse.look(self.roll.leases()) - {self.engine.member_uuid}:
+        for uuid in self.signs.pulse.look(self.roll.leases()) - {self.engine.member_uuid}:
             event(_log, logging.INFO, "member is gone", member=uuid)
             for hook in self.on_gone:
                 hook(uuid)
         if not self._leaving:
             self.notices.look()
             self.consents.look()
-            self._signs.look()
+            self.signs.look()
             self._look_for_own()
         self.conditions.look()
 
@@ -250,14 +250,14 @@ class Membership:
         if self._joined and self.engine.system_get(MEMBER + own) is None:
             event(_log, logging.WARNING, "taken off the list of members: joining again")
             self._joined = False
-            self._signs.live_again()
+            self.signs.live_again()
             self.keep(self._rejoin())
         request = shutdown_request(self.engine)
         if request is None or self._told:
             return
         # Nobody joins while there is a request: who has joined before is meant, also when it had
         # no lease as it was made.
-        if self._was_joined or request.is_for(own, self._signs.life):
+        if self._was_joined or request.is_for(own, self.signs.life):
             self._told = True
             self.on_shutdown(request)
 
@@ -283,9 +283,9 @@ class Membership:
             await self.conditions.until(lambda: self._ending, JOIN_RETRY_S)
 
     async def _entered(self, entrance: Entrance) -> bool:
-        self._signs.beat()
+        self.signs.beat()
         # What a lock is worth depends on the lease.
-        if not await self.conditions.until(lambda: self._signs.leased, RENEW_S):
+        if not await self.conditions.until(lambda: self.signs.leased, RENEW_S):
             return False
         if self._described[2] and not self.engine.replication().in_contact:
             self._wait_for("no member that holds data answers lite ones: start or upgrade those")
@@ -384,7 +384,7 @@ class Membership:
         name, version, lite, server = self._described
         return MemberRecord(
             uuid=self.engine.member_uuid,
-            life=self._signs.life,
+            life=self.signs.life,
             address="" if self._entrance is None else self._entrance.address,
             name=name,
             version=version,

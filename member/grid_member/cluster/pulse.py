@@ -7,6 +7,7 @@ stopped, silence says nothing of the others.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -18,8 +19,6 @@ RENEW_S: Final = 2.0
 """How often a member gives a sign of life."""
 LEASE_S: Final = 10.0
 """How long a silent member stays on the list."""
-CROSSED_S: Final = LEASE_S / 2
-"""A lease that ends so soon after a sign was ended before that sign was heard of."""
 STEADY_GAP_S: Final = 3 * RENEW_S
 """The longest time between two own signs that says nothing of the others."""
 
@@ -44,13 +43,11 @@ class Pulse:
     def look(self, leases: Mapping[str, Lease]) -> set[str]:
         """Hear the signs that are new; return the members whose lease has ended since.
 
-        One that ended just when its member gave a sign again is given back by that member.
+        Sign and end of a lease may cross: whose sign was heard since has a lease again soon.
         """
         now_s = self._clock_s()
         ended = {
-            uuid
-            for uuid, (_, heard_s) in self._heard.items()
-            if uuid not in leases and now_s - heard_s >= CROSSED_S
+            uuid for uuid in self._heard if uuid not in leases and self.quiet_s(uuid) >= LEASE_S
         }
         for uuid in ended:
             del self._heard[uuid]
@@ -59,6 +56,11 @@ class Pulse:
             if before is None or (before[0].life, before[0].beat) != (lease.life, lease.beat):
                 self._heard[uuid] = lease, now_s
         return ended
+
+    def quiet_s(self, uuid: str) -> float:
+        """Return for how long no sign of a member was heard; infinite when none ever was."""
+        heard = self._heard.get(uuid)
+        return math.inf if heard is None else self._clock_s() - heard[1]
 
     def left_s(self, uuid: str) -> float:
         """Return how long a member that gives no sign from now on stays on the list."""

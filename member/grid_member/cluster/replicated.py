@@ -48,8 +48,13 @@ class ReplicatedEngine(SystemStore, Protocol):
     def end_life(self, holder: Holder) -> None:
         """Give back what was taken in that life, as far as the log takes that now."""
 
-    def lease(self, until_s: float) -> None:
-        """Hear until when, by `time.monotonic`, the others leave this member what it takes."""
+    def lease(self, until_s: float, *, ended: bool) -> None:
+        """Hear until when the others leave this member what it takes out of queues.
+
+        Args:
+            until_s: by the membership's clock; -inf before there is a lease.
+            ended: whether there was one that they ended, so that they may be ending lives.
+        """
 
     def replication(self) -> Replication:
         """Return how well the data is replicated."""

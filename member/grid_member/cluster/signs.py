@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 CLOSED_STATES: Final = frozenset({ClusterState.FROZEN, ClusterState.PASSIVE})
 """Only members that left in them may join."""
 SURE_S: Final = LEASE_S - 1.0
-"""For so long after a sign of life nobody ends the lease: they count from when they hear of it."""
+"""For so long after it gave a sign of life that was taken a member hands out what it takes. The
+others count `LEASE_S` from when they hear of the sign."""
 _log: Final = logging.getLogger("grid.member")
 
 
@@ -57,7 +58,9 @@ class Signs:
         self._told = told
         self._beats = 0
         self._beaten_s = clock_s() - RENEW_S
-        self._beating = self._beat_again = self._was_leased = False
+        self._beating = self._beat_again = False
+        self._sure_until_s = -math.inf
+        engine.lease(self._sure_until_s, ended=False)
         self._burials: dict[str, asyncio.Task[None]] = {}
 
     def live_again(self) -> None:
@@ -81,8 +84,6 @@ class Signs:
         if self._beating:
             self._beat_again = True
             return
-        if not self._beats:
-            self._engine.lease(-math.inf)  # until it is known that there is one
         self._beating, self._beat_again = True, False
         self._beats += 1
         self._beaten_s = self._clock_s()
@@ -95,19 +96,24 @@ class Signs:
             self._beaten_s -= RENEW_S  # it is given again at the next look
         else:
             self.pulse.renewed()
-            lease = self._roll.lease(self._engine.member_uuid)
-            # What was decided before it came may have ended it.
-            if lease is not None and (lease.life, lease.beat) == (self.life, self._beats):
-                self._was_leased = True
-                self._engine.lease(self._beaten_s + SURE_S)
+            self._sure()
         if self._beat_again:
             self.beat()
 
+    def _sure(self) -> None:
+        """Tell the engine of the lease that the last sign renewed, unless that has ended again."""
+        own = self._engine.member_uuid
+        lease = self._roll.lease(own)
+        if lease is not None and (lease.life, lease.beat) == (self.life, self._beats):
+            # Who ends a lease takes its member off the list in the same record.
+            off_the_list = self._engine.system_get(MEMBER + own) is None
+            gap = -math.inf < self._sure_until_s <= self._clock_s()
+            self._sure_until_s = self._beaten_s + SURE_S
+            self._engine.lease(self._sure_until_s, ended=gap and off_the_list)
+
     def look(self) -> None:
-        """See whether the others ended the lease, and begin to end that of silent members."""
-        if self._was_leased and self._roll.lease(self._engine.member_uuid) is None:
-            self._was_leased = False
-            self._engine.lease(-math.inf)
+        """Give a sign when the others ended the lease; begin to end that of silent members."""
+        if self._beats and self._roll.lease(self._engine.member_uuid) is None:
             self.beat()
         for uuid, lease in self.pulse.silent().items():
             if uuid != self._engine.member_uuid and uuid not in self._burials:

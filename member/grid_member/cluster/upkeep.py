@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from grid_member.cluster.locks import CHANGE, LockedError
 from grid_member.cluster.logs import event, failure
+from grid_member.cluster.pulse import LEASE_S
 
 if TYPE_CHECKING:
     from grid_member.cluster.membership import Membership
@@ -69,7 +70,13 @@ class Upkeep:
         if held and not await engine.current():
             return False
         leases = self._membership.roll.leases()
-        over = {holder for holder in held if holder.member not in leases}
+        quiet_s = self._membership.signs.pulse.quiet_s
+        over = {
+            holder
+            for holder in held
+            # Whoever gave a sign lately may be handing out what it took.
+            if holder.member not in leases and quiet_s(holder.member) >= LEASE_S
+        }
         for holder in over:
             if holder in self._before or holder.member in gone:
                 event(_log, logging.INFO, "items of a member return", member=holder.member)

@@ -68,7 +68,7 @@ class Item:
     take_id: int
     """Made from the place of its take in the log: tells this delivery from any other."""
     until_s: float = field(default=math.inf, compare=False)
-    """By `time.monotonic`: somebody else may have it from then on, so it is handed out before."""
+    """By `steady_s`: somebody else may have it from then on, so it is handed out before."""
 
 
 Done: TypeAlias = Callable[[T | Refused], None]

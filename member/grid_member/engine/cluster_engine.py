@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.api import ClusterState, EngineError
@@ -81,6 +81,7 @@ class ClusterEngine(LocalEngine):
         self._keeping: list[asyncio.Task[None]] = []
         self._hosting: Hosting | None = None
         """None on a member that holds no data."""
+        self._leased_until_s = math.inf
 
     @property
     def waiting(self) -> str | None:
@@ -197,11 +198,17 @@ class ClusterEngine(LocalEngine):
         if self._refusal is None:
             end_life(self.lanes, holder)
 
-    def lease(self, until_s: float) -> None:
-        """Hear until when, by `time.monotonic`, the others leave this member what it takes."""
-        # Later than the outcomes of this batch: a life does not end among them.
-        for lane in self._lanes.cluster_lanes:
-            lane.call_soon(partial(lane.lease, until_s))
+    def lease(self, until_s: float, *, ended: bool) -> None:
+        """Hear until when the others leave this member what it takes out of queues.
+
+        Args:
+            until_s: by `steady_s`; -inf before there is a lease.
+            ended: whether there was one that they ended, so that they may be ending lives.
+        """
+        self._leased_until_s = until_s
+        if self._loop is not None:
+            # Later than the outcomes of this batch: a life does not end among them.
+            self._loop.call_soon(self._lease, until_s, ended)
 
     # Reads
 
@@ -243,6 +250,14 @@ class ClusterEngine(LocalEngine):
 
     # Inside
 
+    def _lease(self, until_s: float, ended: bool) -> None:
+        held = all(lane.leasehold.holds for lane in self._lanes.cluster_lanes)
+        for lane in self._lanes.cluster_lanes:
+            lane.lease(until_s, ended=ended)
+        if not held:
+            for polls in list(self._polls.values()):
+                polls.serve_again()
+
     @property
     def _system_lane(self) -> ClusterLane:
         return self._lanes.cluster_lanes[0]
@@ -256,6 +271,8 @@ class ClusterEngine(LocalEngine):
         return lane  # type: ignore[return-value]  # all lanes of these lanes are
 
     async def _begin(self) -> None:
+        for lane in self._lanes.cluster_lanes:
+            lane.leasehold.hold(self._leased_until_s)
         self._cuts.begin([self._cluster_lane(lane) for lane in self._lanes.durable])
         self._system_lane.state_changed = self._state_changed
         await asyncio.gather(*map(self._catch_up, self._lanes.cluster_lanes))

@@ -142,11 +142,11 @@ class ClusterLane(WaitingLane):
         else:
             super().propose_system(operation, answer, size_bytes)
 
-    def lease(self, until_s: float) -> None:
-        """Hear until when the others leave this member what it takes; behind a gap begin anew."""
+    def lease(self, until_s: float, *, ended: bool) -> None:
+        """Hear until when the others leave this member what it takes, as `ClusterEngine.lease`."""
         if self._closing:
             return
-        if self.leasehold.resumes(until_s):
+        if self.leasehold.owes_a_life(ended=ended):
             if self._reloading is not None:
                 return  # what came of this life is looked for: with the next sign of life
             self._begin_anew(self._incarnation + 1, UNKNOWN)
@@ -170,7 +170,6 @@ class ClusterLane(WaitingLane):
         self._tell_what_changed()
         mark = state.members.get(member)
         if mark is not None and mark.incarnation > self._incarnation:
-            self.leasehold.end()
             self._begin_anew(mark.incarnation, GONE)
         self.keep_image()
         self._check_settled()
@@ -355,6 +354,7 @@ class ClusterLane(WaitingLane):
     def _begin_anew(self, incarnation: int, refused: Refused) -> None:
         """Go on in another life; tell with refused what became of all that this one sent."""
         self.refuse_held()
+        self.leasehold.begin_anew()
         self._incarnation = incarnation
         self._counter = 0
         self._log.withdraw()

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from grid_member.engine.api import Item, Reason, Refused
+from grid_member.engine.api import Item
+from grid_member.engine.leasehold import LATE
 from grid_member.engine.polls import QueuePoll, QueuePolls
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from grid_member.engine.api import Done
+    from grid_member.engine.api import Done, Refused
     from grid_member.engine.lane import Lane
     from grid_member.engine.leasehold import Leasehold
-
-UNLEASED: Final = Refused(
-    Reason.UNAVAILABLE,
-    "the others did not hear of this member for some seconds: the item went back to the queue",
-)
 
 
 class ClusterPolls(QueuePolls):
@@ -43,8 +39,19 @@ class ClusterPolls(QueuePolls):
                 self.serve(lane)
             self._tickets += 1
             poll.ticket = self._tickets
-            self._send(lane, poll)
+            self._lane = lane
+            if self.leasehold(lane).holds:
+                self._send(lane, poll)
+            elif timeout_s > 0:
+                self._wait(poll)
+            else:
+                poll.finish(LATE)
         return poll
+
+    def serve(self, lane: Lane) -> None:
+        """Send takes, unless what they take could not be handed out."""
+        if self.leasehold(lane).holds:
+            super().serve(lane)
 
     def _send(self, lane: Lane, poll: QueuePoll) -> None:
         self._lane = lane
@@ -62,7 +69,7 @@ class ClusterPolls(QueuePolls):
                 outcome.until_s = leasehold.until_s
             else:
                 self._unwanted(outcome)
-                outcome = UNLEASED
+                outcome = LATE
         poll.answer(outcome)
 
     def _wait_again(self, poll: QueuePoll) -> None:

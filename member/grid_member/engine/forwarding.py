@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from grid_member.engine.api import Item, Reason, Refused
 from grid_member.engine.forward_host import Call, Delivery, Host
 from grid_member.engine.forward_words import HOSTS, LIFE_BYTES, Kind, Word, as_outcome
+from grid_member.engine.leasehold import steady_s
 from grid_member.engine.nats.errors import NatsError
 
 if TYPE_CHECKING:
@@ -187,7 +188,7 @@ class Forwarding:
             delivery = Delivery(result.queue, result.item_id, result.take_id)
             host.held[delivery] = None
             self._whose[delivery] = host
-            result.until_s = host.until_s
+            result.until_s = steady_s() + host.until_s - self._loop.time()
             if call is None or call.done is None:
                 self.land(Kind.QUEUE_RETURN, result)
         if call is not None:

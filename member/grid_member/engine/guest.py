@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from grid_member.engine.answers import StateChange
 from grid_member.engine.api import ClusterState, Engine, Entry, Item, Reason, Refused
+from grid_member.engine.forward_host import SILENT_S
 from grid_member.engine.forward_words import (
     AGAIN_S,
     TOO_LARGE,
@@ -19,6 +20,7 @@ from grid_member.engine.forward_words import (
     as_word,
     together,
 )
+from grid_member.engine.leasehold import LATE, steady_s
 from grid_member.engine.nats.errors import WireError, unexpected
 from grid_member.engine.operations import ClusterStateChange, TransientStateChange
 from grid_member.engine.system_side import nothing
@@ -260,7 +262,7 @@ class Guest:
         if self._over:
             return
         place = 0
-        for words in list(together(outcomes)) or [[]]:
+        for words in list(together([self._in_time(word) for word in outcomes])) or [[]]:
             if not self._say(words):
                 self._outcomes = outcomes[place:]
                 self._flushes = True
@@ -279,6 +281,15 @@ class Guest:
             sent = self._hosting.say(self._reply, said._replace(words=small))
         self._said += sent
         return sent
+
+    def _in_time(self, word: Word) -> Word:
+        """Return what is said now; an item goes back that a lite member may hand out too late."""
+        if word.kind is Kind.ITEM:
+            item = self._out.get(_delivery(word))
+            if item is not None and steady_s() + SILENT_S > item.until_s:
+                self._give_back({_delivery(word)})
+                return as_word(word.call, LATE)
+        return word
 
     def _too_large(self, word: Word) -> Word:
         """Return what is said in place of an outcome; an item goes back."""

@@ -1,40 +1,58 @@
 """Until when the others leave a member what it takes out of queues.
 
 They count from when they hear of a sign of life, this member from when it gave that sign: by its
-own clock it stops first. So nothing is handed out that somebody else may have by now, however long
-this process stood still, and wherever in between.
+own clock it stops first. So an item is handed out only as long as nobody else can have it.
 """
 
 from __future__ import annotations
 
 import math
 import time
+from typing import Final
+
+from grid_member.engine.api import Reason, Refused
+
+LATE: Final = Refused(
+    Reason.UNAVAILABLE,
+    "the others did not hear of this member for some seconds: items stay in their queues",
+)
+
+
+def steady_s() -> float:
+    """Return seconds that never go back, and that pass while the machine sleeps, too."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class Leasehold:
-    """As one lane goes by it. Times are those of `time.monotonic`."""
+    """As one lane goes by it. Times are those of `steady_s`."""
 
     def __init__(self) -> None:
         """Hold for ever: from an engine by itself nobody takes anything."""
         self.until_s = math.inf
-        """The others leave this member until then what it took in this life."""
-        self._had = False
+        """What was taken in this life is left to this member until then; -inf: nothing was."""
+        self._ended = False
 
     @property
     def holds(self) -> bool:
-        """Whether the others do now."""
-        return time.monotonic() < self.until_s
+        """Whether what is taken may be handed out."""
+        return steady_s() < self.until_s
 
-    def resumes(self, until_s: float) -> bool:
-        """Tell whether it would hold again behind a time in which it did not."""
-        return self._had and not self.holds and time.monotonic() < until_s
+    def owes_a_life(self, *, ended: bool) -> bool:
+        """Tell whether another life is to begin before anything is handed out.
+
+        Args:
+            ended: whether the others may be ending this one; it is remembered.
+        """
+        self._ended = self._ended or (ended and self.until_s > -math.inf)
+        return self._ended
 
     def hold(self, until_s: float) -> None:
-        """Hold until then; what is over does not hold."""
+        """Hold until then."""
         self.until_s = until_s
-        self._had = self._had or self.holds
+        self._ended = False
 
-    def end(self) -> None:
-        """Hold no more: the life is over."""
-        if self._had:
+    def begin_anew(self) -> None:
+        """Hold nothing in a life that just began, until there is a lease for it."""
+        if self.until_s < math.inf:
             self.until_s = -math.inf
+        self._ended = False

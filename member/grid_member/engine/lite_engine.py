@@ -68,6 +68,9 @@ class LiteEngine(ClusterEngine):
             self._forwarding.hurry()
         super().hurry()
 
+    def lease(self, until_s: float, *, ended: bool) -> None:
+        """Do nothing: what is taken is taken by hosts, which have leases of their own."""
+
     @property
     def in_contact(self) -> bool:
         """Whether a quorum confirms what this member sends, and a member with data is there."""

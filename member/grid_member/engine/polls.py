@@ -168,9 +168,10 @@ class QueuePolls:
             poll.finish(outcome)
             if outcome is not None and self._waiting:
                 # What it did not get was kept from those who wait.
-                self._loop.call_soon(self._serve_again)
+                self._loop.call_soon(self.serve_again)
 
-    def _serve_again(self) -> None:
+    def serve_again(self) -> None:
+        """See whether anything is there for those who wait, where the last take was sent."""
         if self._lane is not None:
             self.serve(self._lane)
 

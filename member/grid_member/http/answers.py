@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 import math
-import time
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, Protocol
 
 from aiohttp import HttpVersion11, web
 from aiohttp.helpers import rfc822_formatted_time
+
+from grid_member.engine.leasehold import LATE, steady_s
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,7 +47,7 @@ class Answer:
     lost: Callable[[], None] | None = None
     """Called instead when it was not."""
     until_s: float = math.inf
-    """By `time.monotonic`: from then on it is lost instead of written."""
+    """By `steady_s`: from then on it is lost, and `LATE_ANSWER` written instead."""
     repeated: bool = False
     """Given before to the same call, which was not carried out again."""
 
@@ -98,6 +99,9 @@ def head_bytes(answer: Answer, keep_alive: bool, http_1_0: bool) -> bytes:
     elif http_1_0:
         lines.append("Connection: keep-alive")
     return "\r\n".join([*lines, "", ""]).encode("latin-1")
+
+
+LATE_ANSWER: Final = error(503, LATE.message, retry=True)
 
 
 class Connection(Protocol):
@@ -155,6 +159,10 @@ class WireResponse(web.StreamResponse):
         Raises:
             ConnectionError: the client is gone.
         """
+        if steady_s() >= self._answer.until_s:
+            if self._answer.lost is not None:
+                self._answer.lost()
+            self._answer = LATE_ANSWER
         answer = self._answer
         try:
             await self._send()
@@ -176,6 +184,4 @@ class WireResponse(web.StreamResponse):
         head = head_bytes(answer, self.keep_alive, request.version < HttpVersion11)
         body = b"" if request.method == "HEAD" else answer.body
         pieces = [head + body] if len(body) <= MAX_JOINED_BYTES else [head, body]
-        if time.monotonic() >= answer.until_s:
-            raise ConnectionResetError("the member stood still, and somebody else may have it")
         await self._connection.hand_over(pieces)

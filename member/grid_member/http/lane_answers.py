@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from grid_member.cluster.logs import failure
 from grid_member.engine.api import Item
+from grid_member.engine.leasehold import LATE, steady_s
 from grid_member.http.answers import MAX_JOINED_BYTES, error
 from grid_member.http.plain import Kind
 from grid_member.http.watch import Unread
@@ -187,8 +188,12 @@ class LaneAnswers(asyncio.Protocol, abc.ABC):
             return  # it failed after it was done
         self._pending -= 1
         self._poll = None
-        if type(outcome) is Item and not self._takes(outcome):
-            return
+        if type(outcome) is Item:
+            if steady_s() >= outcome.until_s:
+                self.desk.engine.queue_return(outcome)
+                outcome = LATE
+            elif not self._takes(outcome):
+                return
         if self._transport is not None:
             self._answer(one, self._began_s, outcome)
             self._answered()
@@ -224,6 +229,7 @@ class LaneAnswers(asyncio.Protocol, abc.ABC):
             or self._unread is not None
             or transport is None
             or not desk.plainly
+            or steady_s() >= outcome.until_s
         ):
             self._one_done(outcome)
             return
@@ -239,10 +245,9 @@ class LaneAnswers(asyncio.Protocol, abc.ABC):
                 self._land_written(transport)
 
     def _takes(self, item: Item) -> bool:
-        """Note an item that the client is to have; False when it has left, or it is too late."""
+        """Note an item that the client is to have; False when it has left."""
         transport = self._transport
-        gone = transport is None or self.desk.departures.left(transport)
-        if gone or time.monotonic() >= item.until_s:
+        if transport is None or self.desk.departures.left(transport):
             self.desk.engine.queue_return(item)
             if transport is not None:
                 transport.close()  # who only ended its side has answers before this one to read

@@ -20,6 +20,7 @@ from grid_member.cluster.roll import LEASE, LEFT, MEMBER
 from grid_member.engine.cluster_cut import MARK
 from grid_member.engine.cluster_engine import open_cluster_engine
 from grid_member.engine.cluster_settings import ClusterSettings, ClusterTls
+from grid_member.engine.leasehold import steady_s
 from grid_member.engine.lite_engine import open_lite_engine
 from grid_member.engine.log import wall_clock_ms
 from grid_member.engine.nats.places import LEAVING, REMOVED, SERVER
@@ -76,7 +77,7 @@ def membership_of(
         version,
         lite=cluster.lite,
         server=lambda: engine.server_name or "",
-        clock_s=time.monotonic,
+        clock_s=steady_s,
         clock_ms=wall_clock_ms,
         new_id=lambda: uuid.uuid4().hex,
     )

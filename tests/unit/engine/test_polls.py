@@ -6,11 +6,9 @@ import asyncio
 import math
 from typing import TYPE_CHECKING, Any, cast
 
-import pytest
-
 from grid_member.engine.api import Item, Reason, Refused
-from grid_member.engine.cluster_polls import UNLEASED, ClusterPolls
-from grid_member.engine.leasehold import Leasehold
+from grid_member.engine.cluster_polls import ClusterPolls
+from grid_member.engine.leasehold import LATE, Leasehold, steady_s
 from grid_member.engine.polls import QueuePolls
 from grid_member.engine.state import State
 from tests.unit.engine.drive import condition
@@ -52,21 +50,54 @@ async def test_what_a_refused_take_left_is_for_who_waits() -> None:
     assert polls.idle
 
 
-@pytest.mark.parametrize("leased", [True, False])
-async def test_what_a_member_hears_behind_its_lease_is_not_handed_out(leased: bool) -> None:
-    lane = HandLane()
-    returned: list[Item] = []
-    heard: list[object] = []
-    polls = ClusterPolls("q", asyncio.get_running_loop(), returned.append, lambda item: None)
-    leasehold = Leasehold()
-    leasehold.hold(math.inf if leased else -math.inf)
-    polls.leasehold = lambda lane: leasehold
-    polls.ended = lambda: False
-    polls.poll(cast("Lane", lane), 30, heard.append)
-    lane.takes.pop()(ITEM)
-    if leased:
-        assert (heard, returned) == ([ITEM], [])
-        assert ITEM.until_s == math.inf
-    else:
-        assert (heard, returned) == ([UNLEASED], [ITEM])
-    assert polls.taking == 0
+class Leased:
+    """Polls of a queue with an item, by a member that has a lease, or not."""
+
+    def __init__(self) -> None:
+        self.lane = HandLane()
+        self.leasehold = Leasehold()
+        self.returned: list[Item] = []
+        self.heard: list[object] = []
+        self.polls = ClusterPolls(
+            "q", asyncio.get_running_loop(), self.returned.append, lambda item: None
+        )
+        self.polls.leasehold = lambda lane: self.leasehold
+        self.polls.ended = lambda: False
+
+    def poll(self, timeout_s: float) -> None:
+        self.polls.poll(cast("Lane", self.lane), timeout_s, self.heard.append)
+
+
+async def test_an_item_is_handed_out_until_the_lease_ends() -> None:
+    leased = Leased()
+    until_s = steady_s() + 100
+    leased.leasehold.hold(until_s)
+    leased.poll(30)
+    item = Item(b"v", None, "q", 1, 2)
+    leased.lane.takes.pop()(item)
+    assert leased.heard == [item]
+    assert item.until_s == until_s
+    assert leased.polls.idle
+
+
+async def test_what_a_member_hears_behind_its_lease_is_not_handed_out() -> None:
+    leased = Leased()
+    leased.poll(30)
+    leased.leasehold.hold(steady_s())
+    leased.lane.takes.pop()(ITEM)
+    assert (leased.heard, leased.returned) == ([LATE], [ITEM])
+    assert leased.polls.idle
+
+
+async def test_without_a_lease_nothing_is_taken_and_who_can_waits_for_one() -> None:
+    leased = Leased()
+    leased.leasehold.hold(-math.inf)
+    leased.poll(0)
+    assert leased.heard == [LATE]
+    leased.poll(30)
+    leased.polls.serve(cast("Lane", leased.lane))  # something arrives
+    assert leased.lane.takes == []
+    leased.leasehold.hold(math.inf)
+    leased.polls.serve_again()
+    leased.lane.takes.pop()(ITEM)
+    assert leased.heard == [LATE, ITEM]

@@ -47,10 +47,6 @@ CLOSE_S: Final = 2.0
 _log: Final = logging.getLogger("grid.engine.nats")
 _NO_QUORUM: Final = "no quorum of members confirms: what was asked for may or may not be done"
 
-STALLED: Final = Refused(
-    Reason.UNAVAILABLE, "the member stood still: what was asked for may or may not be done"
-)
-
 
 class SharedFeed(Feed, Protocol):
     """A feed whose records may be lost from sight."""
@@ -105,7 +101,7 @@ class JetStreamLog:
         self._stored_bytes = 0
         """Of the log behind its image, as the last replay found it."""
         self._damaged = False
-        self._outbox = Outbox(client, stream, self._give_up, self._reject, self._stalled)
+        self._outbox = Outbox(client, stream, self._give_up, self._reject)
         self._cleaner = Cleaner(client, stream, own_server)
         life = f"{member.hex()}-{secrets.token_hex(LIFE_BYTES)}"
         self._messages = StreamFeed(client, stream, life, own_server, self._fed, self._lost)
@@ -217,7 +213,6 @@ class JetStreamLog:
         feed = self._feed
         if feed is None or self._damaged:
             return
-        self._outbox.notice_stall(asyncio.get_running_loop().time())
         batch: list[Committed] = []
         try:
             batch.extend(map(self._committed, messages))  # up to the one that is damaged
@@ -271,10 +266,6 @@ class JetStreamLog:
     def _reject(self, record: Record, refused: Refused) -> None:
         if self._feed is not None:
             self._feed.rejected([record], refused)
-
-    def _stalled(self) -> None:
-        if self._feed is not None:
-            self._feed.unknown(self.withdraw(), STALLED)
 
     def _give_up_all(self) -> None:
         self._give_up(self.withdraw())

@@ -43,9 +43,6 @@ GIVE_UP_S: Final = 10.0
 """Seconds until nobody waits for a record any more; an election takes up to some nine."""
 LOOK_S: Final = 0.1
 """How often records that are on their way are looked at."""
-STALL_S: Final = 5.0
-"""This process stood still for so long when nothing was looked at: the others may have taken it for
-gone, and what comes back now may not be its own any more. Below a member's lease."""
 ASK_S: Final = 0.5
 """Between two questions to the leader whom it hears of."""
 SILENT_S: Final = 2.0
@@ -79,7 +76,6 @@ class Outbox:
         stream: str,
         given_up: Callable[[list[Record]], None],
         rejected: Callable[[Record, Refused], None],
-        stalled: Callable[[], None],
     ) -> None:
         """Make an empty one.
 
@@ -88,20 +84,17 @@ class Outbox:
             stream: the stream's name.
             given_up: is told of records that did not come back in time.
             rejected: is told of a record that cannot be sent at all, later in the same tick.
-            stalled: is to withdraw everything, as the process stood still.
         """
         self._client = client
         self._stream = stream
         self._given_up = given_up
         self._rejected = rejected
-        self._stalled = stalled
         self._subject = f"grid.log.{stream}".encode()
         self._reply = client.unused_inbox() + b"."
         self._sent: dict[int, _Sent] = {}
         self._incarnation = 0
         self._published = 0
         """The counter of the last record that was published."""
-        self._looked_s = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._held = False
         """Whether the stream's leader is cut off from the others."""
@@ -139,17 +132,7 @@ class Outbox:
         self._sent[record.counter] = _Sent(record, payload, now_s, now_s, now_s + RESEND_S)
         self.publish_next()
         if self._timer is None:
-            self._looked_s = now_s
             self._timer = loop.call_later(LOOK_S, self._look)
-
-    def notice_stall(self, now_s: float) -> None:
-        """See whether the process stood still while records were on their way.
-
-        After a standstill messages are read before timers run, or the other way round.
-        """
-        if self._sent and now_s - self._looked_s > STALL_S:
-            self._looked_s = now_s
-            self._stalled()
 
     def sent(self, counter: int, payload: bytes) -> Record | None:
         """Return the record of this life that was sent as this payload."""
@@ -244,8 +227,6 @@ class Outbox:
     def _look(self) -> None:
         loop = asyncio.get_running_loop()
         now_s = loop.time()
-        self.notice_stall(now_s)
-        self._looked_s = now_s
         try:
             self._send_again(now_s)
             given_up = [one for one in self._sent.values() if self._is_late(one, now_s)]

@@ -11,6 +11,7 @@ import pytest
 
 from grid_member.engine import probe
 from grid_member.engine.api import ClusterState, Entry, Item, Reason, Refused
+from grid_member.engine.leasehold import steady_s
 from grid_member.engine.operations import ClusterStateChange, QueueOffer, QueueTake, Record
 from tests.unit.engine.cluster.proposals import OTHER, Proposals, put
 from tests.unit.engine.drive import condition
@@ -90,45 +91,45 @@ async def test_behind_the_end_of_a_lease_another_life_begins() -> None:
     """Before that nothing can be told: the others may be ending the one that took the item."""
     proposals = Proposals()
     lane = proposals.lane
-    lane.lease(-math.inf)  # at the start
-    assert not _holds(lane)
-    later_s = time.monotonic() + 1000
-    lane.lease(later_s)
-    lane.lease(later_s + 1)
-    assert _holds(lane)
-    assert not proposals.log.on_their_way, "there was no gap"
+    lane.leasehold.hold(-math.inf)
+    later_s = steady_s() + 1000
+    lane.lease(later_s, ended=True)
+    assert not proposals.log.on_their_way, "nothing was taken in this life yet"
     await proposals.propose("offered", QueueOffer("q", b"i", None, 10))
     proposals.come_back()
     await proposals.propose("taken", QueueTake("q"))
     proposals.come_back()
     assert isinstance(proposals.answers["taken"], Item)
     await proposals.propose("late", put("a"))
-    lane.lease(-math.inf)
-    assert not _holds(lane)
-    assert "late" not in proposals.answers, "it may come back yet"
-    lane.lease(later_s)
+    lane.lease(later_s, ended=False)
+    assert "late" not in proposals.answers, "nobody ended anything: it may come back yet"
+    lane.lease(later_s, ended=True)
     assert _holds(lane)
     assert isinstance(proposals.answers["late"], Refused)
     proposals.come_back()
     assert lane.state.queue_size("q") == 1, "nobody hears of the one that was taken"
     proposals.come_back(proposals.gone(1))
     assert not _holds(lane), "the others have ended it"
+    on_their_way = len(proposals.log.sent)
+    lane.lease(later_s, ended=True)
+    assert _holds(lane)
+    assert len(proposals.log.sent) == on_their_way, "that is the one that they began"
 
 
-async def test_a_lease_that_ended_is_not_resumed_while_the_log_is_read() -> None:
+async def test_no_life_begins_while_the_log_is_read() -> None:
     """What was sent in the former life is looked for in it."""
     proposals = Proposals()
     lane = proposals.lane
-    later_s = time.monotonic() + 1000
-    lane.lease(later_s)
-    lane.lease(-math.inf)
+    later_s = steady_s() + 1000
+    lane.lease(steady_s(), ended=False)
     lane.lost()
-    lane.lease(later_s)
+    lane.lease(later_s, ended=True)
     assert not _holds(lane)
     await condition(lambda: proposals.log.resumed == 1)
     await condition(lambda: lane._reloading is None)
-    lane.lease(later_s)
+    lane.lease(later_s, ended=False)
     assert _holds(lane)
+    assert proposals.log.sent[-1].incarnation == proposals.log.sent[0].incarnation + 1
     proposals.come_back()
     assert not lane.busy
 

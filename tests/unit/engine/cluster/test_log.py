@@ -12,7 +12,6 @@ import pytest
 from grid_member.engine.api import ClusterState, EngineError
 from grid_member.engine.image import SystemPart
 from grid_member.engine.nats import log as log_module
-from grid_member.engine.nats import outbox as outbox_module
 from grid_member.engine.nats import replay
 from grid_member.engine.nats.errors import WireError
 from grid_member.engine.nats.feed import Fed
@@ -23,7 +22,6 @@ from grid_member.engine.nats.outbox import (
     ASK_S,
     MAX_AHEAD,
     RESEND_S,
-    STALL_S,
     quorum_silence_s,
 )
 from grid_member.engine.nats.replay import Chunk, Source
@@ -178,44 +176,6 @@ async def test_a_burst_goes_out_as_soon_as_what_is_before_it_came_back(stream: S
     assert len(published) == MAX_AHEAD
     stream.take(published[0])
     assert len(stream.taken()) == 1
-
-
-async def test_a_process_that_stood_still_does_not_take_what_comes_for_its_own(
-    stream: Stream, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stream.append(1)
-    record = stream.taken()[0]
-    loop = asyncio.get_running_loop()
-    now_s = loop.time()
-    # The messages of the time between are read before any timer runs.
-    monkeypatch.setattr(loop, "time", lambda: now_s + STALL_S + 1)
-    stream.take(record)
-    assert [one.counter for one in stream.feed.unknown_records] == [1]
-    assert stream.log.refusal is None
-    monkeypatch.undo()
-
-
-async def test_a_standstill_is_seen_also_when_timers_run_before_anything_is_read(
-    stream: Stream, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stream.append(1)
-    record = stream.taken()[0]
-    loop = asyncio.get_running_loop()
-    ticking = loop.time
-    monkeypatch.setattr(loop, "time", lambda: ticking() + STALL_S + 1)
-    await condition(lambda: bool(stream.feed.unknown_records))
-    stream.take(record)
-    assert [one.counter for one in stream.feed.unknown_records] == [1]
-    monkeypatch.undo()
-
-
-async def test_a_slow_quorum_is_no_stall(stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(outbox_module, "STALL_S", 0.3)
-    stream.append(1)
-    record = stream.taken()[0]
-    await asyncio.sleep(0.5)  # time itself is what is meant here
-    stream.take(record)
-    assert stream.feed.unknown_records == []
 
 
 async def test_what_a_leader_lost_is_sent_again_and_ever_more_rarely(stream: Stream) -> None:

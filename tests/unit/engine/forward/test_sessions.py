@@ -9,9 +9,10 @@ import pytest
 
 from grid_member.engine import forward_host, forward_words, forwarding, guest, hosting
 from grid_member.engine.api import Entry, Item, Refused
-from grid_member.engine.forward_host import Call
+from grid_member.engine.forward_host import SILENT_S, Call
 from grid_member.engine.forward_words import Flag, Kind, Said, Word, encode_said
 from grid_member.engine.lanes import Lanes
+from grid_member.engine.leasehold import steady_s
 from grid_member.engine.lite_engine import LiteEngine
 from grid_member.engine.lmdb_log import LmdbLog
 from grid_member.engine.log import wall_clock_ms
@@ -21,6 +22,7 @@ from tests.unit.engine.forward.bus import Connection
 from tests.unit.engine.forward.parties import Parties
 
 if TYPE_CHECKING:
+    from grid_member.engine.api import Done, Poll
     from grid_member.engine.cluster_lanes import ClusterLanes
     from grid_member.engine.usage import StructureUsage
 
@@ -33,7 +35,7 @@ PATIENCE_S = 8.0
 def calm(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(forwarding, "LOOK_S", 0.01)
     monkeypatch.setattr(forwarding, "FIND_S", 0.1)
-    monkeypatch.setattr(forward_host, "SILENT_S", LONG_S)
+    monkeypatch.setattr(forward_host, "SILENT_S", LONG_S / 4)
 
 
 async def test_signs_of_life_that_come_together_are_all_answered() -> None:
@@ -273,3 +275,28 @@ def host_of(parties: Parties) -> forward_host.Host:
     host = parties.lite._host
     assert host is not None
     return host
+
+
+@pytest.mark.parametrize("left_s", [SILENT_S / 2, LONG_S])
+async def test_an_item_is_given_on_only_when_there_is_time_to_hand_it_out(left_s: float) -> None:
+    async with Parties() as parties:
+        assert await parties.data.offer("q", b"i") is True
+        poll = parties.engine.queue_poll
+
+        def queue_poll(name: str, timeout_s: float, done: Done[Item | None]) -> Poll:
+            def leased(outcome: Item | Refused | None) -> None:
+                if isinstance(outcome, Item):
+                    outcome.until_s = steady_s() + left_s
+                done(outcome)
+
+            return poll(name, timeout_s, leased)
+
+        parties.engine.queue_poll = queue_poll  # type: ignore[method-assign]
+        outcome = await parties.poll("q")
+        if left_s == LONG_S:
+            assert isinstance(outcome, Item)
+            # The lite member goes by the host's signs of life.
+            assert outcome.until_s < steady_s() + LONG_S / 2
+        else:
+            assert isinstance(outcome, Refused)
+            assert await asyncio.wait_for(parties.data.take("q", LONG_S), PATIENCE_S) == b"i"

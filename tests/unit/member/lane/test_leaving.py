@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
-import time
 from typing import TYPE_CHECKING
 
 import pytest
 
 from grid_member.engine.api import Item
+from grid_member.engine.leasehold import LATE, steady_s
 from tests.unit.member.lane.peers import Peer, ask, cut, request, turns
 from tests.unit.member.lane.scripts import OK, read
 from tests.unit.member.lane.test_clients import (
@@ -76,16 +76,16 @@ async def test_an_item_that_somebody_else_may_have_is_not_written(
     def queue_poll(name: str, timeout_s: float, done: Done[Item | None]) -> Poll:
         def late(result: Item | Refused | None) -> None:
             assert isinstance(result, Item)
-            result.until_s = time.monotonic()
+            result.until_s = steady_s()
             done(result)
 
         return poll(name, timeout_s, late)
 
     assert read(await ask(one, offer(b"item"))) == OK
     monkeypatch.setattr(one.engine, "queue_poll", queue_poll)
-    async with await Peer.connect(one.port) as peer:
-        peer.send(POLL)
-        assert await peer.to_end() == b""
+    answer = await ask(one, POLL)
+    assert answer.startswith(b"HTTP/1.1 503")
+    assert LATE.message.encode() in answer
     await alone(one)
     monkeypatch.undo()
     assert read(await ask(one, request(f"DELETE {MAP}/nothing"))) == OK

@@ -94,7 +94,7 @@ class FakeEngine:
         self.held: set[Holder] = set()
         """Lives with items in flight, as they are seen."""
         self.ended: list[Holder] = []
-        self.leases: list[float] = []
+        self.leases: list[tuple[float, bool]] = []
         """What it heard of its lease."""
         self._place = 0
         self._writing: list[tuple[str, Any]] = []
@@ -135,8 +135,8 @@ class FakeEngine:
     def end_life(self, holder: Holder) -> None:
         self.ended.append(holder)
 
-    def lease(self, until_s: float) -> None:
-        self.leases.append(until_s)
+    def lease(self, until_s: float, *, ended: bool) -> None:
+        self.leases.append((until_s, ended))
 
     def replication(self) -> Replication:
         return self.figures._replace(in_contact=self.figures.in_contact and not self.cut)

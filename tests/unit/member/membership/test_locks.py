@@ -99,7 +99,7 @@ async def test_a_lock_is_not_had_before_the_lease_that_it_counts_by(
     assert lease is not None
     life = first.membership.roll.leases()[first.uuid].life.encode()
     spoilt = lease.replace(life, present) if present else None
-    first.membership._signs.look = lambda: None  # type: ignore[method-assign]  # not at once
+    first.membership.signs.look = lambda: None  # type: ignore[method-assign]  # not at once
     second.engine.system_put(key, spoilt, lambda _: None)
     await several.time.settle()
     had = asyncio.Event()
@@ -198,7 +198,7 @@ async def test_nobody_waits_for_a_lock_when_its_member_stops(
         await several.time.settle()
     else:
         holding = asyncio.ensure_future(asyncio.sleep(0))
-        first.membership._signs.beat = lambda: None  # type: ignore[method-assign]
+        first.membership.signs.beat = lambda: None  # type: ignore[method-assign]
         second.engine.system_put(LEASE + first.uuid, None, lambda _: None)
         await several.time.settle()
     waiting = asyncio.ensure_future(_hold(first, None))

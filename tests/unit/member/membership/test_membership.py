@@ -321,7 +321,7 @@ async def test_a_sign_that_is_on_its_way_keeps_a_member_on_the_list(several: Sev
     # What the second says comes late, but not too late for who asks before it judges.
     first.engine.slow = True
     await several.time.advance(RENEW_S)
-    first.membership._signs.pulse.silent = lambda: {  # type: ignore[method-assign]
+    first.membership.signs.pulse.silent = lambda: {  # type: ignore[method-assign]
         second.uuid: first.membership.roll.leases()[second.uuid]
     }
     first.membership.tick()
