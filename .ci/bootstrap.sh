@@ -23,10 +23,12 @@ command -v make >/dev/null 2>&1 || grid_missing="make"
 grid_find_python || grid_missing="$grid_missing python3 python3-venv"
 
 # The disk tests compile small shims that record or break what is written; the TLS tests make
-# certificates.
+# certificates; the tests of lines that swallow packets make networks of their own.
 if [ -n "${GRID_NEEDS_TEST_TOOLS:-}" ]; then
     command -v cc >/dev/null 2>&1 || grid_missing="$grid_missing gcc libc6-dev"
     command -v openssl >/dev/null 2>&1 || grid_missing="$grid_missing openssl"
+    PATH=$PATH:/usr/sbin:/sbin command -v nft >/dev/null 2>&1 || grid_missing="$grid_missing nftables"
+    PATH=$PATH:/usr/sbin:/sbin command -v ip >/dev/null 2>&1 || grid_missing="$grid_missing iproute2"
 fi
 
 if [ -n "$grid_missing" ]; then
