@@ -26,6 +26,16 @@ OLD_S: Final = 5.0
 WITHOUT_COPIES_S: Final = 60.0
 """A member that is given no copies for so long is ready without: the others may be in no state to
 give it any, and must not be missed for that as well."""
+LEADERLESS_S: Final = 20.0
+"""A stream has no leader for longer than elections take: most of its copies are out of reach."""
+_ON_DISK: Final = (
+    "start those members; if their data is lost for good, start them on empty directories and ask "
+    "one of them for partialStart, which goes on with the copies that are left"
+)
+_IN_MEMORY: Final = (
+    "if those members have ended what they held is lost: restart all members, and the cluster "
+    "begins empty"
+)
 _log: Final = logging.getLogger("grid.engine.nats")
 
 
@@ -59,6 +69,9 @@ class CopyWatch:
         self._made: set[str] = set()
         """Streams whose own copy was current once."""
         self._said: set[str] = set()
+        self._leaderless_since_s: dict[str, float] = {}
+        self.trouble: str | None = None
+        """Which streams wait for whose copies, and what to do; None: nothing is known."""
 
     def replication(self, in_contact: bool) -> Replication:
         """Return what the last look told, as far as it is worth anything now."""
@@ -97,6 +110,7 @@ class CopyWatch:
             moving=any(one.moving for one in looks if one is not None),
         )
         self._looked_s = asyncio.get_running_loop().time()
+        self.trouble = self._stuck(copies, found)
         if healthy and found is not None and self._steady():
             await self._make_more(copies, found)
 
@@ -105,6 +119,27 @@ class CopyWatch:
             return await peers(self._servers.system)
         except NatsError:
             return None
+
+    def _stuck(self, copies: Mapping[str, Copies | None], found: Peers | None) -> str | None:
+        """Return which streams wait for servers that are silent, and what to do."""
+        now_s, since_s = asyncio.get_running_loop().time(), self._leaderless_since_s
+        self._leaderless_since_s = {
+            stream: since_s.get(stream, now_s) for stream, one in copies.items() if one is None
+        }
+        stuck = [
+            stream
+            for stream, begun_s in self._leaderless_since_s.items()
+            if now_s - begun_s >= LEADERLESS_S
+        ]
+        if found is None or not found.silent or not stuck:
+            return None
+        trouble = (
+            f"{', '.join(stuck)}: most copies are out of reach, as the servers of "
+            f"{self._servers.described(found.silent)} are silent; "
+            f"{_IN_MEMORY if self._settings.directory is None else _ON_DISK}"
+        )
+        self._say(trouble)
+        return trouble
 
     async def _replaces(self, found: Peers, looks: Sequence[Copies | None]) -> bool:
         """Tell whether somebody who was replaced may vote still, or its successor not yet.

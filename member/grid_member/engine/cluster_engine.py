@@ -86,7 +86,9 @@ class ClusterEngine(LocalEngine):
     @property
     def waiting(self) -> str | None:
         """Why the start is not over yet; None when nothing is waited for."""
-        return self._lanes.roll_call.added_to(self._lanes.waiting)
+        waited = self._lanes.roll_call.added_to(self._lanes.waiting)
+        complaints = self._lanes.complaints.of_others
+        return waited if None in {waited, complaints} else f"{complaints}; {waited}"
 
     @property
     def client(self) -> NatsClient:
@@ -315,6 +317,7 @@ class ClusterEngine(LocalEngine):
             store,
             lambda: self._colleagues,
             lanes.lost,
+            frozenset(stream.name for stream in lanes.all_streams if stream.durable),
         )
         several = len(settings.members) > 1
         while several and not (await servers.noted() and await servers.noted_lost()):
@@ -327,6 +330,7 @@ class ClusterEngine(LocalEngine):
             left=lambda: any(value == LEFT for _, value in self.system_items(REMOVED)),
             steady=self._steady,
         )
+        lanes.stuck = lambda: None if self._watch is None else self._watch.trouble
         loop = asyncio.get_running_loop()
         self._keeping = [loop.create_task(one) for one in (self._watch.run(), self._keep_images())]
         if several:

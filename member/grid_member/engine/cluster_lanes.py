@@ -24,11 +24,13 @@ from grid_member.engine.lanes import Lanes
 from grid_member.engine.lmdb_log import LmdbLog
 from grid_member.engine.log import wall_clock_ms
 from grid_member.engine.nats.cluster_id import named
+from grid_member.engine.nats.company import Company
+from grid_member.engine.nats.complaints import Complaints
 from grid_member.engine.nats.errors import NatsError
 from grid_member.engine.nats.hail import answer_with
 from grid_member.engine.nats.identity import open_identity
 from grid_member.engine.nats.log import JetStreamLog
-from grid_member.engine.nats.peers import peer_id, peers, remove_server, step_down
+from grid_member.engine.nats.peers import is_sole, peer_id, peers, remove_server, step_down
 from grid_member.engine.nats.places import REMOVED
 from grid_member.engine.nats.replay import Source
 from grid_member.engine.nats.rescue import delete_streams, take_off_lost
@@ -92,6 +94,11 @@ class ClusterLanes(Lanes):
         """Servers that a rescue took off."""
         self.roll_call = RollCall(settings)
         """Who of the list is there, while the begin is not over."""
+        self.complaints = Complaints(settings, self._own_trouble)
+        """What keeps servers of other members from storing."""
+        self.stuck: Callable[[], str | None] = lambda: None
+        """Returns which streams wait for servers that are gone, and what to do."""
+        self._company = Company(settings)
         self._rescuing = asyncio.Lock()
         self._wipes = 0
         self.departed = False
@@ -152,7 +159,10 @@ class ClusterLanes(Lanes):
 
     @property
     def trouble(self) -> str | None:
-        """What keeps the own server from storing, and what to do; None: nothing is known."""
+        """What keeps servers from storing, and what to do; None: nothing is known."""
+        return self._own_trouble() or self.complaints.of_others or self.stuck()
+
+    def _own_trouble(self) -> str | None:
         return None if self._server is None else self._server.full
 
     @property
@@ -185,7 +195,7 @@ class ClusterLanes(Lanes):
                 to stop.
         """
         try:
-            async with self.roll_call:
+            async with self.roll_call, self._company:
                 await unless(self._ending, self._join(arrived))
         except BaseException:
             await self.abandon()
@@ -203,6 +213,7 @@ class ClusterLanes(Lanes):
                 last_first.push_async_callback(server.stop)
             for client in clients:
                 last_first.push_async_callback(client.close)
+            last_first.push_async_callback(self.complaints.end)
             lanes = (lane.close() for lane in self.all)
             for error in filter(None, await asyncio.gather(*lanes, return_exceptions=True)):
                 raise error
@@ -234,8 +245,11 @@ class ClusterLanes(Lanes):
         await server.start()
         self._client = client = connection_to(server, settings, USER, self._connected)
         answer_with(client, lambda: self._cluster)
+        self.complaints.begin(client)
         self._system = connection_to(server, settings, SYSTEM_USER)
         await until_connected(client, server, self._wait_for)
+        if not settings.lite and await is_sole(self._system, identity.server_name):
+            self._company.keep(identity.server_name)  # since a rescue
         importing = BackupImport(
             client, settings, str(self.member), self.streams[: self._shards], self._wait_for
         )
@@ -253,6 +267,7 @@ class ClusterLanes(Lanes):
     async def _rescued(self, *, wipe: bool) -> None:
         # Whoever asks for this says that those who are there are its own.
         client, system = await trusted(lambda: self._server, lambda: (self._client, self._system))
+        self._company.keep(cast("str", self.server_name))  # they may be one only
         names, size = [stream.name for stream in self.all_streams], len(self._settings.members)
         await take_off_lost(system, client, names, size, self.lost, wipe=wipe)
         if wipe:

@@ -41,7 +41,8 @@ FORMER_S: Final = 3.0
 UNKNOWN_S: Final = 120.0
 """The same of a server that nobody noted: its member never got so far."""
 LEADERLESS_S: Final = 20.0
-"""A stream that has no leader for so long may have none because of the server to be removed."""
+"""A stream that has no leader for so long may have none because of the server to be removed. It is
+removed for one in memory only: of one on disk the copy that is left may lack what was answered."""
 _log: Final = logging.getLogger("grid.engine.nats")
 
 
@@ -66,6 +67,7 @@ class Servers:
         store: Store,
         colleagues: Callable[[], Colleagues | None],
         lost: AbstractSet[str] = frozenset(),
+        kept: AbstractSet[str] = frozenset(),
     ) -> None:
         """Look at nothing yet.
 
@@ -78,6 +80,7 @@ class Servers:
             store: keeps the notes.
             colleagues: returns who knows the other members; without them nothing is removed.
             lost: servers that a rescue took off, and perhaps more of them later.
+            kept: the streams that are on disks.
         """
         self.own = server_name
         self.streams = streams
@@ -86,6 +89,7 @@ class Servers:
         self.system = system
         self.colleagues = colleagues
         self._lost = lost
+        self._kept = kept
         self._settings = settings
         self._silent_since_s: dict[str, float] = {}
         self._leaderless_since_s: dict[str, float] = {}
@@ -154,6 +158,12 @@ class Servers:
             raise LockedOutError
         return colleagues.locked(purpose)
 
+    def described(self, servers: AbstractSet[str]) -> str:
+        """Return whose servers these are, by their ids, as far as that was noted."""
+        places = self._places()
+        found = {peer: places.get(peer) for peer in servers}
+        return ", ".join(sorted({one.member if one else peer for peer, one in found.items()}))
+
     async def obstacle(self, found: Peers, gone: AbstractSet[str], silent_s: float) -> str | None:
         """Return why no server may be removed now, None when one may.
 
@@ -168,7 +178,8 @@ class Servers:
             try:
                 copies = await copies_of(self.client, stream)
             except NatsError as error:
-                if min(silent_s, self._leaderless_s(stream)) < LEADERLESS_S:
+                leaderless_s = min(silent_s, self._leaderless_s(stream))
+                if stream in self._kept or leaderless_s < LEADERLESS_S:
                     return str(error)
                 continue
             self._leaderless_since_s.pop(stream, None)

@@ -24,7 +24,7 @@ class Replication(NamedTuple):
     moving: bool = False
     """Whether copies are being moved, made or given up: which servers have them changes."""
     trouble: str | None = None
-    """What keeps this member's own server from storing, and what to do; None: nothing is known."""
+    """What keeps servers from storing, and what to do; None: nothing is known."""
 
 
 NOT_REPLICATED = Replication(in_contact=False, replicas=0, not_current=1, offline=(), copied=False)

@@ -18,6 +18,7 @@ import re
 import secrets
 import socket
 import ssl
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from grid_member.engine.nats.server_config import (
@@ -28,7 +29,7 @@ from grid_member.engine.nats.server_config import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
     from grid_member.engine.cluster_settings import ClusterSettings
     from grid_member.engine.nats.client import NatsClient
@@ -44,6 +45,7 @@ ANSWER_S: Final = 0.5
 _TRIES: Final = 3
 """Questions to a server whose member may be about to listen."""
 _WAITING: Final = re.compile(rb"GRID ([0-9a-f]{16})(?: ([0-9a-f]{16}) ([0-9a-f]{16}))?\n")
+_MESSAGES: Final = frozenset({b"RMSG", b"HMSG"})
 _DIGEST_CHARACTERS: Final = 16
 _NO_GOSSIP: Final = 1
 _NAME_BYTES: Final = 12
@@ -57,6 +59,14 @@ class Present(NamedTuple):
     """Of a member that has no server yet, as it waits for the others; None: there is a server."""
     cluster: str | None
     """The id of its cluster, empty when it knows none; None: it does not tell."""
+
+
+class Said(NamedTuple):
+    """What a server says to another one."""
+
+    kind: bytes
+    words: list[bytes]
+    payload: bytes
 
 
 def waiting_line(settings: ClusterSettings, lot: str, cluster: str) -> bytes:
@@ -167,27 +177,75 @@ async def _told(settings: ClusterSettings, host: str, port: int) -> str | None:
 
 
 async def _asked(settings: ClusterSettings, host: str, port: int) -> str:
+    inbox = f"_INBOX.{secrets.token_hex(_NAME_BYTES)}"
+    async with (
+        as_server(settings, host, port, _question(inbox)) as hear,
+        asyncio.timeout(ANSWER_S),
+    ):
+        while True:
+            kind, words, payload = await hear()
+            if kind in _MESSAGES and words[1] == inbox.encode():
+                return payload.decode()
+
+
+async def tell(
+    settings: ClusterSettings, host: str, port: int, subject: bytes, payload: bytes
+) -> None:
+    """Let the member of the server there have a message, if there is one that takes it."""
+    said = b"RMSG %b %b %d\r\n%b\r\nPING\r\n" % (
+        *(ACCOUNT.encode(), subject, len(payload)),
+        payload,
+    )
+    with contextlib.suppress(OSError, TimeoutError, EOFError, ValueError):
+        async with as_server(settings, host, port, said) as hear, asyncio.timeout(ANSWER_S):
+            while (await hear()).kind != b"PONG":
+                pass
+
+
+@contextlib.asynccontextmanager
+async def as_server(
+    settings: ClusterSettings, host: str, port: int, lines: bytes = b""
+) -> AsyncIterator[Callable[[], Awaitable[Said]]]:
+    """Be connected to a server there as another one; what comes returns what it says next.
+
+    Args:
+        settings: how the members know each other.
+        host: where the server is.
+        port: where the server is.
+        lines: what to say first.
+
+    Raises:
+        OSError: nobody is there, or it does not take this member.
+        TimeoutError: nobody took the connection in time.
+        EOFError: it has hung up, as hearing tells.
+    """
     tls = None if settings.tls is None else await asyncio.to_thread(_tls, settings)
     reader, writer = await connection(host, port, tls)
     try:
-        inbox = f"_INBOX.{secrets.token_hex(_NAME_BYTES)}"
-        writer.write(_question(settings, inbox))
-        async with asyncio.timeout(ANSWER_S):
-            while True:
-                line = await reader.readuntil(b"\r\n")
-                kind, *words = line.split()
-                if kind == b"PING":
-                    writer.write(b"PONG\r\n")
-                if kind in {b"RMSG", b"HMSG"}:
-                    payload = await reader.readexactly(int(words[-1]) + len(b"\r\n"))
-                    if words[1] == inbox.encode():
-                        return payload[: -len(b"\r\n")].decode()
+        writer.write(_introduction(settings) + lines)
+        yield partial(_heard, reader, writer)
     finally:
         writer.close()
 
 
-def _question(settings: ClusterSettings, inbox: str) -> bytes:
-    """Return what a server says that joins another one, and a message to its member."""
+async def _heard(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Said:
+    kind, *words = (await reader.readuntil(b"\r\n")).split()
+    payload = b""
+    if kind == b"PING":
+        writer.write(b"PONG\r\n")
+    if kind in _MESSAGES:
+        payload = await reader.readexactly(int(words[-1]) + len(b"\r\n"))
+    return Said(kind, words, payload.removesuffix(b"\r\n"))
+
+
+def _question(inbox: str) -> bytes:
+    """Return what asks the member of a server for the id of its cluster."""
+    subject = SUBJECT.decode()
+    return f"RS+ {ACCOUNT} {inbox}\r\nRMSG {ACCOUNT} {subject} {inbox} 0\r\n\r\nPING\r\n".encode()
+
+
+def _introduction(settings: ClusterSettings) -> bytes:
+    """Return what a server says that joins another one."""
     name = f"ask-{secrets.token_hex(_NAME_BYTES)}"
     common = {"cluster": route_cluster(settings.cluster_name), "headers": True, "lnoc": True}
     connect: dict[str, Any] = {
@@ -211,15 +269,7 @@ def _question(settings: ClusterSettings, inbox: str) -> bytes:
         # The servers are not to look for this one.
         "gossip_mode": _NO_GOSSIP,
     }
-    lines = (
-        f"CONNECT {json.dumps(connect)}",
-        f"INFO {json.dumps(info)}",
-        f"RS+ {ACCOUNT} {inbox}",
-        f"RMSG {ACCOUNT} {SUBJECT.decode()} {inbox} 0",
-        "",
-        "PING",
-    )
-    return "".join(f"{line}\r\n" for line in lines).encode()
+    return f"CONNECT {json.dumps(connect)}\r\nINFO {json.dumps(info)}\r\n".encode()
 
 
 def _digest(settings: ClusterSettings) -> str:

@@ -85,7 +85,7 @@ class JetStreamLog:
             member: the member's UUID, 16 bytes.
             source: where a thread can read the stream.
             own_server: the name of the member's own server, None when that is of no matter.
-            trouble: what keeps the own server from storing and what to do, None: nothing known.
+            trouble: what keeps servers from storing and what to do, None: nothing is known.
             time_of: makes a record's time of the stream's, both milliseconds since the epoch.
         """
         self.refusal: Refused | None = None
@@ -271,10 +271,12 @@ class JetStreamLog:
         self._give_up(self.withdraw())
 
     def _give_up(self, records: list[Record]) -> None:
+        trouble = self._trouble()
         if self.refusal is None:
-            _log.warning("the log %s does not confirm records: no quorum", self._stream)
+            why = "no quorum" if trouble is None else trouble
+            _log.warning("the log %s does not confirm records: %s", self._stream, why)
         if self.refusal is None or not self._damaged:
-            why = filter(None, (self._trouble(), _NO_QUORUM))
-            self.refusal = Refused(Reason.UNAVAILABLE, "; ".join(why))
+            told = filter(None, (trouble, _NO_QUORUM))
+            self.refusal = Refused(Reason.UNAVAILABLE, "; ".join(told))
         if self._feed is not None and records:
             self._feed.unknown(records, self.refusal)

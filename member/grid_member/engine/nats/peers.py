@@ -77,6 +77,22 @@ async def meta_cluster(system: NatsClient) -> dict[str, Any]:
     return found
 
 
+async def is_sole(system: NatsClient, server: str) -> bool:
+    """Tell whether a server knows of no other one that votes.
+
+    Args:
+        system: a connection in the account of the system.
+        server: the server's name.
+    """
+    request = json.dumps({"server_name": server, "exact_match": True}).encode()
+    try:
+        answer = await system.request(_META, request, timeout_s=REQUEST_TIMEOUT_S)
+    except NatsError:
+        return False
+    data = json.loads(answer.payload).get("data") or {}
+    return (data.get("meta_cluster") or {}).get("cluster_size") == 1
+
+
 async def unsettled(
     system: NatsClient, server: str, groups: frozenset[str], present: frozenset[str]
 ) -> frozenset[str]:

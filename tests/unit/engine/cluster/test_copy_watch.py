@@ -5,12 +5,19 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import pytest
 
 from grid_member.engine import cluster_copies
-from grid_member.engine.cluster_copies import LOOK_S, OLD_S, WITHOUT_COPIES_S, CopyWatch
+from grid_member.engine.cluster_copies import (
+    LEADERLESS_S,
+    LOOK_S,
+    OLD_S,
+    WITHOUT_COPIES_S,
+    CopyWatch,
+)
 from grid_member.engine.cluster_settings import ClusterSettings
 from grid_member.engine.nats.errors import NatsError
 from grid_member.engine.nats.peers import Peers
@@ -71,8 +78,15 @@ class World:
         await self.watch.look()
         return self.watch.replication(in_contact=True)
 
+    async def trouble(self) -> str | None:
+        await self.look()
+        return self.watch.trouble
+
     def named(self) -> frozenset[str]:
         return frozenset({"own", "b", "c", "d", "e"})
+
+    def described(self, servers: frozenset[str]) -> str:
+        return ", ".join(sorted(servers))
 
     def leaving(self) -> frozenset[str]:
         return frozenset(self.going)
@@ -261,3 +275,42 @@ async def test_a_list_that_is_too_short_is_told_once(
     await world.look()
     await world.look()
     assert caplog.text.count("join.tcp-ip.member-list") == 1
+
+
+@pytest.mark.parametrize(
+    ("directory", "advice"), [(Path("/d"), "partialStart"), (None, "begins empty")]
+)
+async def test_a_stream_whose_copies_are_out_of_reach_is_told_with_what_to_do(
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    directory: Path | None,
+    advice: str,
+) -> None:
+    world = World(monkeypatch, replace(SETTINGS, directory=directory))
+    whole = world.copies["shard-1"]
+    world.copies["shard-1"] = None
+    assert await world.trouble() is None
+    world.now_s += LEADERLESS_S
+    assert await world.trouble() is None, "all servers are there: they elect"
+    world.silent = {"b", "c"}
+    for _ in range(2):
+        told = await world.trouble()
+        assert told is not None
+        assert told.startswith("shard-1: most copies are out of reach")
+        assert "servers of b, c are silent" in told
+        assert advice in told
+    assert caplog.text.count("out of reach") == 1
+    world.copies["shard-1"] = whole
+    assert await world.trouble() is None
+
+
+async def test_an_election_is_no_trouble_yet(world: World) -> None:
+    whole = world.copies["shard-1"]
+    world.silent = {"b"}
+    for _ in range(3):
+        world.copies["shard-1"] = None
+        await world.look()
+        world.now_s += LEADERLESS_S - 1
+        assert await world.trouble() is None
+        world.copies["shard-1"] = whole
+        await world.look()

@@ -72,6 +72,8 @@ class World:
         self.voting = {"own", "second", "third"}
         self.silent: set[str] = set()
         self.led = True
+        self.kept: set[str] = set()
+        """Streams that are on disks."""
         self.copies: Copies | None = ALL_COPIES
         self.takes = True
         self.when_put: Callable[[], None] = lambda: None
@@ -85,6 +87,7 @@ class World:
             ["shard-0"],
             Store(self._items, self._put),
             lambda: self.others,
+            kept=self.kept,
         )
         loop = asyncio.get_running_loop()
         monkeypatch.setattr(loop, "time", lambda: self.now_s)
@@ -269,6 +272,18 @@ async def test_a_stream_that_waits_for_the_removal_is_no_obstacle_to_it(world: W
     assert world.removed
 
 
+async def test_what_only_the_lost_disks_may_have_is_not_given_up(world: World) -> None:
+    world.kept.add("shard-0")
+    world.copies = None
+    await world.look()
+    await world.look(FORMER_S)
+    await world.look(100 * LEADERLESS_S)
+    assert not world.removed
+    world.copies = ALL_COPIES  # the copies that are left have a leader
+    await world.look()
+    assert world.removed
+
+
 async def test_a_stream_that_elects_its_leader_is_waited_for_however_long_the_silence(
     world: World,
 ) -> None:
@@ -355,3 +370,10 @@ def test_a_place_names_the_listed_hosts_that_are_this_machine(tmp_path: Path) ->
 
 def test_ids_are_those_of_the_servers() -> None:
     assert peer_id("nats-0") == "S1Nunr6R"  # as a nats-server tells of one of that name
+
+
+async def test_servers_are_told_by_the_names_of_their_members(world: World) -> None:
+    world.note("second", ELSEWHERE)
+    assert world.servers.described(ids({"second"})) == "m2"
+    told = world.servers.described(ids({"second", "nobody"}))
+    assert sorted(told.split(", ")) == sorted(["m2", peer_id("nobody")])

@@ -20,6 +20,7 @@ VOLUME_BYTES: Final = 96 * MIB
 VALUE: Final = "v" * (32 << 10)
 FEW: Final = 40
 FULL: Final = "is full: make room on it"
+OTHERS: Final = ("m1", "m2")
 
 
 def take_all(ballast: Path) -> None:
@@ -53,6 +54,30 @@ if VOLUMES:
             eventually(lambda: members[2].put("again", "1").status == 200)
             for number in range(FEW):
                 assert members[2].get(f"k{number}").body == VALUE
+            eventually(lambda: all(member.safe() for member in members))
+
+    def test_a_member_with_room_knows_whose_disks_are_full(tmp_path: Path) -> None:
+        with volume(tmp_path / "disk", VOLUME_BYTES) as disk, Days(tmp_path) as days:
+            places = [tmp_path / "d0", disk / "d1", disk / "d2"]
+            members = days.formed(
+                [replace(one, base_dir=place) for one, place in zip(three(), places, strict=True)]
+            )
+            take_all(disk / "ballast")
+
+            def refused() -> bool:
+                answer = members[0].put("refused", VALUE)
+                named = all(f"member {name} says: the disk of" in answer.error for name in OTHERS)
+                return named and (answer.status, bool(answer.retry_after)) == (503, True)
+
+            eventually(refused)
+            assert str(disk) in members[0].put("refused", VALUE).error
+            ready = members[0].ask("GET", "/grid/health/ready")
+            assert (ready.status, FULL in ready.error) == (503, True)
+            for name in OTHERS:
+                members[0].said(f"the member {name} says", FULL)
+            (disk / "ballast").unlink()
+            for member in members:
+                eventually(lambda member=member: member.put("again", "1").status == 200)  # type: ignore[misc]
             eventually(lambda: all(member.safe() for member in members))
 
     def test_nothing_answered_is_lost_when_all_disks_are_full(tmp_path: Path) -> None:

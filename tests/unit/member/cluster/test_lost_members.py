@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from pathlib import Path
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(300)
 KEYS = 20
 POLICY = "PARTIAL_RECOVERY_MOST_RECENT"
 
@@ -29,38 +29,95 @@ async def until(holds: Callable[[], Awaitable[bool]]) -> None:
         await asyncio.sleep(0.1)
 
 
+class Bereft(Members):
+    """Three members with data, of which two have lost their disks."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory, durable=True, recovery_policy=POLICY)
+
+    async def lose(self, client: HttpClient) -> None:
+        """Write to all, end them, and begin with the first one and its data."""
+        for number in range(KEYS):
+            assert await client.put(number % 3, f"map{number}", "k", str(number))
+        await self.kill(0, 1, 2)
+        for number in (1, 2):
+            shutil.rmtree(self._directory / f"m{number}" / "data")
+        self.start(0)
+        await self.logged(0, "listening")
+        await until(lambda: self.waits("the other members are not there"))
+
+    async def has_all(self, client: HttpClient, member: int) -> bool:
+        values = [await client.get(member, f"map{number}", "k") for number in range(KEYS)]
+        return values == list(map(str, range(KEYS)))
+
+    async def waits(self, reason: str) -> bool:
+        """Return whether the one with data says that it waits for that."""
+        url = f"http://{HOST}:{self.rest_ports[0]}/grid/health/ready"
+        async with aiohttp.ClientSession() as session, session.get(url) as reply:
+            return reason in reply.headers.get("X-Grid-Error", "")
+
+    async def asked(self, member: int, call: str) -> dict[str, Any]:
+        url = f"http://{HOST}:{self.rest_ports[member]}/grid/rest/management/cluster/{call}"
+        key = {"Idempotency-Key": call}
+        async with (
+            aiohttp.ClientSession() as session,
+            session.post(url, data="dev&", headers=key) as reply,
+        ):
+            assert reply.status == 200, await reply.text()
+            answer: dict[str, Any] = await reply.json()
+            return answer
+
+
 async def test_partial_start_goes_on_with_the_data_that_is_left(tmp_path: Path) -> None:
-    async with aiohttp.ClientSession() as session:
+    members = Bereft(tmp_path)
+    async with members, HttpClient(members) as client:
+        await members.lose(client)
+        for number in (1, 2):
+            members.start(number)
+            await members.logged(number, "listening")
+        await until(lambda: members.waits("no majority of the members"))
 
-        async def asked(member: int, call: str) -> dict[str, Any]:
-            url = f"http://{HOST}:{members.rest_ports[member]}/grid/rest/management/cluster/{call}"
-            async with session.post(url, data="dev&", headers={"Idempotency-Key": call}) as reply:
-                assert reply.status == 200, await reply.text()
-                answer: dict[str, Any] = await reply.json()
-                return answer
+        assert await members.asked(0, "partialStart") == {"status": "success"}
 
-        async def waits() -> bool:
-            url = f"http://{HOST}:{members.rest_ports[0]}/grid/health/ready"
-            async with session.get(url) as reply:
-                return "no majority of the members" in reply.headers.get("X-Grid-Error", "")
+        await asyncio.gather(*map(members.ready, range(3)))
+        assert await members.has_all(client, 2)
+        assert await members.asked(0, "partialStart") == {"status": "success"}  # as its key says
+        assert (await members.asked(1, "forceStart"))["status"] == "fail"
+        await until(client.safe)
 
-        members = Members(tmp_path, durable=True, recovery_policy=POLICY)
-        async with members, HttpClient(members) as client:
-            for number in range(KEYS):
-                assert await client.put(number % 3, f"map{number}", "k", str(number))
-            await members.kill(0, 1, 2)
-            for number in (1, 2):
-                shutil.rmtree(tmp_path / f"m{number}" / "data")
-            for number in range(3):
-                members.start(number)
-                await members.logged(number, "listening")
-            await until(waits)
 
-            assert await asked(0, "partialStart") == {"status": "success"}
+async def test_a_member_that_is_alone_goes_on_with_its_data(tmp_path: Path) -> None:
+    members = Bereft(tmp_path)
+    async with members, HttpClient(members) as client:
+        await members.lose(client)
 
-            await asyncio.gather(*map(members.ready, range(3)))
-            for number in range(KEYS):
-                assert await client.get(2, f"map{number}", "k") == str(number)
-            assert (await asked(0, "partialStart")) == {"status": "success"}  # as its key says
-            assert (await asked(1, "forceStart"))["status"] == "fail"
-            await until(client.safe)
+        assert await members.asked(0, "partialStart") == {"status": "success"}
+
+        await members.ready(0)
+        assert await members.has_all(client, 0)
+        assert await client.put(0, "new", "k", "v")
+        await members.restart(0)  # nobody is there still
+        assert await client.get(0, "new", "k") == "v"
+        assert not await client.safe(0)
+        for number in (1, 2):
+            members.start(number)
+        await asyncio.gather(*map(members.ready, (1, 2)))
+        await until(client.safe)
+        await members.kill(0)
+        client.patient = True
+        assert await client.get(1, "new", "k") == "v"
+        assert await members.has_all(client, 2)
+
+
+async def test_a_member_that_is_alone_begins_with_nothing_when_forced(tmp_path: Path) -> None:
+    members = Bereft(tmp_path)
+    async with members, HttpClient(members) as client:
+        await members.lose(client)
+
+        assert await members.asked(0, "forceStart") == {"status": "success"}
+
+        await members.ready(0)
+        assert await client.get(0, "map0", "k") == ""
+        assert await client.put(0, "new", "k", "v")
+        await members.restart(0)
+        assert await client.get(0, "new", "k") == "v"
