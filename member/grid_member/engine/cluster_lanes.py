@@ -30,7 +30,7 @@ from grid_member.engine.nats.errors import NatsError
 from grid_member.engine.nats.hail import answer_with
 from grid_member.engine.nats.identity import open_identity
 from grid_member.engine.nats.log import JetStreamLog
-from grid_member.engine.nats.peers import is_sole, peer_id, peers, remove_server, step_down
+from grid_member.engine.nats.peers import peer_id, peers, remove_server, step_down
 from grid_member.engine.nats.places import REMOVED
 from grid_member.engine.nats.replay import Source
 from grid_member.engine.nats.rescue import delete_streams, take_off_lost
@@ -248,8 +248,8 @@ class ClusterLanes(Lanes):
         self.complaints.begin(client)
         self._system = connection_to(server, settings, SYSTEM_USER)
         await until_connected(client, server, self._wait_for)
-        if not settings.lite and await is_sole(self._system, identity.server_name):
-            self._company.keep(identity.server_name)  # since a rescue
+        if not settings.lite:
+            self._company.begin(self._system, identity.server_name)
         importing = BackupImport(
             client, settings, str(self.member), self.streams[: self._shards], self._wait_for
         )
@@ -267,7 +267,7 @@ class ClusterLanes(Lanes):
     async def _rescued(self, *, wipe: bool) -> None:
         # Whoever asks for this says that those who are there are its own.
         client, system = await trusted(lambda: self._server, lambda: (self._client, self._system))
-        self._company.keep(cast("str", self.server_name))  # they may be one only
+        self._company.ask()  # they may be one only
         names, size = [stream.name for stream in self.all_streams], len(self._settings.members)
         await take_off_lost(system, client, names, size, self.lost, wipe=wipe)
         if wipe:

@@ -129,10 +129,12 @@ class MemberProcess:
         directory: Path,
         environment: dict[str, str] | None = None,
         open_files: int | None = None,
+        before: tuple[str, ...] = (),
     ) -> None:
         """Start a member on a file in the directory; on its defaults when the text is empty.
 
-        With open_files it can never have more of them than that.
+        With open_files it can never have more of them than that. What is before the command runs
+        the member in its place.
         """
         directory.mkdir(exist_ok=True)
         file = directory / file_name(text)
@@ -143,7 +145,7 @@ class MemberProcess:
         if open_files is not None:
             command = ["sh", "-c", f'ulimit -n {open_files}; exec "$@"', "sh", *command]
         self.process = subprocess.Popen(
-            command,
+            [*before, *command],
             stderr=subprocess.PIPE,
             text=True,
             env=os.environ | (environment or {}),

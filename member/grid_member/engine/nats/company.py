@@ -11,22 +11,26 @@ import contextlib
 import json
 from typing import TYPE_CHECKING, Final, Self
 
+from grid_member.engine.nats.errors import NatsError
 from grid_member.engine.nats.hail import as_server
+from grid_member.engine.nats.peers import is_sole
 
 if TYPE_CHECKING:
     from types import TracebackType
 
     from grid_member.engine.cluster_settings import ClusterSettings
+    from grid_member.engine.nats.client import NatsClient
 
 RETRY_S: Final = 0.5
 
 
 class Company:
-    """Connected to the own server, from when that is asked for to the end of the block."""
+    """Connected to the own server, from when there is a reason to the end of the block."""
 
     def __init__(self, settings: ClusterSettings) -> None:
         """Connect to nothing yet."""
         self._settings = settings
+        self._asked = False
         self._keeping: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
@@ -43,23 +47,38 @@ class Company:
             keeping.cancel()
             await asyncio.gather(keeping, return_exceptions=True)
 
-    def keep(self, name: str) -> None:
-        """Connect to the server of that name at this member's port, again and again."""
-        if self._keeping is None:
-            self._keeping = asyncio.get_running_loop().create_task(self._keep(name))
+    def begin(self, system: NatsClient, name: str) -> None:
+        """Connect when the server of that name says that nobody else votes, or when asked."""
+        self._keeping = asyncio.get_running_loop().create_task(self._keep(system, name))
 
-    async def _keep(self, name: str) -> None:
+    def ask(self) -> None:
+        """Let it be connected to whoever votes: the others are gone for good."""
+        self._asked = True
+
+    async def _keep(self, system: NatsClient, name: str) -> None:
         while True:
-            for host, port in self._settings.members:
-                if port == self._settings.port:
-                    with contextlib.suppress(OSError, TimeoutError, EOFError, ValueError):
-                        await self._stay(host, name)
+            if self._asked or await self._is_sole(system, name):
+                await self._stay(name)
             await asyncio.sleep(RETRY_S)
 
-    async def _stay(self, host: str, name: str) -> None:
-        """Return when it hung up, or is another server."""
-        async with as_server(self._settings, host, self._settings.port) as hear:
-            while True:
-                kind, words, _ = await hear()
-                if kind == b"INFO" and json.loads(b" ".join(words)).get("server_name") != name:
-                    return
+    async def _is_sole(self, system: NatsClient, name: str) -> bool:
+        try:
+            return await is_sole(system, name)
+        except NatsError:
+            return False  # it does not tell yet
+
+    async def _stay(self, name: str) -> None:
+        """Be connected to the server of that name, until it hangs up."""
+        port = self._settings.port
+        for host in (host for host, listed in self._settings.members if listed == port):
+            with contextlib.suppress(OSError, TimeoutError, EOFError, ValueError):
+                async with as_server(self._settings, host, port) as hear:
+                    while True:
+                        kind, words, _ = await hear()
+                        if kind == b"INFO" and _name_in(words) != name:
+                            break
+
+
+def _name_in(words: list[bytes]) -> str | None:
+    found: str | None = json.loads(b" ".join(words)).get("server_name")
+    return found

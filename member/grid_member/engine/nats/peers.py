@@ -83,12 +83,12 @@ async def is_sole(system: NatsClient, server: str) -> bool:
     Args:
         system: a connection in the account of the system.
         server: the server's name.
+
+    Raises:
+        NatsError: it does not tell.
     """
     request = json.dumps({"server_name": server, "exact_match": True}).encode()
-    try:
-        answer = await system.request(_META, request, timeout_s=REQUEST_TIMEOUT_S)
-    except NatsError:
-        return False
+    answer = await system.request(_META, request, timeout_s=REQUEST_TIMEOUT_S)
     data = json.loads(answer.payload).get("data") or {}
     return (data.get("meta_cluster") or {}).get("cluster_size") == 1
 

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from grid_member.engine import cluster_copies
 from grid_member.engine.api import EngineError
 from grid_member.engine.nats.errors import NatsError
-from grid_member.engine.nats.peers import peers
+from grid_member.engine.nats.peers import peer_id, peers
 from grid_member.engine.nats.rescue import take_off_lost
+from grid_member.engine.nats.streams import copies_of
 from tests.unit.engine.cluster.clusters import Cluster
 from tests.unit.engine.drive import Driver
 
@@ -46,6 +48,19 @@ async def until_silent(system: NatsClient) -> None:
                 return
         await asyncio.sleep(0.1)
     raise AssertionError("nobody is silent")
+
+
+def name_of(engine: ClusterEngine) -> str:
+    assert engine.server_name is not None
+    return engine.server_name
+
+
+async def until_told(engine: ClusterEngine, *words: str) -> None:
+    """Wait until a member that serves says all this of what is in the way."""
+    ends_s = time.monotonic() + STEP_S
+    while not all(word in (engine.replication().trouble or "") for word in words):
+        assert time.monotonic() < ends_s, engine.replication()
+        await asyncio.sleep(0.1)
 
 
 class Bereft(Cluster):
@@ -108,6 +123,42 @@ async def test_a_forced_start_begins_with_nothing(tmp_path: Path) -> None:
             assert await driver.value("orders", "k") is None
         await cluster.drivers[2].put("orders", "k", b"new")
         assert await cluster.drivers[1].value("orders", "k") == b"new"
+
+
+async def test_a_log_that_lost_most_copies_waits_for_the_call_though_a_majority_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster_copies, "LEADERLESS_S", 2.0)
+    cluster = Bereft(5, tmp_path)
+    async with cluster:
+        for name in MAPS:
+            await cluster.drivers[0].put(name, "k", name.encode())
+        copies = await copies_of(cluster.engines[0].client, "shard-1")
+        holders = [n for n in range(5) if peer_id(name_of(cluster.engines[n])) in copies.servers]
+        lost = holders[:2]
+        left = cluster.engines[holders[2]]
+        await asyncio.gather(*(cluster.engines[number].stop() for number in lost))
+        for number in lost:
+            (tmp_path / f"m{number}").rename(tmp_path / f"lost{number}")
+            cluster.engines[number] = cluster.made(number)
+            cluster.drivers[number] = Driver(cluster.engines[number])
+        new = [cluster.engines[number] for number in lost]
+        cluster.starts = tuple(asyncio.ensure_future(engine.start()) for engine in new)
+        try:
+            await until_waiting(new[0], "partialStart")
+            await until_told(left, "shard-1", *(f"m{number}" for number in lost), "partialStart")
+            assert not any(start.done() for start in cluster.starts)
+
+            await new[0].rescue(wipe=False)
+            await cluster.started()
+        finally:
+            for engine in new:
+                engine.end_waiting()
+            await asyncio.gather(*cluster.starts, return_exceptions=True)
+        assert len((await peers(left._lanes.system)).ids) == 5
+        for driver in cluster.drivers:
+            for name in MAPS:
+                assert await driver.value(name, "k") == name.encode()
 
 
 async def test_members_that_are_together_are_not_rescued(tmp_path: Path) -> None:

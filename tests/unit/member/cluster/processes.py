@@ -93,6 +93,14 @@ class Members:
         for process in self.processes.values():
             await asyncio.to_thread(process.kill)
 
+    def host(self, number: int) -> str:
+        """Return where a member is."""
+        return HOST
+
+    def inside(self, number: int) -> tuple[str, ...]:
+        """Return what to put before a command that is to run there."""
+        return ()
+
     def start(self, number: int) -> None:
         """Start a member that does not run."""
         self.processes[number] = self._started(number)
@@ -125,11 +133,12 @@ class Members:
         directory = self._directory / f"m{number}"
         text = _CONFIGURATION.format(
             number=number,
-            host=HOST,
+            host=self.host(number),
             rest=self.rest_ports[number],
             own=self._cluster_ports[number],
             members=", ".join(
-                f'"{HOST}:{port}"' for port in self._cluster_ports[: self.known[number]]
+                f'"{self.host(other)}:{self._cluster_ports[other]}"'
+                for other in range(self.known[number])
             ),
             backups=self._backup_count,
         )
@@ -141,7 +150,7 @@ class Members:
                 f"base-dir: {directory / 'data'}, "
                 f"cluster-data-recovery-policy: {self._recovery_policy}}}\n"
             )
-        process = MemberProcess(text + self._settings, directory)
+        process = MemberProcess(text + self._settings, directory, before=self.inside(number))
         process.patience_s = START_S
         return process
 
@@ -150,7 +159,10 @@ class HttpClient:
     """Talks to the members; a patient one tries the next one, as well-behaved clients do."""
 
     def __init__(self, members: Members) -> None:
-        self._urls = [f"http://{HOST}:{port}/grid/rest" for port in members.rest_ports]
+        self._urls = [
+            f"http://{members.host(number)}:{port}/grid/rest"
+            for number, port in enumerate(members.rest_ports)
+        ]
         self._session: aiohttp.ClientSession | None = None
         self.patient = False
         self.failed: list[str] = []

@@ -1,0 +1,108 @@
+"""Members on machines of their own, as far as the network goes, and lines that swallow packets.
+
+Each has a network namespace that a bridge joins to this one. A cut drops what goes between it and
+the others without a word: connections stay, and nothing comes. Clients reach all of them still.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import subprocess
+from typing import TYPE_CHECKING, Final, Self
+
+from tests.unit.engine.volume import privilege
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+_ALONE: Final = "198.18"
+"""Begins the addresses: for measurements of networks, so nobody else has them."""
+_TABLE: Final = "inet cut"
+
+
+class Network:
+    """Namespaces for so many members; the block makes and removes them."""
+
+    def __init__(self, members: int) -> None:
+        self._mark = secrets.token_hex(3)
+        self._bridge = f"gb{self._mark}"
+        self._base = f"{_ALONE}.{secrets.randbelow(256)}"
+        self._members = range(members)
+
+    def __enter__(self) -> Self:
+        try:
+            self._make()
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for member in self._members:
+            _run("ip", "netns", "delete", self._name(member), check=False)
+        _run("ip", "link", "delete", self._bridge, check=False)
+
+    def host(self, member: int) -> str:
+        """Return the member's address."""
+        return f"{self._base}.{member + 2}"
+
+    def inside(self, member: int) -> tuple[str, ...]:
+        """Return what to put before a command that is to run there."""
+        return (*privilege(), "ip", "netns", "exec", self._name(member))
+
+    def cut(self, member: int) -> None:
+        """Drop every packet between the member and the others."""
+        run = (*self.inside(member), "nft")
+        others = ", ".join(self.host(other) for other in self._members if other != member)
+        _run(*run, f"add table {_TABLE}")
+        for way, end in (("input", "saddr"), ("output", "daddr")):
+            hook = f"{{ type filter hook {way} priority 0; }}"
+            _run(*run, f"add chain {_TABLE} {way} {hook}")
+            _run(*run, f"add rule {_TABLE} {way} ip {end} {{ {others} }} drop")
+
+    def heal(self, member: int) -> None:
+        """Let everything through again."""
+        _run(*self.inside(member), "nft", f"delete table {_TABLE}")
+
+    def _name(self, member: int) -> str:
+        return f"g{self._mark}-{member}"
+
+    def _make(self) -> None:
+        _run("ip", "link", "add", self._bridge, "type", "bridge")
+        _run("ip", "address", "add", f"{self._base}.1/24", "dev", self._bridge)
+        _run("ip", "link", "set", self._bridge, "up")
+        for member in self._members:
+            name, near = self._name(member), f"gv{self._mark}{member}"
+            _run("ip", "netns", "add", name)
+            _run("ip", "link", "add", near, "type", "veth", "peer", "name", "eth0", "netns", name)
+            _run("ip", "link", "set", near, "master", self._bridge, "up")
+            inside = ("ip", "-n", name)
+            _run(*inside, "address", "add", f"{self.host(member)}/24", "dev", "eth0")
+            for device in ("lo", "eth0"):
+                _run(*inside, "link", "set", device, "up")
+
+
+def _run(*command: str, check: bool = True) -> None:
+    before = () if command[0] in privilege() else privilege()
+    subprocess.run([*before, *command], check=check, capture_output=True)
+
+
+def _can_make() -> bool:
+    try:
+        with Network(2) as network:
+            network.cut(0)
+            return True
+    except (OSError, subprocess.CalledProcessError):
+        return False
+
+
+NAMESPACES: bool = os.environ.get("CI") == "true" or bool(shutil.which("nft") and _can_make())
+"""Whether tests with namespaces run: where the right to make them is missing they can not, and on
+a CI they fail without it."""
