@@ -27,6 +27,7 @@ from grid_member.engine.nats.groups import ServerGroups
 from grid_member.engine.nats.places import LEFT, REMOVED
 from grid_member.engine.operations import SystemPut, SystemRemove
 from grid_member.engine.replication import NOT_REPLICATED
+from grid_member.engine.roll_call import without_majority
 from grid_member.engine.sharding import merged, without_values
 
 if TYPE_CHECKING:
@@ -86,8 +87,11 @@ class ClusterEngine(LocalEngine):
     @property
     def waiting(self) -> str | None:
         """Why the start is not over yet; None when nothing is waited for."""
-        waited = self._lanes.roll_call.added_to(self._lanes.waiting)
-        complaints = self._lanes.complaints.of_others
+        lanes = self._lanes
+        waited = lanes.roll_call.added_to(lanes.waiting)
+        if lanes.stalled:
+            waited = without_majority(lanes.settings)
+        complaints = lanes.complaints.of_others
         return waited if None in {waited, complaints} else f"{complaints}; {waited}"
 
     @property
@@ -278,6 +282,7 @@ class ClusterEngine(LocalEngine):
         self._cuts.begin([self._cluster_lane(lane) for lane in self._lanes.durable])
         self._system_lane.state_changed = self._state_changed
         await asyncio.gather(*map(self._catch_up, self._lanes.cluster_lanes))
+        self._lanes.stalled = False
         await self._agreement.begin(self._structures.kept())
         self._serve_others()
         await self._begin_to_keep()
@@ -362,6 +367,7 @@ class ClusterEngine(LocalEngine):
                 return
             if self._lanes.ended:
                 return
+            self._lanes.stalled = True
             await asyncio.sleep(CURRENT_RETRY_S)
 
     def _make_polls(self, name: str, loop: asyncio.AbstractEventLoop) -> QueuePolls:

@@ -94,6 +94,8 @@ class ClusterLanes(Lanes):
         """Servers that a rescue took off."""
         self.roll_call = RollCall(settings)
         """Who of the list is there, while the begin is not over."""
+        self.stalled = False
+        """Whether the begin is over, and nobody confirms that the lanes are current."""
         self.complaints = Complaints(settings, self._own_trouble)
         """What keeps servers of other members from storing."""
         self.stuck: Callable[[], str | None] = lambda: None
@@ -183,7 +185,7 @@ class ClusterLanes(Lanes):
         Raises:
             EngineError: there is no need for it, or it cannot be done.
         """
-        if self.waiting is None:
+        if self.waiting is None and (wipe or not self.stalled):
             raise EngineError(_NOTHING_TO_RESCUE)
         await unless(self._ending, self._rescued(wipe=wipe))
 

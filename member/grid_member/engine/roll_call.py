@@ -25,6 +25,7 @@ _NO_MAJORITY: Final = (
     "no majority of the members that hold the data is there; start the others, and if their data "
     "is lost for good, partialStart goes on with what is left and forceStart with nothing"
 )
+_NOT_CONFIRMED: Final = "no majority of the members that hold the data is there"
 _log: Final = logging.getLogger("grid.engine.nats")
 
 
@@ -33,6 +34,11 @@ def plainly(reason: str, settings: ClusterSettings) -> str:
     if _NO_LEADER in reason and settings.directory is not None:
         return _NO_MAJORITY
     return reason
+
+
+def without_majority(settings: ClusterSettings) -> str:
+    """Return what is waited for when somebody leads and is confirmed by nobody."""
+    return _NO_MAJORITY if settings.directory is not None else _NOT_CONFIRMED
 
 
 class RollCall:

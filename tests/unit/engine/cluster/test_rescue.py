@@ -12,6 +12,7 @@ import pytest
 
 from grid_member.engine import cluster_copies
 from grid_member.engine.api import EngineError
+from grid_member.engine.cluster_engine import ClusterEngine
 from grid_member.engine.nats.errors import NatsError
 from grid_member.engine.nats.peers import peer_id, peers
 from grid_member.engine.nats.rescue import take_off_lost
@@ -20,10 +21,9 @@ from tests.unit.engine.cluster.clusters import Cluster
 from tests.unit.engine.drive import Driver
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
-    from grid_member.engine.cluster_engine import ClusterEngine
     from grid_member.engine.nats.client import NatsClient
 
 pytestmark = pytest.mark.timeout(180)
@@ -134,9 +134,10 @@ async def test_a_log_that_lost_most_copies_waits_for_the_call_though_a_majority_
         for name in MAPS:
             await cluster.drivers[0].put(name, "k", name.encode())
         copies = await copies_of(cluster.engines[0].client, "shard-1")
-        holders = [n for n in range(5) if peer_id(name_of(cluster.engines[n])) in copies.servers]
-        lost = holders[:2]
-        left = cluster.engines[holders[2]]
+        ids = [peer_id(name_of(engine)) for engine in cluster.engines]
+        # The one that is left leads, and believes so for some seconds more.
+        lost = [ids.index(peer) for peer in copies.servers - {copies.leader}]
+        left = cluster.engines[ids.index(copies.leader)]
         await asyncio.gather(*(cluster.engines[number].stop() for number in lost))
         for number in lost:
             (tmp_path / f"m{number}").rename(tmp_path / f"lost{number}")
@@ -159,6 +160,46 @@ async def test_a_log_that_lost_most_copies_waits_for_the_call_though_a_majority_
         for driver in cluster.drivers:
             for name in MAPS:
                 assert await driver.value(name, "k") == name.encode()
+
+
+class CutOff(ClusterEngine):
+    """Loses sight of the others when it has read what there is, before that is confirmed."""
+
+    cut: Callable[[], None] | None = None
+
+    async def _begin(self) -> None:
+        if self.cut is not None:
+            self.cut()
+        await super()._begin()
+
+
+async def test_a_start_that_nobody_confirms_takes_the_call(tmp_path: Path) -> None:
+    async with Cluster(3, tmp_path, engine=CutOff) as cluster:
+        await cluster.drivers[0].put("orders", "k", b"v")
+        await cluster.engines[2].stop()
+        engine = cluster.made(2)
+        assert isinstance(engine, CutOff)
+        engine.cut = lambda: cluster.isolate(2)
+        cluster.engines[2], cluster.drivers[2] = engine, Driver(engine)
+        start = asyncio.ensure_future(engine.start())
+        try:
+            async with asyncio.timeout(STEP_S):
+                while not engine._lanes.stalled:  # noqa: ASYNC110 (nothing tells of it)
+                    await asyncio.sleep(0.05)
+            assert "partialStart" in (engine.waiting or "")
+            with pytest.raises(EngineError, match="does not wait for the others"):
+                await engine.rescue(wipe=True)
+            rescue = asyncio.ensure_future(engine.rescue(wipe=False))
+            await asyncio.sleep(0)
+            cluster.heal()
+            with pytest.raises(EngineError, match="a majority of the members is there"):
+                await rescue
+            await asyncio.wait_for(start, STEP_S)
+        finally:
+            engine.end_waiting()
+            await asyncio.gather(start, return_exceptions=True)
+        assert engine.waiting is None
+        assert await cluster.drivers[2].value("orders", "k") == b"v"
 
 
 async def test_members_that_are_together_are_not_rescued(tmp_path: Path) -> None:
