@@ -65,14 +65,9 @@ def is_mark(key: str) -> bool:
 class Cuts:
     """The cuts that are under way, as one member sees them. For the thread of the event loop."""
 
-    def __init__(self, *, all_lanes: bool = True) -> None:
-        """Watch nothing yet.
-
-        Args:
-            all_lanes: whether this member has all lanes; else it sees that a cut is over when its
-                mark is removed.
-        """
-        self._all_lanes = all_lanes
+    def __init__(self) -> None:
+        """Watch nothing yet."""
+        self._whole = False
         self._lanes: Sequence[ClusterLane] = ()
         self._marks: list[frozenset[str]] = []
         """Of each lane, when it was looked at last."""
@@ -81,9 +76,18 @@ class Cuts:
         """Images of the cuts that this member takes, by lane."""
         self._patience: dict[str, asyncio.TimerHandle] = {}
 
-    def begin(self, lanes: Sequence[ClusterLane]) -> None:
-        """Watch the durable lanes; a cut may be under way."""
-        self._lanes = lanes
+    def begin(self, lanes: Sequence[ClusterLane], *, whole: bool = True) -> None:
+        """Watch these durable lanes from now on, and no others; a cut may be under way.
+
+        Args:
+            lanes: those that this member has.
+            whole: whether these are all; else it sees that a cut is over when its mark is removed.
+        """
+        for former in self._lanes:
+            if former not in lanes:
+                former.marked = unwatched
+                former.release()
+        self._lanes, self._whole = lanes, whole
         self._marks = [frozenset()] * len(lanes)
         for lane in lanes:
             lane.marked = self.look
@@ -107,7 +111,7 @@ class Cuts:
             for name in now - before:
                 if at_record and name in self._wanted:
                     self._wanted[name][place] = self._lanes[place].state.snapshot()
-        whole = frozenset.intersection(*self._marks) if self._all_lanes else frozenset()
+        whole = frozenset.intersection(*self._marks) if self._whole else frozenset()
         self._over.extend(name for name in whole if name not in self._over)
         under_way = frozenset.union(*self._marks).difference(self._over)
         self._watch(under_way)

@@ -69,6 +69,8 @@ class ClusterEngine(LocalEngine):
     """The `Engine` of a member of a cluster."""
 
     _lanes: ClusterLanes
+    _maps: AgreedPlacement
+    _queues: AgreedPlacement
 
     def __init__(self, structures: Structures, lanes: ClusterLanes, clock: Clock) -> None:
         super().__init__(structures, lanes, clock)
@@ -197,12 +199,12 @@ class ClusterEngine(LocalEngine):
     def holders(self) -> set[Holder]:
         """Return the lives of other members that have items in flight, as far as is known here."""
         own = self.member_uuid
-        return {found for found in holders(self.lanes) if found.member != own}
+        return {found for found in holders(self._lanes.cluster_lanes) if found.member != own}
 
     def end_life(self, holder: Holder) -> None:
         """Give back what was taken in that life, as far as the log takes that now."""
         if self._refusal is None:
-            end_life(self.lanes, holder)
+            end_life(self._lanes.cluster_lanes, holder)
 
     def lease(self, until_s: float, *, ended: bool) -> None:
         """Hear until when the others leave this member what it takes out of queues.
@@ -279,13 +281,22 @@ class ClusterEngine(LocalEngine):
     async def _begin(self) -> None:
         for lane in self._lanes.cluster_lanes:
             lane.leasehold.hold(self._leased_until_s)
-        self._cuts.begin([self._cluster_lane(lane) for lane in self._lanes.durable])
+        self._watch_cuts()
         self._system_lane.state_changed = self._state_changed
         await asyncio.gather(*map(self._catch_up, self._lanes.cluster_lanes))
         self._lanes.stalled = False
+        await self._find_place()
         await self._agreement.begin(self._structures.kept())
         self._serve_others()
         await self._begin_to_keep()
+
+    def _watch_cuts(self) -> None:
+        """Watch for cuts in the lanes that there are now."""
+        durable = [self._cluster_lane(lane) for lane in self._lanes.durable]
+        self._cuts.begin(durable, whole=self._lanes.whole)
+
+    async def _find_place(self) -> None:
+        """Find out which lanes this member is to have, and bring them in: it has them all."""
 
     def _serve_others(self) -> None:
         """Do for lite members what they ask for, once this member has started."""

@@ -107,6 +107,11 @@ class ClusterLane(WaitingLane):
         return bool(super().busy or self._readers or self._reading)
 
     @property
+    def shard(self) -> int:
+        """The lane's number."""
+        return self._log.shard
+
+    @property
     def in_contact(self) -> bool:
         """Whether a quorum confirms what this member sends."""
         return self._log.in_contact

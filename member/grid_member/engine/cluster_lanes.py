@@ -1,6 +1,7 @@
 """The lanes of one of several members: each over a stream of the members' nats-servers.
 
-A lite member has the first lane only, and that one without data.
+A lite member has the first lane only, and that one without data. One of more than five has the
+first one and the one in memory until it is known whether it is to have the others.
 
     begin():  identity ▶ own server ▶ connection ▶ streams ▶ replay ▶ lanes
 
@@ -16,6 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, cast
 
 from grid_member.engine.api import EngineError
+from grid_member.engine.cluster_holders import first_lanes
 from grid_member.engine.cluster_import import BackupImport
 from grid_member.engine.cluster_lane import ClusterLane
 from grid_member.engine.cluster_streams import Streams
@@ -39,6 +41,7 @@ from grid_member.engine.nats.server_config import SYSTEM_USER, USER
 from grid_member.engine.nats.streams import NoStreamError, Stream
 from grid_member.engine.own_server import connection_to, trusted, until_connected
 from grid_member.engine.roll_call import NOT_THERE, RollCall, plainly
+from grid_member.engine.sharding import shard_of
 from grid_member.engine.system_lane import SystemLane, SystemLog
 from grid_member.engine.system_side import ignore
 from grid_member.engine.usage import tree_bytes
@@ -116,6 +119,27 @@ class ClusterLanes(Lanes):
         self._refused = False
         """Whether the own server was removed before, and must not count again."""
         self._ending = asyncio.Event()
+        self._make: Callable[..., ClusterLane] = self._made
+        self.coming: list[ClusterLane] = []
+        """Lanes that were read last and that it may not have yet."""
+
+    @property
+    def whole(self) -> bool:
+        """Whether this member has all lanes, with their data."""
+        return len(self.durable) == self._shards and not self._settings.lite
+
+    def durable_of(self, name: str) -> Lane:
+        """Return the durable lane of a structure; raises IndexError when it is not here."""
+        return self.durable[shard_of(name, self._shards)]
+
+    def missing(self, *, empty: bool = False) -> list[Callable[[], ClusterLane]]:
+        """Return what makes each of the lanes that this member does not have.
+
+        Args:
+            empty: without the data that is in them.
+        """
+        numbered = list(enumerate(self.streams[: self._shards]))[len(self.durable) :]
+        return [partial(self._make, shard, stream, empty=empty) for shard, stream in numbered]
 
     @property
     def streams(self) -> list[Stream]:
@@ -288,8 +312,8 @@ class ClusterLanes(Lanes):
     ) -> None:
         """Make the streams and the lanes, brought up to what the streams hold."""
         settings, source = self._settings, Source(lambda: server.client_address, USER, server.token)
-        count = 1 if settings.lite else len(self.streams)
-        make = partial(self._made, client, source, arrived)
+        shards = first_lanes(settings, self._shards, len(self.streams))
+        self._make = make = partial(self._made, client, source, arrived)
         async with Streams(client, settings, self.streams, self._wait_for, self._voting) as streams:
             begun_as = None
             while begun_as != (cluster := await self._named(client, streams)):
@@ -297,12 +321,12 @@ class ClusterLanes(Lanes):
                 begun_as = cluster
                 server.joined()
                 self.imported = await importing.finish(source, streams.made)
-                lanes = await streams.lanes(make, count)
+                lanes = await streams.lanes(make, shards)
                 await streams.made()
-        if len(lanes) > self._shards:
+        if shards[-1] == self._shards:
             self.volatile = lanes.pop()
         self.durable = list(lanes)
-        self.only = lanes[0] if len(lanes) == 1 else None
+        self.only = lanes[0] if self._shards == 1 else None
 
     async def _named(self, client: NatsClient, streams: Streams) -> str:
         """Keep the id of the cluster with the data, and return it."""
@@ -351,11 +375,13 @@ class ClusterLanes(Lanes):
         arrived: Callable[[Lane, set[str]], None],
         shard: int,
         stream: Stream,
+        *,
+        empty: bool = False,
     ) -> ClusterLane:
         identity = cast("OpenIdentity", self._identity).identity
-        lite = self._settings.lite
-        alone = len(self._settings.members) == 1 or lite
-        log = (SystemLog if lite else JetStreamLog)(
+        empty = empty or self._settings.lite
+        alone = len(self._settings.members) == 1 or self._settings.lite
+        log = (SystemLog if empty else JetStreamLog)(
             client,
             stream.name,
             shard,
@@ -365,7 +391,7 @@ class ClusterLanes(Lanes):
             trouble=lambda: self.trouble,
             time_of=self._time_of,
         )
-        return (SystemLane if lite else ClusterLane)(
+        return (SystemLane if empty else ClusterLane)(
             log,
             self.member.bytes,
             identity.incarnation << INCARNATION_BITS,
@@ -381,7 +407,7 @@ class ClusterLanes(Lanes):
 
     def _connected(self, connected: bool) -> None:
         if connected:
-            for lane in self.cluster_lanes:
+            for lane in (*self.cluster_lanes, *self.coming):
                 lane.connected()
 
     def _wait_for(self, reason: str) -> None:

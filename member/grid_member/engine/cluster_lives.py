@@ -15,29 +15,31 @@ from grid_member.engine.system_side import ignore
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from grid_member.engine.lane import Lane
+    from grid_member.engine.cluster_lane import ClusterLane
 
 
 class Holder(NamedTuple):
     """A life of a member that has items in flight."""
 
     lane: int
-    """The place of the lane among those of the cluster: lives of lanes differ."""
+    """The lane's number: lives of lanes differ."""
     member: str
     """Its UUID."""
     life: int
 
 
-def holders(lanes: Sequence[Lane]) -> set[Holder]:
+def holders(lanes: Sequence[ClusterLane]) -> set[Holder]:
     """Return the lives that have items in flight, as far as is applied here."""
     return {
-        Holder(place, str(uuid.UUID(bytes=member)), life)
-        for place, lane in enumerate(lanes)
+        Holder(lane.shard, str(uuid.UUID(bytes=member)), life)
+        for lane in lanes
         for member, life in lane.state.holders().items()
     }
 
 
-def end_life(lanes: Sequence[Lane], holder: Holder) -> None:
+def end_life(lanes: Sequence[ClusterLane], holder: Holder) -> None:
     """Propose to give back what was taken in that life; who looks again sees what came of it."""
     end = MemberGone(uuid.UUID(holder.member).bytes, holder.life)
-    lanes[holder.lane].propose(end, ignore, 0, always=True)
+    for lane in lanes:
+        if lane.shard == holder.lane:
+            lane.propose(end, ignore, 0, always=True)

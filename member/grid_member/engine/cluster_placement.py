@@ -73,6 +73,15 @@ class AgreedPlacement(Placement):
         """Return the lane of the structure called name."""
         return self._known[persistent].get(name) or self._found(name, persistent)
 
+    def away(self, name: str, persistent: bool) -> bool:
+        """Tell whether the structure is in a lane that this member does not have."""
+        try:
+            self._lanes.durable_of(name)
+        except IndexError:
+            kept = find(self._kept, name) if self._lanes.volatile is not None else True
+            return persistent if kept is None else kept
+        return False
+
     def begin(self, kind: Kind, settings_of: SettingsOf) -> None:
         """Do nothing: what is on disk was looked at when it was agreed on."""
 
@@ -122,6 +131,12 @@ class Agreement:
         _tell_differences(own, kept)
         _answer_with(self._lanes.client, lambda: self._kept)
 
+    async def made(self) -> bool:
+        """Tell whether a member that does not hold everything can hear what was agreed on."""
+        volatile = self._lanes.volatile
+        agreed = volatile is None or _merged(volatile) is not None
+        return agreed or await _told(self._lanes) is not None
+
     def extend(self, own: Kept) -> None:
         """Agree on what was added to the settings, which all members add alike."""
         if self._kept is not None:
@@ -163,6 +178,9 @@ class Agreement:
             if kept is None:
                 # A member that runs has data where it agreed on, whatever became of the log.
                 told = self._kept or await _told(self._lanes)
+                if told is None and not self._lanes.whole:
+                    await asyncio.sleep(RETRY_S)  # who has all lanes proposes what they hold
+                    continue
                 proposal = told or _with_held(own, self._lanes.durable, volatile)
             elif not any((proposal := _further(kept, own)).values()):
                 return

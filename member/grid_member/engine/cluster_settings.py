@@ -10,6 +10,8 @@ if TYPE_CHECKING:
 
 DEFAULT_CLUSTER_PORT: Final = 5704
 """Where members listen for each other."""
+MOST_HOLDERS: Final = 5
+"""Members that hold all of the data. Where there are more, the others hold a part of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,3 +60,8 @@ class ClusterSettings:
     def copies(self) -> int:
         """How many members are to hold each record, as far as there are so many."""
         return 2 * max(self.backup_count, 1) + 1
+
+    @property
+    def crowded(self) -> bool:
+        """Whether there may be more members with data than are to hold all of it."""
+        return not self.lite and len(self.members) > MOST_HOLDERS

@@ -85,14 +85,14 @@ class Streams:
         await asyncio.gather(*self._making.values())
 
     async def lanes(
-        self, made: Callable[[int, Stream], ClusterLane], count: int
+        self, made: Callable[[int, Stream], ClusterLane], shards: Iterable[int]
     ) -> list[ClusterLane]:
-        """Return the first lanes, brought up to what their streams hold.
+        """Return the lanes of those numbers, brought up to what their streams hold.
 
         Raises:
             EngineError: what is stored is damaged.
         """
-        reading = [asyncio.ensure_future(self._read(shard, made)) for shard in range(count)]
+        reading = [asyncio.ensure_future(self._read(shard, made)) for shard in shards]
         try:
             return await asyncio.gather(*reading)
         finally:

@@ -10,7 +10,7 @@ from grid_member.engine.api import EngineError
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
-_STOPPING: Final = "the member is stopping"
+STOPPING: Final = "the member is stopping"
 
 
 async def unless(ended: asyncio.Event, work: Coroutine[None, None, None]) -> None:
@@ -24,7 +24,7 @@ async def unless(ended: asyncio.Event, work: Coroutine[None, None, None]) -> Non
     try:
         await asyncio.wait({working, ending}, return_when=asyncio.FIRST_COMPLETED)
         if not working.done():
-            raise EngineError(_STOPPING)
+            raise EngineError(STOPPING)
         working.result()
     except BaseException:
         working.cancel()

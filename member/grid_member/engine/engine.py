@@ -130,8 +130,7 @@ class LocalEngine(SystemSide):
             await lane.settle()
         await self._lanes.opened()
         self._refusal = None
-        self._expiry = ExpiryRounds(self.lanes, self._now_of, self._loop)
-        self._expiry.start()
+        self._begin_expiry()
 
     async def stop(self) -> None:
         """Refuse what is new, end waiting polls with None, finish what was begun, close."""
@@ -319,6 +318,14 @@ class LocalEngine(SystemSide):
     async def _begin(self) -> None:
         """Do what comes before anything is served."""
         self._begin_state()
+
+    def _begin_expiry(self) -> None:
+        """Look for what expires in the lanes that there are now."""
+        if self._expiry is not None:
+            self._expiry.stop()
+        if self._loop is not None:
+            self._expiry = ExpiryRounds(self.lanes, self._now_of, self._loop)
+            self._expiry.start()
 
     def _drained(self) -> None:
         """Hear that a stop has finished what was begun; the logs are closed next."""

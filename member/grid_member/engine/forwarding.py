@@ -99,6 +99,11 @@ class Forwarding:
         return self._host is not None and not self._host.weak
 
     @property
+    def busy(self) -> bool:
+        """Whether anything has no outcome, or an item is not landed."""
+        return bool(self._calls or self._whose)
+
+    @property
     def agreed(self) -> bool:
         """Whether a host is there all of whose lanes have the same cluster state."""
         return self._host is not None and not self._host.apart
@@ -132,6 +137,10 @@ class Forwarding:
         self._settle(call)
         for host in self._hosts.values():
             host.cancel(call)
+
+    def gave(self, item: Item) -> bool:
+        """Tell whether the item came from a host, and is not landed yet."""
+        return Delivery(item.queue, item.item_id, item.take_id) in self._whose
 
     def land(self, kind: Kind, item: Item) -> None:
         """Confirm or return an item where it came from."""

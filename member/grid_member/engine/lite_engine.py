@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from grid_member.engine.answers import StateChange
 from grid_member.engine.api import EngineError, Refused
-from grid_member.engine.cluster_cut import Cuts
 from grid_member.engine.cluster_engine import ClusterEngine
 from grid_member.engine.cluster_lanes import ClusterLanes
 from grid_member.engine.engine import _not_configured
@@ -52,7 +51,6 @@ class LiteEngine(ClusterEngine):
 
     def __init__(self, structures: Structures, lanes: ClusterLanes, clock: Clock) -> None:
         super().__init__(structures, lanes, clock)
-        self._cuts = Cuts(all_lanes=False)
         self._forwarding: Forwarding | None = None
         """None before the member has met the others."""
 

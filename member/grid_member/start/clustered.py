@@ -19,11 +19,13 @@ from grid_member.cluster.operations import OPERATION
 from grid_member.cluster.roll import LEASE, LEFT, MEMBER
 from grid_member.engine.cluster_cut import MARK
 from grid_member.engine.cluster_engine import open_cluster_engine
+from grid_member.engine.cluster_holders import HOST
 from grid_member.engine.cluster_settings import ClusterSettings, ClusterTls
 from grid_member.engine.leasehold import steady_s
 from grid_member.engine.lite_engine import open_lite_engine
 from grid_member.engine.log import wall_clock_ms
 from grid_member.engine.nats.places import LEAVING, REMOVED, SERVER
+from grid_member.engine.part_engine import open_part_engine
 
 if TYPE_CHECKING:
     from grid_member.cluster.management import Management
@@ -36,7 +38,7 @@ RECORD_OVERHEAD_BYTES: Final = 1 << 20
 """What a record may hold beside its largest value: names, a key, a content type."""
 OF_MEMBERS: Final = (
     *(MEMBER, LEASE, LEFT, LOCK, NOTICE, SHUTDOWN, CONSENT, INTERRUPT, OPERATION, JOIN_LIST),
-    *(MARK, SERVER, LEAVING, REMOVED, "cp/"),
+    *(MARK, SERVER, LEAVING, REMOVED, HOST, "cp/"),
 )
 """Begin the keys of system values that are about members, not about the data that they hold."""
 
@@ -63,8 +65,8 @@ def clustered_engine(
         left_behind=OF_MEMBERS,
         max_payload_bytes=model.limits.value_bytes + RECORD_OVERHEAD_BYTES,
     )
-    make = open_lite_engine if cluster.lite else open_cluster_engine
-    return make(structures, settings, clock=wall_clock_ms)
+    make = open_part_engine if settings.crowded else open_cluster_engine
+    return (open_lite_engine if settings.lite else make)(structures, settings, clock=wall_clock_ms)
 
 
 def membership_of(

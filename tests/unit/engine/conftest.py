@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import os
 import tempfile
 from pathlib import Path
@@ -13,6 +14,7 @@ from grid_member.engine.cluster_lanes import ClusterLanes
 from grid_member.engine.cluster_settings import ClusterSettings
 from grid_member.engine.lite_engine import LiteEngine
 from grid_member.engine.nats import server, server_config
+from grid_member.engine.part_engine import PartEngine
 from tests.unit.engine.backed_up import STRUCTURES, fill
 from tests.unit.engine.cleaned import clean_always
 from tests.unit.engine.drive import Driver, FixedStructures, HandClock
@@ -65,11 +67,13 @@ class HandEngine(ClusterEngine):
 class StreamBench(Bench):
     """The same over streams: of a nats-server that is alone, which is quick to start."""
 
+    engine: type[HandEngine] = HandEngine
+
     def make(self) -> LocalEngine:
         settings = ClusterSettings("dev", "m", 0, (("127.0.0.1", 0),), "grid", "pw",
                                    directory=self.directory)  # fmt: skip
         lanes = ClusterLanes(settings, shards=self.shards, time_of=lambda _: self.clock())
-        return HandEngine(self.structures, lanes, self.clock)
+        return self.engine(self.structures, lanes, self.clock)
 
 
 class ForwardedEngine(LiteEngine):
@@ -112,6 +116,76 @@ class ForwardedBench(StreamBench):
         return driver.engine.data
 
 
+class SharingEngine(HandEngine):
+    """Lets another engine hear of what comes into its lanes."""
+
+    other: PartOfEngine
+
+    def _arrived(self, lane: Lane, names: set[str]) -> None:
+        super()._arrived(lane, names)
+        self.other._arrived(lane, names)
+
+    def _state_changed(self) -> None:
+        super()._state_changed()
+        self.other._state_changed()
+
+
+class PartOfEngine(PartEngine):
+    """Has the first lane of a member that holds the data, and asks it for the rest."""
+
+    def __init__(self, host: SharingEngine) -> None:
+        lanes = host._lanes
+        here = ClusterLanes(lanes.settings, shards=lanes._shards)
+        super().__init__(host._structures, here, host._clock)
+        self.data = host
+        host.other = self
+
+    @property
+    def lanes(self) -> list[Lane]:
+        return self.data.lanes
+
+    async def start(self, replayed: Callable[[], None] | None = None) -> None:
+        await self.data.start(replayed)
+        self._loop = asyncio.get_running_loop()
+        here, lanes = self._lanes, self.data._lanes
+        here.durable, here.member, here._client = lanes.durable[:1], lanes.member, lanes.client
+        assert not here.whole
+        self._serve_others()
+        self._replayed = True
+        self._refusal = None
+
+    async def stop(self) -> None:
+        if self._forwarding is not None:
+            await self._forwarding.stop()
+        for polls in self._polls.values():
+            polls.finish_waiting(None)
+        await self._landings.drain()
+        await self.data.stop()
+        self._refusal = self.data._refusal
+
+    def use_structures(self, structures: Structures) -> None:
+        super().use_structures(structures)
+        self.data.use_structures(structures)
+
+    def _now_of(self, lane: Lane) -> int:
+        return self.data._now_of(lane)
+
+
+class PartBench(StreamBench):
+    """The same through a member that holds the first lane only."""
+
+    engine = SharingEngine
+
+    def make(self) -> LocalEngine:
+        host = super().make()
+        assert isinstance(host, SharingEngine)
+        return PartOfEngine(host)
+
+    def holding(self, driver: Driver) -> LocalEngine:
+        assert isinstance(driver.engine, PartOfEngine)
+        return driver.engine.data
+
+
 @pytest.fixture
 def alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server without others elects nobody, and waits for nobody."""
@@ -125,18 +199,19 @@ def alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(
     params=["memory", "lmdb", "lmdb-volatile", "lmdb-sharded", "stream", "stream-durable",
-            "stream-cleaned", "forwarded"]
+            "stream-cleaned", "forwarded", "part"]
 )  # fmt: skip
 async def bench(
     request: pytest.FixtureRequest, tmp_path: Path, alone: None, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Bench]:
     """Every log, and the lanes of structures that no log keeps."""
-    kinds = {"memory": Bench, "lmdb": Bench, "stream": StreamBench, "forwarded": ForwardedBench}
+    kinds = {"memory": Bench, "lmdb": Bench, "stream": StreamBench, "forwarded": ForwardedBench,
+             "part": PartBench}  # fmt: skip
     kind = kinds[request.param.partition("-")[0]]
-    bench = kind(None if request.param in {"memory", "stream", "forwarded"} else tmp_path)
+    bench = kind(None if request.param in {"memory", "stream", "forwarded", "part"} else tmp_path)
     if request.param == "lmdb-volatile":
         bench.structures = FixedStructures(persistent=False)
-    if request.param in {"lmdb-sharded", "forwarded"}:
+    if request.param in {"lmdb-sharded", "forwarded", "part"}:
         bench.shards = 3
     if request.param == "stream-cleaned":
         clean_always(monkeypatch)

@@ -22,6 +22,7 @@ from grid_member.engine.log import wall_clock_ms
 from grid_member.engine.nats import server as server_module
 from grid_member.engine.nats.server_config import server_config
 from grid_member.engine.nats.streams import asked
+from grid_member.engine.part_engine import PartEngine
 from tests.unit.engine.drive import Driver, FixedStructures
 from tests.unit.serving import close_server
 
@@ -180,7 +181,8 @@ class Cluster:
             lite=number in self._lite,
             directory=directory,
         )
-        engine = LiteEngine if settings.lite else self._engine
+        usual = PartEngine if settings.crowded else self._engine
+        engine = LiteEngine if settings.lite else usual
         return engine(self.structures, ClusterLanes(settings), wall_clock_ms)
 
     def shard_of(self, map_name: str) -> int:

@@ -67,6 +67,7 @@ class Lanes:
     """One durable lane and the one in memory."""
 
     ended = False
+    whole = True
     only = None
 
     def __init__(self, told: Kept | None = None) -> None:

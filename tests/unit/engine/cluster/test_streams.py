@@ -108,7 +108,7 @@ class Begin:
 
     async def run(self) -> list[ClusterLane]:
         async with self.streams as streams:
-            return await streams.lanes(self.made, len(STREAMS))
+            return await streams.lanes(self.made, range(len(STREAMS)))
 
     async def _servers(self) -> int:
         return 3

@@ -1,0 +1,132 @@
+"""Who holds all of the data where there are more than five members: agreed on in the first lane.
+
+    host/<uuid>    this member has all lanes, or is about to have them
+
+A key is a place, and there are five. The log decides who was first: whoever finds five others as
+its own key comes back takes it away again. Places are kept by renewing them, and end by themselves
+with the members that had them. That one too many holds everything, or a while one too few, does no
+harm: nothing but who answers depends on it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from grid_member.engine.api import EngineError
+from grid_member.engine.cluster_settings import MOST_HOLDERS
+from grid_member.engine.ending import STOPPING
+from grid_member.engine.nats.errors import NatsError
+from grid_member.engine.operations import SystemPut, SystemRemove
+from grid_member.engine.system_side import ignore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from grid_member.engine.api import Refused
+    from grid_member.engine.cluster_lane import ClusterLane
+    from grid_member.engine.cluster_settings import ClusterSettings
+
+HOST: Final = "host/"
+"""Begins the keys of places in the system store."""
+PLACE_MS: Final = 20_000
+"""How long a place is kept for a member that does not renew it."""
+RENEW_S: Final = 5.0
+FREE_S: Final = 10.0
+"""How long a place is free until a member that runs takes it: who had it may be starting again, and
+after an outage of the majority all have to be renewed."""
+RETRY_S: Final = 0.5
+
+
+class Places:
+    """The places, as one member sees them."""
+
+    def __init__(
+        self, lane: ClusterLane, items: Callable[[str], list[tuple[str, bytes]]], own: str
+    ) -> None:
+        """Have none.
+
+        Args:
+            lane: the first one.
+            items: returns the values of the system store that live, by the begin of their keys.
+            own: this member's UUID.
+        """
+        self._lane = lane
+        self._items = items
+        self._own = HOST + own
+        self._free_s: float | None = None
+        """Since when there was one for this member, if there is."""
+
+    @property
+    def free(self) -> bool:
+        """Whether there is a place for this member."""
+        return self._others() < MOST_HOLDERS
+
+    def long_free(self, now_s: float) -> bool:
+        """Tell whether there has been a place for this member for so long that it takes it."""
+        if not self.free:
+            self._free_s = None
+        elif self._free_s is None:
+            self._free_s = now_s
+        return self._free_s is not None and now_s - self._free_s >= FREE_S
+
+    async def taken(self) -> bool:
+        """Take a place, or keep the one that there is; tell whether this member has it now."""
+        if not self.free:
+            return False
+        outcome: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+
+        def answer(refused: Refused | None) -> None:
+            # The state is the one right behind the own record: all see the same order.
+            if not outcome.done():
+                outcome.set_result(refused is None and self.free)
+
+        self._lane.propose_system(SystemPut(self._own, b"", PLACE_MS), answer, len(self._own))
+        has_it = await outcome
+        if not has_it:
+            self.leave()
+        return has_it
+
+    def leave(self) -> None:
+        """Give the place to somebody else."""
+        self._free_s = None
+        self._lane.propose_system(SystemRemove(self._own), ignore, len(self._own))
+
+    def _others(self) -> int:
+        return sum(key != self._own for key, _ in self._items(HOST))
+
+
+def first_lanes(settings: ClusterSettings, shards: int, streams: int) -> list[int]:
+    """Return the numbers of the lanes that a member begins with.
+
+    Args:
+        settings: tell what the member holds, and how many there are.
+        shards: how many durable lanes there are.
+        streams: how many lanes there are, with the one in memory.
+    """
+    if settings.lite:
+        return [0]
+    return [0, *range(shards, streams)] if settings.crowded else list(range(streams))
+
+
+async def read_lanes(
+    made: Sequence[Callable[[], ClusterLane]], ended: Callable[[], bool]
+) -> list[ClusterLane]:
+    """Return lanes brought up to what their streams hold, one after the other, and not started.
+
+    Raises:
+        EngineError: what is stored is damaged, or the member stops.
+    """
+    return [await _read(make, ended) for make in made]
+
+
+async def _read(make: Callable[[], ClusterLane], ended: Callable[[], bool]) -> ClusterLane:
+    while not ended():
+        lane = make()
+        try:
+            await asyncio.to_thread(lane.replay)
+        except NatsError:
+            await asyncio.sleep(RETRY_S)
+        else:
+            return lane
+    raise EngineError(STOPPING)

@@ -1,0 +1,300 @@
+"""The engine of one of more than five members: it may hold only a part of the data.
+
+    start ─▶ a place? ─ yes ─▶ all lanes are read: a holder, as any of up to five members
+                └ no, and a holder is there ─▶ the rest is forwarded ─ a place is free ─▶ ┘
+
+What every member has are the first lane and the one in memory. Calls of structures in other lanes
+are asked of a holder, as a lite member does. A holder stays one until it stops.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Final
+
+from grid_member.engine.cluster_engine import CURRENT_RETRY_S, ClusterEngine
+from grid_member.engine.cluster_holders import RENEW_S, Places, read_lanes
+from grid_member.engine.cluster_lanes import ClusterLanes
+from grid_member.engine.forward_words import HOSTS
+from grid_member.engine.forwarding import FIND_S
+from grid_member.engine.lite_engine import LiteEngine
+from grid_member.engine.nats.errors import NatsError, unexpected
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from grid_member.engine.api import (
+        ClusterState,
+        Done,
+        Entry,
+        Item,
+        Poll,
+        Refused,
+        Structures,
+    )
+    from grid_member.engine.cluster_lane import ClusterLane
+    from grid_member.engine.cluster_settings import ClusterSettings
+    from grid_member.engine.image import Image
+    from grid_member.engine.log import Clock
+    from grid_member.engine.usage import StructureUsage
+
+LOOK_S: Final = 1.0
+"""How often a member without a place looks for one."""
+GIVE_UP_S: Final = 3.0
+"""How long lanes that are given up wait for what they sent."""
+_log: Final = logging.getLogger("grid.engine")
+
+
+def open_part_engine(
+    structures: Structures, settings: ClusterSettings, *, clock: Clock
+) -> PartEngine:
+    """Return the engine of one of more than five members, to be started.
+
+    Args:
+        structures: finds the settings of maps and queues.
+        settings: how the member finds the others.
+        clock: milliseconds since the epoch.
+    """
+    return PartEngine(structures, ClusterLanes(settings), clock)
+
+
+class PartEngine(LiteEngine):
+    """The `Engine` of a member that holds all lanes when it has a place, and else a part."""
+
+    def __init__(self, structures: Structures, lanes: ClusterLanes, clock: Clock) -> None:
+        super().__init__(structures, lanes, clock)
+        self._bringing_in = asyncio.Lock()
+        self._places: Places | None = None
+        """None before the first lane is current."""
+        self._keeping_place: asyncio.Task[None] | None = None
+        self._renewed_s = 0.0
+
+    async def stop(self) -> None:
+        """Refuse what is new, end waiting polls with None, finish what was begun, close."""
+        if self._keeping_place is not None:
+            self._keeping_place.cancel()
+            await asyncio.gather(self._keeping_place, return_exceptions=True)
+        if self._places is not None and self._lanes.whole and self._refusal is None:
+            self._places.leave()
+        await super().stop()
+
+    @property
+    def in_contact(self) -> bool:
+        """Whether a quorum confirms what this member sends, and all of the data can be reached."""
+        if self._lanes.whole:
+            return all(lane.in_contact for lane in self._lanes.cluster_lanes)
+        return super().in_contact
+
+    @property
+    def agreed(self) -> bool:
+        """Whether all lanes have the same cluster state."""
+        here = {lane.state.cluster_state for lane in self.lanes}
+        return len(here) <= 1 and (self._lanes.whole or super().agreed)
+
+    async def moment(self) -> list[Image]:
+        """Return one image of all that is kept, of one moment on all members.
+
+        Lanes that this member does not have it reads for that, and gives up again.
+
+        Raises:
+            EngineError: that could not be had.
+        """
+        async with self._bringing_in:
+            if self._lanes.whole:
+                return await ClusterEngine.moment(self)
+            others = await self._brought_in()
+            try:
+                durable = [self._cluster_lane(lane) for lane in self._lanes.durable]
+                self._cuts.begin([*durable, *others])
+                return await ClusterEngine.moment(self)
+            finally:
+                self._watch_cuts()
+                await self._give_up(others)
+
+    async def cluster_usage(self) -> list[StructureUsage] | Refused:
+        """Return what the structures hold, as a member tells that holds them all."""
+        return self.structure_usage() if self._lanes.whole else await super().cluster_usage()
+
+    # The cluster state
+
+    def prepare_cluster_state(self, state: ClusterState, done: Done[bool]) -> None:
+        """Set the cluster state in all lanes but the first, which decides and is changed next."""
+        self._for_all.prepare_cluster_state(self, state, done)
+
+    def change_cluster_state(
+        self, state: ClusterState, done: Done[bool], *, transient: bool = False
+    ) -> None:
+        """Set the cluster state in all lanes."""
+        self._for_all.change_cluster_state(self, state, done, transient=transient)
+
+    # Maps
+
+    def map_put(
+        self, name: str, key: str, value: bytes, content_type: str | None, done: Done[None]
+    ) -> None:
+        """Create or replace an entry."""
+        self._for_map(name).map_put(self, name, key, value, content_type, done)
+
+    def map_get(self, name: str, key: str, done: Done[Entry | None]) -> None:
+        """Read an entry; None when there is no mapping or it has expired."""
+        self._for_map(name).map_get(self, name, key, done)
+
+    def map_remove(self, name: str, key: str, done: Done[None]) -> None:
+        """Remove an entry; the same outcome when there was none."""
+        self._for_map(name).map_remove(self, name, key, done)
+
+    def map_clear(self, name: str, done: Done[None]) -> None:
+        """Remove all entries of the map atomically."""
+        self._for_map(name).map_clear(self, name, done)
+
+    # Queues
+
+    def queue_offer(
+        self, name: str, value: bytes, content_type: str | None, done: Done[bool]
+    ) -> None:
+        """Append an item; False when the queue is full."""
+        self._for_queue(name).queue_offer(self, name, value, content_type, done)
+
+    def queue_poll(self, name: str, timeout_s: float, done: Done[Item | None]) -> Poll:
+        """Take the head, waiting up to timeout_s seconds for one; None when none came."""
+        return self._for_queue(name).queue_poll(self, name, timeout_s, done)
+
+    def queue_confirm(self, item: Item) -> None:
+        """The item's whole response was handed to the kernel: it is gone for good."""
+        self._for_item(item).queue_confirm(self, item)
+
+    def queue_return(self, item: Item) -> None:
+        """The client left before it had the item: it goes back to the head of its queue."""
+        self._for_item(item).queue_return(self, item)
+
+    def queue_size(self, name: str, done: Done[int]) -> None:
+        """Count the items, those in flight left out."""
+        self._for_queue(name).queue_size(self, name, done)
+
+    # Inside: the class whose way of doing something is the right one now
+
+    @property
+    def _for_all(self) -> type[ClusterEngine]:
+        return ClusterEngine if self._lanes.whole else LiteEngine
+
+    def _for_map(self, name: str) -> type[ClusterEngine]:
+        if self._lanes.whole or self._refusal is not None:
+            return ClusterEngine
+        settings = self._structures.map_settings(name)
+        away = settings is not None and self._maps.away(name, settings.persistent)
+        return LiteEngine if away else ClusterEngine
+
+    def _for_queue(self, name: str) -> type[ClusterEngine]:
+        return LiteEngine if self._refusal is None and self._is_away(name) else ClusterEngine
+
+    def _for_item(self, item: Item) -> type[ClusterEngine]:
+        # It is landed where it came from, whether this member has the lane by now or not.
+        gave = self._forwarding is not None and self._forwarding.gave(item)
+        return LiteEngine if gave or self._is_away(item.queue) else ClusterEngine
+
+    def _is_away(self, queue: str) -> bool:
+        settings = self._structures.queue_settings(queue)
+        return settings is not None and self._queues.away(queue, settings.persistent)
+
+    # Inside: the lanes
+
+    async def _begin(self) -> None:
+        await super()._begin()
+        loop = asyncio.get_running_loop()
+        self._keeping_place = loop.create_task(self._keep_place())
+
+    async def _find_place(self) -> None:
+        """Bring in all lanes if there is a place for this member, or else see a holder."""
+        lanes = self._lanes
+        self._places = Places(self._system_lane, self.system_items, self.member_uuid)
+        while not (has_place := await self._places.taken()) and not await self._sees_holder():
+            if lanes.ended:
+                return
+            await asyncio.sleep(CURRENT_RETRY_S)
+        # Only who holds everything can begin to agree; members of former versions did not.
+        if has_place or not await self._agreement.made():
+            await self._hold_all()
+            return
+        if lanes.settings.directory is not None:
+            # What it had in flight in a life in which it held them goes back with the next one.
+            await self._give_up(await self._brought_in(empty=True))
+
+    def _serve_others(self) -> None:
+        """Do for others what they ask for, or ask them."""
+        self._for_all._serve_others(self)
+
+    async def _sees_holder(self) -> bool:
+        try:
+            await self.client.request(HOSTS, timeout_s=FIND_S)
+        except NatsError:
+            return False
+        return True
+
+    async def _hold_all(self) -> None:
+        """Bring in the lanes that this member does not have, and keep them."""
+        async with self._bringing_in:
+            others = await self._brought_in()
+            self._lanes.durable = [*self._lanes.durable, *others]
+            self._lanes.coming = []
+            self._watch_cuts()
+
+    async def _brought_in(self, *, empty: bool = False) -> list[ClusterLane]:
+        """Return the lanes that this member does not have, current."""
+        made = self._lanes.missing(empty=empty)
+        self._lanes.coming = lanes = await read_lanes(made, lambda: self._lanes.ended)
+        loop = asyncio.get_running_loop()
+        try:
+            for lane in lanes:
+                lane.start(loop)
+            await asyncio.gather(*map(self._catch_up, lanes))
+        except BaseException:
+            await self._give_up(lanes)
+            raise
+        return lanes
+
+    async def _give_up(self, lanes: Sequence[ClusterLane]) -> None:
+        """Close lanes that are not needed any more, once what they sent has its outcome."""
+        self._lanes.coming = []
+        for lane in lanes:
+            lane.lose_patience(GIVE_UP_S)
+            await lane.settle()
+            await lane.close()
+
+    async def _keep_place(self) -> None:
+        """Keep the place that this member has, or take one that is free for long."""
+        while True:
+            await asyncio.sleep(LOOK_S)
+            try:
+                await self._look()
+            except Exception as error:
+                _log.error("the data is not brought in: %s", unexpected(error))
+
+    async def _look(self) -> None:
+        places, now_s = self._places, asyncio.get_running_loop().time()
+        if places is None:
+            return
+        if self._lanes.whole:
+            await self._end_forwarding()
+            if now_s - self._renewed_s >= RENEW_S:
+                self._renewed_s = now_s
+                await places.taken()
+        elif places.long_free(now_s) and await places.taken():
+            await self._become_holder(places)
+
+    async def _become_holder(self, places: Places) -> None:
+        try:
+            await self._hold_all()
+        except BaseException:
+            places.leave()
+            raise
+        self._begin_expiry()
+        self._serve_others()
+        _log.info("this member holds all of the data from now on")
+
+    async def _end_forwarding(self) -> None:
+        """Ask nobody any more, once all that was asked for has its outcome."""
+        forwarding = self._forwarding
+        if forwarding is not None and not forwarding.busy:
+            self._forwarding = None
+            await forwarding.stop()
