@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from grid_member.engine import image
+from grid_member.engine import cluster_placement, image
 from grid_member.engine.cluster_placement import (
     AGREED,
     FURTHER,
@@ -46,11 +46,13 @@ class Client:
 
     def __init__(self, told: Kept | None) -> None:
         self._told = told
+        self.asked = 0
         self.published: list[bytes] = []
         self.listening: dict[bytes, Callable[[Sequence[Message]], None]] = {}
 
     async def request(self, subject: bytes, *, timeout_s: float) -> Message:
         assert subject == SUBJECT
+        self.asked += 1
         if self._told is None:
             raise NoRespondersError
         return Message(subject, b"", b"", json.dumps(self._told).encode(), 0)
@@ -310,3 +312,35 @@ async def test_it_takes_effect_when_no_member_is_left_and_nothing_is_on_disk(
         await cluster.drivers[0].put("m", "k", b"4")
         assert await cluster.drivers[1].value("m", "k") == b"4"
         assert places(cluster) == {"memory"}
+
+
+async def test_who_does_not_know_all_that_is_on_disk_is_not_the_first_to_propose(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(cluster_placement, "RETRY_S", 0.01)
+    lanes = Lanes()
+    lanes.whole = False
+    agreement = Agreement(cast("ClusterLanes", lanes), lanes.maps, lanes.queues)
+    assert not await agreement.made()
+    beginning = asyncio.ensure_future(agreement.begin(IN_MEMORY.kept()))
+    await condition(lambda: lanes.client.asked > 1)
+    assert not beginning.done()
+    await lanes.propose(AGREED, ON_DISK.kept())
+    await beginning
+    assert await agreement.made()
+    assert kept_by(agreement) == ON_DISK.kept()
+
+
+async def test_who_has_a_part_tells_which_structures_are_in_the_rest() -> None:
+    lanes = Lanes()
+    await lanes.agreed({"map": {"disk": True, "memory": False}, "queue": {}})
+    assert not lanes.maps.away("disk", persistent=True)
+    lanes.durable_of = _nowhere  # type: ignore[method-assign]
+    assert lanes.maps.away("disk", persistent=False)
+    assert not lanes.maps.away("memory", persistent=True)
+    assert lanes.maps.away("other", persistent=True)
+    assert not lanes.maps.away("other", persistent=False)
+
+
+def _nowhere(name: str) -> Lane:
+    raise IndexError

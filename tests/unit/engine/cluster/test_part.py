@@ -108,9 +108,9 @@ async def the_state_is_everywhere(cluster: Cluster) -> None:
         refused = await part.put(name, "k", b"v")
         assert isinstance(refused, Refused)
         assert refused.reason is Reason.PASSIVE
-    refused = await waiting
-    assert isinstance(refused, Refused)
-    assert refused.reason is Reason.PASSIVE
+    told_passive = await waiting
+    assert isinstance(told_passive, Refused)
+    assert told_passive.reason is Reason.PASSIVE
     assert await part.change_state(ClusterState.ACTIVE) is True
     assert await part.put(MAPS[1], "k", b"v") is None
 

@@ -1,0 +1,127 @@
+"""Places of those who hold everything: five, for who comes first, while they are renewed."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, cast
+
+from grid_member.engine.api import Reason, Refused
+from grid_member.engine.cluster_holders import (
+    FREE_S,
+    HOST,
+    PLACE_MS,
+    RENEW_S,
+    Places,
+    first_lanes,
+)
+from grid_member.engine.cluster_settings import MOST_HOLDERS, ClusterSettings
+from grid_member.engine.operations import Record
+from grid_member.engine.state import State
+from tests.unit.engine.drive import HandClock
+
+if TYPE_CHECKING:
+    from grid_member.engine.cluster_lane import ClusterLane
+    from grid_member.engine.lane import Answer
+    from grid_member.engine.operations import Operation
+
+
+class First:
+    """A first lane as all members see it: each operation travels in a record of its own."""
+
+    def __init__(self) -> None:
+        self.refused: Refused | None = None
+        self._state = State()
+        self._clock = HandClock()
+        self._sequence = 0
+
+    def advance(self, seconds: float) -> None:
+        self._clock.advance(seconds)
+
+    def propose_system(self, operation: Operation, answer: Answer, size_bytes: int) -> None:
+        asyncio.get_running_loop().call_soon(self._apply, operation, answer)
+
+    def items(self, prefix: str) -> list[tuple[str, bytes]]:
+        return self._state.system.items(prefix, self._clock())
+
+    def places(self, own: str) -> Places:
+        return Places(cast("ClusterLane", self), self.items, own)
+
+    async def members(self) -> list[str]:
+        await asyncio.sleep(0)  # what was proposed is applied
+        return [key.removeprefix(HOST) for key, _ in self.items(HOST)]
+
+    def _apply(self, operation: Operation, answer: Answer) -> None:
+        if self.refused is not None:
+            answer(self.refused)
+            return
+        self._sequence += 1
+        record = Record(b"m" * 16, 1, self._sequence, (operation,))
+        outcomes = self._state.apply(self._sequence, self._clock(), record)
+        assert outcomes is not None
+        answer(outcomes[0])
+
+
+async def test_of_any_number_of_members_at_once_five_have_places() -> None:
+    first = First()
+    names = [f"m{number}" for number in range(2 * MOST_HOLDERS)]
+    places = [first.places(name) for name in reversed(names)]
+    taken = await asyncio.gather(*(one.taken() for one in places))
+    assert taken == [True] * MOST_HOLDERS + [False] * MOST_HOLDERS
+    assert await first.members() == names[MOST_HOLDERS:]
+    assert [one.free for one in places] == [True] * MOST_HOLDERS + [False] * MOST_HOLDERS
+    assert await places[0].taken()
+    assert not await places[-1].taken()
+    places[0].leave()
+    assert len(await first.members()) == MOST_HOLDERS - 1
+    assert await places[-1].taken()
+    assert not await places[0].taken()
+
+
+async def test_a_place_ends_unless_it_is_renewed() -> None:
+    first = First()
+    stays, goes = first.places("stays"), first.places("goes")
+    assert await stays.taken()
+    assert await goes.taken()
+    assert 2 * RENEW_S * 1000 < PLACE_MS
+    first.advance(PLACE_MS / 1000 - 1)
+    assert await stays.taken()
+    first.advance(1)
+    assert await first.members() == ["stays"]
+
+
+async def test_who_runs_takes_a_place_that_is_free_for_long() -> None:
+    first = First()
+    others = [first.places(str(number)) for number in range(MOST_HOLDERS)]
+    for other in others:
+        assert await other.taken()
+    late = first.places("late")
+    assert not late.long_free(0.0)
+    others[0].leave()
+    await first.members()
+    assert not late.long_free(1.0)
+    assert not late.long_free(FREE_S)
+    assert late.long_free(1.0 + FREE_S)
+    assert await others[0].taken()
+    assert not late.long_free(2.0 + FREE_S)
+    others[0].leave()
+    await first.members()
+    assert not late.long_free(3.0 + FREE_S)
+
+
+async def test_who_does_not_know_whether_it_has_a_place_has_none() -> None:
+    first = First()
+    places = first.places("m")
+    first.refused = Refused(Reason.UNAVAILABLE, "no quorum")
+    assert not await places.taken()
+    assert await first.members() == []
+
+
+def test_members_begin_with_the_lanes_that_they_are_sure_to_have() -> None:
+    def settings(count: int, *, lite: bool = False) -> ClusterSettings:
+        members = tuple(("h", port) for port in range(count))
+        return ClusterSettings("dev", "m", 0, members, "u", "p", lite=lite)
+
+    assert first_lanes(settings(MOST_HOLDERS), 3, 4) == [0, 1, 2, 3]
+    assert first_lanes(settings(MOST_HOLDERS + 1), 3, 4) == [0, 3]
+    assert first_lanes(settings(MOST_HOLDERS + 1), 3, 3) == [0]
+    assert first_lanes(settings(MOST_HOLDERS + 1, lite=True), 3, 4) == [0]
