@@ -3,6 +3,7 @@
     find a host ─▶ session ─▶ calls and outcomes ─▶ lost ─▶ reads are asked of another one
                                                          └▶ of all else nobody knows: refused
 
+What is said of lite members is so of those that hold a part of the data (`PartEngine`), too.
 Items go back to the queue, or are confirmed, where they came from, whoever is the host by then.
 """
 

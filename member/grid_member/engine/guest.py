@@ -276,7 +276,7 @@ class Guest:
         try:
             sent = self._hosting.say(self._reply, said)
         except WireError as error:
-            _log.error("an outcome cannot be sent to the lite member that asked: %s", error)
+            _log.error("an outcome cannot be sent to the member that asked: %s", error)
             small = [self._too_large(word) for word in words]
             sent = self._hosting.say(self._reply, said._replace(words=small))
         self._said += sent
@@ -312,7 +312,7 @@ def _usage(packing: asyncio.Future[bytes]) -> Entry | Refused:
     try:
         packed = packing.result()
     except Exception as error:
-        _log.error("a lite member is not told what structures hold: %s", unexpected(error))
+        _log.error("another member is not told what structures hold: %s", unexpected(error))
         return _NOT_TOLD
     return Entry(packed, None) if len(packed) <= MAX_USAGE_BYTES else _TOO_MANY
 

@@ -2,6 +2,7 @@
 
     lite member ─ calls of a tick ─▶ Hosting ─▶ Guest ─▶ engine ─▶ outcomes of a tick ─▶ lite member
 
+What is said of lite members is so of those that hold a part of the data (`PartEngine`), too.
 What is asked for here is as if a client had asked: items are taken by this member and return when
 it is gone. A guest that is silent for too long has what it took returned as well.
 """
@@ -135,7 +136,7 @@ class Hosting:
                 ends = self._hear(message)
             except Exception as error:
                 self._loop.call_exception_handler(
-                    {"message": "what a lite member asks for failed", "exception": error}
+                    {"message": "what another member asks for failed", "exception": error}
                 )
                 ends = broken_for(message.payload)
             if ends is not None:
@@ -146,7 +147,7 @@ class Hosting:
         try:
             said = decode_said(message.payload)
         except CodecError as error:
-            _log.warning("a lite member said what cannot be read: %s", error)
+            _log.warning("a member that asks said what cannot be read: %s", error)
             return broken_for(message.payload)
         guest = self._guests.get(said.life)
         ends = broken(said.life, said.session)
@@ -179,5 +180,5 @@ class Hosting:
             if away:
                 guest.heard_s = now_s  # it may be this member that is not to be heard
             elif now_s - guest.heard_s > GUEST_SILENT_S:
-                _log.info("a lite member is silent: what it has of queues here goes back")
+                _log.info("a member that asks is silent: what it has of queues here goes back")
                 guest.end()

@@ -25,17 +25,19 @@ VALUES: Final = 48
 pytestmark = pytest.mark.timeout(240)
 
 
-async def host_of(members: Members, client: HttpClient, known_before: int = 0) -> int:
+async def host_of(
+    members: Members, client: HttpClient, known_before: int = 0, asker: int = LITE
+) -> int:
     """Return the member that the lite one asks; it was told of so many before."""
-    uuid = await asyncio.to_thread(_forwarded_to, members, known_before)
-    document = json.loads(await client._ask(LITE, "GET", "/cluster") or "")
+    uuid = await asyncio.to_thread(_forwarded_to, members, asker, known_before)
+    document = json.loads(await client._ask(asker, "GET", "/cluster") or "")
     address = next(one["address"] for one in document["members"] if one["uuid"] == uuid)
     return members.rest_ports.index(int(address.rpartition(":")[2]))
 
 
-def _forwarded_to(members: Members, known_before: int) -> str:
-    """Read on in the log of the lite member until it tells of one more."""
-    process = members.processes[LITE]
+def _forwarded_to(members: Members, asker: int, known_before: int) -> str:
+    """Read on in the log of the member that asks until it tells of one more."""
+    process = members.processes[asker]
     with contextlib.closing(process._entries()) as entries:
         while True:
             said = [entry["message"] for entry in process.log]
