@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
 
     from grid_member.engine.api import Structures
+    from grid_member.engine.image import Image
     from grid_member.engine.lane import Lane
 
 IMPATIENCE_S = 0.01
@@ -166,6 +167,9 @@ class PartOfEngine(PartEngine):
     def use_structures(self, structures: Structures) -> None:
         super().use_structures(structures)
         self.data.use_structures(structures)
+
+    def snapshot(self) -> list[Image]:
+        return self.data.snapshot()
 
     def _now_of(self, lane: Lane) -> int:
         return self.data._now_of(lane)
