@@ -29,6 +29,7 @@ from grid_member.engine.operations import SystemPut, SystemRemove
 from grid_member.engine.replication import NOT_REPLICATED
 from grid_member.engine.roll_call import without_majority
 from grid_member.engine.sharding import merged, without_values
+from grid_member.engine.system_side import setter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -184,7 +185,7 @@ class ClusterEngine(LocalEngine):
         if self._refusal is not None:
             return False
         outcome: asyncio.Future[Refused | None] = asyncio.get_running_loop().create_future()
-        self._system_lane.when_current(_setter(outcome))
+        self._system_lane.when_current(setter(outcome))
         return await outcome is None
 
     async def moment(self) -> list[Image]:
@@ -366,14 +367,14 @@ class ClusterEngine(LocalEngine):
         """Store or remove a value, also before anybody is served and while the member ends."""
         outcome: asyncio.Future[Refused | None] = asyncio.get_running_loop().create_future()
         operation = SystemRemove(key) if value is None else SystemPut(key, value, 0)
-        self._system_lane.propose_system(operation, _setter(outcome))
+        self._system_lane.propose_system(operation, setter(outcome))
         return await outcome is None
 
     async def _catch_up(self, lane: ClusterLane) -> None:
         """Wait until the lane is current, for as long as it takes."""
         while True:
             outcome: asyncio.Future[Refused | None] = asyncio.get_running_loop().create_future()
-            lane.when_current(_setter(outcome))
+            lane.when_current(setter(outcome))
             if await outcome is None:
                 return
             if self._lanes.ended:
@@ -387,13 +388,3 @@ class ClusterEngine(LocalEngine):
         polls.end = self._end_of_polls
         polls.leasehold = lambda lane: self._cluster_lane(lane).leasehold
         return polls
-
-
-def _setter(
-    outcome: asyncio.Future[Refused | None],
-) -> Callable[[Refused | None], None]:
-    def set_outcome(refused: Refused | None) -> None:
-        if not outcome.done():
-            outcome.set_result(refused)
-
-    return set_outcome

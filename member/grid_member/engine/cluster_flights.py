@@ -8,18 +8,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from grid_member.engine.lane import Lane, _Flight
+from grid_member.engine.lane import _Flight
+from grid_member.engine.packing import PackingLane
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from grid_member.engine.api import Refused
     from grid_member.engine.cluster_lane import Reader
+    from grid_member.engine.lane import Lane
     from grid_member.engine.log import Clock, Log
     from grid_member.engine.operations import Record
 
 
-class WaitingLane(Lane):
+class WaitingLane(PackingLane):
     """A lane on whose records reads wait as well."""
 
     def __init__(

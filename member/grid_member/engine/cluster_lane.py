@@ -34,7 +34,6 @@ from grid_member.engine.lane import _Flight
 from grid_member.engine.leasehold import Leasehold
 from grid_member.engine.nats.outbox import GIVE_UP_S
 from grid_member.engine.operations import Record
-from grid_member.engine.packing import FEW_OPERATIONS, MAX_RECORD_BYTES, MAX_SYSTEM_BYTES, packed
 from grid_member.engine.probe import Probe
 from grid_member.engine.system_side import ignore, nothing
 
@@ -386,19 +385,3 @@ class ClusterLane(WaitingLane):
         if readers:
             self._reading[self._counter] = readers
         gathering.sent(self._counter, size)
-
-    def _send_data(
-        self, operations: list[Operation], answers: list[Answer], flight: _Flight
-    ) -> None:
-        if flight.size_bytes <= MAX_RECORD_BYTES and len(operations) <= FEW_OPERATIONS:
-            super()._send_data(operations, answers, flight)
-            return
-        for start, end in packed(operations):
-            # What waits is counted off with the last of them.
-            size_bytes = flight.size_bytes if end == len(operations) else 0
-            self._send(tuple(operations[start:end]), _Flight(answers[start:end], size_bytes))
-
-    def _send_system(self, system: list[tuple[Operation, Answer, int]]) -> None:
-        operations = [operation for operation, _, _ in system]
-        for start, end in packed(operations, MAX_SYSTEM_BYTES, len(operations)):
-            super()._send_system(system[start:end])

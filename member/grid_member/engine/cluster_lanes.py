@@ -32,15 +32,20 @@ from grid_member.engine.nats.errors import NatsError
 from grid_member.engine.nats.hail import answer_with
 from grid_member.engine.nats.identity import open_identity
 from grid_member.engine.nats.log import JetStreamLog
-from grid_member.engine.nats.peers import peer_id, peers, remove_server, step_down
-from grid_member.engine.nats.places import REMOVED
+from grid_member.engine.nats.peers import peers
 from grid_member.engine.nats.replay import Source
 from grid_member.engine.nats.rescue import delete_streams, take_off_lost
 from grid_member.engine.nats.server import NatsServer
 from grid_member.engine.nats.server_config import SYSTEM_USER, USER
-from grid_member.engine.nats.streams import NoStreamError, Stream
-from grid_member.engine.own_server import connection_to, trusted, until_connected
-from grid_member.engine.roll_call import NOT_THERE, RollCall, plainly
+from grid_member.engine.nats.streams import NoStreamError, Stream, streams_of_lanes
+from grid_member.engine.own_server import (
+    check_counted,
+    connection_to,
+    take_off,
+    trusted,
+    until_connected,
+)
+from grid_member.engine.roll_call import NOT_THERE, NOTHING_TO_RESCUE, RollCall, plainly
 from grid_member.engine.sharding import shard_of
 from grid_member.engine.system_lane import SystemLane, SystemLog
 from grid_member.engine.system_side import ignore
@@ -56,15 +61,10 @@ if TYPE_CHECKING:
 
 CLUSTER_SHARDS: Final = 3
 """Streams of durable structures: the death of one leader does not stop all."""
-RETRY_S: Final = 0.5
 TAKE_BACK_S: Final = 3.0
 """How long a begin that is given up tries to take its server off those that count."""
 INCARNATION_BITS: Final = 20
 """Lives that a member may begin anew within one start."""
-_NOTHING_TO_RESCUE: Final = (
-    "this member does not wait for the others: when those that are gone are lost for good, restart "
-    "it and ask again"
-)
 _log: Final = logging.getLogger("grid.engine.nats")
 
 
@@ -114,8 +114,7 @@ class ClusterLanes(Lanes):
         self._cluster = ""
         """The id of its cluster, also while the member leaves it."""
         self._server: NatsServer | None = None
-        self._client: NatsClient | None = None
-        self._system: NatsClient | None = None
+        self._client = self._system = cast("NatsClient | None", None)
         self._refused = False
         """Whether the own server was removed before, and must not count again."""
         self._ending = asyncio.Event()
@@ -144,15 +143,12 @@ class ClusterLanes(Lanes):
     @property
     def streams(self) -> list[Stream]:
         """The streams of the lanes, in their order."""
-        durable = self._settings.directory is not None
-        streams = [Stream(f"shard-{shard}", durable) for shard in range(self._shards)]
-        return [*streams, Stream("volatile", durable=False)] if durable else streams
+        return streams_of_lanes(self._shards, durable=self._settings.directory is not None)
 
     @property
     def all_streams(self) -> list[Stream]:
         """The streams of the lanes, and those of their images."""
-        streams = self.streams
-        return [*streams, *(stream.images for stream in streams)]
+        return [*self.streams, *(stream.images for stream in self.streams)]
 
     @property
     def cluster_lanes(self) -> list[ClusterLane]:
@@ -210,7 +206,7 @@ class ClusterLanes(Lanes):
             EngineError: there is no need for it, or it cannot be done.
         """
         if self.waiting is None and (wipe or not self.stalled):
-            raise EngineError(_NOTHING_TO_RESCUE)
+            raise EngineError(NOTHING_TO_RESCUE)
         await unless(self._ending, self._rescued(wipe=wipe))
 
     async def begin(self, arrived: Callable[[Lane, set[str]], None]) -> None:
@@ -299,7 +295,7 @@ class ClusterLanes(Lanes):
         if wipe:
             async with self._rescuing:
                 if self.waiting is None:
-                    raise EngineError(_NOTHING_TO_RESCUE)  # it has just begun to serve
+                    raise EngineError(NOTHING_TO_RESCUE)  # it has just begun to serve
                 self._wipes += 1
                 await delete_streams(client, names)
 
@@ -342,31 +338,18 @@ class ClusterLanes(Lanes):
         return len((await peers(self.system)).ids)
 
     def _check_own(self, name: str) -> None:
-        """See whether the own server may hold the data that it has.
-
-        Raises:
-            EngineError: the others took it off while it was away.
-        """
-        if self.durable[0].state.system.get(REMOVED + peer_id(name), 0) is not None:
+        try:
+            check_counted(self.durable[0].state, name, self._settings.directory)
+        except EngineError:
             self._refused = True
-            raise EngineError(
-                f"the others took this member's server {name} off the cluster while it was away, "
-                f"and its data is out of date: empty {self._settings.directory} and start the "
-                "member again, which copies everything from the others"
-            )
+            raise
 
     async def _take_back(self) -> None:
         """Take the own server off those that count, when it will never come back."""
         name, settings = self.server_name, self._settings
         lasting = settings.directory is not None and not self._refused
-        if name is None or self._system is None or settings.lite or lasting:
-            return
-        own = peer_id(name)
-        while own in (await peers(self.system)).ids:
-            if await step_down(self.system, own):
-                await asyncio.sleep(RETRY_S)
-            else:
-                await remove_server(self.system, own)
+        if name is not None and self._system is not None and not (settings.lite or lasting):
+            await take_off(self._system, name)
 
     def _made(
         self,

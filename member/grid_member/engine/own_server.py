@@ -1,4 +1,4 @@
-"""The connections of a member to its own nats-server."""
+"""The connections of a member to its own nats-server, and whether that one counts."""
 
 from __future__ import annotations
 
@@ -8,16 +8,22 @@ from typing import TYPE_CHECKING, Final
 from grid_member.engine.api import EngineError
 from grid_member.engine.nats.client import NatsClient
 from grid_member.engine.nats.errors import NatsError
+from grid_member.engine.nats.peers import peer_id, peers, remove_server, step_down
+from grid_member.engine.nats.places import REMOVED
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from grid_member.engine.cluster_settings import ClusterSettings
     from grid_member.engine.nats.server import NatsServer
+    from grid_member.engine.state import State
 
 CONNECT_S: Final = 1.0
 """How long a look at the connection to the own server waits."""
 RETRY_S: Final = 0.05
+HAND_OVER_S: Final = 0.5
+"""Until it is looked whether somebody else leads by now."""
 REACHED_S: Final = 15.0
 """How long a server may take to be there that is not to wait for others any more."""
 
@@ -79,3 +85,27 @@ async def trusted(
             return there
         await asyncio.sleep(RETRY_S)
     raise EngineError("the member's nats-server is not there yet: ask again")
+
+
+def check_counted(state: State, name: str, directory: Path | None) -> None:
+    """See whether the own server may hold the data that it has.
+
+    Raises:
+        EngineError: the others took it off while it was away.
+    """
+    if state.system.get(REMOVED + peer_id(name), 0) is not None:
+        raise EngineError(
+            f"the others took this member's server {name} off the cluster while it was away, "
+            f"and its data is out of date: empty {directory} and start the member again, which "
+            "copies everything from the others"
+        )
+
+
+async def take_off(system: NatsClient, name: str) -> None:
+    """Take the server of that name off those that count; it hands over first what it leads."""
+    own = peer_id(name)
+    while own in (await peers(system)).ids:
+        if await step_down(system, own):
+            await asyncio.sleep(HAND_OVER_S)
+        else:
+            await remove_server(system, own)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from grid_member.engine.lane import Lane, _Flight
 from grid_member.engine.log import taken_bytes
 from grid_member.engine.operations import (
     MAX_OPERATIONS_PER_RECORD,
@@ -15,6 +16,7 @@ from grid_member.engine.operations import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from grid_member.engine.lane import Answer
     from grid_member.engine.operations import Operation
 
 FEW_OPERATIONS: Final = 64
@@ -47,3 +49,23 @@ def _described_bytes(operation: Operation) -> int:
     if isinstance(operation, (MapPut, MapPutBounded, QueueOffer)):
         return len(operation.name) + len(operation.content_type or "")
     return 0
+
+
+class PackingLane(Lane):
+    """A lane whose records are not too large for a stream."""
+
+    def _send_data(
+        self, operations: list[Operation], answers: list[Answer], flight: _Flight
+    ) -> None:
+        if flight.size_bytes <= MAX_RECORD_BYTES and len(operations) <= FEW_OPERATIONS:
+            super()._send_data(operations, answers, flight)
+            return
+        for start, end in packed(operations):
+            # What waits is counted off with the last of them.
+            size_bytes = flight.size_bytes if end == len(operations) else 0
+            self._send(tuple(operations[start:end]), _Flight(answers[start:end], size_bytes))
+
+    def _send_system(self, system: list[tuple[Operation, Answer, int]]) -> None:
+        operations = [operation for operation, _, _ in system]
+        for start, end in packed(operations, MAX_SYSTEM_BYTES, len(operations)):
+            super()._send_system(system[start:end])

@@ -116,6 +116,10 @@ class PartEngine(LiteEngine):
         """Return what the structures hold, as a member tells that holds them all."""
         return self.structure_usage() if self._lanes.whole else await super().cluster_usage()
 
+    def lease(self, until_s: float, *, ended: bool) -> None:
+        """Hear until when the others leave this member what it takes out of queues."""
+        ClusterEngine.lease(self, until_s, ended=ended)
+
     # The cluster state
 
     def prepare_cluster_state(self, state: ClusterState, done: Done[bool]) -> None:
@@ -247,6 +251,7 @@ class PartEngine(LiteEngine):
         try:
             for lane in lanes:
                 lane.start(loop)
+                lane.leasehold.hold(self._leased_until_s)
             await asyncio.gather(*map(self._catch_up, lanes))
         except BaseException:
             await self._give_up(lanes)

@@ -26,6 +26,10 @@ _NO_MAJORITY: Final = (
     "is lost for good, partialStart goes on with what is left and forceStart with nothing"
 )
 _NOT_CONFIRMED: Final = "no majority of the members that hold the data is there"
+NOTHING_TO_RESCUE: Final = (
+    "this member does not wait for the others: when those that are gone are lost for good, restart "
+    "it and ask again"
+)
 _log: Final = logging.getLogger("grid.engine.nats")
 
 

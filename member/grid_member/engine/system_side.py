@@ -15,6 +15,9 @@ from grid_member.engine.operations import (
 from grid_member.engine.usage import held_structures, structure_usage
 
 if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable
+
     from grid_member.engine.api import Done
     from grid_member.engine.image import Image
     from grid_member.engine.lane import Lane
@@ -190,3 +193,13 @@ def nothing() -> None:
 
 def ignore(outcome: object) -> None:
     """Take an outcome that changes nothing: what was refused is tried again at the next start."""
+
+
+def setter(outcome: asyncio.Future[Refused | None]) -> Callable[[Refused | None], None]:
+    """Return what makes an outcome a future's result, unless nobody waits for it any more."""
+
+    def set_outcome(refused: Refused | None) -> None:
+        if not outcome.done():
+            outcome.set_result(refused)
+
+    return set_outcome

@@ -58,6 +58,12 @@ class Stream(NamedTuple):
         return f"grid.log.{self.name}"
 
 
+def streams_of_lanes(shards: int, *, durable: bool) -> list[Stream]:
+    """Return the streams of all lanes: beside durable ones there is one in memory."""
+    streams = [Stream(f"shard-{shard}", durable) for shard in range(shards)]
+    return [*streams, Stream("volatile", durable=False)] if durable else streams
+
+
 class Copies(NamedTuple):
     """What a stream's leader tells of its copies; servers are named by their ids."""
 
