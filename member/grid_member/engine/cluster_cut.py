@@ -40,7 +40,7 @@ RETRY_S: Final = 1.0
 """Between two attempts: a new leader takes some seconds."""
 REMEMBERED: Final = 64
 """Cuts that are over and whose late marks are no reason to wait."""
-_NO_CUT: Final = (
+NO_CUT: Final = (
     "no moment could be had that all members agree on: a part of the data has no leader now, or a "
     "member lagged behind: try again"
 )
@@ -132,7 +132,7 @@ class Cuts:
             if images is not None:
                 return images
             await asyncio.sleep(RETRY_S)
-        raise EngineError(_NO_CUT)
+        raise EngineError(NO_CUT)
 
     async def _tried(self, name: str) -> list[Image] | None:
         images = self._wanted[name] = {}

@@ -11,6 +11,8 @@ harm: nothing but who answers depends on it.
 from __future__ import annotations
 
 import asyncio
+import math
+import time
 from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.api import EngineError
@@ -64,7 +66,7 @@ class Places:
 
     def long_free(self, now_s: float) -> bool:
         """Tell whether there has been a place for this member for so long that it takes it."""
-        if not self.free:
+        if not self.free or not self._lane.in_contact:
             self._free_s = None
         elif self._free_s is None:
             self._free_s = now_s
@@ -110,22 +112,34 @@ def first_lanes(settings: ClusterSettings, shards: int, streams: int) -> list[in
 
 
 async def read_lanes(
-    made: Sequence[Callable[[], ClusterLane]], ended: Callable[[], bool]
+    made: Sequence[Callable[[], ClusterLane]],
+    ended: Callable[[], bool],
+    patience_s: float = math.inf,
 ) -> list[ClusterLane]:
     """Return lanes brought up to what their streams hold, one after the other, and not started.
 
+    Args:
+        made: makes each of them.
+        ended: tells whether the member stops.
+        patience_s: how long one is tried again that cannot be read.
+
     Raises:
-        EngineError: what is stored is damaged, or the member stops.
+        EngineError: what is stored is damaged, or cannot be read for so long, or the member stops.
     """
-    return [await _read(make, ended) for make in made]
+    return [await _read(make, ended, patience_s) for make in made]
 
 
-async def _read(make: Callable[[], ClusterLane], ended: Callable[[], bool]) -> ClusterLane:
+async def _read(
+    make: Callable[[], ClusterLane], ended: Callable[[], bool], patience_s: float
+) -> ClusterLane:
+    until_s = time.monotonic() + patience_s
     while not ended():
         lane = make()
         try:
             await asyncio.to_thread(lane.replay)
-        except NatsError:
+        except NatsError as error:
+            if time.monotonic() > until_s:
+                raise EngineError(f"a part of the data cannot be read now: {error}") from None
             await asyncio.sleep(RETRY_S)
         else:
             return lane

@@ -104,8 +104,7 @@ class ClusterLanes(Lanes):
         self.stuck: Callable[[], str | None] = lambda: None
         """Returns which streams wait for servers that are gone, and what to do."""
         self._company = Company(settings)
-        self._rescuing = asyncio.Lock()
-        self._wipes = 0
+        self._rescuing, self._wipes = asyncio.Lock(), 0
         self.departed = False
         """Whether the own server holds nothing any more: the member leaves for good."""
         self._settings = settings
@@ -117,8 +116,7 @@ class ClusterLanes(Lanes):
         self._client = self._system = cast("NatsClient | None", None)
         self._refused = False
         """Whether the own server was removed before, and must not count again."""
-        self._ending = asyncio.Event()
-        self._make: Callable[..., ClusterLane] = self._made
+        self._ending, self._make = asyncio.Event(), cast("Callable[..., ClusterLane]", self._made)
         self.coming: list[ClusterLane] = []
         """Lanes that were read last and that it may not have yet."""
 
@@ -217,8 +215,9 @@ class ClusterLanes(Lanes):
                 to stop.
         """
         try:
-            async with self.roll_call, self._company:
+            async with self.roll_call:
                 await unless(self._ending, self._join(arrived))
+            self._company.begun()
         except BaseException:
             await self.abandon()
             raise
@@ -236,6 +235,7 @@ class ClusterLanes(Lanes):
             for client in clients:
                 last_first.push_async_callback(client.close)
             last_first.push_async_callback(self.complaints.end)
+            last_first.push_async_callback(self._company.end)
             lanes = (lane.close() for lane in self.all)
             for error in filter(None, await asyncio.gather(*lanes, return_exceptions=True)):
                 raise error

@@ -64,12 +64,14 @@ _CLOSING: Final = Refused(Reason.CLOSING, "the member is stopping")
 class Forwarding:
     """Asks hosts; for one event loop."""
 
-    def __init__(self, client: NatsClient) -> None:
+    def __init__(self, client: NatsClient, own: bytes = b"") -> None:
         """Ask nothing yet.
 
         Args:
             client: connected to the member's own server.
+            own: the member's UUID, if it may become a host itself.
         """
+        self._own = own
         self._client = client
         self._life = secrets.token_bytes(LIFE_BYTES)
         self._loop = asyncio.get_running_loop()
@@ -311,7 +313,7 @@ class Forwarding:
 
     async def _find(self) -> None:
         """Ask who holds the data; whoever answers first is near."""
-        answer = await self._client.request(HOSTS, timeout_s=FIND_S)
+        answer = await self._client.request(HOSTS, self._own, timeout_s=FIND_S)
         member = answer.payload
         host = self._hosts.get(member)
         if host is None:

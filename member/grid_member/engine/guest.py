@@ -256,13 +256,13 @@ class Guest:
     def flush(self) -> None:
         """Say what there is, and what of that there is no room for a little later."""
         self._flushes = False
-        outcomes, self._outcomes = self._outcomes, []
+        outcomes, self._outcomes = [self._in_time(word) for word in self._outcomes], []
         if not self._hosting.connected:
             self._over = True  # what was said before may be lost as well
         if self._over:
             return
         place = 0
-        for words in list(together([self._in_time(word) for word in outcomes])) or [[]]:
+        for words in list(together(outcomes)) or [[]]:
             if not self._say(words):
                 self._outcomes = outcomes[place:]
                 self._flushes = True

@@ -125,7 +125,7 @@ class Hosting:
         if self.weak:
             return
         for message in messages:
-            if message.reply:
+            if message.reply and message.payload != self._member:  # who asks is another one
                 self._client.publish(message.reply, self._member)
 
     def _heard(self, messages: Sequence[Message]) -> None:

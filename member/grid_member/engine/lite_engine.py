@@ -18,7 +18,7 @@ from grid_member.engine.forward_words import Kind, Word
 from grid_member.engine.forwarding import ForwardedPoll, Forwarding
 from grid_member.engine.operations import ClusterStateChange, TransientStateChange
 from grid_member.engine.polls import MAX_TIMER_S, NoPoll
-from grid_member.engine.system_side import NOT_STARTED
+from grid_member.engine.system_side import NOT_STARTED, nothing
 from grid_member.engine.usage import unpacked_usage
 
 if TYPE_CHECKING:
@@ -124,6 +124,8 @@ class LiteEngine(ClusterEngine):
 
             if isinstance(outcome, Refused):
                 done(outcome)
+            elif self._lanes.whole:
+                StateChange(self.lanes[1:], operation, nothing, spread).send()
             else:
                 self._forward(Word(kind, 0, state.value), spread)
 
@@ -189,7 +191,7 @@ class LiteEngine(ClusterEngine):
 
     def _serve_others(self) -> None:
         """Serve nobody: look for a member that holds the data."""
-        self._forwarding = Forwarding(self.client)
+        self._forwarding = Forwarding(self.client, self._lanes.member.bytes)
         self._forwarding.start()
 
     def _has_map(self, name: str, done: Done[Any]) -> bool:

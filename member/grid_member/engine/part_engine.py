@@ -11,8 +11,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from typing import TYPE_CHECKING, Final
 
+from grid_member.engine.api import EngineError
+from grid_member.engine.cluster_cut import NO_CUT
 from grid_member.engine.cluster_engine import CURRENT_RETRY_S, ClusterEngine
 from grid_member.engine.cluster_holders import RENEW_S, Places, read_lanes
 from grid_member.engine.cluster_lanes import ClusterLanes
@@ -41,6 +44,8 @@ if TYPE_CHECKING:
 
 LOOK_S: Final = 1.0
 """How often a member without a place looks for one."""
+CUT_PATIENCE_S: Final = 15.0
+"""How long a backup waits for a leader of the lanes that this member reads for it."""
 GIVE_UP_S: Final = 3.0
 """How long lanes that are given up wait for what they sent."""
 _log: Final = logging.getLogger("grid.engine")
@@ -67,14 +72,15 @@ class PartEngine(LiteEngine):
         self._bringing_in = asyncio.Lock()
         self._places: Places | None = None
         """None before the first lane is current."""
-        self._keeping_place: asyncio.Task[None] | None = None
-        self._renewed_s = 0.0
+        self._tasks: list[asyncio.Task[None]] = []
+        self._claims = False
+        """Whether it has a place, or holds everything without one, and asks for one."""
 
     async def stop(self) -> None:
         """Refuse what is new, end waiting polls with None, finish what was begun, close."""
-        if self._keeping_place is not None:
-            self._keeping_place.cancel()
-            await asyncio.gather(self._keeping_place, return_exceptions=True)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         if self._places is not None and self._lanes.whole and self._refusal is None:
             self._places.leave()
         await super().stop()
@@ -103,7 +109,7 @@ class PartEngine(LiteEngine):
         async with self._bringing_in:
             if self._lanes.whole:
                 return await ClusterEngine.moment(self)
-            others = await self._brought_in()
+            others = await self._brought_in(patience_s=CUT_PATIENCE_S)
             try:
                 durable = [self._cluster_lane(lane) for lane in self._lanes.durable]
                 self._cuts.begin([*durable, *others])
@@ -204,9 +210,10 @@ class PartEngine(LiteEngine):
     # Inside: the lanes
 
     async def _begin(self) -> None:
-        await super()._begin()
         loop = asyncio.get_running_loop()
-        self._keeping_place = loop.create_task(self._keep_place())
+        self._tasks.append(loop.create_task(self._renew()))
+        await super()._begin()
+        self._tasks.append(loop.create_task(self._keep_place()))
 
     async def _find_place(self) -> None:
         """Bring in all lanes if there is a place for this member, or else see a holder."""
@@ -218,6 +225,7 @@ class PartEngine(LiteEngine):
             await asyncio.sleep(CURRENT_RETRY_S)
         # Only who holds everything can begin to agree; members of former versions did not.
         if has_place or not await self._agreement.made():
+            self._claims = True
             await self._hold_all()
             return
         if lanes.settings.directory is not None:
@@ -230,7 +238,7 @@ class PartEngine(LiteEngine):
 
     async def _sees_holder(self) -> bool:
         try:
-            await self.client.request(HOSTS, timeout_s=FIND_S)
+            await self.client.request(HOSTS, self._lanes.member.bytes, timeout_s=FIND_S)
         except NatsError:
             return False
         return True
@@ -239,23 +247,38 @@ class PartEngine(LiteEngine):
         """Bring in the lanes that this member does not have, and keep them."""
         async with self._bringing_in:
             others = await self._brought_in()
+            for lane in others:
+                lane.leasehold.hold(self._leased_until_s)
             self._lanes.durable = [*self._lanes.durable, *others]
             self._lanes.coming = []
             self._watch_cuts()
 
-    async def _brought_in(self, *, empty: bool = False) -> list[ClusterLane]:
-        """Return the lanes that this member does not have, current."""
+    async def _brought_in(
+        self, *, empty: bool = False, patience_s: float | None = None
+    ) -> list[ClusterLane]:
+        """Return the lanes that this member does not have, current.
+
+        Raises:
+            EngineError: they cannot be read, or nobody confirms in time that they are current.
+        """
         made = self._lanes.missing(empty=empty)
-        self._lanes.coming = lanes = await read_lanes(made, lambda: self._lanes.ended)
+        self._lanes.coming = lanes = await read_lanes(
+            made, lambda: self._lanes.ended, math.inf if patience_s is None else patience_s
+        )
         loop = asyncio.get_running_loop()
         try:
             for lane in lanes:
                 lane.start(loop)
-                lane.leasehold.hold(self._leased_until_s)
-            await asyncio.gather(*map(self._catch_up, lanes))
+            async with asyncio.timeout(patience_s):
+                await asyncio.gather(*map(self._catch_up, lanes))
+        except TimeoutError:
+            await self._give_up(lanes)
+            raise EngineError(NO_CUT) from None
         except BaseException:
             await self._give_up(lanes)
             raise
+        finally:
+            self._lanes.stalled = False
         return lanes
 
     async def _give_up(self, lanes: Sequence[ClusterLane]) -> None:
@@ -281,16 +304,22 @@ class PartEngine(LiteEngine):
             return
         if self._lanes.whole:
             await self._end_forwarding()
-            if now_s - self._renewed_s >= RENEW_S:
-                self._renewed_s = now_s
-                await places.taken()
         elif places.long_free(now_s) and await places.taken():
             await self._become_holder(places)
 
+    async def _renew(self) -> None:
+        """Keep the place that this member has, also while the data is brought in."""
+        while True:
+            await asyncio.sleep(RENEW_S)
+            if self._claims and self._places is not None:
+                await self._places.taken()
+
     async def _become_holder(self, places: Places) -> None:
+        self._claims = True
         try:
             await self._hold_all()
         except BaseException:
+            self._claims = False
             places.leave()
             raise
         self._begin_expiry()

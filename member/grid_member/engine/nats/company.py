@@ -9,39 +9,32 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.nats.errors import NatsError
 from grid_member.engine.nats.hail import as_server
 from grid_member.engine.nats.peers import is_sole
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from grid_member.engine.cluster_settings import ClusterSettings
     from grid_member.engine.nats.client import NatsClient
 
 RETRY_S: Final = 0.5
+LOOK_S: Final = 2.0
+"""How often a member that has begun asks its server who votes."""
 
 
 class Company:
-    """Connected to the own server, from when there is a reason to the end of the block."""
+    """Connected to the own server for as long as there is a reason, from `begin` to `end`."""
 
     def __init__(self, settings: ClusterSettings) -> None:
         """Connect to nothing yet."""
         self._settings = settings
-        self._asked = False
+        self._asked = self._begun = False
         self._keeping: asyncio.Task[None] | None = None
 
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def end(self) -> None:
+        """Connect no more."""
         keeping, self._keeping = self._keeping, None
         if keeping is not None:
             keeping.cancel()
@@ -55,16 +48,20 @@ class Company:
         """Let it be connected to whoever votes: the others are gone for good."""
         self._asked = True
 
+    def begun(self) -> None:
+        """Go by who votes from now on: also when the server is started again."""
+        self._asked, self._begun = False, True
+
     async def _keep(self, system: NatsClient, name: str) -> None:
         while True:
             if self._asked or await self._is_sole(system, name):
                 await self._stay(name)
-            await asyncio.sleep(RETRY_S)
+            await asyncio.sleep(LOOK_S if self._begun else RETRY_S)
 
     async def _is_sole(self, system: NatsClient, name: str) -> bool:
         try:
             return await is_sole(system, name)
-        except NatsError:
+        except (NatsError, ValueError):
             return False  # it does not tell yet
 
     async def _stay(self, name: str) -> None:

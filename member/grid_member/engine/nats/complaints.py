@@ -100,14 +100,21 @@ class Complaints:
         for message in messages:
             with contextlib.suppress(ValueError, KeyError, TypeError):  # of a later version
                 said = json.loads(message.payload)
-                self._remember(str(said["member"]), " ".join(str(said["trouble"]).split()))
+                self._remember(
+                    str(said["member"])[:_MOST_CHARACTERS], " ".join(str(said["trouble"]).split())
+                )
 
     def _remember(self, member: str, trouble: str) -> None:
+        now_s = self._clock()
+        self._heard = {
+            name: one
+            for name, one in self._heard.items()
+            if name == member or one.heard_s >= now_s - BELIEVED_S
+        }
         former = self._heard.get(member)
         crowded = former is None and len(self._heard) >= _MOST
         if crowded or member == self._settings.member_name:
             return
-        now_s = self._clock()
         self._heard[member] = _Complaint(trouble[:_MOST_CHARACTERS], now_s)
         if former is None or now_s - former.heard_s > BELIEVED_S:
             _log.warning("the member %s says: %s", member, trouble[:_MOST_CHARACTERS])

@@ -42,6 +42,8 @@ GREETING_S: Final = 0.8
 """Who says nothing for so long waits for TLS."""
 ANSWER_S: Final = 0.5
 """How long a member may take to answer, once its server did."""
+MAX_SAID_BYTES: Final = 1 << 20
+"""What a server says at once, at most; there is little that it could."""
 _TRIES: Final = 3
 """Questions to a server whose member may be about to listen."""
 _WAITING: Final = re.compile(rb"GRID ([0-9a-f]{16})(?: ([0-9a-f]{16}) ([0-9a-f]{16}))?\n")
@@ -229,12 +231,18 @@ async def as_server(
 
 
 async def _heard(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Said:
-    kind, *words = (await reader.readuntil(b"\r\n")).split()
+    try:
+        kind, *words = (await reader.readuntil(b"\r\n")).split() or [b""]
+    except asyncio.LimitOverrunError:
+        raise ValueError("it is no server that says so much in a line") from None
     payload = b""
     if kind == b"PING":
         writer.write(b"PONG\r\n")
     if kind in _MESSAGES:
-        payload = await reader.readexactly(int(words[-1]) + len(b"\r\n"))
+        size = int(words[-1]) if words else -1
+        if not 0 <= size <= MAX_SAID_BYTES:
+            raise ValueError("it is no server that says so much")
+        payload = await reader.readexactly(size + len(b"\r\n"))
     return Said(kind, words, payload.removesuffix(b"\r\n"))
 
 

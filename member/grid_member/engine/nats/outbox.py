@@ -25,7 +25,7 @@ from grid_member.engine.state import COUNTER_WINDOW
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from grid_member.engine.nats.client import NatsClient
+    from grid_member.engine.nats.client import NatsClient, Subscription
     from grid_member.engine.nats.wire import Message
     from grid_member.engine.operations import Record
 
@@ -91,6 +91,7 @@ class Outbox:
         self._rejected = rejected
         self._subject = f"grid.log.{stream}".encode()
         self._reply = client.unused_inbox() + b"."
+        self._subscription: Subscription | None = None
         self._sent: dict[int, _Sent] = {}
         self._incarnation = 0
         self._published = 0
@@ -120,7 +121,7 @@ class Outbox:
 
     def start(self) -> None:
         """Hear of what nobody took."""
-        self._client.subscribe(self._reply + b"*", self._untaken)
+        self._subscription = self._client.subscribe(self._reply + b"*", self._untaken)
 
     def append(self, record: Record) -> None:
         """Publish a record as soon as it may be."""
@@ -196,6 +197,8 @@ class Outbox:
             await asyncio.wait({self._drained}, timeout=within_s)
         if self._timer is not None:
             self._timer.cancel()
+        if self._subscription is not None:
+            self._subscription.unsubscribe()  # with it goes all that hangs on this
         if self._asking is not None:
             self._asking.cancel()
             await asyncio.gather(self._asking, return_exceptions=True)

@@ -30,6 +30,7 @@ class First:
 
     def __init__(self) -> None:
         self.refused: Refused | None = None
+        self.in_contact = True
         self._state = State()
         self._clock = HandClock()
         self._sequence = 0
@@ -106,6 +107,12 @@ async def test_who_runs_takes_a_place_that_is_free_for_long() -> None:
     others[0].leave()
     await first.members()
     assert not late.long_free(3.0 + FREE_S)
+    # Without contact places seem to end that are only not renewed.
+    first.in_contact = False
+    assert not late.long_free(3.0 + 2 * FREE_S)
+    first.in_contact = True
+    assert not late.long_free(4.0 + 2 * FREE_S)
+    assert late.long_free(4.0 + 3 * FREE_S)
 
 
 async def test_who_does_not_know_whether_it_has_a_place_has_none() -> None:

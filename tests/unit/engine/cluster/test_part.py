@@ -83,7 +83,10 @@ async def test_the_sixth_member_serves_what_it_does_not_hold(durable: bool, tmp_
 async def the_backup_is_whole(cluster: Cluster) -> None:
     """Have the member make a backup that holds a part of the data."""
     number = part_of(cluster)
-    (image,) = await engines_of(cluster)[number].moment()
+    engine = engines_of(cluster)[number]
+    before = len(engine.client._subscriptions)
+    (image,) = await engine.moment()
+    assert len(engine.client._subscriptions) == before, "of what was read for it something is left"
     for name in MAPS:
         assert image.maps[name].entries["k"] == b"v"
     # What was read for it is given up, and what is answered meanwhile and later is not held.

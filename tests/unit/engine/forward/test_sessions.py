@@ -10,12 +10,13 @@ import pytest
 from grid_member.engine import forward_host, forward_words, forwarding, guest, hosting
 from grid_member.engine.api import Entry, Item, Refused
 from grid_member.engine.forward_host import SILENT_S, Call
-from grid_member.engine.forward_words import Flag, Kind, Said, Word, encode_said
+from grid_member.engine.forward_words import HOSTS, Flag, Kind, Said, Word, encode_said
 from grid_member.engine.lanes import Lanes
 from grid_member.engine.leasehold import steady_s
 from grid_member.engine.lite_engine import LiteEngine
 from grid_member.engine.lmdb_log import LmdbLog
 from grid_member.engine.log import wall_clock_ms
+from grid_member.engine.nats.errors import RequestTimeoutError
 from grid_member.engine.nats.wire import Message
 from tests.unit.engine.drive import FixedStructures, awaited, condition
 from tests.unit.engine.forward.bus import Connection
@@ -300,3 +301,39 @@ async def test_an_item_is_given_on_only_when_there_is_time_to_hand_it_out(left_s
         else:
             assert isinstance(outcome, Refused)
             assert await asyncio.wait_for(parties.data.take("q", LONG_S), PATIENCE_S) == b"i"
+
+
+async def test_an_item_that_went_back_is_not_sent_when_there_is_room_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with Parties() as parties:
+        assert await parties.offer("q", b"i") is True
+        host, connection, poll = host_of(parties), parties.connections[0], parties.engine.queue_poll
+
+        def queue_poll(name: str, timeout_s: float, done: Done[Item | None]) -> Poll:
+            def late(outcome: Item | Refused | None) -> None:
+                if isinstance(outcome, Item):
+                    outcome.until_s = steady_s()
+                done(outcome)
+
+            return poll(name, timeout_s, late)
+
+        returned: list[Item] = []
+        monkeypatch.setattr(parties.engine, "queue_poll", queue_poll)
+        monkeypatch.setattr(parties.engine, "queue_return", returned.append)
+        connection.half_full = True
+        asked = asyncio.ensure_future(parties.poll("q"))
+        await condition(lambda: len(returned) == 1)
+        session = host._session
+        connection.half_full = False
+        assert isinstance(await asyncio.wait_for(asked, PATIENCE_S), Refused)
+        assert host._session == session, "it was an answer"
+
+
+async def test_a_member_does_not_ask_itself() -> None:
+    async with Parties() as parties:
+        own = parties.hosts[0]._member
+        answer = await parties.of_lite.request(HOSTS, timeout_s=PATIENCE_S)
+        assert answer.payload == own
+        with pytest.raises(RequestTimeoutError):
+            await parties.of_lite.request(HOSTS, own, timeout_s=0.2)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
+import signal
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import aiohttp
@@ -15,7 +18,6 @@ from tests.unit.member.cluster.processes import PATIENCE_S, HttpClient, Members
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
-    from pathlib import Path
 
 pytestmark = pytest.mark.timeout(300)
 KEYS = 20
@@ -45,6 +47,17 @@ class Bereft(Members):
         self.start(0)
         await self.logged(0, "listening")
         await until(lambda: self.waits("the other members are not there"))
+
+    def server_of(self, member: int) -> int:
+        """Return the process of a member's nats-server."""
+        own = self.processes[member].process.pid
+        text = Path(f"/proc/{own}/task/{own}/children").read_text(encoding="ascii")
+        (server,) = [
+            int(child)
+            for child in text.split()
+            if Path(f"/proc/{child}/comm").read_text(encoding="ascii").strip() == "nats-server"
+        ]
+        return server
 
     async def has_all(self, client: HttpClient, member: int) -> bool:
         values = [await client.get(member, f"map{number}", "k") for number in range(KEYS)]
@@ -98,6 +111,12 @@ async def test_a_member_that_is_alone_goes_on_with_its_data(tmp_path: Path) -> N
         assert await client.put(0, "new", "k", "v")
         await members.restart(0)  # nobody is there still
         assert await client.get(0, "new", "k") == "v"
+        os.kill(members.server_of(0), signal.SIGKILL)  # which is started again, alone
+
+        async def answers() -> bool:
+            return await client.put(0, "new", "k", "v") is True
+
+        await until(answers)
         assert not await client.safe(0)
         for number in (1, 2):
             members.start(number)
