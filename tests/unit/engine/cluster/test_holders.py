@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, cast
 
-from grid_member.engine.api import Reason, Refused
+import pytest
+
+from grid_member.engine.api import EngineError, Reason, Refused
 from grid_member.engine.cluster_holders import (
     FREE_S,
     HOST,
@@ -13,8 +15,10 @@ from grid_member.engine.cluster_holders import (
     RENEW_S,
     Places,
     first_lanes,
+    read_lanes,
 )
 from grid_member.engine.cluster_settings import MOST_HOLDERS, ClusterSettings
+from grid_member.engine.nats.errors import NatsError
 from grid_member.engine.operations import Record
 from grid_member.engine.state import State
 from tests.unit.engine.drive import HandClock
@@ -132,3 +136,12 @@ def test_members_begin_with_the_lanes_that_they_are_sure_to_have() -> None:
     assert first_lanes(settings(MOST_HOLDERS + 1), 3, 4) == [0, 3]
     assert first_lanes(settings(MOST_HOLDERS + 1), 3, 3) == [0]
     assert first_lanes(settings(MOST_HOLDERS + 1, lite=True), 3, 4) == [0]
+
+
+async def test_a_lane_that_nobody_leads_is_read_for_so_long_only() -> None:
+    class Unled:
+        def replay(self) -> None:
+            raise NatsError("no leader")
+
+    with pytest.raises(EngineError, match="cannot be read now: no leader"):
+        await read_lanes([lambda: cast("ClusterLane", Unled())], lambda: False, patience_s=0.0)
