@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import socket
 import zlib
 from typing import TYPE_CHECKING, Self
 from unittest import mock
@@ -24,6 +23,7 @@ from grid_member.engine.nats.server_config import server_config
 from grid_member.engine.nats.streams import asked
 from grid_member.engine.part_engine import PartEngine
 from tests.unit.engine.drive import Driver, FixedStructures
+from tests.unit.ports import free_ports
 from tests.unit.serving import close_server
 
 if TYPE_CHECKING:
@@ -33,16 +33,6 @@ if TYPE_CHECKING:
 
 HOST = "127.0.0.1"
 START_S = 40
-
-
-def free_ports(count: int) -> list[int]:
-    """Return ports that nobody listens on now."""
-    with contextlib.ExitStack() as held:
-        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            one.bind((HOST, 0))
-        return [one.getsockname()[1] for one in sockets]
 
 
 def secluded_config(settings: ClusterSettings, server_name: str, places: ServerPlaces) -> str:
@@ -188,7 +178,7 @@ class Cluster:
     def shard_of(self, map_name: str) -> int:
         """Return the number of the lane that a map is in."""
         shard = zlib.crc32(map_name.encode()) % CLUSTER_SHARDS
-        assert shard < len(self.engines[0].lanes)
+        assert shard < max(len(engine.lanes) for engine in self.engines)
         return shard
 
     async def leader_of(self, map_name: str) -> int:

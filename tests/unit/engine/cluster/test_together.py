@@ -44,6 +44,7 @@ async def test_members_together_and_one_alone(
         own.end_life(holder)
         assert await asyncio.wait_for(second.take(QUEUE, LONG_S), PATIENCE_S) == b"item"
 
+        assert await first.put("m", "k", b"v") is None  # so it has noted where that is
         cluster.isolate(0)
         unconfirmed = asyncio.ensure_future(first.put("m", "k", b"w"))
         await asyncio.sleep(0)

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import json
 import os
-import socket
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -25,15 +24,6 @@ if TYPE_CHECKING:
 
 HOST = "127.0.0.1"
 PATIENCE_S = 30.0
-
-
-def free_ports(count: int) -> list[int]:
-    """Return ports that nobody listens on now."""
-    with contextlib.ExitStack() as held:
-        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind((HOST, 0))
-        return [one.getsockname()[1] for one in sockets]
 
 
 def settings(

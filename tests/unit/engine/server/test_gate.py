@@ -25,13 +25,13 @@ from grid_member.engine.own_server import connection_to, trusted
 from tests.unit.engine.server.servers import (
     HOST,
     client_of,
-    free_ports,
     lives,
     settings,
     started,
     until_async,
 )
 from tests.unit.member.security.certificates import Authority
+from tests.unit.ports import free_ports
 from tests.unit.serving import close_server
 
 if TYPE_CHECKING:

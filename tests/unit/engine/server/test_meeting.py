@@ -8,7 +8,8 @@ import pytest
 
 from grid_member.engine.nats import meeting
 from grid_member.engine.nats.meeting import meet
-from tests.unit.engine.server.servers import HOST, free_ports, settings
+from tests.unit.engine.server.servers import HOST, settings
+from tests.unit.ports import free_ports
 from tests.unit.serving import close_server
 
 if TYPE_CHECKING:

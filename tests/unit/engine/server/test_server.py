@@ -27,7 +27,6 @@ from tests.unit.engine.server.servers import (
     asked,
     client_of,
     formed,
-    free_ports,
     lives,
     server_of,
     settings,
@@ -35,6 +34,7 @@ from tests.unit.engine.server.servers import (
     until,
     until_async,
 )
+from tests.unit.ports import free_ports
 
 MEMBER_PROCESS = """
 import asyncio, sys

@@ -10,8 +10,9 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from tests.unit.engine.cluster.clusters import HOST, free_ports
+from tests.unit.engine.cluster.clusters import HOST
 from tests.unit.member.running import MemberProcess
+from tests.unit.ports import free_ports
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Final
 import aiohttp
 
 from tests.unit.engine.cluster.checker import NOTHING
-from tests.unit.engine.cluster.clusters import HOST, free_ports
+from tests.unit.engine.cluster.clusters import HOST
 from tests.unit.member.running import MemberProcess
+from tests.unit.ports import free_ports
 
 if TYPE_CHECKING:
     from pathlib import Path
