@@ -21,8 +21,8 @@ import ssl
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from grid_member.engine.nats.peers import ACCOUNT
 from grid_member.engine.nats.server_config import (
-    ACCOUNT,
     ROUTE_USER,
     route_cluster,
     route_password,

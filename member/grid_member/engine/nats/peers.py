@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from grid_member.engine.nats.client import NatsClient
 
+ACCOUNT: Final = "GRID"
+"""The one that the data is in."""
 REQUEST_TIMEOUT_S: Final = 2.0
 CHANGE_TIMEOUT_S: Final = 5.0
 """A change of those that vote is answered when it was agreed on."""
@@ -99,7 +101,8 @@ async def unsettled(
     """Return the groups in which it is not agreed on yet who votes, as a server sees it.
 
     What a stream's leader tells of its copies leaves out who votes and is to hold none any more,
-    and whether who is to hold one knows of it.
+    and whether who is to hold one knows of it. A copy of a stream that holds nothing is current at
+    once, while its group's log is empty yet: the vote of such a server does not count.
 
     Args:
         system: a connection in the account of the system.
@@ -110,16 +113,21 @@ async def unsettled(
     Raises:
         NatsError: it does not tell.
     """
-    request = json.dumps({"server_name": server, "exact_match": True}).encode()
+    asked = {"server_name": server, "exact_match": True, "account": ACCOUNT}
+    request = json.dumps(asked).encode()  # without the account it tells of the system's groups only
     answer = await system.request(_GROUPS, request, timeout_s=REQUEST_TIMEOUT_S)
     accounts = json.loads(answer.payload).get("data") or {}
     return frozenset(
         name
         for found in accounts.values()
         for name, group in found.items()
-        if name in groups
-        and (group.get("observer") or not group.get("leader") or not present >= set(group["peers"]))
+        if name in groups and not (_votes(group) and present >= set(group["peers"]))
     )
+
+
+def _votes(group: Mapping[str, Any]) -> bool:
+    """Return whether a server's vote in a group counts, and somebody leads it."""
+    return bool(group.get("leader") and group.get("pindex") and not group.get("observer"))
 
 
 def is_silent(replica: Mapping[str, Any]) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.nats.identity import plain_name
-from grid_member.engine.nats.peers import peer_id
+from grid_member.engine.nats.peers import ACCOUNT, peer_id
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,7 +20,6 @@ USER: Final = "grid"
 """The member at its own server, in the account that the data is in."""
 SYSTEM_USER: Final = "sys"
 """The member at its own server, in the account that servers report in."""
-ACCOUNT: Final = "GRID"
 SYSTEM_ACCOUNT: Final = "SYS"
 PORTS_SUFFIX: Final = ".ports"
 ROUTE_USER: Final = "grid"

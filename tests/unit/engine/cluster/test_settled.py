@@ -1,0 +1,58 @@
+"""Whether it is agreed on who votes on a stream, as a server tells of its own groups."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from grid_member.engine.nats.peers import peers, unsettled
+from grid_member.engine.nats.streams import copies_of
+from grid_member.engine.nats.wire import Message
+from tests.unit.engine.cluster.clusters import Cluster
+from tests.unit.engine.drive import condition
+
+if TYPE_CHECKING:
+    from grid_member.engine.nats.client import NatsClient
+
+PATIENCE_S = 30.0
+SETTLED = {"leader": "a", "pindex": 1, "observer": False, "peers": {"a": {}, "b": {}}}
+
+
+async def test_a_real_server_tells_of_the_groups_of_streams() -> None:
+    async with Cluster(3) as cluster:
+        lanes = cluster.engines[0]._lanes
+        copies = await copies_of(lanes.client, "shard-0-image")
+        found = await peers(lanes.system)
+        name = lanes.server_name
+        assert name is not None
+
+        async def told(present: frozenset[str]) -> frozenset[str]:
+            return await unsettled(lanes.system, name, frozenset({copies.group}), present)
+
+        assert await told(frozenset()) == {copies.group}
+        async with asyncio.timeout(PATIENCE_S):
+            while await told(found.ids):  # noqa: ASYNC110 (it is asked for)
+                await asyncio.sleep(0.05)
+        await condition(lambda: cluster.engines[0].replication().copied)
+
+
+@pytest.mark.parametrize(
+    "unlike",
+    [{"leader": ""}, {"pindex": 0}, {"observer": True}, {"peers": {"a": {}, "gone": {}}}],
+    ids=str,
+)
+async def test_what_keeps_a_vote_from_counting(unlike: dict[str, Any]) -> None:
+    class Told:
+        async def request(self, subject: bytes, payload: bytes, *, timeout_s: float) -> Message:
+            assert json.loads(payload)["account"] == "GRID"
+            groups = {"GRID": {"g": SETTLED | unlike, "of no matter": SETTLED | unlike}}
+            return Message(b"", b"", b"", json.dumps({"data": groups}).encode(), 1)
+
+    present = frozenset({"a", "b"})
+    system = cast("NatsClient", Told())
+    assert await unsettled(system, "s", frozenset({"g"}), present) == {"g"}
+    unlike.clear()
+    assert await unsettled(system, "s", frozenset({"g"}), present) == frozenset()
