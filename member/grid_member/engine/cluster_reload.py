@@ -30,7 +30,7 @@ GONE: Final = Refused(
     Reason.UNAVAILABLE, "the other members took this one for gone: it begins anew"
 )
 UNKNOWN: Final = Refused(
-    Reason.UNAVAILABLE, "this member fell behind: what was asked for may or may not be done"
+    Reason.UNAVAILABLE, "this member lost touch: what was asked for may or may not be done"
 )
 _log: Final = logging.getLogger("grid.engine")
 
