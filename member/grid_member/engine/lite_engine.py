@@ -102,6 +102,11 @@ class LiteEngine(ClusterEngine):
             return told
         return await asyncio.to_thread(unpacked_usage, told.value)
 
+    @property
+    def _host_name(self) -> bytes:
+        """What this member is called as a host: nothing, as it is none."""
+        return b""
+
     # The cluster state
 
     def prepare_cluster_state(self, state: ClusterState, done: Done[bool]) -> None:
@@ -191,7 +196,7 @@ class LiteEngine(ClusterEngine):
 
     def _serve_others(self) -> None:
         """Serve nobody: look for a member that holds the data."""
-        self._forwarding = Forwarding(self.client, self._lanes.member.bytes)
+        self._forwarding = Forwarding(self.client, self._host_name)
         self._forwarding.start()
 
     def _has_map(self, name: str, done: Done[Any]) -> bool:

@@ -126,6 +126,11 @@ class PartEngine(LiteEngine):
         """Hear until when the others leave this member what it takes out of queues."""
         ClusterEngine.lease(self, until_s, ended=ended)
 
+    @property
+    def _host_name(self) -> bytes:
+        """What this member is called once it is a host, so that it does not ask itself."""
+        return self._lanes.member.bytes
+
     # The cluster state
 
     def prepare_cluster_state(self, state: ClusterState, done: Done[bool]) -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import os
 import tempfile
+import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -149,7 +150,7 @@ class PartOfEngine(PartEngine):
         await self.data.start(replayed)
         self._loop = asyncio.get_running_loop()
         here, lanes = self._lanes, self.data._lanes
-        here.durable, here.member, here._client = lanes.durable[:1], lanes.member, lanes.client
+        here.durable, here.member, here._client = lanes.durable[:1], uuid.uuid4(), lanes.client
         assert not here.whole
         self._serve_others()
         self._replayed = True
