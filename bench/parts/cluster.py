@@ -10,10 +10,8 @@ from bench.cluster import SIZE, three_engines, three_members
 from bench.figures import Section, alternate, at_least, at_least_rate
 from bench.fill import fill_map, fill_queue
 from bench.loads import GET, MIX, OFFER, POLL, POST, measuring
-from bench.machine import filesystem
 from bench.members import member, queue_size
-from bench.parts.persistence import NO_DISKS
-from bench.processes import BenchError
+from bench.parts.persistence import disk_filesystem
 from bench.spread import cost_table, measure_bare, measure_spread
 from bench.wrk import KEYS, VALUE_BYTES
 
@@ -74,9 +72,7 @@ def disk(options: Options) -> list[Section]:
     Raises:
         BenchError: the directory is on no disk.
     """
-    kind = filesystem(options.data_directory)
-    if kind in NO_DISKS:
-        raise BenchError(f"{kind} is memory: give --data-directory on a disk")
+    kind = disk_filesystem(options.data_directory)
     with three_members(options.data_directory) as members, three_members() as in_memory:
         contenders = _contenders(members.all, options)
         for connections in (FEW, MANY):

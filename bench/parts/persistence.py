@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from bench.options import Options
 
 BARS: Final = {64: 0.5, 512: 0.75}
-NO_DISKS: Final = frozenset({"tmpfs", "ramfs"})
+_NO_DISKS: Final = frozenset({"tmpfs", "ramfs"})
 _SYNCS: Final = 300
 _BLOCK_BYTES: Final = 4096
 _MEANING: Final = (
@@ -32,15 +32,25 @@ _MEANING: Final = (
 )
 
 
+def disk_filesystem(directory: Path) -> str:
+    """Return which filesystem a directory is on.
+
+    Raises:
+        BenchError: it is memory.
+    """
+    kind = filesystem(directory)
+    if kind in _NO_DISKS:
+        raise BenchError(f"{kind} is memory: give --data-directory on a disk")
+    return kind
+
+
 def measured(options: Options) -> list[Section]:
     """Measure POST with and without persistence.
 
     Raises:
         BenchError: the directory is on no disk.
     """
-    kind = filesystem(options.data_directory)
-    if kind in NO_DISKS:
-        raise BenchError(f"{kind} is memory: give --data-directory on a disk")
+    kind = disk_filesystem(options.data_directory)
     notes = [f"fdatasync of a 4 KiB block on this disk ({kind}): {_fsync(options.data_directory)}"]
     figures, verdicts = [], []
     with member() as memory, member(data_directory=options.data_directory) as disk:
