@@ -16,7 +16,6 @@ from grid_member.engine.api import ClusterState, EngineError
 from grid_member.engine.cluster_copies import CopyWatch
 from grid_member.engine.cluster_cut import Cuts
 from grid_member.engine.cluster_departure import Departure
-from grid_member.engine.cluster_lanes import ClusterLanes
 from grid_member.engine.cluster_lives import Holder, end_life, holders
 from grid_member.engine.cluster_placement import AgreedPlacement, Agreement
 from grid_member.engine.cluster_polls import ClusterPolls
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from grid_member.engine.api import Done, Entry, Refused, Structures
     from grid_member.engine.cluster_departure import Evacuation
     from grid_member.engine.cluster_lane import ClusterLane
-    from grid_member.engine.cluster_settings import ClusterSettings
+    from grid_member.engine.cluster_lanes import ClusterLanes
     from grid_member.engine.image import Image
     from grid_member.engine.lane import Lane
     from grid_member.engine.log import Clock
@@ -53,19 +52,6 @@ IMAGE_LOOK_S: Final = 1.0
 _log: Final = logging.getLogger("grid.engine.nats")
 
 
-def open_cluster_engine(
-    structures: Structures, settings: ClusterSettings, *, clock: Clock
-) -> ClusterEngine:
-    """Return the engine of one of several members, to be started.
-
-    Args:
-        structures: finds the settings of maps and queues.
-        settings: how the member finds the others.
-        clock: milliseconds since the epoch; what is over is decided by the log, not by it.
-    """
-    return ClusterEngine(structures, ClusterLanes(settings), clock)
-
-
 class ClusterEngine(LocalEngine):
     """The `Engine` of a member of a cluster."""
 
@@ -74,6 +60,13 @@ class ClusterEngine(LocalEngine):
     _queues: AgreedPlacement
 
     def __init__(self, structures: Structures, lanes: ClusterLanes, clock: Clock) -> None:
+        """Make an engine that is to be started.
+
+        Args:
+            structures: finds the settings of maps and queues.
+            lanes: of this member, not begun.
+            clock: milliseconds since the epoch; what is over is decided by the log, not by it.
+        """
         super().__init__(structures, lanes, clock)
         self._maps = maps = AgreedPlacement(lanes, lambda lane: lane.state.maps.found)
         self._queues = queues = AgreedPlacement(lanes, lambda lane: lane.state.queues.found)

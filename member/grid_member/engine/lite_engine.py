@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final
 from grid_member.engine.answers import StateChange
 from grid_member.engine.api import EngineError, Refused
 from grid_member.engine.cluster_engine import ClusterEngine
-from grid_member.engine.cluster_lanes import ClusterLanes
 from grid_member.engine.engine import _not_configured
 from grid_member.engine.forward_words import Kind, Word
 from grid_member.engine.forwarding import ForwardedPoll, Forwarding
@@ -23,7 +22,7 @@ from grid_member.engine.usage import unpacked_usage
 
 if TYPE_CHECKING:
     from grid_member.engine.api import ClusterState, Done, Entry, Item, Poll, Structures
-    from grid_member.engine.cluster_settings import ClusterSettings
+    from grid_member.engine.cluster_lanes import ClusterLanes
     from grid_member.engine.image import Image
     from grid_member.engine.log import Clock
     from grid_member.engine.usage import StructureUsage
@@ -31,19 +30,6 @@ if TYPE_CHECKING:
 _NO_DATA: Final = (
     "this member holds no data (lite-member.enabled): ask a member that does for a backup"
 )
-
-
-def open_lite_engine(
-    structures: Structures, settings: ClusterSettings, *, clock: Clock
-) -> LiteEngine:
-    """Return the engine of a lite member, to be started.
-
-    Args:
-        structures: finds the settings of maps and queues.
-        settings: how the member finds the others.
-        clock: milliseconds since the epoch.
-    """
-    return LiteEngine(structures, ClusterLanes(settings), clock)
 
 
 class LiteEngine(ClusterEngine):

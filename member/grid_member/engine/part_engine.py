@@ -18,7 +18,6 @@ from grid_member.engine.api import EngineError
 from grid_member.engine.cluster_cut import NO_CUT
 from grid_member.engine.cluster_engine import CURRENT_RETRY_S, ClusterEngine
 from grid_member.engine.cluster_holders import RENEW_S, Places, read_lanes
-from grid_member.engine.cluster_lanes import ClusterLanes
 from grid_member.engine.forward_words import HOSTS
 from grid_member.engine.forwarding import FIND_S
 from grid_member.engine.lite_engine import LiteEngine
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
         Structures,
     )
     from grid_member.engine.cluster_lane import ClusterLane
-    from grid_member.engine.cluster_settings import ClusterSettings
+    from grid_member.engine.cluster_lanes import ClusterLanes
     from grid_member.engine.image import Image
     from grid_member.engine.log import Clock
     from grid_member.engine.usage import StructureUsage
@@ -49,19 +48,6 @@ CUT_PATIENCE_S: Final = 15.0
 GIVE_UP_S: Final = 3.0
 """How long lanes that are given up wait for what they sent."""
 _log: Final = logging.getLogger("grid.engine")
-
-
-def open_part_engine(
-    structures: Structures, settings: ClusterSettings, *, clock: Clock
-) -> PartEngine:
-    """Return the engine of one of more than five members, to be started.
-
-    Args:
-        structures: finds the settings of maps and queues.
-        settings: how the member finds the others.
-        clock: milliseconds since the epoch.
-    """
-    return PartEngine(structures, ClusterLanes(settings), clock)
 
 
 class PartEngine(LiteEngine):

@@ -18,21 +18,21 @@ from grid_member.cluster.notices import NOTICE, SHUTDOWN
 from grid_member.cluster.operations import OPERATION
 from grid_member.cluster.roll import LEASE, LEFT, MEMBER
 from grid_member.engine.cluster_cut import MARK
-from grid_member.engine.cluster_engine import open_cluster_engine
+from grid_member.engine.cluster_engine import ClusterEngine
 from grid_member.engine.cluster_holders import HOST
+from grid_member.engine.cluster_lanes import ClusterLanes
 from grid_member.engine.cluster_settings import ClusterSettings, ClusterTls
 from grid_member.engine.leasehold import steady_s
-from grid_member.engine.lite_engine import open_lite_engine
+from grid_member.engine.lite_engine import LiteEngine
 from grid_member.engine.log import wall_clock_ms
 from grid_member.engine.nats.places import LEAVING, REMOVED, SERVER
-from grid_member.engine.part_engine import open_part_engine
+from grid_member.engine.part_engine import PartEngine
 
 if TYPE_CHECKING:
     from grid_member.cluster.management import Management
     from grid_member.cluster.member import Member
     from grid_member.config import ClusterConfig, MemberConfig
     from grid_member.engine.api import Structures
-    from grid_member.engine.cluster_engine import ClusterEngine
 
 RECORD_OVERHEAD_BYTES: Final = 1 << 20
 """What a record may hold beside its largest value: names, a key, a content type."""
@@ -65,8 +65,9 @@ def clustered_engine(
         left_behind=OF_MEMBERS,
         max_payload_bytes=model.limits.value_bytes + RECORD_OVERHEAD_BYTES,
     )
-    make = open_part_engine if settings.crowded else open_cluster_engine
-    return (open_lite_engine if settings.lite else make)(structures, settings, clock=wall_clock_ms)
+    with_data = PartEngine if settings.crowded else ClusterEngine
+    kind = LiteEngine if settings.lite else with_data
+    return kind(structures, ClusterLanes(settings), wall_clock_ms)
 
 
 def membership_of(
