@@ -16,7 +16,6 @@ from grid_member.engine.nats.streams import ensure_stream
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
-    from types import TracebackType
 
     from grid_member.engine.cluster_lane import ClusterLane
     from grid_member.engine.cluster_settings import ClusterSettings
@@ -63,12 +62,7 @@ class Streams:
             self._making[stream] = asyncio.ensure_future(self._ensure(stream))
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await _ended(self._making.values())
 
     async def first_made(self) -> Stream:

@@ -10,8 +10,6 @@ from grid_member.engine.nats.hail import greets
 from grid_member.engine.nats.lookout import Lookout
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from grid_member.engine.cluster_settings import ClusterSettings
 
 NOT_THERE: Final = "the other members are not there yet"
@@ -58,16 +56,11 @@ class RollCall:
         self._telling = asyncio.get_running_loop().create_task(self._tell())
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         if self._telling is not None:
             self._telling.cancel()
             await asyncio.gather(self._telling, return_exceptions=True)
-        await self._lookout.__aexit__(kind, error, trace)
+        await self._lookout.__aexit__(*error)
 
     def added_to(self, reason: str | None) -> str | None:
         """Return what is waited for with who is there and who is not, as far as that is known."""

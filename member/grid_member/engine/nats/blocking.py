@@ -38,7 +38,6 @@ from grid_member.engine.nats.wire import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from types import TracebackType
 
 READ_BYTES: Final = 256 * 1024
 """How much is read at once."""
@@ -111,12 +110,7 @@ class BlockingClient:
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._hang_up()
 
     def publish(

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final, Generic, Self, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
-    from types import TracebackType
 
     from grid_member.engine.cluster_settings import ClusterSettings
 
@@ -61,12 +60,7 @@ class Lookout(Generic[T]):
         self._looking = [loop.create_task(self._run(*one)) for one in set(self._members)]
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         for looking in self._looking:
             looking.cancel()
         await asyncio.gather(*self._looking, return_exceptions=True)

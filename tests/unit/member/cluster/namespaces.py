@@ -10,12 +10,9 @@ import os
 import secrets
 import shutil
 import subprocess
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final, Self
 
 from tests.unit.engine.volume import privilege
-
-if TYPE_CHECKING:
-    from types import TracebackType
 
 _ALONE: Final = "198.18"
 """Begins the addresses: for measurements of networks, so nobody else has them."""
@@ -35,16 +32,11 @@ class Network:
         try:
             self._make()
         except BaseException:
-            self.__exit__(None, None, None)
+            self.__exit__()
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for member in self._members:
             _run("ip", "netns", "delete", self._name(member), check=False)
         _run("ip", "link", "delete", self._bridge, check=False)
