@@ -12,6 +12,7 @@ import pytest
 
 from tests.unit.member.running import configuration
 from tests.unit.member.wire import Wire, once, request
+from tests.unit.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -58,9 +59,10 @@ async def open_connections(port: int) -> int:
 
 
 async def until_open(port: int, count: int) -> None:
-    async with asyncio.timeout(30):
-        while await open_connections(port) != count:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+    async def so_many() -> bool:
+        return await open_connections(port) == count
+
+    await eventually(so_many)
 
 
 async def waiting(port: int, count: int) -> list[Wire]:

@@ -16,8 +16,9 @@ from grid_member.http.connection import CROWDED_PATIENCE_S
 from grid_member.http.lane import LaneConnection
 from tests.unit.member.running import configuration
 from tests.unit.member.test_http_patience import BARELY_S, Clock, clock, refused, seen
-from tests.unit.member.test_http_polls import connections, until
+from tests.unit.member.test_http_polls import connections
 from tests.unit.member.wire import Wire, once, request
+from tests.unit.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -15,8 +15,9 @@ import pytest
 from grid_member.config.model import HttpConfig, Limits
 from grid_member.http.connection import ConnectionProtocol
 from grid_member.http.uploads import Uploads
-from tests.unit.member.test_http_polls import in_progress, until
+from tests.unit.member.test_http_polls import in_progress
 from tests.unit.member.wire import Wire, once, request
+from tests.unit.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,22 +14,14 @@ from grid_member.http import data
 from grid_member.http.connection import ConnectionProtocol
 from grid_member.http.lane import LaneConnection
 from tests.unit.member.wire import Wire, once, request
+from tests.unit.waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from grid_member.engine.api import Done, Engine, Item, Poll, Refused
     from tests.unit.member.running import RunningMember
 
 QUEUE = "/grid/rest/queues/default"
 BASE = "/grid/rest/management/cluster"
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Let the loop run until the condition holds."""
-    async with asyncio.timeout(20):
-        while not condition():  # noqa: ASYNC110 - there is no event to wait for
-            await asyncio.sleep(0.001)
 
 
 def connections(member: RunningMember) -> list[ConnectionProtocol | LaneConnection]:

@@ -15,8 +15,8 @@ from grid_member.cluster.logs import JsonLines
 from grid_member.http.answers import EMPTY, Answer
 from grid_member.http.unattended import Unattended
 from grid_member.security.audit import LOGGER
-from tests.unit.member.test_http_polls import until
 from tests.unit.member.wire import Wire, once, request
+from tests.unit.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,6 +14,7 @@ import pytest
 
 from tests.unit.member.running import configuration
 from tests.unit.member.wire import Wire, once
+from tests.unit.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -193,9 +194,7 @@ async def test_a_crash_loses_nothing_that_was_answered(
         asyncio.create_task(write_until_it_dies(process.port, w, answered)) for w in range(4)
     ]
     writers.append(asyncio.create_task(offer_until_it_dies(process.port, offered)))
-    async with asyncio.timeout(30):
-        while len(answered) < 300 or len(offered) < 50:  # noqa: ASYNC110
-            await asyncio.sleep(0.001)
+    await until(lambda: len(answered) >= 300 and len(offered) >= 50)
     process.kill()
     await asyncio.gather(*writers)
     again = member_process(durable(tmp_path))

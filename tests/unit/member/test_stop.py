@@ -14,13 +14,13 @@ import pytest
 from grid_member import EngineError, StopError, start_member
 from grid_member.engine import lmdb_log
 from grid_member.start import handle
-from tests.unit.engine.drive import condition
 from tests.unit.member.handles import config, is_free, port_of
 from tests.unit.member.running import configuration
 from tests.unit.member.wire import Reply, Wire, once, request
+from tests.unit.waiting import eventually, until
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Callable
     from pathlib import Path
 
     from grid_member.engine.lmdb_tables import Tables
@@ -90,9 +90,7 @@ class Load:
         ]
 
     async def under_way(self) -> None:
-        async with asyncio.timeout(30):
-            while len(self.answered) < 500:  # noqa: ASYNC110 - there is no event to wait for
-                await asyncio.sleep(0.001)
+        await until(lambda: len(self.answered) >= 500)
 
     async def statuses(self) -> list[list[int]]:
         """Return, when the member has closed, what each client was answered in turn."""
@@ -143,7 +141,7 @@ async def test_an_upload_under_way_is_answered() -> None:
         wire.send(request("POST", f"{MAP}/begun", bytes(1 << 20))[:-1])
         assert (await once(port_of(member), "GET", "/grid/health/ready")).status == 200
         stopping = asyncio.create_task(member.stop())
-        await until(lambda: closed(port_of(member)))
+        await eventually(lambda: closed(port_of(member)))
         wire.send(b"\0")
         reply = await wire.reply("POST")
         assert (reply.status, reply.header("Connection")) == (503, "close")
@@ -163,13 +161,6 @@ async def test_idle_connections_do_not_hold_up_a_stop() -> None:
     # A pool may not look at a connection until it needs it.
     await asyncio.wait_for(stopping, 10)
     await deaf.close()
-
-
-async def until(condition: Callable[[], Awaitable[bool]]) -> None:
-    """Ask until the condition holds."""
-    async with asyncio.timeout(20):
-        while not await condition():
-            pass
 
 
 async def queued(port: int, at_least: int) -> bool:
@@ -217,7 +208,7 @@ class Flood:
 async def test_a_client_that_goes_on_sending_reads_all_its_answers() -> None:
     member = await start_member(config())
     flood = Flood(port_of(member), request("POST", QUEUE, b"item"))
-    await until(lambda: queued(port_of(member), 100))
+    await eventually(lambda: queued(port_of(member), 100))
     stopping = asyncio.create_task(member.stop())
     data = await asyncio.to_thread(flood.read)
     flood.close()
@@ -234,7 +225,7 @@ async def test_a_polled_item_reaches_a_client_that_goes_on_sending() -> None:
     member = await start_member(config())
     assert (await once(port_of(member), "POST", QUEUE, item)).status == 200
     flood = Flood(port_of(member), request("DELETE", f"{QUEUE}/60"))
-    await until(lambda: emptied(port_of(member)))
+    await eventually(lambda: emptied(port_of(member)))
     stopping = asyncio.create_task(member.stop())
     data = await asyncio.to_thread(flood.read)
     flood.close()
@@ -267,7 +258,7 @@ async def test_a_disk_that_does_not_answer_ends_a_stop_but_not_the_program(
     assert (await once(port_of(member), "POST", f"{MAP}/k", b"old")).status == 200
     disk = StuckDisk(monkeypatch)
     waiting = asyncio.create_task(once(port_of(member), "POST", f"{MAP}/k", b"new"))
-    await condition(disk.asked.is_set)
+    await until(disk.asked.is_set)
     async with asyncio.timeout(10):
         with pytest.raises(StopError, match="the disk did not confirm the last commit in time"):
             await member.stop()
@@ -277,7 +268,7 @@ async def test_a_disk_that_does_not_answer_ends_a_stop_but_not_the_program(
     with pytest.raises(EngineError, match="in use"):
         await start_member(config(directory=tmp_path))
     disk.answers.set()
-    await condition(lambda: asyncio.all_tasks() == {asyncio.current_task()})
+    await until(lambda: asyncio.all_tasks() == {asyncio.current_task()})
     async with await start_member(config(directory=tmp_path)) as again:
         assert (await once(port_of(again), "GET", f"{MAP}/k")).body in (b"old", b"new")
 

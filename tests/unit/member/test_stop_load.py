@@ -11,6 +11,7 @@ import pytest
 
 from tests.unit.member.running import configuration
 from tests.unit.member.wire import Wire, once, request
+from tests.unit.waiting import until
 
 if TYPE_CHECKING:
     import ssl
@@ -196,9 +197,7 @@ class Load:
         for n in range(FLOODING):
             client = Client(await self._connect(), f"f{n}", self.seen, PADDING_BYTES)
             self._all.append(asyncio.create_task(client.run(FLOOD_DEPTH)))
-        async with asyncio.timeout(30):
-            while self.seen.answers < ENOUGH:  # noqa: ASYNC110 - there is no event to wait for
-                await asyncio.sleep(0.001)
+        await until(lambda: self.seen.answers >= ENOUGH)
 
     async def _connect(self) -> Wire:
         return await Wire.connect(self.port, context=self.context)

@@ -19,6 +19,7 @@ from grid_member.engine.operations import SystemPut, SystemRemove
 from grid_member.engine.sharding import shard_of
 from grid_member.engine.system_side import ignore
 from tests.unit.engine.cluster.clusters import START_S, Cluster
+from tests.unit.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Iterable
@@ -96,9 +97,7 @@ class Pairs:
 
     async def progress(self) -> None:
         wanted = self.written + 10 * WRITERS
-        async with asyncio.timeout(PATIENCE_S):
-            while self.written < wanted:  # noqa: ASYNC110 (the writers are looked at)
-                await asyncio.sleep(0.01)
+        await until(lambda: self.written >= wanted, PATIENCE_S)
 
     async def _write(self, key: str) -> None:
         number = 0
@@ -213,9 +212,7 @@ async def test_a_member_that_starts_in_a_cut_holds_its_answers_too(
         await seen(cluster, MARK + "open")
         former = cluster.engines[2]
         restarting = asyncio.create_task(cluster.restart(2))
-        async with asyncio.timeout(START_S):
-            while not holds_answers(cluster.engines[2], former):  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
+        await until(lambda: holds_answers(cluster.engines[2], former), START_S)
         assert not restarting.done()
         for lane in cluster.engines[0].lanes[1:]:
             lane.propose_system(SystemPut(MARK + "open", b"", MARK_MS), ignore)

@@ -30,6 +30,7 @@ from tests.unit.engine.backed_up import (
 )
 from tests.unit.engine.cluster.clusters import START_S, Cluster
 from tests.unit.engine.drive import Driver
+from tests.unit.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,9 +63,7 @@ class NotStarted(Restored):
 
 
 async def waits_for_import(engine: ClusterEngine) -> None:
-    async with asyncio.timeout(START_S):
-        while "imports a backup" not in (engine.waiting or ""):  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+    await until(lambda: "imports a backup" in (engine.waiting or ""), START_S)
 
 
 @pytest.fixture

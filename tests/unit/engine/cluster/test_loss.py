@@ -17,6 +17,7 @@ from grid_member.engine.nats.streams import answered, stream_config
 from tests.unit.engine.cluster.clusters import Cluster
 from tests.unit.engine.cluster.test_never_stale import MAP
 from tests.unit.engine.drive import condition
+from tests.unit.waiting import eventually
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -130,9 +131,7 @@ async def test_the_lost_image_of_a_log_that_nobody_writes_to_is_written_anew() -
                 return (await look_at(client, stream.name)).end is not None
             return False
 
-        async with asyncio.timeout(LONG_S):
-            while not await is_there():  # noqa: ASYNC110
-                await asyncio.sleep(0.05)
+        await eventually(is_there, LONG_S)
         assert [lane.heard_s for lane in lanes_of(cluster)] == heard_s, "nothing was heard"
         await cluster.engines[2].stop()
         await cluster.restart(2)

@@ -19,6 +19,7 @@ from grid_member.engine.nats.rescue import take_off_lost
 from grid_member.engine.nats.streams import copies_of
 from tests.unit.engine.cluster.clusters import Cluster
 from tests.unit.engine.drive import Driver
+from tests.unit.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -183,9 +184,7 @@ async def test_a_start_that_nobody_confirms_takes_the_call(tmp_path: Path) -> No
         cluster.engines[2], cluster.drivers[2] = engine, Driver(engine)
         start = asyncio.ensure_future(engine.start())
         try:
-            async with asyncio.timeout(STEP_S):
-                while not engine._lanes.stalled:  # noqa: ASYNC110 (nothing tells of it)
-                    await asyncio.sleep(0.05)
+            await until(lambda: engine._lanes.stalled, STEP_S)
             assert "partialStart" in (engine.waiting or "")
             with pytest.raises(EngineError, match="does not wait for the others"):
                 await engine.rescue(wipe=True)

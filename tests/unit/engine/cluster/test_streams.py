@@ -25,9 +25,10 @@ from grid_member.engine.nats.streams import Stream, ensure_stream, stream_config
 from grid_member.engine.nats.wire import Message
 from tests.unit.engine.cluster.clusters import HOST, START_S
 from tests.unit.engine.drive import Driver, FixedStructures
+from tests.unit.waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator
     from pathlib import Path
 
     from grid_member.engine.nats.client import NatsClient
@@ -112,12 +113,6 @@ class Begin:
 
     async def _servers(self) -> int:
         return 3
-
-
-async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(20):
-        while not condition():  # noqa: ASYNC110 - what is waited for has no event
-            await asyncio.sleep(0.005)
 
 
 @pytest.fixture(autouse=True)

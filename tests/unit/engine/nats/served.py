@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.nats.binary import find_server
 from tests.unit.serving import close_server
+from tests.unit.waiting import until
 
 if TYPE_CHECKING:
     import signal
-    from collections.abc import Callable
     from pathlib import Path
 
 USER: Final = "grid"
@@ -21,12 +21,6 @@ PASSWORD: Final = "a-password"
 DEADLINE_S: Final = 20.0
 MAX_PAYLOAD_BYTES: Final = 9 << 20
 INFO: Final = b'INFO {"server_name":"n","version":"2.15.1","max_payload":1000,"headers":true}\r\n'
-
-
-async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        while not condition():  # noqa: ASYNC110 - what is waited for has no event
-            await asyncio.sleep(0.005)
 
 
 class Served:

@@ -26,8 +26,8 @@ from tests.unit.engine.nats.served import (
     USER,
     Scripted,
     Served,
-    until,
 )
+from tests.unit.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable

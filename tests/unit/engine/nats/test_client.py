@@ -17,14 +17,8 @@ from grid_member.engine.nats.errors import (
     RequestTimeoutError,
     WireError,
 )
-from tests.unit.engine.nats.served import (
-    DEADLINE_S,
-    MAX_PAYLOAD_BYTES,
-    PASSWORD,
-    USER,
-    Served,
-    until,
-)
+from tests.unit.engine.nats.served import DEADLINE_S, MAX_PAYLOAD_BYTES, PASSWORD, USER, Served
+from tests.unit.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence

@@ -16,7 +16,8 @@ from grid_member.engine.nats.errors import (
     OverloadedError,
     WireError,
 )
-from tests.unit.engine.nats.served import DEADLINE_S, INFO, Scripted, until
+from tests.unit.engine.nats.served import DEADLINE_S, INFO, Scripted
+from tests.unit.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

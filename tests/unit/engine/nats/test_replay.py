@@ -14,7 +14,8 @@ from grid_member.engine.nats.errors import RequestTimeoutError
 from grid_member.engine.nats.images import images_of
 from grid_member.engine.nats.replay import Source, replayed
 from grid_member.engine.nats.streams import Stream, stream_config
-from tests.unit.engine.nats.served import DEADLINE_S, PASSWORD, USER, Served, until
+from tests.unit.engine.nats.served import DEADLINE_S, PASSWORD, USER, Served
+from tests.unit.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable

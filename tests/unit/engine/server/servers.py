@@ -15,9 +15,10 @@ from grid_member.engine.nats.errors import NatsError
 from grid_member.engine.nats.identity import open_identity
 from grid_member.engine.nats.server import NatsServer
 from grid_member.engine.nats.server_config import USER
+from tests.unit.waiting import eventually
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Sequence
+    from collections.abc import AsyncIterator, Sequence
     from pathlib import Path
 
     from grid_member.engine.nats.wire import Message
@@ -101,22 +102,7 @@ async def formed(servers: Sequence[NatsServer]) -> None:
     """Wait until the interface for streams answers at every server."""
     for server in servers:
         async with client_of(server) as client:
-            await until_async(lambda client=client: asked(client, "$JS.API.INFO"))  # type: ignore[misc]
-
-
-async def until(holds: Callable[[], object]) -> None:
-    end = time.monotonic() + PATIENCE_S
-    while not holds():
-        assert time.monotonic() < end, "it never came to be"
-        await asyncio.sleep(0.01)
-
-
-async def until_async(holds: Callable[[], Any]) -> Any:
-    end = time.monotonic() + PATIENCE_S
-    while not (found := await holds()):
-        assert time.monotonic() < end, "it never came to be"
-        await asyncio.sleep(0.02)
-    return found
+            await eventually(lambda client=client: asked(client, "$JS.API.INFO"))  # type: ignore[misc]
 
 
 def lives(process_id: int) -> bool:

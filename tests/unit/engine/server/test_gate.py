@@ -22,17 +22,11 @@ from grid_member.engine.nats.identity import of_cluster, open_identity
 from grid_member.engine.nats.server import NatsServer
 from grid_member.engine.nats.server_config import USER
 from grid_member.engine.own_server import connection_to, trusted
-from tests.unit.engine.server.servers import (
-    HOST,
-    client_of,
-    lives,
-    settings,
-    started,
-    until_async,
-)
+from tests.unit.engine.server.servers import HOST, client_of, lives, settings, started
 from tests.unit.member.security.certificates import Authority
 from tests.unit.ports import free_ports
 from tests.unit.serving import close_server
+from tests.unit.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -105,7 +99,7 @@ class Gate:
         async def told() -> bool:
             return bool(self.said)
 
-        await until_async(told)
+        await eventually(told)
         assert not self.task.done()
         return self.said[0]
 
@@ -162,7 +156,7 @@ async def test_a_member_of_another_name_is_nobody() -> None:
         found = await hail(asking, HOST, ports[0])
         return found is not None and found.cluster == OTHER
 
-    await until_async(here)
+    await eventually(here)
     other_name = dataclasses.replace(asking, cluster_name="test")
     assert await hail(other_name, HOST, ports[0]) is None
     await there.end()
@@ -232,7 +226,7 @@ async def test_a_server_is_asked_for_the_id_of_its_member(tls: bool, tmp_path: P
         async def answered() -> bool:
             return await hail(asking, HOST, ports[0]) == Present(None, OWN)
 
-        await until_async(answered)
+        await eventually(answered)
         assert await hail(asking, HOST, ports[1]) == Present(None, None)
         stranger = dataclasses.replace(asking, password="another")
         assert await hail(stranger, HOST, ports[0]) == Present(None, None)
@@ -307,7 +301,7 @@ async def test_a_server_in_its_turn_ends_after_it_and_gets_another_one(
         async def another() -> bool:
             return member.client_address is not None and member.process_id != first
 
-        await until_async(another)
+        await eventually(another)
         assert not lives(first)
         await member.stop()
 
@@ -324,7 +318,7 @@ async def test_the_server_of_who_is_to_go_on_starts_whoever_waits() -> None:
         async def refused() -> bool:
             return bool(said)
 
-        await until_async(refused)
+        await eventually(refused)
         assert not starting.done()
         client = connection_to(member, own, USER)
         assert await trusted(lambda: member, lambda: (client,)) == [client]
@@ -358,7 +352,7 @@ async def test_servers_of_two_clusters_run_in_turn_and_never_at_once(
         ran.update(now)
         return len(ran) == 2
 
-    await until_async(all_ran)
+    await eventually(all_ran)
     for client, member in zip(clients, members, strict=True):
         await client.close()
         await member.stop()

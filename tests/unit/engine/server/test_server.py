@@ -31,10 +31,9 @@ from tests.unit.engine.server.servers import (
     server_of,
     settings,
     started,
-    until,
-    until_async,
 )
 from tests.unit.ports import free_ports
+from tests.unit.waiting import eventually, until
 
 MEMBER_PROCESS = """
 import asyncio, sys
@@ -87,7 +86,7 @@ async def test_a_lite_member_asks_the_others() -> None:
         started(*data, settings(ports[2], ports, lite=True)) as servers,
         client_of(servers[2]) as client,
     ):
-        found = await until_async(lambda: asked(client, "$JS.API.INFO"))
+        found = await eventually(lambda: asked(client, "$JS.API.INFO"))
         assert found["api"]["level"] > 0
 
 
@@ -167,7 +166,7 @@ async def test_the_data_of_a_member_is_there_after_a_restart(tmp_path: Path) -> 
                 )
                 assert "error" not in json.loads(created.payload)
                 await client.request(b"s", b"value", timeout_s=10)
-            info = await until_async(lambda client=client: asked(client, "$JS.API.STREAM.INFO.s"))  # type: ignore[misc]
+            info = await eventually(lambda client=client: asked(client, "$JS.API.STREAM.INFO.s"))  # type: ignore[misc]
             assert info["state"]["messages"] == 1
         await asyncio.gather(*(each.stop() for each in servers))
         for each in opened:

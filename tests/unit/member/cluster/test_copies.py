@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.unit.engine.cluster.load import Load, told
 from tests.unit.member.cluster.processes import HttpClient, Members
+from tests.unit.waiting import eventually
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
     from pathlib import Path
 
-PATIENCE_S: Final = 60.0
 pytestmark = pytest.mark.timeout(240)
-
-
-async def until(holds: Callable[[], Awaitable[bool]]) -> None:
-    """Wait until something holds that is asked for over HTTP."""
-    async with asyncio.timeout(PATIENCE_S):
-        while not await holds():  # noqa: ASYNC110 (it is asked for, over HTTP)
-            await asyncio.sleep(0.05)
 
 
 async def test_members_in_memory_restarted_by_readiness_alone_lose_nothing(tmp_path: Path) -> None:
@@ -36,12 +27,12 @@ async def test_members_in_memory_restarted_by_readiness_alone_lose_nothing(tmp_p
             assert await client.offer(0, f"q{number % 9}", str(number))
         async with Load(client, members.size) as load:
             for victim in range(members.size):
-                await until(lambda victim=victim: client.healthy(victim, "ready"))  # type: ignore[misc]
+                await eventually(lambda victim=victim: client.healthy(victim, "ready"))  # type: ignore[misc]
                 await load.progress()
                 begun_s = time.monotonic()
                 await members.kill(victim)
                 members.start(victim)
-                await until(lambda victim=victim: client.healthy(victim, "ready"))  # type: ignore[misc]
+                await eventually(lambda victim=victim: client.healthy(victim, "ready"))  # type: ignore[misc]
                 load.crashed(victim, begun_s)
             await load.progress()
             history = await load.drained()
@@ -61,13 +52,13 @@ async def test_a_lite_member_serves_all_and_holds_nothing(tmp_path: Path) -> Non
         Load(client, members.size) as load,
     ):
         await load.progress()
-        await until(client.safe)
+        await eventually(client.safe)
         client.patient = True
         await members.restart(lite)
         await load.progress()
         assert client.failed == []
         assert await client.healthy(lite, "ready")
-        await until(client.safe)
+        await eventually(client.safe)
         history = await load.drained()
     held = [bool([*(tmp_path / f"m{number}").rglob("*.blk")]) for number in range(members.size)]
     assert held == [True, True, False]
@@ -84,10 +75,10 @@ async def test_two_members_and_one_that_comes_later_have_a_third_copy(tmp_path: 
         members.known[2] = 3
         members.start(2)
         await members.ready(2)
-        await until(client.safe)
+        await eventually(client.safe)
         # Both others may go now: one after the other.
         await members.kill(0)
-        await until(lambda: _reads(client, 2, "v"))
+        await eventually(lambda: _reads(client, 2, "v"))
 
 
 async def _reads(client: HttpClient, member: int, value: str) -> bool:

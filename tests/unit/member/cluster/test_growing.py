@@ -10,7 +10,7 @@ import pytest
 
 from tests.unit.engine.cluster.load import Load, told
 from tests.unit.member.cluster.processes import HttpClient, Members
-from tests.unit.member.cluster.test_copies import until
+from tests.unit.waiting import eventually
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,7 +41,7 @@ async def test_three_members_become_five_and_three_again_while_they_serve(
             members.start(number)
             await members.ready(number)
         # With a backup-count of two, five members are five copies.
-        await until(client.safe)
+        await eventually(client.safe)
         assert await client.size(0) == MANY
         await load.progress()
 
@@ -51,8 +51,8 @@ async def test_three_members_become_five_and_three_again_while_they_serve(
         for operation in leaving:
             assert (await client.operation(0, operation))["stage"] == "FINISHED"
         for number in range(FEW):
-            await until(lambda number=number: _has_size(client, number, FEW))  # type: ignore[misc]
-        await until(lambda: client.safe(*range(FEW)))
+            await eventually(lambda number=number: _has_size(client, number, FEW))  # type: ignore[misc]
+        await eventually(lambda: client.safe(*range(FEW)))
         await load.progress()
         assert client.failed == []
         history = await load.drained()
@@ -66,7 +66,7 @@ async def test_a_member_with_an_empty_disk_gets_everything_anew(tmp_path: Path) 
         Members(tmp_path, durable=True) as members,
         HttpClient(members) as client,
     ):
-        await until(client.safe)
+        await eventually(client.safe)
         for number in range(50):
             assert await client.put(0, f"m{number}", "k", str(number))
         await members.kill(victim)
@@ -74,8 +74,8 @@ async def test_a_member_with_an_empty_disk_gets_everything_anew(tmp_path: Path) 
         (tmp_path / f"m{victim}" / "data").rename(kept)
         members.start(victim)
         await members.ready(victim)
-        await until(lambda: client.healthy(victim, "ready"))
-        await until(client.safe)
+        await eventually(lambda: client.healthy(victim, "ready"))
+        await eventually(client.safe)
         for number in range(50):
             assert await client.get(victim, f"m{number}", "k") == str(number)
 
@@ -92,7 +92,7 @@ async def test_a_member_with_an_empty_disk_gets_everything_anew(tmp_path: Path) 
         shutil.rmtree(tmp_path / f"m{victim}" / "data")
         members.start(victim)
         await members.ready(victim)
-        await until(client.safe)
+        await eventually(client.safe)
 
 
 async def _has_size(client: HttpClient, member: int, size: int) -> bool:

@@ -6,29 +6,19 @@ import asyncio
 import os
 import shutil
 import signal
-import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import aiohttp
 import pytest
 
 from tests.unit.engine.cluster.clusters import HOST
-from tests.unit.member.cluster.processes import PATIENCE_S, HttpClient, Members
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+from tests.unit.member.cluster.processes import HttpClient, Members
+from tests.unit.waiting import eventually
 
 pytestmark = pytest.mark.timeout(300)
 KEYS = 20
 POLICY = "PARTIAL_RECOVERY_MOST_RECENT"
-
-
-async def until(holds: Callable[[], Awaitable[bool]]) -> None:
-    ends_s = time.monotonic() + PATIENCE_S
-    while not await holds():
-        assert time.monotonic() < ends_s
-        await asyncio.sleep(0.1)
 
 
 class Bereft(Members):
@@ -46,7 +36,7 @@ class Bereft(Members):
             shutil.rmtree(self._directory / f"m{number}" / "data")
         self.start(0)
         await self.logged(0, "listening")
-        await until(lambda: self.waits("the other members are not there"))
+        await eventually(lambda: self.waits("the other members are not there"))
 
     def server_of(self, member: int) -> int:
         """Return the process of a member's nats-server."""
@@ -88,7 +78,7 @@ async def test_partial_start_goes_on_with_the_data_that_is_left(tmp_path: Path) 
         for number in (1, 2):
             members.start(number)
             await members.logged(number, "listening")
-        await until(lambda: members.waits("no majority of the members"))
+        await eventually(lambda: members.waits("no majority of the members"))
 
         assert await members.asked(0, "partialStart") == {"status": "success"}
 
@@ -96,7 +86,7 @@ async def test_partial_start_goes_on_with_the_data_that_is_left(tmp_path: Path) 
         assert await members.has_all(client, 2)
         assert await members.asked(0, "partialStart") == {"status": "success"}  # as its key says
         assert (await members.asked(1, "forceStart"))["status"] == "fail"
-        await until(client.safe)
+        await eventually(client.safe)
 
 
 async def test_a_member_that_is_alone_goes_on_with_its_data(tmp_path: Path) -> None:
@@ -116,12 +106,12 @@ async def test_a_member_that_is_alone_goes_on_with_its_data(tmp_path: Path) -> N
         async def answers() -> bool:
             return await client.put(0, "new", "k", "v") is True
 
-        await until(answers)
+        await eventually(answers)
         assert not await client.safe(0)
         for number in (1, 2):
             members.start(number)
         await asyncio.gather(*map(members.ready, (1, 2)))
-        await until(client.safe)
+        await eventually(client.safe)
         await members.kill(0)
         client.patient = True
         assert await client.get(1, "new", "k") == "v"

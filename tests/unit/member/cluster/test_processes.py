@@ -20,6 +20,7 @@ from tests.unit.engine.cluster.checker import NOTHING
 from tests.unit.engine.cluster.clusters import HOST
 from tests.unit.engine.cluster.load import Load, told
 from tests.unit.member.cluster.processes import HttpClient, Members
+from tests.unit.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,16 +44,16 @@ def rounds() -> Iterator[None]:
 
 async def known(client: HttpClient, asked: int, count: int) -> None:
     """Wait until a member knows so many members."""
-    async with asyncio.timeout(PATIENCE_S):
-        while await client.size(asked) != count:  # noqa: ASYNC110 (it is asked for, over HTTP)
-            await asyncio.sleep(0.05)
+
+    async def knows() -> bool:
+        return await client.size(asked) == count
+
+    await eventually(knows)
 
 
 async def safe(client: HttpClient) -> None:
     """Wait until every member says that all copies are current."""
-    async with asyncio.timeout(PATIENCE_S):
-        while not await client.safe():  # noqa: ASYNC110 (it is asked for, over HTTP)
-            await asyncio.sleep(0.05)
+    await eventually(client.safe)
 
 
 async def taken(client: HttpClient, member: int, queue: str) -> str:

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.unit.member.lane.peers import PATIENCE_S, Peer, ask, masked, request
+from tests.unit.member.lane.peers import Peer, ask, masked, request
 from tests.unit.member.lane.scripts import NOTHING, OK, read
+from tests.unit.waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tests.unit.member.running import RunningMember
 
 MAP, QUEUE = "/grid/rest/maps/default", "/grid/rest/queues/default"
@@ -36,13 +35,6 @@ def get(key: object) -> bytes:
 
 def offer(value: bytes) -> bytes:
     return request(f"POST {QUEUE}", body=value)
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Let the loop run until the condition holds."""
-    async with asyncio.timeout(PATIENCE_S):
-        while not condition():  # noqa: ASYNC110 - there is no event to wait for
-            await asyncio.sleep(0.001)
 
 
 async def alone(member: RunningMember) -> None:

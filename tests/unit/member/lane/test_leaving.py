@@ -24,8 +24,8 @@ from tests.unit.member.lane.test_clients import (
     put,
     remaining,
     small_buffers,
-    until,
 )
+from tests.unit.waiting import until
 
 if TYPE_CHECKING:
     from grid_member.engine.api import Done, Poll, Refused

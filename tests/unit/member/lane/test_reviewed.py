@@ -28,9 +28,9 @@ from tests.unit.member.lane.test_clients import (
     put,
     remaining,
     small_buffers,
-    until,
 )
 from tests.unit.member.lane.test_leaving import VALUE_BYTES
+from tests.unit.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

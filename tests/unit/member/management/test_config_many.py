@@ -17,7 +17,7 @@ from grid_member.http.config_changes import config_reload, config_upload
 from grid_member.http.management import change_state
 from tests.unit.member.management.managed import CONFIGURATION, content, reason
 from tests.unit.member.management.test_config_changes import PERSISTENT, block, result
-from tests.unit.member.security.tls_port import until
+from tests.unit.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable

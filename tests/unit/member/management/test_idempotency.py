@@ -23,7 +23,7 @@ from grid_member.http.log_levels import log_level_set
 from grid_member.http.management import change_state, cluster_shutdown, nodes
 from grid_member.http.routes import ROUTES
 from tests.unit.member.management.managed import FakeStore, content, reason, short
-from tests.unit.member.security.tls_port import until
+from tests.unit.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

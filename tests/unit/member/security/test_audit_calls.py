@@ -19,8 +19,8 @@ from tests.unit.member.security.test_listeners import (
     configuration,
     connected,
 )
-from tests.unit.member.security.tls_port import until
 from tests.unit.member.wire import request
+from tests.unit.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, TypeVar
 import pytest
 
 from grid_member.security.tls_connection import TlsListener
-from tests.unit.member.security.tls_port import Port, until
 from tests.unit.member.wire import Wire, once, request
+from tests.unit.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tests.unit.member.running import RunningMember
     from tests.unit.member.security.certificates import Authority
+    from tests.unit.member.security.tls_port import Port
 
 T = TypeVar("T")
 READY = request("GET", "/grid/health/ready")

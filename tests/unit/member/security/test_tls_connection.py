@@ -13,13 +13,15 @@ import pytest
 
 from grid_member.config.model_security import ClientCertificates
 from tests.unit.member.security.certificates import Authority, Pair, common_name
-from tests.unit.member.security.tls_port import Port, until
 from tests.unit.member.test_http_polls import stalled
 from tests.unit.member.wire import Wire, request
+from tests.unit.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from tests.unit.member.security.tls_port import Port
 
 
 READY = request("GET", "/grid/health/ready")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from grid_member.security.tls_connection import TlsConnection
 from tests.unit.member.lane.test_clients import small_buffers
-from tests.unit.member.security.tls_port import until
+from tests.unit.waiting import until
 
 if TYPE_CHECKING:
     import pytest

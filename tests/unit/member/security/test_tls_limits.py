@@ -10,8 +10,8 @@ import pytest
 
 from grid_member.http.admission import SPARE_CONNECTIONS
 from tests.unit.member.security.test_listeners import configuration, connected, tls_of
-from tests.unit.member.security.tls_port import until
 from tests.unit.member.wire import Wire, request
+from tests.unit.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,8 +11,8 @@ import pytest
 from grid_member.config.model_security import TlsConfig
 from grid_member.security.tls import ServerTls
 from grid_member.security.tls_connection import TlsListener, TlsTransport
-from tests.unit.member.security.tls_port import until
 from tests.unit.serving import close_server
+from tests.unit.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

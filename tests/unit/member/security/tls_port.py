@@ -12,7 +12,6 @@ from tests.unit.serving import close_server
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Callable
 
     from grid_member.config.model_security import TlsConfig
     from tests.unit.member.running import RunningMember
@@ -50,10 +49,3 @@ class Port:
         """Tell whether a new connection is served."""
         async with await self.connect() as wire:
             return (await wire.call("GET", "/grid/health/ready")).status == 200
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Let the loop run until the condition holds."""
-    async with asyncio.timeout(20):
-        while not condition():  # noqa: ASYNC110 - there is no event to wait for
-            await asyncio.sleep(0.001)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from aiohttp import web
 
 from tests.unit.operator.crash.pods import SET
-from tests.unit.operator.waiting import LOOK_PERIOD_S
+from tests.unit.waiting import LOOK_PERIOD_S
 
 if TYPE_CHECKING:
     from grid_operator.api.objects import KubeObject

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import aiohttp
 
-from tests.unit.operator.waiting import LOOK_PERIOD_S
+from tests.unit.waiting import LOOK_PERIOD_S
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -23,7 +23,7 @@ from tests.unit.operator.crash.pods import JOB, POD, SECRET, SET, Node
 from tests.unit.operator.crash.scenarios import PERSISTENCE
 from tests.unit.operator.fake_api import FakeApi
 from tests.unit.operator.fake_kube import cluster_object
-from tests.unit.operator.waiting import eventually
+from tests.unit.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

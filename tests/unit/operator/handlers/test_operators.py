@@ -17,7 +17,7 @@ from aiohttp import web
 from tests.unit.operator.fake_api import FakeApi
 from tests.unit.operator.fake_kube import cluster_object
 from tests.unit.operator.handlers.test_watching import SilentApi
-from tests.unit.operator.waiting import eventually
+from tests.unit.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

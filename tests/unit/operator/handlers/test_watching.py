@@ -19,8 +19,8 @@ from grid_operator.ports.kube_rest import Credentials
 from grid_operator.ports.metrics import OperatorMetrics
 from grid_operator.reconcile.reconciler import ClusterKey
 from tests.unit.operator.fake_api import PLURALS
-from tests.unit.operator.waiting import eventually
 from tests.unit.serving import serving
+from tests.unit.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -12,6 +12,7 @@ import pytest
 from grid_operator.ports.errors import Rejected
 from grid_operator.ports.local_job import JobProcess
 from grid_operator.ports.local_program import LocalHost, expanded, process_spec, program_of
+from tests.unit.waiting import until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -204,9 +205,7 @@ async def test_a_job_that_fails_too_often_says_why(tmp_path: Path) -> None:
 
 async def test_a_job_that_is_stopped_leaves_no_process(tmp_path: Path) -> None:
     run = Run(tmp_path, 2, "print('here', flush=True); import time; time.sleep(60)")
-    async with asyncio.timeout(DEADLINE_S):
-        while not (tmp_path / "log").exists():  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+    await until((tmp_path / "log").exists)
     await run.process.stop()
     await run.process.stop()
     assert run.process.condition is None

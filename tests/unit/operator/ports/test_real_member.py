@@ -17,7 +17,7 @@ from tests.unit.engine.backed_up import flipped_everywhere
 from tests.unit.member.running import MemberProcess, configuration
 from tests.unit.member.security.certificates import Authority
 from tests.unit.member.wire import once
-from tests.unit.operator.waiting import eventually
+from tests.unit.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
