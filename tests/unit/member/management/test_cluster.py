@@ -158,14 +158,17 @@ async def test_a_shutdown_is_answered_before_it_begins(managed: Managed) -> None
 async def test_a_shutdown_goes_on_when_the_log_cannot_take_the_state(
     managed: Managed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    asked: list[tuple[ClusterState, bool]] = []
+
     def refuse(state: ClusterState, done: Done[bool], *, transient: bool) -> None:
-        assert (state, transient) == (ClusterState.PASSIVE, True)
+        asked.append((state, transient))
         done(Refused(Reason.UNAVAILABLE, "the disk is full"))
 
     monkeypatch.setattr(managed.engine, "change_cluster_state", refuse)
     answer = await managed.call(cluster_shutdown)
     assert answer.delivered is not None
     answer.delivered()
+    assert asked == [(ClusterState.PASSIVE, True)]
     assert not managed.member.joined
 
 
