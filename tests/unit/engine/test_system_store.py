@@ -9,6 +9,7 @@ import pytest
 
 from grid_member.engine import open_engine, system
 from grid_member.engine.api import ClusterState, EngineError, Reason, Refused
+from grid_member.engine.expiry import ExpiryRounds
 from grid_member.engine.lmdb_log import LmdbLog
 from grid_member.engine.operations import SystemExpire
 from tests.unit.engine.drive import Driver, FixedStructures, condition
@@ -170,14 +171,23 @@ async def test_too_much_is_refused_at_once(bench: Bench, monkeypatch: pytest.Mon
 
 async def test_expiry_is_proposed_for_what_is_over_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("grid_member.engine.expiry.EXPIRY_PERIOD_S", 0.005)
+    looks, look_once = 0, ExpiryRounds._look_once
+
+    def counted(rounds: ExpiryRounds) -> bool:
+        nonlocal looks
+        looks += 1
+        return look_once(rounds)
+
+    monkeypatch.setattr(ExpiryRounds, "_look_once", counted)
     recorded = Recorded(monkeypatch)
     driver = await recorded.open()
     await driver.system("a", b"1", 5)
-    await asyncio.sleep(0.03)
+    await condition(lambda: looks > 3)
     assert not recorded.operations(SystemExpire)
     recorded.clock.advance(5)
     await condition(lambda: not driver.engine.lanes[0].state.system.found)
-    await asyncio.sleep(0.03)
+    seen = looks
+    await condition(lambda: looks > seen + 3)
     assert len(recorded.operations(SystemExpire)) == 1
     await driver.engine.stop()
 
