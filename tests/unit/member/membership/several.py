@@ -113,24 +113,35 @@ class OneOfSeveral:
         }
         config = parse_config(text, "grid.yaml", {})
         self.engine = FakeEngine(several.log, uuid)
-        time = several.time
-        self.membership = Membership(
-            self.engine,
-            f"m-{address}",
-            version,
-            lite=lite,
-            server=lambda: f"s-{address}",
-            clock_s=time.clock_s,
-            clock_ms=clock_ms or (lambda: int(time.now_s * 1000)),
-            new_id=several.new_id,
-            sleep=time.sleep,
+        self.membership = self._membership(
+            address, version, lite, clock_ms or several.time.clock_ms
         )
         self.engine.applied = self.membership.applied
         self.gone: list[str] = []
         self.membership.on_gone.append(self.gone.append)
         self.member = Member(config, self.engine, "tester", version, self.membership)  # type: ignore[arg-type]
         self.member.address = address
-        self.management = Management(
+        self.management = self.member.management = self._management(config)
+        if cp_member_count:
+            self._add_cp(cp_member_count)
+
+    def _membership(
+        self, address: str, version: str, lite: bool, clock_ms: Callable[[], int]
+    ) -> Membership:
+        return Membership(
+            self.engine,
+            f"m-{address}",
+            version,
+            lite=lite,
+            server=lambda: f"s-{address}",
+            clock_s=self.several.time.clock_s,
+            clock_ms=clock_ms,
+            new_id=self.several.new_id,
+            sleep=self.several.time.sleep,
+        )
+
+    def _management(self, config: MemberConfig) -> Management:
+        management = Management(
             self.member,
             self.engine,
             self._extend,
@@ -138,24 +149,26 @@ class OneOfSeveral:
             clock_ms=lambda: 1_000,
             log_levels=LogLevels("grid-of-a-test"),
         )
-        self.member.management = self.management
-        if cp_member_count:
-            self.management.cp, self.management.cp_keeper = cp_of_several(
-                self.membership,
-                lambda: several.groups,
-                cp_member_count,
-                new_uuid=several.new_uuid,
-                clock_s=time.clock_s,
-                clock_ms=lambda: int(time.now_s * 1000),
-                sleep=time.sleep,
-            )
-        self.management.persistence = make_persistence(
+        management.persistence = make_persistence(
             config,
             self.engine,  # type: ignore[arg-type]
             self.engine,
-            self.management.operations,
+            management.operations,
             lambda: 1_000,
-            lambda: self.engine.start(self.management.restore),
+            lambda: self.engine.start(management.restore),
+        )
+        return management
+
+    def _add_cp(self, count: int) -> None:
+        time = self.several.time
+        self.management.cp, self.management.cp_keeper = cp_of_several(
+            self.membership,
+            lambda: self.several.groups,
+            count,
+            new_uuid=self.several.new_uuid,
+            clock_s=time.clock_s,
+            clock_ms=time.clock_ms,
+            sleep=time.sleep,
         )
 
     def _extend(self, config: MemberConfig) -> None:

@@ -33,6 +33,9 @@ class Time:
     def clock_s(self) -> float:
         return self.now_s
 
+    def clock_ms(self) -> int:
+        return int(self.now_s * 1000)
+
     async def sleep(self, seconds: float) -> None:
         woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._sleeping.append((self.now_s + seconds, woken))
