@@ -81,77 +81,15 @@ class StreamBench(Bench):
 class ForwardedEngine(LiteEngine):
     """Asks a member that holds the data, whose lanes and connection it shares."""
 
-    def __init__(self, host: HandEngine) -> None:
-        super().__init__(host._structures, host._lanes, host._clock)
+    def __init__(self, host: HandEngine, lanes: ClusterLanes | None = None) -> None:
+        super().__init__(host._structures, lanes or host._lanes, host._clock)
         self.data = host
 
     async def start(self, replayed: Callable[[], None] | None = None) -> None:
         await self.data.start(replayed)
-        self._serve_others()
-        self._replayed = True
-        self._refusal = None
+        self._go_on()
 
-    async def stop(self) -> None:
-        if self._forwarding is not None:
-            await self._forwarding.stop()
-        await self.data.stop()
-        self._refusal = self.data._refusal
-
-    def use_structures(self, structures: Structures) -> None:
-        super().use_structures(structures)
-        self.data.use_structures(structures)
-
-    def _now_of(self, lane: Lane) -> int:
-        return self.data._now_of(lane)
-
-
-class ForwardedBench(StreamBench):
-    """The same through a member that holds nothing."""
-
-    def make(self) -> LocalEngine:
-        host = super().make()
-        assert isinstance(host, HandEngine)
-        return ForwardedEngine(host)
-
-    def holding(self, driver: Driver) -> LocalEngine:
-        assert isinstance(driver.engine, ForwardedEngine)
-        return driver.engine.data
-
-
-class SharingEngine(HandEngine):
-    """Lets another engine hear of what comes into its lanes."""
-
-    other: PartOfEngine
-
-    def _arrived(self, lane: Lane, names: set[str]) -> None:
-        super()._arrived(lane, names)
-        self.other._arrived(lane, names)
-
-    def _state_changed(self) -> None:
-        super()._state_changed()
-        self.other._state_changed()
-
-
-class PartOfEngine(PartEngine):
-    """Has the first lane of a member that holds the data, and asks it for the rest."""
-
-    def __init__(self, host: SharingEngine) -> None:
-        lanes = host._lanes
-        here = ClusterLanes(lanes.settings, shards=lanes._shards)
-        super().__init__(host._structures, here, host._clock)
-        self.data = host
-        host.other = self
-
-    @property
-    def lanes(self) -> list[Lane]:
-        return self.data.lanes
-
-    async def start(self, replayed: Callable[[], None] | None = None) -> None:
-        await self.data.start(replayed)
-        self._loop = asyncio.get_running_loop()
-        here, lanes = self._lanes, self.data._lanes
-        here.durable, here.member, here._client = lanes.durable[:1], uuid.uuid4(), lanes.client
-        assert not here.whole
+    def _go_on(self) -> None:
         self._serve_others()
         self._replayed = True
         self._refusal = None
@@ -169,26 +107,67 @@ class PartOfEngine(PartEngine):
         super().use_structures(structures)
         self.data.use_structures(structures)
 
-    def snapshot(self) -> list[Image]:
-        return self.data.snapshot()
-
     def _now_of(self, lane: Lane) -> int:
         return self.data._now_of(lane)
 
 
-class PartBench(StreamBench):
-    """The same through a member that holds the first lane only."""
+class ForwardedBench(StreamBench):
+    """The same through a member that holds nothing."""
 
-    engine = SharingEngine
+    asking: type[ForwardedEngine] = ForwardedEngine
 
     def make(self) -> LocalEngine:
         host = super().make()
-        assert isinstance(host, SharingEngine)
-        return PartOfEngine(host)
+        assert isinstance(host, self.engine)
+        return self.asking(host)
 
     def holding(self, driver: Driver) -> LocalEngine:
-        assert isinstance(driver.engine, PartOfEngine)
+        assert isinstance(driver.engine, self.asking)
         return driver.engine.data
+
+
+class SharingEngine(HandEngine):
+    """Lets another engine hear of what comes into its lanes."""
+
+    other: PartOfEngine
+
+    def _arrived(self, lane: Lane, names: set[str]) -> None:
+        super()._arrived(lane, names)
+        self.other._arrived(lane, names)
+
+    def _state_changed(self) -> None:
+        super()._state_changed()
+        self.other._state_changed()
+
+
+class PartOfEngine(ForwardedEngine, PartEngine):
+    """Has the first lane of a member that holds the data, and asks it for the rest."""
+
+    def __init__(self, host: SharingEngine) -> None:
+        lanes = host._lanes
+        super().__init__(host, ClusterLanes(lanes.settings, shards=lanes._shards))
+        host.other = self
+
+    @property
+    def lanes(self) -> list[Lane]:
+        return self.data.lanes
+
+    def _go_on(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        here, lanes = self._lanes, self.data._lanes
+        here.durable, here.member, here._client = lanes.durable[:1], uuid.uuid4(), lanes.client
+        assert not here.whole
+        super()._go_on()
+
+    def snapshot(self) -> list[Image]:
+        return self.data.snapshot()
+
+
+class PartBench(ForwardedBench):
+    """The same through a member that holds the first lane only."""
+
+    engine = SharingEngine
+    asking = PartOfEngine
 
 
 @pytest.fixture
