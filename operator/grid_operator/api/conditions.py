@@ -113,7 +113,7 @@ class ConfigValidReason(StrEnum):
     IMMUTABLE_STORAGE = "ImmutableStorage"
     """False: the volume claim differs from the one that the cluster was created with."""
     IMMUTABLE_SIZE = "ImmutableSize"
-    """False: one member cannot become several, several not fewer, and not more while stopped."""
+    """False: one cannot become several, nor several one, and not more while they are stopped."""
     INVALID_SCHEDULE = "InvalidSchedule"
     """False: the backup schedule has no such time, or names no time zone."""
     INVALID_NETWORK = "InvalidNetwork"
