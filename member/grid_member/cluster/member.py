@@ -103,9 +103,10 @@ class Member:
         self.name = name
         self.version = version
         self.address = ""
-        self.phase = Phase.STARTING
-        self.ending = False
-        """Whether a stop was requested, of the member or of the cluster."""
+        self._phase = Phase.STARTING
+        self._ending = False
+        self.runs_on = False
+        """Whether it runs and no stop was requested. Asked with every request."""
         self.measurements: Measurements | None = None
         """None where nobody can ask for metrics."""
         self.parking = Parking(config.parked_file, wall_clock_ms)
@@ -115,6 +116,26 @@ class Member:
         self._stop_at_last: asyncio.TimerHandle | None = None
         if membership is not None:
             membership.on_shutdown = self._asked_to_stop
+
+    @property
+    def phase(self) -> Phase:
+        """Where the member is in its life."""
+        return self._phase
+
+    @phase.setter
+    def phase(self, phase: Phase) -> None:
+        self._phase = phase
+        self.runs_on = phase is Phase.RUNNING and not self._ending
+
+    @property
+    def ending(self) -> bool:
+        """Whether a stop was requested, of the member or of the cluster."""
+        return self._ending
+
+    @ending.setter
+    def ending(self, ending: bool) -> None:
+        self._ending = ending
+        self.runs_on = self._phase is Phase.RUNNING and not ending
 
     async def join(self) -> None:
         """Replay the data and become a member of the cluster, unless it is parked.

@@ -9,6 +9,8 @@ from grid_member.config.names import find
 from grid_member.engine.api import Eviction, EvictionPolicy, MapSettings, QueueSettings
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from grid_member.config.model import EvictionConfig, MapConfig, MemberConfig, QueueConfig
     from grid_member.engine.api import Kept
 
@@ -29,20 +31,18 @@ class ConfiguredStructures:
             "map": {name: found.persistent for name, found in maps.items()},
             "queue": {name: found.persistent for name, found in queues.items()},
         }
-        self._map = functools.lru_cache(MAX_KNOWN_NAMES)(functools.partial(find, maps))
-        self._queue = functools.lru_cache(MAX_KNOWN_NAMES)(functools.partial(find, queues))
+        # Not methods: they would add a call to each of millions.
+        remember = functools.lru_cache(MAX_KNOWN_NAMES)
+        self.map_settings: Callable[[str], MapSettings | None]
+        """Returns the settings of the map called so, None when nothing matches."""
+        self.map_settings = remember(functools.partial(find, maps))
+        self.queue_settings: Callable[[str], QueueSettings | None]
+        """Returns the settings of the queue called so, None when nothing matches."""
+        self.queue_settings = remember(functools.partial(find, queues))
 
     def kept(self) -> Kept:
         """Return which of all that is configured is persistent."""
         return self._kept
-
-    def map_settings(self, name: str) -> MapSettings | None:
-        """Return the settings of the map called name, None when nothing matches."""
-        return self._map(name)
-
-    def queue_settings(self, name: str) -> QueueSettings | None:
-        """Return the settings of the queue called name, None when nothing matches."""
-        return self._queue(name)
 
 
 def _map_settings(config: MapConfig) -> MapSettings:

@@ -58,6 +58,7 @@ class ClusterEngine(LocalEngine):
     _lanes: ClusterLanes
     _maps: AgreedPlacement
     _queues: AgreedPlacement
+    _keeps_ways = False  # lanes come and go
 
     def __init__(self, structures: Structures, lanes: ClusterLanes, clock: Clock) -> None:
         """Make an engine that is to be started.
@@ -376,7 +377,7 @@ class ClusterEngine(LocalEngine):
             await asyncio.sleep(CURRENT_RETRY_S)
 
     def _make_polls(self, name: str, loop: asyncio.AbstractEventLoop) -> QueuePolls:
-        polls = ClusterPolls(name, loop, self.queue_return, self._landings.taken)
+        polls = ClusterPolls(name, loop, self.queue_return)
         polls.ended = lambda: self._write_refusal() is not None
         polls.end = self._end_of_polls
         polls.leasehold = lambda lane: self._cluster_lane(lane).leasehold

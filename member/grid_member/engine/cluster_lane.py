@@ -28,7 +28,6 @@ from grid_member.engine.cluster_reload import (
     taken,
     until_read,
 )
-from grid_member.engine.gathering import Gathering
 from grid_member.engine.landing import LANDING_RETRY_S
 from grid_member.engine.lane import _Flight
 from grid_member.engine.leasehold import Leasehold
@@ -40,6 +39,7 @@ from grid_member.engine.system_side import ignore, nothing
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from grid_member.engine.gathering import Gathering
     from grid_member.engine.lane import Answer, Lane
     from grid_member.engine.operations import Committed, Operation, QueueReturn
     from grid_member.engine.shared_log import SharedLog
@@ -54,6 +54,7 @@ class ClusterLane(WaitingLane):
     """A lane whose log is shared."""
 
     _log: SharedLog
+    _gathering: Gathering
 
     def __init__(
         self,
@@ -77,7 +78,6 @@ class ClusterLane(WaitingLane):
         self._first_incarnation = incarnation
         self._system_changed = system_changed
         self._probe = Probe(log, self._ask)
-        self._gathering = Gathering(self.room, log.carries)
         self._reloading: asyncio.Task[None] | None = None
         self._stopping = self._closing = False
         self._patience_s = GIVE_UP_S
@@ -246,7 +246,6 @@ class ClusterLane(WaitingLane):
         """Close the log once it has finished what it took."""
         self._closing = True
         self._probe.end()
-        self._gathering.end()
         if self._reloading is not None:
             self._reloading.cancel()
         await super().close()
@@ -350,6 +349,9 @@ class ClusterLane(WaitingLane):
         except Exception as error:
             self._report(error)
 
+    def _carries(self, counter: int) -> bool:
+        return self._log.carries(counter)
+
     def _ask(self) -> None:
         """Send a record that is no flight: a stop need not wait for it."""
         self._counter += 1
@@ -379,7 +381,7 @@ class ClusterLane(WaitingLane):
             return
         readers, self._readers = self._readers, []
         if self._operations or self._system:
-            super()._flush()
+            self._send_waiting()
         else:
             self._send((), _Flight([], 0))
         if readers:

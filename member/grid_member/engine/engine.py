@@ -8,13 +8,12 @@ they neither wait for a disk nor come back after a restart.
 from __future__ import annotations
 
 from asyncio import AbstractEventLoop, get_running_loop
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.api import (
     ClusterState,
     Done,
     EngineError,
-    Entry,
     Item,
     Poll,
     Reason,
@@ -26,36 +25,23 @@ from grid_member.engine.landing import Landings
 from grid_member.engine.lanes import Lanes, LogOpener
 from grid_member.engine.lmdb_log import LmdbLog
 from grid_member.engine.log import Clock, wall_clock_ms
-from grid_member.engine.operations import (
-    MapClear,
-    MapPut,
-    MapPutBounded,
-    MapRemove,
-    Operation,
-    QueueConfirm,
-    QueueOffer,
-    QueueReturn,
-)
+from grid_member.engine.map_side import PASSIVE, MapSide, made, not_configured
+from grid_member.engine.operations import QueueConfirm, QueueOffer, QueueReturn
 from grid_member.engine.placement import Placement
 from grid_member.engine.polls import NoPoll, QueuePolls
 from grid_member.engine.stored import shared
-from grid_member.engine.system_side import NOT_STARTED, SystemSide
+from grid_member.engine.system_side import NOT_STARTED
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from grid_member.engine.lane import Lane
-    from grid_member.engine.stored import Stored
 
 MAX_IDLE_QUEUES: Final = 1024
 """Queues whose polls are remembered before those that have none are forgotten."""
 UNKNOWN_GRACE_S: Final = 5.0
 """Seconds that a stop waits for a disk to tell what became of a commit that failed."""
-T = TypeVar("T")
-
-_made: Final = tuple.__new__
-"""Makes a named tuple as calling its class does, in half the time: for those of every request."""
 _CLOSING: Final = Refused(Reason.CLOSING, "the member is stopping")
 
 
@@ -79,16 +65,16 @@ def open_engine(
     return LocalEngine(structures, Lanes(directory, shards, clock, open_log), clock)
 
 
-class LocalEngine(SystemSide):
+class LocalEngine(MapSide):
     """The `Engine` of a cluster of one member."""
 
+    _keeps_ways = True
+
     def __init__(self, structures: Structures, lanes: Lanes, clock: Clock) -> None:
-        super().__init__(lanes, clock)
-        self._structures = structures
-        self._maps = Placement(lanes, lambda lane: lane.state.maps.found)
+        super().__init__(structures, lanes, clock)
         self._queues = Placement(lanes, lambda lane: lane.state.queues.found)
         self._polls: dict[str, QueuePolls] = {}
-        self._landings = Landings(self._queue_lane)
+        self._landings = Landings(self._queue_lane, self._has_in_flight)
         self._loop: AbstractEventLoop | None = None
         self._expiry: ExpiryRounds | None = None
 
@@ -137,6 +123,7 @@ class LocalEngine(SystemSide):
         if self._refusal is _CLOSING or self._loop is None:
             return
         self._refusal = _CLOSING
+        self._ways.clear()
         if self._expiry is not None:
             self._expiry.stop()
         for lane in self.lanes:
@@ -160,95 +147,14 @@ class LocalEngine(SystemSide):
         What holds data stays where that is until it is empty, whatever the new settings say.
         """
         former, self._structures = self._structures, structures
+        self._ways.clear()
         if self._refusal is NOT_STARTED:
             return  # the start looks where everything is
         self._maps.change(former.map_settings)
         self._queues.change(former.queue_settings)
         for name, polls in list(self._polls.items()):
             if structures.queue_settings(name) is None:
-                polls.finish_waiting(_not_configured("queue"))
-
-    # Maps
-
-    def map_put(
-        self, name: str, key: str, value: bytes, content_type: str | None, done: Done[None]
-    ) -> None:
-        """Create or replace an entry."""
-        settings = self._structures.map_settings(name)
-        if settings is None:
-            done(_not_configured("map"))
-            return
-        refused = self._write_refusal()
-        if refused is not None:
-            done(refused)  # before the start there is no lane
-            return
-        lane = self._maps.lane(name, settings.persistent)
-        if self._maps.changed:
-            done = self._maps.counted(name, lane, settings.persistent, done)
-        if content_type is not None:
-            content_type = shared(content_type)  # a few, of millions of entries
-        fields = name, key, value, content_type, settings.time_to_live_s * 1000
-        operation: MapPut | MapPutBounded
-        if settings.max_idle_s or settings.eviction is not None:
-            operation = MapPutBounded(*fields, settings.max_idle_s * 1000, settings.eviction)
-            # What was read before this put must not be evicted by it first.
-            lane.reads.send(name)
-        else:
-            operation = _made(MapPut, fields)
-        lane.propose(operation, done, len(key) + len(value))
-
-    def map_get(self, name: str, key: str, done: Done[Entry | None]) -> None:
-        """Read an entry; None when there is no mapping or it has expired."""
-        settings = self._structures.map_settings(name)
-        if settings is None:
-            done(_not_configured("map"))
-        elif self._refusal is not None:
-            done(self._refusal)
-        else:
-            lane = self._maps.lane(name, settings.persistent)
-            found = lane.state.maps.found.get(name)
-            if found is None:
-                done(None)
-            elif found.plain:
-                stored = found.entries.get(key)
-                if isinstance(stored, bytes):
-                    done(Entry(stored, None))  # as `as_entry`, for most reads
-                else:
-                    done(None if stored is None else Entry(*stored))
-            else:
-                lane.reads.read(found, name, key, settings, done)
-
-    def map_peek(self, name: str, key: str) -> Stored | None:
-        """Return what a plain map stores, if it is there and can be had at once.
-
-        None says nothing: `map_get` tells the rest.
-        """
-        settings = self._structures.map_settings(name)
-        if settings is None or self._refusal is not None:
-            return None
-        found = self._maps.lane(name, settings.persistent).state.maps.found.get(name)
-        return found.entries.get(key) if found is not None and found.plain else None
-
-    def map_remove(self, name: str, key: str, done: Done[None]) -> None:
-        """Remove an entry; the same outcome when there was none."""
-        settings = self._structures.map_settings(name)
-        if settings is None:
-            done(_not_configured("map"))
-        elif self._refusal is not None:
-            done(self._refusal)
-        else:
-            lane = self._maps.lane(name, settings.persistent)
-            self._propose(lane, MapRemove(name, key), done, len(key))
-
-    def map_clear(self, name: str, done: Done[None]) -> None:
-        """Remove all entries of the map atomically."""
-        settings = self._structures.map_settings(name)
-        if settings is None:
-            done(_not_configured("map"))
-        elif self._refusal is not None:
-            done(self._refusal)
-        else:
-            self._propose(self._maps.lane(name, settings.persistent), MapClear(name), done, 0)
+                polls.finish_waiting(not_configured("queue"))
 
     # Queues
 
@@ -258,7 +164,7 @@ class LocalEngine(SystemSide):
         """Append an item; False when the queue is full."""
         settings = self._structures.queue_settings(name)
         if settings is None:
-            done(_not_configured("queue"))
+            done(not_configured("queue"))
             return
         refused = self._write_refusal()
         if refused is not None:
@@ -269,26 +175,28 @@ class LocalEngine(SystemSide):
             done = self._queues.counted(name, lane, settings.persistent, done)
         if content_type is not None:
             content_type = shared(content_type)
-        operation = _made(QueueOffer, (name, value, content_type, settings.max_size))
+        operation = made(QueueOffer, (name, value, content_type, settings.max_size))
         lane.propose(operation, done, len(value))
 
     def queue_poll(self, name: str, timeout_s: float, done: Done[Item | None]) -> Poll:
         """Take the head, waiting up to timeout_s seconds for one; None when none came."""
         settings = self._structures.queue_settings(name)
-        refused = _not_configured("queue") if settings is None else self._write_refusal()
-        if settings is None or refused is not None or self._loop is None:
+        if settings is None:
+            done(not_configured("queue"))
+            return NoPoll()
+        refused = self._write_refusal()
+        if refused is not None:
             done(refused)
             return NoPoll()
         polls = self._polls.get(name)
         if polls is None:
             self._forget_idle_polls()
-            polls = self._make_polls(name, self._loop)
-            self._polls[name] = polls
+            polls = self._polls[name] = self._make_polls(name, get_running_loop())
         return polls.poll(self._queues.lane(name, settings.persistent), timeout_s, done)
 
     def queue_confirm(self, item: Item) -> None:
         """The item's whole response was handed to the kernel: it is gone for good."""
-        self._landings.land(_made(QueueConfirm, (item.queue, item.item_id, item.take_id)))
+        self._landings.land(made(QueueConfirm, (item.queue, item.item_id, item.take_id)))
 
     def queue_return(self, item: Item) -> None:
         """The client left before it had the item: it goes back to the head of its queue."""
@@ -298,7 +206,7 @@ class LocalEngine(SystemSide):
         """Count the items, those in flight left out."""
         settings = self._structures.queue_settings(name)
         if settings is None:
-            done(_not_configured("queue"))
+            done(not_configured("queue"))
         elif self._refusal is not None:
             done(self._refusal)
         else:
@@ -330,20 +238,12 @@ class LocalEngine(SystemSide):
     def _drained(self) -> None:
         """Hear that a stop has finished what was begun; the logs are closed next."""
 
-    def _write_refusal(self) -> Refused | None:
-        if self._refusal is None and self._lanes.durable[0].state.passive:
-            return _PASSIVE
-        return self._refusal
-
-    def _propose(self, lane: Lane, operation: Operation, done: Done[T], size_bytes: int) -> None:
-        refused = self._write_refusal()
-        if refused is not None:
-            done(refused)
-        else:
-            lane.propose(operation, done, size_bytes)
-
     def _make_polls(self, name: str, loop: AbstractEventLoop) -> QueuePolls:
-        return QueuePolls(name, loop, self.queue_return, self._landings.taken)
+        return QueuePolls(name, loop, self.queue_return)
+
+    def _has_in_flight(self) -> bool:
+        member = self._lanes.member.bytes
+        return any(member in lane.state.queues.takers() for lane in self.lanes)
 
     def _queue_lane(self, name: str) -> Lane | None:
         settings = self._structures.queue_settings(name)
@@ -362,6 +262,7 @@ class LocalEngine(SystemSide):
             del self._polls[name]
 
     def _state_changed(self) -> None:
+        self._ways.clear()
         if self.cluster_state is ClusterState.PASSIVE:
             for polls in list(self._polls.values()):
                 polls.finish_waiting(self._end_of_polls())
@@ -370,7 +271,7 @@ class LocalEngine(SystemSide):
         """Return what polls that wait are answered when they need not wait on."""
         # A transient state is the begin of a shutdown, which polls end with as with any stop.
         lasting = self._lanes.durable[0].state.restart_state is ClusterState.PASSIVE
-        return _PASSIVE if lasting and self._refusal is None else None
+        return PASSIVE if lasting and self._refusal is None else None
 
     def _lose_patience(self, within_s: float) -> None:
         for lane in self.lanes:
@@ -380,10 +281,3 @@ class LocalEngine(SystemSide):
         while any(lane.busy for lane in self.lanes):
             for lane in self.lanes:
                 await lane.settle()
-
-
-_PASSIVE: Final = Refused(Reason.PASSIVE, "the cluster state is PASSIVE: writes are refused")
-
-
-def _not_configured(kind: str) -> Refused:
-    return Refused(Reason.NOT_CONFIGURED, f"no {kind} configuration matches the name")

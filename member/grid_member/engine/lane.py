@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from grid_member.engine.api import Reason, Refused
+from grid_member.engine.gathering import Gathering
 from grid_member.engine.log import GROWING, OPERATION_BYTES, grows, is_note
 from grid_member.engine.operations import (
     MAX_OPERATIONS_PER_RECORD,
@@ -98,6 +99,10 @@ class Lane:
         self._opening: asyncio.TimerHandle | None = None
         self._flushes = False
         """Whether `_flush` is called at the end of this tick."""
+        self._gathering: Gathering | None = None
+        """Where a record costs the log much, whatever it carries."""
+        if log.gathers:
+            self._gathering = Gathering(self.room, self._carries)
 
     def replay(self) -> None:
         """Bring the state up to the log. Blocks; may run on another thread, before `start`."""
@@ -214,6 +219,8 @@ class Lane:
         """Close the log once it has finished what it took."""
         if self._opening is not None:
             self._opening.cancel()
+        if self._gathering is not None:
+            self._gathering.end()
         await self._log.close()
 
     # Feed
@@ -225,6 +232,8 @@ class Lane:
             outcomes = state.apply(sequence, timestamp_ms, record)
             if record.member == self._member and record.incarnation == self._incarnation:
                 flight = self._flights.pop(record.counter, None)
+                if self._gathering is not None:
+                    self._gathering.came_back(record.counter)
                 if flight is not None and outcomes is not None:
                     self._answer(flight, outcomes)
         queues = state.queues
@@ -233,7 +242,13 @@ class Lane:
             self._arrived(self, arrivals)
         if self._log.wants_image(state.live_bytes):
             self._log.store_image(state.snapshot())
+        self.room()
         self._check_settled()
+
+    def room(self) -> None:
+        """Send what waited for others to come back."""
+        if self._operations or self._system:
+            self._flush()
 
     def rejected(self, records: Sequence[Record], refused: Refused) -> None:
         """Answer the operations of the records with the refusal.
@@ -249,7 +264,12 @@ class Lane:
             elif not record.operations and self._loop is not None:
                 self._opening = self._loop.call_later(OPENING_RETRY_S, self._begin)
             self._answer(flight, [refused] * len(flight.answers))
+        self.room()
         self._check_settled()
+
+    def _carries(self, counter: int) -> bool:
+        """Tell whether the record of this life with that counter is on its way."""
+        return counter in self._flights
 
     def _begin(self) -> None:
         self._send((), _Flight([], 0))
@@ -274,7 +294,16 @@ class Lane:
             self._loop.call_soon(self._flush)
 
     def _flush(self) -> None:
+        """Send what waits, unless more is gathered first."""
         self._flushes = False
+        gathering, size = self._gathering, len(self._operations)
+        if gathering is not None and not self._system and gathering.holds(size):
+            return
+        self._send_waiting()
+        if gathering is not None:
+            gathering.sent(self._counter, size)
+
+    def _send_waiting(self) -> None:
         operations, answers = self._operations, self._answers
         flight = _Flight(answers, self._size_bytes)
         self._operations, self._answers, self._size_bytes = [], [], 0

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 from grid_member.engine.answers import StateChange
 from grid_member.engine.api import EngineError, Refused
 from grid_member.engine.cluster_engine import ClusterEngine
-from grid_member.engine.engine import _not_configured
 from grid_member.engine.forward_words import Kind, Word
 from grid_member.engine.forwarding import ForwardedPoll, Forwarding
+from grid_member.engine.map_side import not_configured
 from grid_member.engine.operations import ClusterStateChange, TransientStateChange
 from grid_member.engine.polls import MAX_TIMER_S, NoPoll
 from grid_member.engine.system_side import NOT_STARTED, nothing
@@ -188,13 +188,13 @@ class LiteEngine(ClusterEngine):
     def _has_map(self, name: str, done: Done[Any]) -> bool:
         if self._structures.map_settings(name) is not None:
             return True
-        done(_not_configured("map"))
+        done(not_configured("map"))
         return False
 
     def _has_queue(self, name: str, done: Done[Any]) -> bool:
         if self._structures.queue_settings(name) is not None:
             return True
-        done(_not_configured("queue"))
+        done(not_configured("queue"))
         return False
 
     def _forward(self, word: Word, done: Done[Any], wait_s: float = 0.0) -> Poll | None:

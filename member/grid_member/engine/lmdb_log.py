@@ -64,6 +64,8 @@ _log = logging.getLogger(__name__)
 class LmdbLog:
     """The log of one shard in a directory that `create_log` made and a lock protects."""
 
+    gathers = True
+
     def __init__(
         self,
         path: Path,

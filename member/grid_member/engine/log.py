@@ -90,6 +90,10 @@ class Log(Protocol):
         """The shard whose log this is."""
 
     @property
+    def gathers(self) -> bool:
+        """Whether a record costs much whatever it carries, so that it should carry much."""
+
+    @property
     def refusal(self) -> Refused | None:
         """Why nothing can be stored now; None when it can, as far as is known.
 
@@ -127,6 +131,8 @@ class Log(Protocol):
 
 class MemoryLog:
     """A log that keeps nothing: the state is the data."""
+
+    gathers = False
 
     def __init__(self, clock: Clock, shard: int = 0) -> None:
         self.refusal: Refused | None = None

@@ -254,9 +254,18 @@ class Maps:
         found = self.found.get(name)
         if found is None or ttl_ms or not found.plain:
             self._store(name, key, stored, now_ms + ttl_ms if ttl_ms else 0)
+            return
+        # As _store does it for plain maps, which are most of every load.
+        entries, grown = found.entries, len(value)
+        old = entries.get(key)
+        if old is not None:
+            grown -= len(old) if type(old) is bytes else value_bytes(old)
+            self.live_bytes += grown
         else:
-            # As _store does it for plain maps, which are most of every load.
-            self._place(found, key, stored, len(value))
+            self.live_bytes += len(key) + grown + ENTRY_OVERHEAD_BYTES
+            grown += len(key) if key.isascii() else key_bytes(key)
+        found.size_bytes += grown
+        entries[key] = stored
 
     def put_bounded(self, operation: MapPutBounded, member: bytes, place: int, now_ms: int) -> None:
         """Create or replace an entry, then evict others while the map holds too much."""
@@ -333,7 +342,16 @@ class Maps:
         found = self.found.get(name)
         if found is None:
             found = self.found[name] = MapData()
-        self._place(found, key, stored, value_bytes(stored))
+        entries, grown = found.entries, value_bytes(stored)
+        old = entries.get(key)
+        if old is not None:
+            grown -= value_bytes(old)
+            self.live_bytes += grown
+        else:
+            self.live_bytes += len(key) + grown + ENTRY_OVERHEAD_BYTES
+            grown += key_bytes(key)
+        found.size_bytes += grown
+        entries[key] = stored
         if found.plain and not deadline_ms and idleness is None:
             return
         found.plain = False
@@ -350,18 +368,6 @@ class Maps:
         if found.heard is not None:
             found.heard.written(key)
         self._schedule(found, name, key)
-
-    def _place(self, found: MapData, key: str, stored: Stored, grown: int) -> None:
-        entries = found.entries
-        old = entries.get(key)
-        if old is not None:
-            grown -= len(old) if isinstance(old, bytes) else len(old[0])
-            self.live_bytes += grown
-        else:
-            self.live_bytes += len(key) + grown + ENTRY_OVERHEAD_BYTES
-            grown += len(key) if key.isascii() else key_bytes(key)
-        found.size_bytes += grown
-        entries[key] = stored
 
     def _evict(
         self, found: MapData, name: str, spared: str, eviction: Eviction, place: int

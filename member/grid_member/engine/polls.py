@@ -25,17 +25,16 @@ _OVERLOADED: Final = Refused(Reason.OVERLOADED, "too many polls wait on the queu
 class QueuePoll:
     """One poll: waiting, taking, or over (then done is None)."""
 
-    __slots__ = ("_polls", "deadline_s", "done", "ticket", "timer", "waiting")
+    ticket = 0
+    """Grows from poll to poll where takes of several may come back empty."""
+    timer: asyncio.TimerHandle | None = None
+    waiting: OrderedDict[QueuePoll, None] | None = None
+    """Where it waits, to be taken out of."""
 
     def __init__(self, polls: QueuePolls, done: Done[Item | None], deadline_s: float) -> None:
         self._polls = polls
         self.done: Done[Item | None] | None = done
         self.deadline_s = deadline_s
-        self.ticket = 0
-        """Grows from poll to poll where takes of several may come back empty."""
-        self.timer: asyncio.TimerHandle | None = None
-        self.waiting: OrderedDict[QueuePoll, None] | None = None
-        """Where it waits, to be taken out of."""
 
     def cancel(self) -> None:
         """Stop waiting; an item on its way goes back to the head."""
@@ -69,7 +68,6 @@ class QueuePoll:
         self.done = None
         if self.timer is not None:
             self._leave()
-        polls.taken(outcome)
         done(outcome)
 
 
@@ -90,7 +88,6 @@ class QueuePolls:
         name: str,
         loop: asyncio.AbstractEventLoop,
         unwanted: Callable[[Item], None],
-        taken: Callable[[Item], None],
     ) -> None:
         """Make the polls of the queue called name.
 
@@ -98,14 +95,11 @@ class QueuePolls:
             name: the queue.
             loop: for timers.
             unwanted: takes an item whose poll was cancelled meanwhile.
-            taken: hears of each item that a poll is about to get.
         """
         self._name = name
         self._take = QueueTake(name)
         self._loop = loop
         self._unwanted = unwanted
-        self.taken = taken
-        """Hears of each item that a poll is about to get."""
         self._lane: Lane | None = None
         """Where the last take was sent."""
         self._waiting: OrderedDict[QueuePoll, None] = OrderedDict()
@@ -120,6 +114,14 @@ class QueuePolls:
     def poll(self, lane: Lane, timeout_s: float, done: Done[Item | None]) -> QueuePoll:
         """Take the head of the queue, which lives in the lane now, or wait for one."""
         waits, waiting = timeout_s > 0, len(self._waiting)
+        queue = lane.state.queues.found.get(self._name)
+        if not waiting and queue is not None and len(queue.items) > self.taking:
+            # As below, for most polls of a queue that is not empty.
+            poll = QueuePoll(self, done, self._deadline_s(timeout_s) if waits else 0)
+            self._lane = lane
+            self.taking += 1
+            lane.propose(self._take, poll.answer, 0)
+            return poll
         poll = self._made(timeout_s, done)
         if poll.done is None:
             return poll
@@ -138,11 +140,13 @@ class QueuePolls:
 
     def _made(self, timeout_s: float, done: Done[Item | None]) -> QueuePoll:
         """Return a poll; it is over already when too many wait."""
-        deadline_s = self._loop.time() + min(timeout_s, MAX_TIMER_S) if timeout_s > 0 else 0
-        poll = QueuePoll(self, done, deadline_s)
+        poll = QueuePoll(self, done, self._deadline_s(timeout_s) if timeout_s > 0 else 0)
         if len(self._waiting) >= MAX_WAITING_POLLS:
             poll.finish(_OVERLOADED)
         return poll
+
+    def _deadline_s(self, timeout_s: float) -> float:
+        return self._loop.time() + min(timeout_s, MAX_TIMER_S)
 
     def serve(self, lane: Lane) -> None:
         """Send a take for each waiting poll that an item is there for in the lane."""

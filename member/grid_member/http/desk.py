@@ -20,7 +20,15 @@ from grid_member.http.answers import (
     head_bytes,
 )
 from grid_member.http.data import made_up_type, refusal
-from grid_member.http.plain import MAX_KNOWN, Kind, Recogniser
+from grid_member.http.plain import (
+    MAP_GET,
+    MAP_PUT,
+    MAP_REMOVE,
+    MAX_KNOWN,
+    QUEUE_OFFER,
+    QUEUE_POLL,
+    Recogniser,
+)
 from grid_member.http.watch import Departures
 
 if TYPE_CHECKING:
@@ -30,11 +38,15 @@ if TYPE_CHECKING:
     from grid_member.config.model import ListenerConfig, MemberConfig
     from grid_member.engine.api import Entry, Item
     from grid_member.http.connection import ConnectionProtocol
+    from grid_member.http.plain import Kind
     from grid_member.http.uploads import Uploads
     from grid_member.http.watch import Watch
 
 _log: Final = logging.getLogger("grid.http")
-_WRITES: Final = frozenset({Kind.MAP_PUT, Kind.MAP_REMOVE})
+# Finding a member of an enumeration in its class takes ten times as long as a global.
+_RUNNING: Final = Phase.RUNNING
+_STARTING: Final = Phase.STARTING
+_WRITES: Final = frozenset({MAP_PUT, MAP_REMOVE})
 _ROOTS: Final = (("grid", "rest", "maps"), ("grid", "rest", "queues"))
 _FULL: Final = error(503, "the queue is full")
 _OK: Final = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n%b"
@@ -62,6 +74,7 @@ class Desk:
         self.member = member
         self.engine = member.engine
         self.measurements = member.measurements
+        self.unmeasured = member.measurements is None
         self.http = member.config.http
         self.watch = watch
         self.uploads = uploads
@@ -79,6 +92,8 @@ class Desk:
         """Of 200s without a content type, by the size of their body."""
         self._typed: dict[tuple[str, int], bytes] = {}
         """Of the others, by content type and size; at most `MAX_KNOWN` of them."""
+        self._texts: dict[int, bytes] = {}
+        """Of polled items that are plain text, by size."""
         self._date = b""
         self._empty = b""
         self._nothing = b""
@@ -87,15 +102,14 @@ class Desk:
     def serves(self) -> bool:
         """Whether data requests are for the engine; without, there are other answers to them."""
         member = self.member
-        if member.phase is Phase.STARTING:
+        if member.phase is _STARTING:
             return member.membership is None
-        return member.phase is Phase.RUNNING
+        return member.phase is _RUNNING
 
     @property
     def plainly(self) -> bool:
         """Whether the member runs on, and nothing is counted but the number of answers."""
-        member = self.member
-        return member.phase is Phase.RUNNING and not member.ending and self.measurements is None
+        return self.unmeasured and self.member.runs_on
 
     @property
     def stopping(self) -> bool:
@@ -144,14 +158,14 @@ class Desk:
         if outcome is None:
             # Of a write that it is done, of a read that there is nothing.
             return (200, self._empty, b"") if kind in _WRITES else (204, self._nothing, b"")
-        if kind is Kind.QUEUE_OFFER and type(outcome) is bool:
+        if kind is QUEUE_OFFER and type(outcome) is bool:
             return (200, self._empty, b"") if outcome else _whole(_FULL)
         if isinstance(outcome, (Refused, Answer)):
             return _whole(outcome if isinstance(outcome, Answer) else refusal(outcome))
-        if kind is Kind.MAP_GET:
+        if kind is MAP_GET:
             entry = cast("Entry", outcome)
             return self._value(entry.value, entry.content_type)
-        if kind is Kind.QUEUE_POLL:
+        if kind is QUEUE_POLL:
             return self.item(cast("Item", outcome))
         return self._value(b"%d" % cast("int", outcome), TEXT)
 
@@ -159,7 +173,12 @@ class Desk:
         """Return what `rendered` does, for a polled item."""
         if time.monotonic() >= self.until_s:
             self.turn()
-        return self._value(item.value, item.content_type or made_up_type(item.value))
+        value = item.value
+        if item.content_type is None and value.isascii():
+            head = self._texts.get(len(value))  # as below, mostly
+            if head is not None:
+                return 200, head + value, b""
+        return self._value(value, item.content_type or made_up_type(value))
 
     def _value(self, value: bytes, content_type: str | None) -> tuple[int, bytes, bytes]:
         size = len(value)
@@ -169,6 +188,12 @@ class Desk:
             head = self._typed.get((content_type, size), b"")
             if not head:
                 head = _TYPED % (content_type.encode("latin-1"), size, self._date)
+                if (
+                    content_type is TEXT
+                    and size <= MAX_JOINED_BYTES
+                    and len(self._texts) < MAX_KNOWN
+                ):
+                    self._texts[size] = head
                 if len(self._typed) < MAX_KNOWN:
                     self._typed[content_type, size] = head
         return (200, head + value, b"") if size <= MAX_JOINED_BYTES else (200, head, value)
@@ -180,7 +205,7 @@ class Desk:
         self._empty = head_bytes(EMPTY, keep_alive=True, http_1_0=False)
         self._nothing = head_bytes(NOTHING, keep_alive=True, http_1_0=False)
         self._date = self._empty[self._empty.index(b"Date: ") :]
-        self._heads, self._typed = {}, {}
+        self._heads, self._typed, self._texts = {}, {}, {}
 
 
 def has_lane(listener: ListenerConfig, config: MemberConfig) -> bool:

@@ -19,7 +19,7 @@ from aiohttp.tcp_helpers import tcp_nodelay
 from grid_member.cluster.logs import event
 from grid_member.http.answers import MAX_JOINED_BYTES, error, head_bytes
 from grid_member.http.lane_answers import MAX_DUE, WRITES, LaneAnswers
-from grid_member.http.plain import Kind, Unplain
+from grid_member.http.plain import MAP_GET, MAP_PUT, QUEUE_POLL, Unplain
 from grid_member.http.watch import LINGER_S, cut_off, end_writing
 from grid_member.security.remotes import unmapped
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from grid_member.http.answers import Answer
     from grid_member.http.connection import ConnectionProtocol
     from grid_member.http.desk import Desk
-    from grid_member.http.plain import Beginning, Request
+    from grid_member.http.plain import Kind, Request
 
 MAX_PENDING: Final = 1024
 """Writes of one connection that are under way at once."""
@@ -93,34 +93,27 @@ class LaneConnection(LaneAnswers):
         self._active = True
         transport, desk = self._transport, self.desk
         if (
-            not (self._pending or self._planned or self._turn or self._rest)
-            and self._unread is None
-            and transport is not None
-            and desk.plainly
-            and (whole := desk.recogniser.whole(data)) is not None
+            self._pending
+            or self._planned
+            or self._turn
+            or self._rest
+            or self._unread is not None
+            or transport is None
+            or not (desk.unmeasured and desk.member.runs_on)  # as `plainly`
+            or (whole := desk.recogniser.whole(data)) is None
         ):
-            self._serve_whole(transport, *whole)
-        else:
             self._receive(data)
-
-    def _serve_whole(
-        self,
-        transport: asyncio.Transport,
-        beginning: Beginning,
-        text: str,
-        content_type: str | None,
-        value: bytes,
-    ) -> None:
-        """Do what `_serve` does, for one request with nothing before and behind it."""
-        if beginning.kind is Kind.MAP_GET:
-            answer = self.desk.peek(beginning.name, text)
-            if answer is not None:
-                transport.write(answer)
-                return
+            return
+        # As `_serve` does it, for one request with nothing before and behind it: for most.
+        beginning, text, content_type, value = whole
+        kind = beginning.kind
+        if kind is MAP_GET and (answer := desk.peek(beginning.name, text)) is not None:
+            transport.write(answer)
+            return
         self._one, self._pending = beginning, 1
         try:
-            if beginning.kind is Kind.MAP_PUT:
-                self.desk.engine.map_put(beginning.name, text, value, content_type, self._put_done)
+            if kind is MAP_PUT:
+                desk.engine.map_put(beginning.name, text, value, content_type, self._put_done)
             else:
                 self._call(beginning, text, content_type, value, self._one_done)
         except Exception as problem:
@@ -198,7 +191,7 @@ class LaneConnection(LaneAnswers):
             if self._slots and not self._pending:
                 self._answer_slots()  # in their order
             start = end
-            if kind is Kind.MAP_GET and (answer := desk.peek(beginning.name, text)) is not None:
+            if kind is MAP_GET and (answer := desk.peek(beginning.name, text)) is not None:
                 self._head_at = len(due)
                 due.append(answer)
             else:
@@ -215,7 +208,7 @@ class LaneConnection(LaneAnswers):
         elif self._unread is not None:
             self._held = True
         self._turn = self._turn or self._held
-        if kind is Kind.QUEUE_POLL and self._ended:
+        if kind is QUEUE_POLL and self._ended:
             self._leave()  # nobody is there to have the item
         return self._held or self._leaving
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import asyncio
 import logging
+import math
 import time
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,7 +13,7 @@ from grid_member.cluster.logs import failure
 from grid_member.engine.api import Item
 from grid_member.engine.leasehold import LATE, steady_s
 from grid_member.http.answers import MAX_JOINED_BYTES, error
-from grid_member.http.plain import Kind
+from grid_member.http.plain import MAP_GET, MAP_PUT, MAP_REMOVE, QUEUE_OFFER, QUEUE_POLL
 from grid_member.http.watch import Unread
 
 if TYPE_CHECKING:
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
 
 MAX_DUE: Final = 32
 """Answers that are collected for one write; a large one is written at once."""
-WRITES: Final = frozenset({Kind.MAP_PUT, Kind.MAP_REMOVE, Kind.QUEUE_OFFER})
+WRITES: Final = frozenset({MAP_PUT, MAP_REMOVE, QUEUE_OFFER})
+_EVER: Final = math.inf
 _FAILED: Final = error(500, "unexpected error")
 _log: Final = logging.getLogger("grid.http")
 _HEAD_END: Final = b"\r\n\r\n"
@@ -143,10 +145,10 @@ class LaneAnswers(asyncio.Protocol, abc.ABC):
             done = slot.done
         else:
             self._one, self._began_s = beginning, began_s
-            done = self._put_done if beginning.kind is Kind.MAP_PUT else self._one_done
+            done = self._put_done if beginning.kind is MAP_PUT else self._one_done
         self._pending += 1
         try:
-            if beginning.kind is Kind.MAP_PUT:
+            if beginning.kind is MAP_PUT:
                 self.desk.engine.map_put(beginning.name, text, value, content_type, done)
             else:
                 self._call(beginning, text, content_type, value, done)
@@ -166,16 +168,16 @@ class LaneAnswers(asyncio.Protocol, abc.ABC):
         done: Callable[[Any], None],
     ) -> None:
         engine, kind, name = self.desk.engine, beginning.kind, beginning.name
-        if kind is Kind.QUEUE_OFFER:
+        if kind is QUEUE_OFFER:
             engine.queue_offer(text, value, content_type, done)
-        elif kind is Kind.MAP_REMOVE:
-            engine.map_remove(name, text, done)
-        elif kind is Kind.QUEUE_POLL:
+        elif kind is QUEUE_POLL:
             poll = engine.queue_poll(name, float(text), done if self._slots else self._polled)
             if self._one is not None:
                 self._alone, self._poll = True, poll
+        elif kind is MAP_REMOVE:
+            engine.map_remove(name, text, done)
         else:
-            if kind is Kind.MAP_GET:
+            if kind is MAP_GET:
                 engine.map_get(name, text, done)
             else:
                 engine.queue_size(name, done)
@@ -208,7 +210,7 @@ class LaneAnswers(asyncio.Protocol, abc.ABC):
             or self._turn
             or self._serving
             or transport is None
-            or not desk.plainly
+            or not (desk.unmeasured and desk.member.runs_on)  # as `plainly`
         ):
             self._one_done(outcome)
         elif self._one is not None:
@@ -229,20 +231,25 @@ class LaneAnswers(asyncio.Protocol, abc.ABC):
             or self._unread is not None
             or transport is None
             or not desk.plainly
-            or steady_s() >= outcome.until_s
+            or (outcome.until_s < _EVER and steady_s() >= outcome.until_s)
         ):
             self._one_done(outcome)
             return
         self._one = self._poll = None
         self._pending, self._alone = 0, False
-        if self._takes(outcome):
-            desk.answered += 1
-            _, head, body = desk.item(outcome)
-            if body:
-                self._write([head, body])
-            else:
-                transport.write(head)  # as there, mostly
-                self._land_written(transport)
+        if not self._takes(outcome):
+            return
+        desk.answered += 1
+        _, head, body = desk.item(outcome)
+        if body:
+            self._write([head, body])
+            return
+        transport.write(head)  # as there, mostly
+        if transport.get_write_buffer_size() or transport.is_closing():
+            self._land_written(transport)
+        else:
+            self._items.pop()
+            desk.engine.queue_confirm(outcome)
 
     def _takes(self, item: Item) -> bool:
         """Note an item that the client is to have; False when it has left."""

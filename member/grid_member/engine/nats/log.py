@@ -64,6 +64,8 @@ class SharedFeed(Feed, Protocol):
 class JetStreamLog:
     """The `Log` of one lane of a cluster."""
 
+    gathers = True
+
     def __init__(
         self,
         client: NatsClient,

@@ -23,6 +23,7 @@ class HandLog:
     """A shared log whose records the test brings back."""
 
     shard = 0
+    gathers = True
 
     def __init__(self) -> None:
         self.refusal: Refused | None = None

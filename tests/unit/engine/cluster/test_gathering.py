@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 
 from grid_member.engine import gathering
 from grid_member.engine.api import ClusterState
+from grid_member.engine.lane import Lane
 from grid_member.engine.operations import ClusterStateChange
-from tests.unit.engine.cluster.proposals import Proposals, put
+from tests.unit.engine.cluster.proposals import OWN, HandLog, Proposals, put
 from tests.unit.engine.drive import condition
+from tests.unit.engine.recording import FULL
 
 if TYPE_CHECKING:
     import pytest
@@ -167,3 +169,29 @@ async def test_a_stop_waits_for_what_was_gathered() -> None:
     clients.come_back()
     await settling
     assert clients.answered == MANY + 1
+
+
+async def test_a_log_on_one_disk_gets_records_that_carry_much(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    patient(monkeypatch)
+    log = HandLog()
+    lane = Lane(log, OWN, lambda: 0, lambda lane, names: None)
+    lane.replay()
+    lane.start(asyncio.get_running_loop())
+    lane.committed(log.committed(*log.on_their_way))
+    answers: list[object] = []
+
+    async def write(count: int) -> None:
+        for number in range(count):
+            lane.propose(put(str(number)), answers.append, 10)
+        await tick()
+
+    await write(MANY)
+    await write(5)
+    await write(MANY)
+    assert [len(record.operations) for record in log.sent] == [0, MANY]
+    lane.committed(log.committed(*log.on_their_way))
+    assert [len(record.operations) for record in log.sent] == [0, MANY, MANY + 5]
+    lane.rejected([log.on_their_way.pop()], FULL)
+    assert answers == [None] * MANY + [FULL] * (MANY + 5)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -53,23 +55,53 @@ def test_what_was_not_met_is_not() -> None:
 def test_only_one_that_is_whole_and_alone_is_taken() -> None:
     known = knowing(*KINDS)
     for data in KINDS:
+        assert agrees(known, data)  # which the next ones are held against
         assert not any(agrees(known, data[:size]) for size in range(len(data)))
         assert not any(agrees(known, data[size:]) for size in range(1, len(data)))
         assert not any(agrees(known, data + more) for more in (b"x", b"\r\n", *KINDS))
 
 
+def test_a_head_is_no_body_though_it_is_as_long() -> None:
+    for template in (PUT, OFFER):
+        for size in range(200):
+            data = template.replace(b"Length: 1", b"Length: %d" % size)[:-1]
+            if len(data) == size:
+                break
+        known = knowing(data + b"x" * size)
+        assert agrees(known, data + b"x" * size)
+        assert not agrees(known, data)
+        assert not any(agrees(known, data[cut:]) for cut in range(len(data)))
+
+
+def test_the_next_one_may_differ_in_anything() -> None:
+    known = knowing(*KINDS)
+    for before in KINDS:
+        for after in (*KINDS, *(data.replace(b"Host: a", b"Host: b") for data in KINDS)):
+            assert agrees(known, before)
+            assert agrees(known, after) is (after in KINDS)
+            for target in (b"a b", b"k/k", b"%6B", b"+", b"", b"k?", b"k#", b"\xff", b"k\r\n"):
+                agrees(known, before.replace(b"/k ", b"/" + target + b" "))
+
+
 def test_bodies_only_where_they_belong() -> None:
     known = knowing(*KINDS)
     for data in (GET, SIZE, POLL):
+        assert agrees(known, data)
         with_body = data.replace(b"Host: a\r\n", b"Host: a\r\nContent-Length: 1\r\n") + b"x"
         assert known.whole(with_body) is None
 
 
 def test_limits_hold() -> None:
     known = knowing(PUT, GET)
+    assert agrees(known, GET)
     assert agrees(known, GET.replace(b"/k ", b"/" + b"k" * 7000 + b" "))
     assert not agrees(known, GET.replace(b"/k ", b"/" + b"k" * (LIMITS.key_bytes + 1) + b" "))
-    for size in range(HEAD_BYTES - 64, HEAD_BYTES + 2):
+    roomy = Recogniser(replace(LIMITS, key_bytes=2 * HEAD_BYTES))
+    for size in (1, *range(HEAD_BYTES - 64, HEAD_BYTES + 2)):
+        data = GET.replace(b"/k ", b"/" + b"k" * size + b" ")
+        roomy.request(GET, 0)
+        taken = roomy.whole(data) is not None
+        assert taken is isinstance(roomy.request(data, 0), tuple)
         agrees(known, GET.replace(b"/k ", b"/" + b"k" * size + b" "))
 
 

@@ -1,0 +1,158 @@
+"""The maps of an engine: what is asked of them, and the lane that it goes to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from grid_member.engine.api import Done, Entry, Reason, Refused, Structures
+from grid_member.engine.operations import MapClear, MapPut, MapPutBounded, MapRemove, Operation
+from grid_member.engine.placement import Placement
+from grid_member.engine.stored import shared
+from grid_member.engine.system_side import SystemSide
+
+if TYPE_CHECKING:
+    from grid_member.engine.lane import Lane
+    from grid_member.engine.lanes import Lanes
+    from grid_member.engine.log import Clock
+    from grid_member.engine.stored import Stored
+
+MAX_WAYS: Final = 1024
+"""Maps whose lane is remembered."""
+PASSIVE: Final = Refused(Reason.PASSIVE, "the cluster state is PASSIVE: writes are refused")
+T = TypeVar("T")
+
+made: Final = tuple.__new__
+"""Makes a named tuple as calling its class does, in half the time: for those of every request."""
+
+
+class MapSide(SystemSide):
+    """What maps hold, and how that is changed."""
+
+    _keeps_ways = False
+    """Whether the lane of a map stays the same while the settings do."""
+
+    def __init__(self, structures: Structures, lanes: Lanes, clock: Clock) -> None:
+        super().__init__(lanes, clock)
+        self._structures = structures
+        self._maps = Placement(lanes, lambda lane: lane.state.maps.found)
+        self._ways: dict[str, tuple[Lane, int]] = {}
+        """The lane and the milliseconds to live of what is put into a map, for those whose entries
+        go for no other reason; while the member runs and writes are taken."""
+
+    def map_put(
+        self, name: str, key: str, value: bytes, content_type: str | None, done: Done[None]
+    ) -> None:
+        """Create or replace an entry."""
+        way = self._ways.get(name)
+        if way is not None:
+            # As below, for most puts.
+            lane, ttl_ms = way
+            if content_type is not None:
+                content_type = shared(content_type)
+            operation = made(MapPut, (name, key, value, content_type, ttl_ms))
+            lane.propose(operation, done, len(key) + len(value))
+        else:
+            self._map_put(name, key, value, content_type, done)
+
+    def _map_put(
+        self, name: str, key: str, value: bytes, content_type: str | None, done: Done[None]
+    ) -> None:
+        settings = self._structures.map_settings(name)
+        if settings is None:
+            done(not_configured("map"))
+            return
+        refused = self._write_refusal()
+        if refused is not None:
+            done(refused)  # before the start there is no lane
+            return
+        lane = self._maps.lane(name, settings.persistent)
+        if self._maps.changed:
+            done = self._maps.counted(name, lane, settings.persistent, done)
+        if content_type is not None:
+            content_type = shared(content_type)  # a few, of millions of entries
+        fields = name, key, value, content_type, settings.time_to_live_s * 1000
+        operation: MapPut | MapPutBounded
+        if settings.max_idle_s or settings.eviction is not None:
+            operation = MapPutBounded(*fields, settings.max_idle_s * 1000, settings.eviction)
+            # What was read before this put must not be evicted by it first.
+            lane.reads.send(name)
+        else:
+            operation = made(MapPut, fields)
+            if self._keeps_ways and not self._maps.changed:
+                self._note_way(name, lane, fields[-1])
+        lane.propose(operation, done, len(key) + len(value))
+
+    def _note_way(self, name: str, lane: Lane, ttl_ms: int) -> None:
+        if len(self._ways) >= MAX_WAYS:
+            self._ways.clear()  # clients choose the names
+        self._ways[name] = lane, ttl_ms
+
+    def map_get(self, name: str, key: str, done: Done[Entry | None]) -> None:
+        """Read an entry; None when there is no mapping or it has expired."""
+        settings = self._structures.map_settings(name)
+        if settings is None:
+            done(not_configured("map"))
+        elif self._refusal is not None:
+            done(self._refusal)
+        else:
+            lane = self._maps.lane(name, settings.persistent)
+            found = lane.state.maps.found.get(name)
+            if found is None:
+                done(None)
+            elif found.plain:
+                stored = found.entries.get(key)
+                if isinstance(stored, bytes):
+                    done(Entry(stored, None))  # as `as_entry`, for most reads
+                else:
+                    done(None if stored is None else Entry(*stored))
+            else:
+                lane.reads.read(found, name, key, settings, done)
+
+    def map_peek(self, name: str, key: str) -> Stored | None:
+        """Return what a plain map stores, if it is there and can be had at once.
+
+        None says nothing: `map_get` tells the rest.
+        """
+        settings = self._structures.map_settings(name)
+        if settings is None or self._refusal is not None:
+            return None
+        found = self._maps.lane(name, settings.persistent).state.maps.found.get(name)
+        return found.entries.get(key) if found is not None and found.plain else None
+
+    def map_remove(self, name: str, key: str, done: Done[None]) -> None:
+        """Remove an entry; the same outcome when there was none."""
+        settings = self._structures.map_settings(name)
+        if settings is None:
+            done(not_configured("map"))
+        elif self._refusal is not None:
+            done(self._refusal)
+        else:
+            lane = self._maps.lane(name, settings.persistent)
+            self._propose(lane, MapRemove(name, key), done, len(key))
+
+    def map_clear(self, name: str, done: Done[None]) -> None:
+        """Remove all entries of the map atomically."""
+        settings = self._structures.map_settings(name)
+        if settings is None:
+            done(not_configured("map"))
+        elif self._refusal is not None:
+            done(self._refusal)
+        else:
+            self._propose(self._maps.lane(name, settings.persistent), MapClear(name), done, 0)
+
+    def _write_refusal(self) -> Refused | None:
+        if self._refusal is None and self._lanes.durable[0].state.passive:
+            return PASSIVE
+        return self._refusal
+
+    def _propose(self, lane: Lane, operation: Operation, done: Done[T], size_bytes: int) -> None:
+        refused = self._write_refusal()
+        if refused is not None:
+            done(refused)
+        else:
+            lane.propose(operation, done, size_bytes)
+
+
+def not_configured(kind: str) -> Refused:
+    """Return what an operation on a structure is answered that no configuration matches."""
+    return Refused(Reason.NOT_CONFIGURED, f"no {kind} configuration matches the name")

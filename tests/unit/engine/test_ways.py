@@ -1,0 +1,88 @@
+"""A put takes the way that was found before only as long as everything is as it was."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from grid_member.engine import open_engine
+from grid_member.engine.api import ClusterState, MapSettings, Reason, Refused
+from grid_member.engine.map_side import MAX_WAYS
+from tests.unit.engine.drive import Driver, FixedStructures, HandClock
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+async def opened(structures: FixedStructures, clock: HandClock, path: Path | None = None) -> Driver:
+    engine = open_engine(structures, path, clock=clock)
+    await engine.start()
+    driver = Driver(engine)
+    assert await driver.put("m", "k", b"1") is None
+    assert await driver.put("m", "k", b"2") is None
+    return driver
+
+
+async def test_new_settings_count_at_once() -> None:
+    structures, clock = FixedStructures(), HandClock()
+    driver = await opened(structures, clock)
+    driver.engine.use_structures(FixedStructures(maps={"m": MapSettings(time_to_live_s=5)}))
+    assert await driver.put("m", "k", b"3") is None
+    assert await driver.put("m", "k", b"4") is None
+    clock.advance(4)
+    assert await driver.value("m", "k") == b"4"
+    clock.advance(2)
+    assert await driver.value("m", "k") is None
+    driver.engine.use_structures(FixedStructures(maps={"m": None}))
+    refused = await driver.put("m", "k", b"5")
+    assert isinstance(refused, Refused)
+    assert refused.reason is Reason.NOT_CONFIGURED
+    await driver.engine.stop()
+
+
+async def test_what_is_kept_changes_with_the_settings(tmp_path: Path) -> None:
+    clock = HandClock()
+    driver = await opened(FixedStructures(), clock, tmp_path)
+    assert await driver.clear("m") is None
+    driver.engine.use_structures(FixedStructures(persistent=False))
+    assert await driver.put("m", "k", b"in memory") is None
+    assert await driver.put("m", "k", b"in memory") is None
+    await driver.engine.stop()
+    driver = Driver(open_engine(FixedStructures(persistent=False), tmp_path, clock=clock))
+    await driver.engine.start()
+    assert await driver.value("m", "k") is None
+    await driver.engine.stop()
+
+
+async def test_a_passive_cluster_and_a_stop_refuse() -> None:
+    driver = await opened(FixedStructures(), HandClock())
+    for state, expected in (
+        (ClusterState.PASSIVE, Reason.PASSIVE),
+        (ClusterState.ACTIVE, None),
+        (ClusterState.PASSIVE, Reason.PASSIVE),
+    ):
+        assert await driver.change_state(state) is True
+        for _ in range(2):
+            refused = await driver.put("m", "k", b"3")
+            assert (refused and refused.reason) is expected
+    await driver.engine.stop()
+    refused = await driver.put("m", "k", b"4")
+    assert isinstance(refused, Refused)
+    assert refused.reason is Reason.CLOSING
+
+
+async def test_a_stop_refuses_while_writes_are_taken() -> None:
+    driver = await opened(FixedStructures(), HandClock())
+    await driver.engine.stop()
+    refused = await driver.put("m", "k", b"3")
+    assert isinstance(refused, Refused)
+    assert refused.reason is Reason.CLOSING
+
+
+async def test_ways_are_not_kept_for_every_name() -> None:
+    driver = await opened(FixedStructures(), HandClock())
+    for number in range(MAX_WAYS + 10):
+        assert await driver.put(f"m{number}", "k", b"v") is None
+    assert len(driver.engine._ways) <= MAX_WAYS
+    assert await driver.put("m", "k", b"3") is None
+    assert await driver.value("m", "k") == b"3"
+    await driver.engine.stop()
