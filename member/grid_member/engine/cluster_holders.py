@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.api import EngineError
 from grid_member.engine.cluster_settings import MOST_HOLDERS
-from grid_member.engine.ending import STOPPING
+from grid_member.engine.ending import STOPPING, unless
 from grid_member.engine.nats.errors import NatsError
 from grid_member.engine.operations import SystemPut, SystemRemove
 from grid_member.engine.system_side import ignore
@@ -113,14 +113,14 @@ def first_lanes(settings: ClusterSettings, shards: int, streams: int) -> list[in
 
 async def read_lanes(
     made: Sequence[Callable[[], ClusterLane]],
-    ended: Callable[[], bool],
+    ended: asyncio.Event,
     patience_s: float = math.inf,
 ) -> list[ClusterLane]:
     """Return lanes brought up to what their streams hold, one after the other, and not started.
 
     Args:
         made: makes each of them.
-        ended: tells whether the member stops.
+        ended: is set when the member stops, which waits for none of them.
         patience_s: how long one is tried again that cannot be read.
 
     Raises:
@@ -130,13 +130,13 @@ async def read_lanes(
 
 
 async def _read(
-    make: Callable[[], ClusterLane], ended: Callable[[], bool], patience_s: float
+    make: Callable[[], ClusterLane], ended: asyncio.Event, patience_s: float
 ) -> ClusterLane:
     until_s = time.monotonic() + patience_s
-    while not ended():
+    while not ended.is_set():
         lane = make()
         try:
-            await asyncio.to_thread(lane.replay)
+            await unless(ended, lane.read())
         except NatsError as error:
             if time.monotonic() > until_s:
                 raise EngineError(f"a part of the data cannot be read now: {error}") from None

@@ -27,6 +27,7 @@ from grid_member.engine.cluster_reload import (
     returns,
     taken,
     until_read,
+    while_wanted,
 )
 from grid_member.engine.landing import LANDING_RETRY_S
 from grid_member.engine.lane import _Flight
@@ -37,9 +38,10 @@ from grid_member.engine.probe import Probe
 from grid_member.engine.system_side import ignore, nothing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from grid_member.engine.gathering import Gathering
+    from grid_member.engine.image import Part
     from grid_member.engine.lane import Answer, Lane
     from grid_member.engine.operations import Committed, Operation, QueueReturn
     from grid_member.engine.shared_log import SharedLog
@@ -99,6 +101,14 @@ class ClusterLane(WaitingLane):
         self.state.system.changes = set()
         self._entered = self.state.cluster_state
         self.heard_s = time.monotonic()
+
+    async def read(self) -> None:
+        """Bring the state up to the log, on a thread; one that is waited for no more soon ends."""
+        try:
+            await asyncio.to_thread(self.replay)
+        except asyncio.CancelledError:
+            self._closing = True
+            raise
 
     @property
     def busy(self) -> bool:
@@ -251,6 +261,9 @@ class ClusterLane(WaitingLane):
         await super().close()
 
     # Inside
+
+    def _steps(self) -> Iterator[Committed | Sequence[Part]]:
+        return while_wanted(self._log.replay(), lambda: self._closing)
 
     async def _reload(self) -> None:
         if await until_read(self._log, self._reload_once):

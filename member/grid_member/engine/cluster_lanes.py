@@ -116,7 +116,7 @@ class ClusterLanes(Lanes):
         self._client = self._system = cast("NatsClient | None", None)
         self._refused = False
         """Whether the own server was removed before, and must not count again."""
-        self._ending, self._make = asyncio.Event(), cast("Callable[..., ClusterLane]", self._made)
+        self.ending, self._make = asyncio.Event(), cast("Callable[..., ClusterLane]", self._made)
         self.coming: list[ClusterLane] = []
         """Lanes that were read last and that it may not have yet."""
 
@@ -188,11 +188,11 @@ class ClusterLanes(Lanes):
     @property
     def ended(self) -> bool:
         """Whether a begin is to be given up."""
-        return self._ending.is_set()
+        return self.ending.is_set()
 
     def end_waiting(self) -> None:
         """End a begin that is not over yet."""
-        self._ending.set()
+        self.ending.set()
 
     async def rescue(self, *, wipe: bool) -> None:
         """Let a begin go on with the members that are there, as the others are gone for good.
@@ -205,7 +205,7 @@ class ClusterLanes(Lanes):
         """
         if self.waiting is None and (wipe or not self.stalled):
             raise EngineError(NOTHING_TO_RESCUE)
-        await unless(self._ending, self._rescued(wipe=wipe))
+        await unless(self.ending, self._rescued(wipe=wipe))
 
     async def begin(self, arrived: Callable[[Lane, set[str]], None]) -> None:
         """Join the others and replay the logs; wait for them for as long as it takes.
@@ -216,7 +216,7 @@ class ClusterLanes(Lanes):
         """
         try:
             async with self.roll_call:
-                await unless(self._ending, self._join(arrived))
+                await unless(self.ending, self._join(arrived))
             self._company.begun()
         except BaseException:
             await self.abandon()

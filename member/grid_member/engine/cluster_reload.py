@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from grid_member.engine.api import EngineError, Item, Reason, Refused
 from grid_member.engine.nats.errors import NatsError, unexpected
@@ -32,6 +32,7 @@ GONE: Final = Refused(
 UNKNOWN: Final = Refused(
     Reason.UNAVAILABLE, "this member lost touch: what was asked for may or may not be done"
 )
+T = TypeVar("T")
 _log: Final = logging.getLogger("grid.engine")
 
 
@@ -113,9 +114,7 @@ def load(
 
 def _load(log: Log, life: Life, least: int, ended: Callable[[], bool], loaded: Loaded) -> None:
     state = loaded.state
-    for step in log.replay():
-        if ended():
-            raise EndedError
+    for step in while_wanted(log.replay(), ended):
         if not isinstance(step, Committed):
             state.load(step)
             continue
@@ -124,6 +123,18 @@ def _load(log: Log, life: Life, least: int, ended: Callable[[], bool], loaded: L
         own = record.member == life.member and record.incarnation == life.incarnation
         if own and outcomes is not None and record.counter >= least:
             loaded.outcomes[record.counter] = outcomes
+
+
+def while_wanted(steps: Iterable[T], ended: Callable[[], bool]) -> Iterator[T]:
+    """Yield what is read of a log.
+
+    Raises:
+        EndedError: it was given up.
+    """
+    for step in steps:
+        if ended():
+            raise EndedError
+        yield step
 
 
 def is_seen(state: State, life: Life, counter: int) -> bool:

@@ -99,7 +99,7 @@ class Streams:
             lane = made(shard, stream)
             try:
                 async with self._reading:
-                    await asyncio.to_thread(lane.replay)
+                    await lane.read()
                 return lane
             except NatsError as error:
                 self._tell(stream, str(error))

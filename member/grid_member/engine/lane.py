@@ -29,6 +29,9 @@ from grid_member.engine.reads import MapReads
 from grid_member.engine.state import State
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from grid_member.engine.image import Part
     from grid_member.engine.log import Clock, Log
 
 MAX_WAITING_OPERATIONS: Final = 65_536
@@ -120,11 +123,14 @@ class Lane:
         self._incarnation = 1 if mark is None else mark.incarnation + 1
 
     def _replay(self) -> None:
-        for step in self._log.replay():
+        for step in self._steps():
             if isinstance(step, Committed):
                 self.state.apply(step.sequence, step.timestamp_ms, step.record)
             else:
                 self.state.load(step)
+
+    def _steps(self) -> Iterable[Committed | Sequence[Part]]:
+        return self._log.replay()
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
         """Begin a new incarnation, whose first record brings taken items back."""

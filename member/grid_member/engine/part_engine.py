@@ -18,6 +18,8 @@ from grid_member.engine.api import EngineError
 from grid_member.engine.cluster_cut import NO_CUT
 from grid_member.engine.cluster_engine import CURRENT_RETRY_S, ClusterEngine
 from grid_member.engine.cluster_holders import RENEW_S, Places, read_lanes
+from grid_member.engine.ending import unless
+from grid_member.engine.engine import _CLOSING
 from grid_member.engine.forward_words import HOSTS
 from grid_member.engine.forwarding import FIND_S
 from grid_member.engine.lite_engine import LiteEngine
@@ -67,7 +69,7 @@ class PartEngine(LiteEngine):
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        if self._places is not None and self._lanes.whole and self._refusal is None:
+        if self._places is not None and self._claims and self._refusal is not _CLOSING:
             self._places.leave()
         await super().stop()
 
@@ -254,14 +256,14 @@ class PartEngine(LiteEngine):
         """
         made = self._lanes.missing(empty=empty)
         self._lanes.coming = lanes = await read_lanes(
-            made, lambda: self._lanes.ended, math.inf if patience_s is None else patience_s
+            made, self._lanes.ending, math.inf if patience_s is None else patience_s
         )
         loop = asyncio.get_running_loop()
         try:
             for lane in lanes:
                 lane.start(loop)
             async with asyncio.timeout(patience_s):
-                await asyncio.gather(*map(self._catch_up, lanes))
+                await unless(self._lanes.ending, self._all_current(lanes))
         except TimeoutError:
             await self._give_up(lanes)
             raise EngineError(NO_CUT) from None
@@ -271,6 +273,9 @@ class PartEngine(LiteEngine):
         finally:
             self._lanes.stalled = False
         return lanes
+
+    async def _all_current(self, lanes: Sequence[ClusterLane]) -> None:
+        await asyncio.gather(*map(self._catch_up, lanes))
 
     async def _give_up(self, lanes: Sequence[ClusterLane]) -> None:
         """Close lanes that are not needed any more, once what they sent has its outcome."""
@@ -287,6 +292,8 @@ class PartEngine(LiteEngine):
             try:
                 await self._look()
             except Exception as error:
+                if self._lanes.ended:
+                    return
                 _log.error("the data is not brought in: %s", unexpected(error))
 
     async def _look(self) -> None:

@@ -140,8 +140,8 @@ def test_members_begin_with_the_lanes_that_they_are_sure_to_have() -> None:
 
 async def test_a_lane_that_nobody_leads_is_read_for_so_long_only() -> None:
     class Unled:
-        def replay(self) -> None:
+        async def read(self) -> None:
             raise NatsError("no leader")
 
     with pytest.raises(EngineError, match="cannot be read now: no leader"):
-        await read_lanes([lambda: cast("ClusterLane", Unled())], lambda: False, patience_s=0.0)
+        await read_lanes([lambda: cast("ClusterLane", Unled())], asyncio.Event(), patience_s=0.0)

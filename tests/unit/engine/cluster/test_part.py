@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import uuid
 from typing import TYPE_CHECKING
 
 import pytest
 
 from grid_member.engine import cluster_holders, forwarding, landing
-from grid_member.engine.api import ClusterState, Entry, Item, Reason, Refused
+from grid_member.engine.api import ClusterState, EngineError, Entry, Item, Reason, Refused
 from grid_member.engine.cluster_holders import HOST
 from grid_member.engine.cluster_lanes import CLUSTER_SHARDS
 from grid_member.engine.cluster_settings import MOST_HOLDERS
+from grid_member.engine.ending import STOPPING
+from grid_member.engine.nats.log import JetStreamLog
 from grid_member.engine.part_engine import PartEngine
 from grid_member.engine.sharding import shard_of
 from tests.unit.engine.cluster.clusters import Cluster
@@ -21,7 +24,11 @@ from tests.unit.engine.cluster.load import MAPS, QUEUES, Load, told
 from tests.unit.engine.drive import condition
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
+
+    from grid_member.engine.image import Part
+    from grid_member.engine.operations import Committed
 
 SIZE = 6
 LONG_S = 600.0
@@ -219,6 +226,46 @@ async def test_nothing_is_lost_doubled_or_stale_over_a_part(tmp_path: Path) -> N
             history = await load.drained()
     faults = history.faults()
     assert not faults, told(faults)
+
+
+@pytest.mark.parametrize("ends", ["with the member", "with the backup"])
+async def test_a_stop_waits_for_no_lane_that_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ends: str
+) -> None:
+    reading, left, enough = threading.Event(), threading.Event(), threading.Event()
+    replay = JetStreamLog.replay
+
+    def endless(log: JetStreamLog) -> Iterator[Committed | Sequence[Part]]:
+        if log.shard in {0, CLUSTER_SHARDS}:
+            yield from replay(log)
+            return
+        reading.set()
+        try:
+            while not enough.is_set():
+                yield ()
+        finally:
+            left.set()
+
+    async with Cluster(SIZE, tmp_path) as cluster:
+        number, other = part_of(cluster), holders_of(cluster)[0]
+        if ends == "with the member":
+            number, other = other, holders_of(cluster)[1]
+            await cluster.engines[number].stop()
+            cluster.engines[number] = cluster.made(number)
+        engine = engines_of(cluster)[number]
+        monkeypatch.setattr(JetStreamLog, "replay", endless)
+        begin = engine.start() if ends == "with the member" else engine.moment()
+        begun = asyncio.ensure_future(begin)
+        try:
+            await condition(reading.is_set, PATIENCE_S)
+            engine.end_waiting()
+            with pytest.raises(EngineError, match=STOPPING):
+                await asyncio.wait_for(begun, PATIENCE_S)
+            await condition(left.is_set, PATIENCE_S)  # which the process would wait for
+            await asyncio.wait_for(engine.stop(), PATIENCE_S)
+        finally:
+            enough.set()
+        assert number not in await places_of(cluster, other)
 
 
 async def places_of(cluster: Cluster, seen_by: int) -> list[int]:
