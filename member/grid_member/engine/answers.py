@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, TypeVar
 
-from grid_member.engine.api import Refused
+from grid_member.engine.api import Reason, Refused
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -12,6 +12,25 @@ if TYPE_CHECKING:
     from grid_member.engine.api import Done
     from grid_member.engine.lane import Lane
     from grid_member.engine.operations import ClusterStateChange, TransientStateChange
+
+T = TypeVar("T")
+FAILED: Final = Refused(Reason.FAILED, "unexpected error")
+
+
+def reader(read: Callable[[Done[T]], None], done: Done[T]) -> Callable[[Refused | None], None]:
+    """Return what reads when a lane is current, and tells done why not; a failure, too."""
+
+    def told(refused: Refused | None) -> None:
+        if refused is not None:
+            done(refused)
+            return
+        try:
+            read(done)
+        except Exception:
+            done(FAILED)  # nobody waits for it who was told before
+            raise
+
+    return told
 
 
 class StateChange:

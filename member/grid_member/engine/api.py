@@ -31,6 +31,8 @@ class Reason(enum.Enum):
     """Too many operations wait already: 503, worth retrying."""
     CLOSING = "closing"
     """The member is stopping: 503."""
+    FAILED = "failed"
+    """It met with an error that nobody expected, which the log tells: 500, of a read only."""
 
 
 @dataclass(frozen=True, slots=True)

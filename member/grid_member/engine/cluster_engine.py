@@ -10,8 +10,10 @@ import asyncio
 import logging
 import math
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from grid_member.engine.answers import reader
 from grid_member.engine.api import ClusterState, EngineError
 from grid_member.engine.cluster_copies import CopyWatch
 from grid_member.engine.cluster_cut import Cuts
@@ -221,15 +223,8 @@ class ClusterEngine(LocalEngine):
         if settings is None or self._refusal is not None:
             super().map_get(name, key, done)  # which tells why not
             return
-        read = super().map_get
-
-        def reader(refused: Refused | None) -> None:
-            if refused is None:
-                read(name, key, done)
-            else:
-                done(refused)
-
-        self._cluster_lane(self._maps.lane(name, settings.persistent)).when_current(reader)
+        lane = self._cluster_lane(self._maps.lane(name, settings.persistent))
+        lane.when_current(reader(partial(super().map_get, name, key), done))
 
     def map_peek(self, name: str, key: str) -> Stored | None:
         """Return None: nothing can be had at once."""
@@ -241,15 +236,8 @@ class ClusterEngine(LocalEngine):
         if settings is None or self._refusal is not None:
             super().queue_size(name, done)
             return
-        count = super().queue_size
-
-        def reader(refused: Refused | None) -> None:
-            if refused is None:
-                count(name, done)
-            else:
-                done(refused)
-
-        self._cluster_lane(self._queues.lane(name, settings.persistent)).when_current(reader)
+        lane = self._cluster_lane(self._queues.lane(name, settings.persistent))
+        lane.when_current(reader(partial(super().queue_size, name), done))
 
     # Inside
 

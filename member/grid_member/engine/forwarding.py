@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from grid_member.engine.api import Item, Reason, Refused
 from grid_member.engine.forward_host import Call, Delivery, Host
-from grid_member.engine.forward_words import HOSTS, LIFE_BYTES, Kind, Word, as_outcome
+from grid_member.engine.forward_words import HARMLESS, HOSTS, LIFE_BYTES, Kind, Word, as_outcome
 from grid_member.engine.leasehold import steady_s
 from grid_member.engine.nats.errors import NatsError
 
@@ -43,12 +43,6 @@ MAX_CALLS: Final = 65_536
 """Calls without an outcome; more are refused as OVERLOADED."""
 MAX_BYTES: Final = 256 * 1024 * 1024
 """Bytes of keys and values of those calls."""
-_AGAIN: Final = {
-    *(Kind.MAP_GET, Kind.QUEUE_SIZE, Kind.USAGE),
-    *(Kind.SPREAD, Kind.SPREAD_FOR_NOW),
-}
-"""What does no harm when it is asked for twice. A poll may have taken an item, which goes back
-later: who polls has to hear of that, or would see the order of the queue broken for no reason."""
 _log: Final = logging.getLogger("grid.engine")
 _NOBODY: Final = Refused(
     Reason.UNAVAILABLE, "no member that holds the data can be reached: nothing was done"
@@ -216,7 +210,7 @@ class Forwarding:
         if host is self._host:
             self._host, self._without_s = None, self._loop.time()
         for call in unknown:
-            if call.word.kind in _AGAIN:
+            if call.word.kind in HARMLESS:
                 unsent.append(call)
             else:
                 self._finish(call, _UNKNOWN)

@@ -7,11 +7,12 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from grid_member.engine.answers import StateChange
+from grid_member.engine.answers import FAILED, StateChange
 from grid_member.engine.api import ClusterState, Engine, Entry, Item, Reason, Refused
 from grid_member.engine.forward_host import SILENT_S
 from grid_member.engine.forward_words import (
     AGAIN_S,
+    HARMLESS,
     TOO_LARGE,
     Flag,
     Kind,
@@ -174,12 +175,25 @@ class Guest:
         self._hosting.forget(self._life)
 
     def _begin_call(self, word: Word) -> None:
-        kind, engine = word.kind, self._engine
+        kind = word.kind
         if self._hosting.leaving and kind not in _ALWAYS:
             self._soon()
             self._outcomes.append(Word(Kind.NOT_TAKEN, word.call))
             return
         done = partial(self._done, self.session, word.call)
+        try:
+            self._carry_out(word, done)
+        except Exception as error:
+            if kind not in HARMLESS:
+                raise
+            # Asked again it would fail again, and end the session for all others each time.
+            self._loop.call_exception_handler(
+                {"message": "what another member asks for failed", "exception": error}
+            )
+            done(FAILED)
+
+    def _carry_out(self, word: Word, done: Callable[[Any], None]) -> None:
+        kind, engine = word.kind, self._engine
         match kind:
             case Kind.MAP_GET:
                 engine.map_get(word.name, word.key, done)

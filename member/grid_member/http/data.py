@@ -21,7 +21,7 @@ MAX_POLL_S: Final = 2**31 - 1
 _MAPS: Final = "/grid/rest/maps/"
 BINARY: Final = "application/octet-stream"
 _SECONDS: Final = re.compile(r"0*([0-9]{1,10})", re.ASCII)
-_STATUS: Final = {Reason.NOT_CONFIGURED: 404}
+_STATUS: Final = {Reason.NOT_CONFIGURED: 404, Reason.FAILED: 500}
 _RETRY: Final = frozenset({Reason.UNAVAILABLE, Reason.OVERLOADED, Reason.CLOSING})
 
 

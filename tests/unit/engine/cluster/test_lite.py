@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from grid_member.engine.answers import FAILED
 from grid_member.engine.api import ClusterState, EngineError, Entry, Item, Reason, Refused
+from grid_member.engine.engine import LocalEngine
 from grid_member.engine.lite_engine import LiteEngine
 from tests.unit.engine.cleaned import clean_always
 from tests.unit.engine.cluster.clusters import Cluster
@@ -192,3 +194,19 @@ async def test_nothing_is_lost_doubled_or_stale_over_a_lite_member(tmp_path: Pat
 
 def others_of(member: int) -> list[int]:
     return [other for other in range(LITE + 1) if other != member]
+
+
+async def test_a_read_that_fails_behind_its_barrier_is_told_on_all_members(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("a failure")
+
+    asyncio.get_running_loop().set_exception_handler(lambda *_: None)
+    async with Cluster(4, lite=(LITE,)) as cluster:
+        await host_of(cluster)
+        monkeypatch.setattr(LocalEngine, "map_get", fail)
+        monkeypatch.setattr(LocalEngine, "queue_size", fail)
+        for driver in cluster.drivers[LITE], cluster.drivers[0]:
+            reads = asyncio.gather(driver.get("m", "k"), driver.size("q"))
+            assert set(await asyncio.wait_for(reads, PATIENCE_S)) == {FAILED}

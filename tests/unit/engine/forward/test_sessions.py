@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from grid_member.engine import forward_host, forward_words, forwarding, guest, hosting
+from grid_member.engine.answers import FAILED
 from grid_member.engine.api import Entry, Item, Refused
 from grid_member.engine.forward_host import SILENT_S, Call
 from grid_member.engine.forward_words import HOSTS, Flag, Kind, Said, Word, encode_said
@@ -177,6 +178,33 @@ async def test_a_failure_over_one_lite_member_is_none_of_another(
         assert said.flags is Flag.BROKEN
         assert await parties.put("m", "k", b"w") is None
         assert host_of(parties)._session == session
+
+
+@pytest.mark.parametrize(
+    ("word", "fails"),
+    [(Word(Kind.MAP_GET, 0, "m", "k"), "map_get"), (Word(Kind.QUEUE_SIZE, 0, "q"), "queue_size"),
+     (Word(Kind.USAGE, 0), "structure_usage")],
+)  # fmt: skip
+async def test_a_read_that_fails_on_the_host_is_told_at_once_and_is_no_other_calls_business(
+    monkeypatch: pytest.MonkeyPatch, word: Word, fails: str
+) -> None:
+    reported: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, told: reported.append(told))
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("a failure")
+
+    async with Parties() as parties:
+        assert await parties.put("m", "k", b"v") is None
+        session = host_of(parties)._session
+        monkeypatch.setattr(parties.engine, fails, fail)
+        outcomes = await asyncio.wait_for(
+            asyncio.gather(
+                parties.offer("q", b"i"), awaited(parties.asking(word)), parties.put("m", "k", b"w")
+            ), PATIENCE_S)  # fmt: skip
+        assert outcomes == [True, FAILED, None]
+        assert host_of(parties)._session == session
+        assert len(reported) == 1, "it is asked for once"
 
 
 async def test_what_cannot_be_read_ends_its_session() -> None:
