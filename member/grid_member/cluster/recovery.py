@@ -22,7 +22,9 @@ PARTIAL_POLICIES: Final = frozenset(
     {"PARTIAL_RECOVERY_MOST_RECENT", "PARTIAL_RECOVERY_MOST_COMPLETE"}
 )
 """One member has one copy of its data, so both mean the same: what can be read of that."""
-_LOADING: Final = "the data is being loaded: it cannot be told yet whether it is damaged"
+_LOADING: Final = (
+    "the data is being loaded: it cannot be told yet whether it is damaged, ask again in 5 s"
+)
 HEALTHY: Final = "the store is healthy and in use"
 UNDER_WAY: Final = "another recovery is under way"
 _STOPPING: Final = "the member is stopping"

@@ -20,6 +20,14 @@ if TYPE_CHECKING:
 
     from grid_member.cluster.store_recovery import Around, Early
 
+KNOWN_S: Final = 15.0
+"""How long a call waits until a start knows whether it waits for others: a majority that is gone is
+noticed when it has confirmed nothing for ten seconds."""
+LOOK_S: Final = 0.05
+JUST_STARTED: Final = (
+    "this member is starting and cannot tell yet whether it has to wait for the others: nothing "
+    "was done, ask again in 5 s"
+)
 _log: Final = logging.getLogger("grid.persistence")
 
 
@@ -29,6 +37,10 @@ class Waiting(Protocol):
     @property
     def waiting(self) -> str | None:
         """Why the start is not over yet; None when nothing is waited for."""
+
+    @property
+    def decided(self) -> bool:
+        """Whether it is known by now if the start waits for others, or it is over."""
 
     async def rescue(self, *, wipe: bool) -> None:
         """Let the start go on with the members that are there; `EngineError` says why not."""
@@ -79,15 +91,28 @@ class ClusterRecovery(StoreRecovery):
     async def _rescued(self, how: Do, around: Around | None) -> str | None:
         if not self._stored:
             return OFF
-        if self._state.stage is not Stage.OPENING:
-            return HEALTHY
         if self._rescuing:
             return UNDER_WAY
         self._rescuing = True
         try:
+            # A key must not remember what is so for a moment only: this is not noted under it.
+            if not await self._known():
+                return JUST_STARTED
+            if self._state.stage is not Stage.OPENING:
+                return HEALTHY
             return await self._rescue(how, around or plainly)
         finally:
             self._rescuing = False
+
+    async def _known(self) -> bool:
+        """Wait until it is known whether the start waits for others; False: not in time."""
+        now_s = asyncio.get_running_loop().time
+        until_s = now_s() + KNOWN_S
+        while self._state.stage is Stage.OPENING and not self._engine.decided:
+            if now_s() >= until_s:
+                return False
+            await asyncio.sleep(LOOK_S)
+        return True
 
     async def _rescue(self, how: Do, around: Around) -> str | None:
         loop = asyncio.get_running_loop()

@@ -30,7 +30,7 @@ from grid_member.engine.operations import SystemPut, SystemRemove
 from grid_member.engine.replication import NOT_REPLICATED
 from grid_member.engine.roll_call import without_majority
 from grid_member.engine.sharding import merged, without_values
-from grid_member.engine.system_side import setter
+from grid_member.engine.system_side import NOT_STARTED, setter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -92,6 +92,12 @@ class ClusterEngine(LocalEngine):
             waited = without_majority(lanes.settings)
         complaints = lanes.complaints.of_others
         return waited if None in {waited, complaints} else f"{complaints}; {waited}"
+
+    @property
+    def decided(self) -> bool:
+        """Whether it is known by now if the start waits for others, or it is over."""
+        lanes, begun = self._lanes, self._refusal is not NOT_STARTED
+        return begun or lanes.waiting is not None or lanes.stalled or lanes.ended
 
     @property
     def client(self) -> NatsClient:

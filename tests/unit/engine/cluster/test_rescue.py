@@ -180,12 +180,19 @@ async def test_a_start_that_nobody_confirms_takes_the_call(tmp_path: Path) -> No
         await cluster.engines[2].stop()
         engine = cluster.made(2)
         assert isinstance(engine, CutOff)
-        engine.cut = lambda: cluster.isolate(2)
+        known = [engine.decided]
+
+        def cut() -> None:
+            known.append(engine.decided)  # all was read, and nobody has confirmed it
+            cluster.isolate(2)
+
+        engine.cut = cut
         cluster.engines[2], cluster.drivers[2] = engine, Driver(engine)
         start = asyncio.ensure_future(engine.start())
         try:
             await until(lambda: engine._lanes.stalled, STEP_S)
             assert "partialStart" in (engine.waiting or "")
+            assert [*known, engine.decided] == [False, False, True]
             with pytest.raises(EngineError, match="does not wait for the others"):
                 await engine.rescue(wipe=True)
             rescue = asyncio.ensure_future(engine.rescue(wipe=False))
@@ -205,6 +212,7 @@ async def test_members_that_are_together_are_not_rescued(tmp_path: Path) -> None
     async with Cluster(3, tmp_path) as cluster:
         with pytest.raises(EngineError, match="does not wait for the others"):
             await cluster.engines[0].rescue(wipe=True)
+        assert cluster.engines[0].decided
 
 
 @pytest.mark.parametrize("wipe", [False, True])

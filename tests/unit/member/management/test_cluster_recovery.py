@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from grid_member.cluster import rescue
 from grid_member.cluster.recovery import HEALTHY, NOT_PARTIAL, UNDER_WAY
 from grid_member.cluster.rescue import ClusterRecovery
 from grid_member.cluster.store_recovery import OFF
@@ -23,6 +24,7 @@ class WaitingEngine:
 
     def __init__(self) -> None:
         self.waiting: str | None = "for the others"
+        self.decided = True
         self.rescues: list[bool] = []
         self.asked = asyncio.Event()
         self.refuses: Exception | None = None
@@ -126,6 +128,52 @@ async def test_one_at_a_time() -> None:
     assert await first is None
     assert await starting.started
     assert starting.engine.rescues == [False]
+
+
+async def test_a_call_waits_until_the_start_knows_what_it_waits_for() -> None:
+    starting = Starting()
+    starting.engine.decided = False
+    call = asyncio.ensure_future(starting.recovery.partial_start())
+    await asyncio.sleep(0)
+    assert await starting.recovery.partial_start() == UNDER_WAY
+    assert starting.engine.rescues == []
+    starting.engine.decided = True
+    assert await call is None
+    assert starting.history == [("partialStart", None)]
+    assert await starting.started
+
+
+async def test_a_call_that_comes_as_the_start_ends_is_not_needed() -> None:
+    starting = Starting()
+    starting.engine.decided = False
+    call = asyncio.ensure_future(starting.recovery.force_start())
+    await asyncio.sleep(0)
+    await starting.engine.rescue(wipe=False)  # by somebody else
+    assert await starting.started
+    assert await call == HEALTHY
+    assert starting.history == []
+
+
+async def test_a_start_that_does_not_know_in_time_says_when_to_ask_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(rescue, "KNOWN_S", 0.0)
+    starting = Starting()
+    starting.engine.decided = False
+    noted: list[str] = []
+
+    def around(work: Callable[[], None]) -> None:
+        noted.append("noted")
+        work()
+
+    told = await starting.recovery.partial_start(around)
+    assert told is not None
+    assert "ask again in 5 s" in told
+    assert (noted, starting.history) == ([], [])  # its key may be sent again
+    starting.engine.decided = True
+    assert await starting.recovery.partial_start(around) is None
+    assert noted == ["noted"]
+    assert await starting.started
 
 
 async def test_members_without_a_disk_have_nothing_to_start_from() -> None:
