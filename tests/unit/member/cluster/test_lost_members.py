@@ -36,7 +36,6 @@ class Bereft(Members):
             shutil.rmtree(self._directory / f"m{number}" / "data")
         self.start(0)
         await self.logged(0, "listening")
-        await eventually(lambda: self.waits("the other members are not there"))
 
     def server_of(self, member: int) -> int:
         """Return the process of a member's nats-server."""
@@ -75,6 +74,7 @@ async def test_partial_start_goes_on_with_the_data_that_is_left(tmp_path: Path) 
     members = Bereft(tmp_path)
     async with members, HttpClient(members) as client:
         await members.lose(client)
+        await until(lambda: members.waits("the other members are not there"))
         for number in (1, 2):
             members.start(number)
             await members.logged(number, "listening")
@@ -94,6 +94,7 @@ async def test_a_member_that_is_alone_goes_on_with_its_data(tmp_path: Path) -> N
     async with members, HttpClient(members) as client:
         await members.lose(client)
 
+        # At once: it does not know yet that it will wait.
         assert await members.asked(0, "partialStart") == {"status": "success"}
 
         await members.ready(0)
@@ -122,6 +123,7 @@ async def test_a_member_that_is_alone_begins_with_nothing_when_forced(tmp_path: 
     members = Bereft(tmp_path)
     async with members, HttpClient(members) as client:
         await members.lose(client)
+        await until(lambda: members.waits("the other members are not there"))
 
         assert await members.asked(0, "forceStart") == {"status": "success"}
 
