@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from grid_member.engine.api import Refused
     from grid_member.engine.cluster_lane import Reader
+    from grid_member.engine.gathering import Gathering
     from grid_member.engine.lane import Lane
     from grid_member.engine.log import Clock, Log
     from grid_member.engine.operations import Record
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 class WaitingLane(PackingLane):
     """A lane on whose records reads wait as well."""
+
+    _gathering: Gathering
 
     def __init__(
         self,

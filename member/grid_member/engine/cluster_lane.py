@@ -40,7 +40,6 @@ from grid_member.engine.system_side import ignore, nothing
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from grid_member.engine.gathering import Gathering
     from grid_member.engine.image import Part
     from grid_member.engine.lane import Answer, Lane
     from grid_member.engine.operations import Committed, Operation, QueueReturn
@@ -56,7 +55,6 @@ class ClusterLane(WaitingLane):
     """A lane whose log is shared."""
 
     _log: SharedLog
-    _gathering: Gathering
 
     def __init__(
         self,

@@ -74,7 +74,7 @@ async def test_partial_start_goes_on_with_the_data_that_is_left(tmp_path: Path) 
     members = Bereft(tmp_path)
     async with members, HttpClient(members) as client:
         await members.lose(client)
-        await until(lambda: members.waits("the other members are not there"))
+        await eventually(lambda: members.waits("the other members are not there"))
         for number in (1, 2):
             members.start(number)
             await members.logged(number, "listening")
@@ -123,7 +123,7 @@ async def test_a_member_that_is_alone_begins_with_nothing_when_forced(tmp_path: 
     members = Bereft(tmp_path)
     async with members, HttpClient(members) as client:
         await members.lose(client)
-        await until(lambda: members.waits("the other members are not there"))
+        await eventually(lambda: members.waits("the other members are not there"))
 
         assert await members.asked(0, "forceStart") == {"status": "success"}
 
