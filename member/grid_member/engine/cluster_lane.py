@@ -213,7 +213,6 @@ class ClusterLane(WaitingLane):
         for record in records:
             self._readers += self._reading.pop(record.counter, ())
         super().rejected(records, refused)
-        self.room()
 
     def room(self) -> None:
         """Send what waited for others to come back."""

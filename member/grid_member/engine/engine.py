@@ -74,7 +74,7 @@ class LocalEngine(MapSide):
         super().__init__(structures, lanes, clock)
         self._queues = Placement(lanes, lambda lane: lane.state.queues.found)
         self._polls: dict[str, QueuePolls] = {}
-        self._landings = Landings(self._queue_lane, self._has_in_flight)
+        self._landings = Landings(self._queue_lane)
         self._loop: AbstractEventLoop | None = None
         self._expiry: ExpiryRounds | None = None
 
@@ -239,11 +239,7 @@ class LocalEngine(MapSide):
         """Hear that a stop has finished what was begun; the logs are closed next."""
 
     def _make_polls(self, name: str, loop: AbstractEventLoop) -> QueuePolls:
-        return QueuePolls(name, loop, self.queue_return)
-
-    def _has_in_flight(self) -> bool:
-        member = self._lanes.member.bytes
-        return any(member in lane.state.queues.takers() for lane in self.lanes)
+        return QueuePolls(name, loop, self.queue_return, self._landings.taken)
 
     def _queue_lane(self, name: str) -> Lane | None:
         settings = self._structures.queue_settings(name)
@@ -262,7 +258,6 @@ class LocalEngine(MapSide):
             del self._polls[name]
 
     def _state_changed(self) -> None:
-        self._ways.clear()
         if self.cluster_state is ClusterState.PASSIVE:
             for polls in list(self._polls.values()):
                 polls.finish_waiting(self._end_of_polls())

@@ -242,13 +242,14 @@ class Lane:
                     self._gathering.came_back(record.counter)
                 if flight is not None and outcomes is not None:
                     self._answer(flight, outcomes)
+        if self._gathering is not None:
+            self.room()
         queues = state.queues
         if queues.arrivals:
             arrivals, queues.arrivals = queues.arrivals, set()
             self._arrived(self, arrivals)
         if self._log.wants_image(state.live_bytes):
             self._log.store_image(state.snapshot())
-        self.room()
         self._check_settled()
 
     def room(self) -> None:
@@ -270,7 +271,8 @@ class Lane:
             elif not record.operations and self._loop is not None:
                 self._opening = self._loop.call_later(OPENING_RETRY_S, self._begin)
             self._answer(flight, [refused] * len(flight.answers))
-        self.room()
+        if self._gathering is not None:
+            self.room()
         self._check_settled()
 
     def _carries(self, counter: int) -> bool:
@@ -303,11 +305,14 @@ class Lane:
         """Send what waits, unless more is gathered first."""
         self._flushes = False
         gathering, size = self._gathering, len(self._operations)
-        if gathering is not None and not self._system and gathering.holds(size):
+        if gathering is None:
+            self._send_waiting()
+            return
+        # A log that cannot store now may not tell for long what became of the last record.
+        if not self._system and self._log.refusal is None and gathering.holds(size):
             return
         self._send_waiting()
-        if gathering is not None:
-            gathering.sent(self._counter, size)
+        gathering.sent(self._counter, size)
 
     def _send_waiting(self) -> None:
         operations, answers = self._operations, self._answers

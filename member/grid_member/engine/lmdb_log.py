@@ -269,6 +269,7 @@ class LmdbLog:
         kept = self._read_back(sequence, value)
         while isinstance(kept, Exception):
             self._refuse(f"it cannot be read back: {kept}")
+            self._tell(lambda feed: feed.committed(()))  # what is gathered waits for nothing now
             if not self._inbox.hand_out(REOPEN_INTERVAL_S, self._reject):
                 return None
             kept = self._read_back(sequence, value)

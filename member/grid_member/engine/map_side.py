@@ -35,18 +35,19 @@ class MapSide(SystemSide):
         super().__init__(lanes, clock)
         self._structures = structures
         self._maps = Placement(lanes, lambda lane: lane.state.maps.found)
-        self._ways: dict[str, tuple[Lane, int]] = {}
+        self._ways: dict[str, tuple[Lane, Lane, int]] = {}
         """The lane and the milliseconds to live of what is put into a map, for those whose entries
-        go for no other reason; while the member runs and writes are taken."""
+        go for no other reason; before them the lane that tells whether writes are taken. Until
+        settings change, and while the member runs."""
 
     def map_put(
         self, name: str, key: str, value: bytes, content_type: str | None, done: Done[None]
     ) -> None:
         """Create or replace an entry."""
         way = self._ways.get(name)
-        if way is not None:
+        if way is not None and not way[0].state.passive:
             # As below, for most puts.
-            lane, ttl_ms = way
+            _, lane, ttl_ms = way
             if content_type is not None:
                 content_type = shared(content_type)
             operation = made(MapPut, (name, key, value, content_type, ttl_ms))
@@ -85,7 +86,7 @@ class MapSide(SystemSide):
     def _note_way(self, name: str, lane: Lane, ttl_ms: int) -> None:
         if len(self._ways) >= MAX_WAYS:
             self._ways.clear()  # clients choose the names
-        self._ways[name] = lane, ttl_ms
+        self._ways[name] = self._lanes.durable[0], lane, ttl_ms
 
     def map_get(self, name: str, key: str, done: Done[Entry | None]) -> None:
         """Read an entry; None when there is no mapping or it has expired."""

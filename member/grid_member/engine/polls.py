@@ -25,16 +25,17 @@ _OVERLOADED: Final = Refused(Reason.OVERLOADED, "too many polls wait on the queu
 class QueuePoll:
     """One poll: waiting, taking, or over (then done is None)."""
 
-    ticket = 0
-    """Grows from poll to poll where takes of several may come back empty."""
-    timer: asyncio.TimerHandle | None = None
-    waiting: OrderedDict[QueuePoll, None] | None = None
-    """Where it waits, to be taken out of."""
+    __slots__ = ("_polls", "deadline_s", "done", "ticket", "timer", "waiting")
 
     def __init__(self, polls: QueuePolls, done: Done[Item | None], deadline_s: float) -> None:
         self._polls = polls
         self.done: Done[Item | None] | None = done
         self.deadline_s = deadline_s
+        self.ticket = 0
+        """Grows from poll to poll where takes of several may come back empty."""
+        self.timer: asyncio.TimerHandle | None = None
+        self.waiting: OrderedDict[QueuePoll, None] | None = None
+        """Where it waits, to be taken out of."""
 
     def cancel(self) -> None:
         """Stop waiting; an item on its way goes back to the head."""
@@ -68,6 +69,7 @@ class QueuePoll:
         self.done = None
         if self.timer is not None:
             self._leave()
+        polls.taken(outcome)
         done(outcome)
 
 
@@ -88,6 +90,7 @@ class QueuePolls:
         name: str,
         loop: asyncio.AbstractEventLoop,
         unwanted: Callable[[Item], None],
+        taken: Callable[[Item], None],
     ) -> None:
         """Make the polls of the queue called name.
 
@@ -95,11 +98,14 @@ class QueuePolls:
             name: the queue.
             loop: for timers.
             unwanted: takes an item whose poll was cancelled meanwhile.
+            taken: hears of each item that a poll is about to get.
         """
         self._name = name
         self._take = QueueTake(name)
         self._loop = loop
         self._unwanted = unwanted
+        self.taken = taken
+        """Hears of each item that a poll is about to get."""
         self._lane: Lane | None = None
         """Where the last take was sent."""
         self._waiting: OrderedDict[QueuePoll, None] = OrderedDict()

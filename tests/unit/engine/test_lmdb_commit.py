@@ -11,6 +11,7 @@ import pytest
 
 from grid_member.engine import lmdb_log
 from grid_member.engine.api import ClusterState, EngineError, Reason, Refused
+from grid_member.engine.gathering import LARGE
 from grid_member.engine.lmdb_log import LmdbLog, _put
 from grid_member.engine.lmdb_tables import MAP_SIZE_BYTES, Tables, open_environment
 from tests.unit.engine.drive import condition
@@ -95,15 +96,22 @@ class Silent:
         return self._reopen(log)
 
 
+@pytest.mark.parametrize("puts", [1, 2 * LARGE])
 async def test_only_what_was_in_a_commit_of_unknown_outcome_waits(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    puts: int,
 ) -> None:
     disk = Silent(monkeypatch)
     driver = await started(engine_at(tmp_path))
     assert await driver.put("m", "old", b"1") is None
     disk.well = False
-    waiting = asyncio.create_task(driver.put("m", "k", b"1"))
+    waiting = asyncio.gather(*(driver.put("m", "k", b"1") for _ in range(puts)))
+    await asyncio.sleep(0)
+    behind = asyncio.gather(*(driver.remove("m", "old") for _ in range(3)))
     await condition(disk.failed.is_set)
+    assert all(isinstance(one, Refused) for one in await behind)  # gathered before it was known
     for _ in range(3):
         later = await asyncio.gather(
             driver.put("m", "l", b"1"),
@@ -118,7 +126,7 @@ async def test_only_what_was_in_a_commit_of_unknown_outcome_waits(
     assert await driver.value("m", "old") == b"1"
     assert len([line for line in caplog.messages if "cannot be read back" in line]) == 1
     disk.well = True
-    assert isinstance(await waiting, Refused)
+    assert all(isinstance(one, Refused) for one in await waiting)
     assert await driver.put("m", "l", b"2") is None
     await driver.engine.stop()
     again = await started(engine_at(tmp_path))

@@ -36,7 +36,7 @@ class HandLane:
 
 async def test_what_a_refused_take_left_is_for_who_waits() -> None:
     lane = HandLane()
-    polls = QueuePolls("q", asyncio.get_running_loop(), lambda item: None)
+    polls = QueuePolls("q", asyncio.get_running_loop(), lambda item: None, lambda item: None)
     first: list[object] = []
     second: list[object] = []
     for heard in (first, second):
@@ -58,7 +58,9 @@ class Leased:
         self.leasehold = Leasehold()
         self.returned: list[Item] = []
         self.heard: list[object] = []
-        self.polls = ClusterPolls("q", asyncio.get_running_loop(), self.returned.append)
+        self.polls = ClusterPolls(
+            "q", asyncio.get_running_loop(), self.returned.append, lambda item: None
+        )
         self.polls.leasehold = lambda lane: self.leasehold
         self.polls.ended = lambda: False
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from grid_member.engine import open_engine
 from grid_member.engine.api import ClusterState, MapSettings, Reason, Refused
 from grid_member.engine.map_side import MAX_WAYS
-from tests.unit.engine.drive import Driver, FixedStructures, HandClock
+from tests.unit.engine.drive import Driver, FixedStructures, HandClock, condition
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    import pytest
 
 
 async def opened(structures: FixedStructures, clock: HandClock, path: Path | None = None) -> Driver:
@@ -85,4 +88,39 @@ async def test_ways_are_not_kept_for_every_name() -> None:
     assert len(driver.engine._ways) <= MAX_WAYS
     assert await driver.put("m", "k", b"3") is None
     assert await driver.value("m", "k") == b"3"
+    await driver.engine.stop()
+
+
+async def test_the_first_lane_alone_says_that_nothing_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    structures = FixedStructures(maps={"m": MapSettings(persistent=False)})
+    driver = await opened(structures, HandClock(), tmp_path)
+    first, last = driver.engine.lanes
+    monkeypatch.setattr(last, "propose_system", lambda *_: None)  # its answer is still to come
+    changing = asyncio.create_task(driver.change_state(ClusterState.PASSIVE))
+    await condition(lambda: first.state.passive)
+    refused = await driver.put("m", "k", b"3")
+    assert isinstance(refused, Refused)
+    assert refused.reason is Reason.PASSIVE
+    changing.cancel()
+    await driver.engine.stop()
+
+
+async def test_who_asks_again_at_once_does_not_keep_the_others_waiting() -> None:
+    driver = await opened(FixedStructures(), HandClock())
+    left = 1000
+    turns = 0
+
+    def again(_: object) -> None:
+        nonlocal left
+        left -= 1
+        if left:
+            driver.engine.map_put("m", "k", b"v", None, again)
+
+    again(None)
+    while left:
+        turns += 1
+        await asyncio.sleep(0)
+    assert turns > 900
     await driver.engine.stop()

@@ -16,10 +16,10 @@ from grid_member.engine.cluster_settings import MOST_HOLDERS
 from tests.unit.engine.cluster.clusters import HOST
 from tests.unit.engine.cluster.load import MAPS, Load, told
 from tests.unit.member.cluster.processes import HttpClient, Members
-from tests.unit.member.cluster.test_copies import until
 from tests.unit.member.cluster.test_growing import ended
 from tests.unit.member.cluster.test_lite_members import host_of
 from tests.unit.member.cluster.test_sixth_member import asking
+from tests.unit.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -45,7 +45,7 @@ async def used(
     """Give members of six at most, and clients of all six that try another one for an answer."""
     members = Members(directory, durable=durable, size=size, most=SIX, settings=METRICS)
     async with members, HttpClient(members) as client:
-        await until(lambda: client.safe(*range(size)))
+        await eventually(lambda: client.safe(*range(size)))
         client.patient = True
         async with Load(client, SIX) as load:
             await load.progress()
@@ -61,7 +61,7 @@ async def joins(members: Members, client: HttpClient, number: int) -> None:
     members.known[number] = SIX
     members.start(number)
     await members.ready(number)
-    await until(client.safe)
+    await eventually(client.safe)
     await are_shown(members, client, list(range(SIX)))
 
 
@@ -72,7 +72,7 @@ async def leaves(members: Members, client: HttpClient, leaving: int) -> None:
     assert await ended(members, leaving) == 0
     assert (await client.operation(left[0], operation))["stage"] == "FINISHED"
     await are_shown(members, client, left)
-    await until(lambda: client.safe(*left))
+    await eventually(lambda: client.safe(*left))
 
 
 async def takes_the_place(members: Members, number: int) -> None:
@@ -107,7 +107,7 @@ async def are_shown(members: Members, client: HttpClient, all_of: list[int]) -> 
     async def shown() -> bool:
         return all([await there(client, number) == addresses for number in all_of])
 
-    await until(shown)
+    await eventually(shown)
 
 
 async def test_a_sixth_joins_members_that_know_of_five_and_leaves_for_good(
