@@ -29,7 +29,6 @@ from grid_member.engine.nats.cluster_id import named
 from grid_member.engine.nats.company import Company
 from grid_member.engine.nats.complaints import Complaints
 from grid_member.engine.nats.errors import NatsError
-from grid_member.engine.nats.hail import answer_with
 from grid_member.engine.nats.identity import open_identity
 from grid_member.engine.nats.log import JetStreamLog
 from grid_member.engine.nats.peers import peers
@@ -45,7 +44,7 @@ from grid_member.engine.own_server import (
     trusted,
     until_connected,
 )
-from grid_member.engine.roll_call import NOT_THERE, NOTHING_TO_RESCUE, RollCall, plainly
+from grid_member.engine.roll_call import NOT_THERE, NOTHING_TO_RESCUE, RollCall
 from grid_member.engine.sharding import shard_of
 from grid_member.engine.system_lane import SystemLane, SystemLog
 from grid_member.engine.system_side import ignore
@@ -266,7 +265,7 @@ class ClusterLanes(Lanes):
         self._server = server = NatsServer(settings, identity, self._wait_for)
         await server.start()
         self._client = client = connection_to(server, settings, USER, self._connected)
-        answer_with(client, lambda: self._cluster)
+        self.roll_call.connected(client, lambda: self._cluster)
         self.complaints.begin(client)
         self._system = connection_to(server, settings, SYSTEM_USER)
         await until_connected(client, server, self._wait_for)
@@ -394,7 +393,7 @@ class ClusterLanes(Lanes):
                 lane.connected()
 
     def _wait_for(self, reason: str) -> None:
-        reason = plainly(reason, self._settings)
+        reason = self.roll_call.plainly(reason)
         if reason != self.waiting:
             _log.warning("waiting for the other members: %s", reason)
         self.waiting = reason

@@ -6,22 +6,32 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final, Self
 
-from grid_member.engine.nats.hail import greets
+from grid_member.engine.nats.hail import answer_with, clusters_there, greets
 from grid_member.engine.nats.lookout import Lookout
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from grid_member.engine.cluster_settings import ClusterSettings
+    from grid_member.engine.nats.client import NatsClient
 
 NOT_THERE: Final = "the other members are not there yet"
 QUIET_S: Final = 3.0
 """How long a begin takes without a word in the log about who is not there: others start, too."""
 ABSENT_S: Final = 1.0
 """Between two looks at who is not there."""
+ASK_S: Final = 2.0
+"""Between two questions to those that are there whether they have data."""
 _NO_LEADER: Final = "temporarily unavailable"
 """What nats-server says when there is no majority."""
 _NO_MAJORITY: Final = (
     "no majority of the members that hold the data is there; start the others, and if their data "
     "is lost for good, partialStart goes on with what is left and forceStart with nothing"
+)
+_NEW: Final = (
+    "a new cluster begins when all members of the list are there, as one that is missing may have "
+    "its data; start the others, or begin, on empty base directories, with lists that name only "
+    "those that are there"
 )
 _NOT_CONFIRMED: Final = "no majority of the members that hold the data is there"
 NOTHING_TO_RESCUE: Final = (
@@ -29,13 +39,6 @@ NOTHING_TO_RESCUE: Final = (
     "it and ask again"
 )
 _log: Final = logging.getLogger("grid.engine.nats")
-
-
-def plainly(reason: str, settings: ClusterSettings) -> str:
-    """Return what is waited for, as people put it."""
-    if _NO_LEADER in reason and settings.directory is not None:
-        return _NO_MAJORITY
-    return reason
 
 
 def without_majority(settings: ClusterSettings) -> str:
@@ -48,24 +51,53 @@ class RollCall:
 
     def __init__(self, settings: ClusterSettings) -> None:
         """Call nobody yet."""
+        self._settings = settings
         self._lookout = Lookout(settings, greets, ABSENT_S)
-        self._telling: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._new: bool | None = None
+        """Whether none of those that are there has data; None before that is known."""
 
     async def __aenter__(self) -> Self:
         await self._lookout.__aenter__()
-        self._telling = asyncio.get_running_loop().create_task(self._tell())
+        self._tasks = [asyncio.get_running_loop().create_task(self._tell())]
         return self
 
     async def __aexit__(self, *error: object) -> None:
-        if self._telling is not None:
-            self._telling.cancel()
-            await asyncio.gather(self._telling, return_exceptions=True)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._lookout.__aexit__(*error)
+
+    def connected(self, client: NatsClient, cluster: Callable[[], str]) -> None:
+        """Tell the others the id of this member's cluster from now on, and hear theirs.
+
+        Args:
+            client: of the member's own server, which may not be connected yet.
+            cluster: returns the id, empty while there is none.
+        """
+        answer_with(client, cluster)
+        self._tasks.append(asyncio.get_running_loop().create_task(self._ask(client)))
+
+    def plainly(self, reason: str) -> str:
+        """Return what is waited for, as people put it."""
+        if _NO_LEADER not in reason:
+            return reason
+        if self._new is None:
+            return NOT_THERE
+        return _NEW if self._new else without_majority(self._settings)
 
     def added_to(self, reason: str | None) -> str | None:
         """Return what is waited for with who is there and who is not, as far as that is known."""
         told = self._told()
         return reason if reason is None or told is None else f"{reason} ({told})"
+
+    async def _ask(self, client: NatsClient) -> None:
+        """Find out whether somebody that is there has data."""
+        while True:
+            told = await clusters_there(client)
+            if told:
+                self._new = not any(told)
+            await asyncio.sleep(ASK_S)
 
     async def _tell(self) -> None:
         """Log who is not there, when that is somebody else than before."""

@@ -87,6 +87,26 @@ def answer_with(client: NatsClient, cluster: Callable[[], str]) -> None:
     client.subscribe(SUBJECT, answer)
 
 
+async def clusters_there(client: NatsClient) -> list[str]:
+    """Return the ids of the clusters of all members whose servers are connected, this one too.
+
+    A member that has none tells an empty one; one that does not tell in `ANSWER_S` is left out.
+    """
+    told: list[str] = []
+
+    def take(messages: Sequence[Message]) -> None:
+        told.extend(message.payload.decode(errors="replace") for message in messages)
+
+    inbox = client.unused_inbox()
+    subscription = client.subscribe(inbox, take)
+    try:
+        client.publish(SUBJECT, b"", inbox)
+        await asyncio.sleep(ANSWER_S)
+    finally:
+        subscription.unsubscribe()
+    return told
+
+
 async def hail(
     settings: ClusterSettings,
     host: str,
