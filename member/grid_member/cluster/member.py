@@ -277,7 +277,7 @@ class Member:
         if self.membership is None:
             return self.joined and self.engine.ready
         replication = self.membership.engine.replication()
-        present = self.membership.joined and replication.in_contact and replication.copied
+        present = self.membership.joined and replication.answering and replication.copied
         return self.joined and self.engine.ready and present
 
     @property
@@ -318,13 +318,15 @@ class Member:
         if self.membership is None:
             return "the member is not ready"
         replication = self.membership.engine.replication()
-        if replication.in_contact:
+        if replication.answering:
             return "this member's copies of the data are being made"
         return replication.trouble or "no majority of the members answers"
 
     @property
     def safe(self) -> bool:
         """True when no data would be lost or moved: with one member, when it is ready."""
+        if self.membership is not None and not self.membership.engine.replication().in_contact:
+            return False  # it may still be ready, while a leader is elected
         return self.ready and self.moving_replicas == 0
 
     @property

@@ -144,12 +144,19 @@ class ClusterEngine(LocalEngine):
         """Return how well the data is replicated."""
         if self._watch is None:
             return NOT_REPLICATED
-        return self._watch.replication(self.in_contact)._replace(trouble=self._lanes.trouble)
+        return self._watch.replication(self.in_contact)._replace(
+            trouble=self._lanes.trouble, answering=self.answering
+        )
 
     @property
     def in_contact(self) -> bool:
         """Whether a quorum confirms what this member sends, in every lane."""
         return all(lane.in_contact for lane in self._lanes.cluster_lanes)
+
+    @property
+    def answering(self) -> bool:
+        """Whether no lane refuses what it is asked, as nothing was confirmed for too long."""
+        return all(lane.answering for lane in self._lanes.cluster_lanes)
 
     def use_structures(self, structures: Structures) -> None:
         """Find settings there from now on; everything stays where all agreed that it is."""

@@ -123,6 +123,11 @@ class ClusterLane(WaitingLane):
         """Whether a quorum confirms what this member sends."""
         return self._log.in_contact
 
+    @property
+    def answering(self) -> bool:
+        """Whether what is proposed or read waits for a quorum, and is not refused at once."""
+        return self._log.refusal is None
+
     def connected(self) -> None:
         """Go on over a new connection to the server."""
         self._log.connected()

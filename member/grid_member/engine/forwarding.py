@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import secrets
 import uuid
 from itertools import count
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
 
 PATIENCE_S: Final = 10.0
 """How long a call waits for a host, and for its outcome; a poll that much longer than it asks."""
+LATELY_S: Final = 5.0
+"""How long another host is looked for before this is told to whoever may ask other members. A host
+that waits for a majority says so only after as long again."""
 LOOK_S: Final = 0.5
 """How often hosts are asked for a sign of life."""
 FIND_S: Final = 1.0
@@ -81,6 +85,8 @@ class Forwarding:
         """Without an outcome."""
         self._without_s = self._loop.time()
         """Since when there is none, if there is none."""
+        self._contact_s = -math.inf
+        """When a host was seen last that has a majority."""
         self._finding: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._closing = self._hurried = False
@@ -94,6 +100,11 @@ class Forwarding:
     def in_contact(self) -> bool:
         """Whether a host is there that has a majority."""
         return self._host is not None and not self._host.weak
+
+    @property
+    def answering(self) -> bool:
+        """Whether that is so, or was so lately: until then what is asked for waits."""
+        return self.in_contact or self._loop.time() - self._contact_s < LATELY_S
 
     @property
     def busy(self) -> bool:
@@ -270,6 +281,8 @@ class Forwarding:
             for member, host in list(self._hosts.items()):
                 self._look_at(member, host, now_s)
             self._end_late(now_s)
+            if self.in_contact:
+                self._contact_s = now_s
             # What came to wait while a host was found is asked of the next that answers.
             if self._waiting or not self.in_contact:
                 self._find_soon()
@@ -320,7 +333,7 @@ class Forwarding:
             if host is not self._host:
                 _log.info("requests are forwarded to the member %s", uuid.UUID(bytes=member))
             host.weak = False
-            self._host = host
+            self._host, self._contact_s = host, self._loop.time()
             waiting, self._waiting = self._waiting, []
             for call in waiting:
                 if call.word.kind is Kind.QUEUE_POLL:

@@ -62,6 +62,12 @@ class LiteEngine(ClusterEngine):
         return super().in_contact and forwarding is not None and forwarding.in_contact
 
     @property
+    def answering(self) -> bool:
+        """Whether no lane refuses, and a member with data is there or was there a moment ago."""
+        forwarding = self._forwarding
+        return super().answering and forwarding is not None and forwarding.answering
+
+    @property
     def agreed(self) -> bool:
         """Whether all lanes have the same cluster state; only who holds data can tell."""
         return self._forwarding is not None and self._forwarding.agreed

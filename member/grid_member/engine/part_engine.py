@@ -81,6 +81,13 @@ class PartEngine(LiteEngine):
         return super().in_contact
 
     @property
+    def answering(self) -> bool:
+        """Whether no lane refuses, and all of the data can be reached or could a moment ago."""
+        if self._lanes.whole:
+            return all(lane.answering for lane in self._lanes.cluster_lanes)
+        return super().answering
+
+    @property
     def agreed(self) -> bool:
         """Whether all lanes have the same cluster state."""
         here = {lane.state.cluster_state for lane in self.lanes}

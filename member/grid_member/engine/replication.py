@@ -25,9 +25,14 @@ class Replication(NamedTuple):
     """Whether copies are being moved, made or given up: which servers have them changes."""
     trouble: str | None = None
     """What keeps servers from storing, and what to do; None: nothing is known."""
+    answering: bool = True
+    """Whether nothing that was asked of this member waited in vain lately. While a leader is
+    elected it waits, and is not in contact."""
 
 
-NOT_REPLICATED = Replication(in_contact=False, replicas=0, not_current=1, offline=(), copied=False)
+NOT_REPLICATED = Replication(
+    in_contact=False, replicas=0, not_current=1, offline=(), copied=False, answering=False
+)
 """Before the first look: what is not known is not safe."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 from typing import TYPE_CHECKING
 
@@ -133,6 +134,27 @@ async def test_a_host_without_a_majority_is_left_for_one_that_has_it() -> None:
         parties.engine.in_contact = True
         await condition(lambda: parties.lite.in_contact)
         assert parties.lite._host is not first
+
+
+def answering(parties: Parties) -> bool:
+    return parties.lite.answering
+
+
+async def test_who_has_no_host_looks_for_one_before_it_says_that_it_answers_nobody(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(forwarding, "LATELY_S", math.inf)
+    async with Parties(2) as parties:
+        await condition(lambda: parties.lite.answering)
+        parties.silence()
+        write = asyncio.ensure_future(parties.put("m", "k", b"v"))
+        await condition(lambda: not parties.lite.in_contact)
+        assert answering(parties)
+        monkeypatch.setattr(forwarding, "LATELY_S", 0.0)
+        assert not answering(parties)
+        parties.hosts[1].start()
+        await condition(lambda: parties.lite.answering)
+        assert await asyncio.wait_for(write, PATIENCE_S) is None
 
 
 async def test_items_of_a_silent_guest_return(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -142,7 +142,10 @@ class FakeEngine:
         self.leases.append((until_s, ended))
 
     def replication(self) -> Replication:
-        return self.figures._replace(in_contact=self.figures.in_contact and not self.cut)
+        return self.figures._replace(
+            in_contact=self.figures.in_contact and not self.cut,
+            answering=self.figures.answering and not self.cut,
+        )
 
     async def current(self) -> bool:
         self.barriers += 1
