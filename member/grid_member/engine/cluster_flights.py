@@ -18,18 +18,20 @@ if TYPE_CHECKING:
     from grid_member.engine.cluster_lane import Reader
     from grid_member.engine.gathering import Gathering
     from grid_member.engine.lane import Lane
-    from grid_member.engine.log import Clock, Log
+    from grid_member.engine.log import Clock
     from grid_member.engine.operations import Record
+    from grid_member.engine.shared_log import SharedLog
 
 
 class WaitingLane(PackingLane):
     """A lane on whose records reads wait as well."""
 
     _gathering: Gathering
+    _log: SharedLog
 
     def __init__(
         self,
-        log: Log,
+        log: SharedLog,
         member: bytes,
         clock: Clock,
         arrived: Callable[[Lane, set[str]], None],
@@ -40,6 +42,21 @@ class WaitingLane(PackingLane):
         """Of this tick, or of several while the log is crowded."""
         self._reading: dict[int, list[Reader]] = {}
         """By the counter of the record that they wait for."""
+
+    @property
+    def shard(self) -> int:
+        """The lane's number."""
+        return self._log.shard
+
+    @property
+    def in_contact(self) -> bool:
+        """Whether a quorum confirms what this member sends."""
+        return self._log.in_contact
+
+    @property
+    def answering(self) -> bool:
+        """Whether what is proposed or read waits for a quorum, and is not refused at once."""
+        return self._log.refusal is None
 
     def _tell(self, readers: Iterable[Reader], refused: Refused | None) -> None:
         """Call readers; what one of them raises is not the others' business, nor the state's."""

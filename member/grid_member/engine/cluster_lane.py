@@ -54,8 +54,6 @@ _logger: Final = logging.getLogger("grid.engine")
 class ClusterLane(WaitingLane):
     """A lane whose log is shared."""
 
-    _log: SharedLog
-
     def __init__(
         self,
         log: SharedLog,
@@ -112,21 +110,6 @@ class ClusterLane(WaitingLane):
     def busy(self) -> bool:
         """Whether an operation, a read or a record waits for its outcome."""
         return bool(super().busy or self._readers or self._reading)
-
-    @property
-    def shard(self) -> int:
-        """The lane's number."""
-        return self._log.shard
-
-    @property
-    def in_contact(self) -> bool:
-        """Whether a quorum confirms what this member sends."""
-        return self._log.in_contact
-
-    @property
-    def answering(self) -> bool:
-        """Whether what is proposed or read waits for a quorum, and is not refused at once."""
-        return self._log.refusal is None
 
     def connected(self) -> None:
         """Go on over a new connection to the server."""

@@ -133,14 +133,14 @@ class StreamFeed:
         """The sequence of the last message that was taken."""
         return self._last
 
-    def start(self, after: int) -> None:
-        """Take everything behind that sequence."""
-        self._last = after
+    def start(self, after: int, after_ms: int | None = None) -> None:
+        """Take everything behind that sequence, whose message has that time if there was one."""
+        self._last, self._last_ms = after, after_ms
         self._task = asyncio.get_running_loop().create_task(self._run())
 
-    def resume(self, after: int) -> None:
-        """Go on behind that sequence: what was lost was read from elsewhere."""
-        self._last, self._last_ms = after, None
+    def resume(self, after: int, after_ms: int | None = None) -> None:
+        """Go on as from a start: what was lost was read from elsewhere."""
+        self._last, self._last_ms = after, after_ms
         self._complete.set()
 
     def renew(self) -> None:
@@ -217,13 +217,14 @@ class StreamFeed:
     async def _compare(self) -> None:
         """See whether the stream reaches as far as what was taken of it.
 
-        Servers that keep it in memory have lost it when all were started again at once. Then
-        everything is read anew, so that all members go on with the same.
+        Servers that keep it in memory have lost it when all were started again at once, and those
+        that go on without lost ones may lack what those had. Then everything is read anew, so that
+        all members go on with the same.
 
         Raises:
             ValueError: it does not, and nothing can be taken now.
         """
-        if self._last_ms is None:
+        if not self._last:
             return
         answer = await self._client.request(
             f"$JS.API.STREAM.INFO.{self._stream}".encode(), b"", timeout_s=REQUEST_TIMEOUT_S
@@ -234,7 +235,7 @@ class StreamFeed:
             return
         self._short += 1
         if state and self._short >= SHORT_LOOKS:
-            _log.error("the stream %s was lost by all servers: it begins anew", self._stream)
+            _log.error("the stream %s lost its end, or all of it: it is read anew", self._stream)
             self._short = 0
             self._complete.clear()
             self._lost()

@@ -100,6 +100,8 @@ class JetStreamLog:
         self._time_of = time_of
         self._feed: SharedFeed | None = None
         self._last = 0
+        self._last_ms: int | None = None
+        """The time of that record, as the stream has it; None: an image ends there."""
         self._stored_bytes = 0
         """Of the log behind its image, as the last replay found it."""
         self._damaged = False
@@ -139,19 +141,19 @@ class JetStreamLog:
             EngineError: what is stored is damaged.
             NatsError: the stream cannot be read now, or not as far as was begun.
         """
-        self._last = self._stored_bytes = 0
+        self._last, self._last_ms, self._stored_bytes = 0, None, 0
         for step in replayed(self._source, self._stream):
             try:
                 if isinstance(step, Chunk):
                     empty = [SystemPart(step.log, 0, ClusterState.ACTIVE)]
                     yield decode_parts(step.payload) if step.payload else empty
-                    self._last = step.log
+                    self._last, self._last_ms = step.log, None
                     continue
                 record = decode_record(step.payload)
             except CodecError as error:
                 raise self._damage_of(step, error) from None
             yield Committed(step.sequence, self._time_of(step.timestamp_ms), record)
-            self._last = step.sequence
+            self._last, self._last_ms = step.sequence, step.timestamp_ms
             self._stored_bytes += len(step.payload) + RECORD_BYTES
 
     def start(self, feed: Feed) -> None:
@@ -159,12 +161,12 @@ class JetStreamLog:
         self._feed = feed  # type: ignore[assignment]  # a lane of a cluster is more than a Feed
         self._outbox.start()
         self._cleaner.count(self._stored_bytes)
-        self._messages.start(self._last)
+        self._messages.start(self._last, self._last_ms)
 
     def resume(self) -> None:
         """Feed what is behind the last replay."""
         self._cleaner.count(self._stored_bytes)
-        self._messages.resume(self._last)
+        self._messages.resume(self._last, self._last_ms)
 
     @property
     def damaged(self) -> bool:

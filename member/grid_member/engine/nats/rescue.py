@@ -151,21 +151,31 @@ async def _is_led(client: NatsClient, stream: str) -> bool:
 
 async def _elected(system: NatsClient, size: int) -> None:
     """Let fewer votes be enough, as few as needed, until one of those that are there leads."""
-    refused = "nobody answers"
+    refused: str | None = None
     for votes in range(max(size // 2, 1), 0, -1):
-        answers = await _all_answers(system, _LOWER, {"quorum_needed": votes})
-        errors = [answer["error"] for answer in answers if "error" in answer]
-        if answers and len(errors) == len(answers):
-            refused = str(errors[0].get("description", "refused"))
         _log.warning("the members that are there go on with %d votes", votes)
         ends_s = asyncio.get_running_loop().time() + LEAD_S
+        refused = "nobody answers"
         while asyncio.get_running_loop().time() < ends_s:
+            if refused is not None:
+                # One that was copying from a leader believes in it for longer than others do.
+                refused = await _refused(system, votes)
             if await _led(system) is not None:
                 return
             await asyncio.sleep(RETRY_S)
     raise EngineError(
-        f"none of the members that are there can lead the others: {refused}; ask one that has data"
+        f"none of the members that are there can lead the others: "
+        f"{refused or 'nobody was elected'}; ask one that has data"
     )
+
+
+async def _refused(system: NatsClient, votes: int) -> str | None:
+    """Let so many votes be enough; return why nobody took that, None when somebody did."""
+    answers = await _all_answers(system, _LOWER, {"quorum_needed": votes})
+    errors = [answer["error"] for answer in answers if "error" in answer]
+    if len(errors) < len(answers):
+        return None
+    return str(errors[0].get("description", "refused")) if errors else "nobody answers"
 
 
 async def _lost(system: NatsClient, found: Peers) -> frozenset[str]:

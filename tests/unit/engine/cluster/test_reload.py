@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from typing import TYPE_CHECKING, Any, cast
 
@@ -10,6 +11,7 @@ import pytest
 
 from grid_member.engine import cluster_reload
 from grid_member.engine.api import EngineError, Entry, Reason, Refused
+from grid_member.engine.nats import feed as feed_module
 from grid_member.engine.nats.errors import NatsError
 from grid_member.engine.nats.feed import StreamFeed
 from grid_member.engine.nats.wire import Message
@@ -18,7 +20,7 @@ from tests.unit.engine.cluster.proposals import OTHER, Proposals, put
 from tests.unit.engine.drive import condition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import AsyncIterator, Callable, Sequence
 
     from grid_member.engine.lane import Lane
     from grid_member.engine.nats.client import NatsClient
@@ -34,6 +36,8 @@ class OneConsumer:
         self.take: Callable[[Sequence[Message]], None] = lambda messages: None
         self.after: list[int] = []
         """Where the consumers that were made begin."""
+        self.last = 99
+        """Where the stream ends."""
 
     def subscribe(self, subject: bytes, take: Callable[[Sequence[Message]], None]) -> OneConsumer:
         self.take = take
@@ -48,7 +52,7 @@ class OneConsumer:
     async def request(self, subject: bytes, payload: bytes, *, timeout_s: float) -> Message:
         if b".CONSUMER.CREATE." in subject:
             self.after.append(json.loads(payload)["config"]["opt_start_seq"] - 1)
-        return Message(b"", b"", b"", b"{}", 1)
+        return Message(b"", b"", b"", json.dumps({"state": {"last_seq": self.last}}).encode(), 1)
 
     def feed(self, *sequences: int) -> None:
         first = self.after[-1]
@@ -85,6 +89,44 @@ async def test_a_feed_does_not_go_on_behind_what_could_not_be_taken(
         assert taken == [1, 4]
     finally:
         await feed.close()
+
+
+@contextlib.asynccontextmanager
+async def following(
+    client: OneConsumer, after: int, after_ms: int | None
+) -> AsyncIterator[list[int]]:
+    """Follow a stream behind what was read of it; give how often it is to be read anew."""
+    lost: list[int] = []
+    feed = StreamFeed(
+        cast("NatsClient", client), "s", "m", lambda: None, lambda _: None, lambda: lost.append(1)
+    )
+    feed.start(after, after_ms)
+    try:
+        yield lost
+    finally:
+        await feed.close()
+
+
+@pytest.mark.parametrize("after_ms", [None, 1], ids=["image", "record"])
+async def test_a_stream_that_ends_before_what_was_read_of_it_is_read_anew(
+    after_ms: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feed_module, "RETRY_S", 0.001)
+    client = OneConsumer()
+    client.last = 2  # the one that is left lacks what the lost ones told of
+    async with following(client, 5, after_ms) as lost:
+        await condition(lambda: lost == [1])
+
+
+@pytest.mark.parametrize(("after_ms", "others"), [(1, []), (7, [1])])
+async def test_a_stream_that_has_another_record_in_that_place_is_read_anew(
+    after_ms: int, others: list[int]
+) -> None:
+    client = OneConsumer()
+    async with following(client, 5, after_ms) as lost:
+        await condition(lambda: client.after == [4])
+        client.feed(5)
+        assert lost == others
 
 
 @pytest.fixture

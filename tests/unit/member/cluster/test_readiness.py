@@ -12,8 +12,8 @@ import pytest
 
 from tests.unit.engine.cluster.load import Load, told
 from tests.unit.member.cluster.processes import HttpClient, Members
-from tests.unit.member.cluster.test_copies import until
 from tests.unit.member.cluster.test_processes import safe
+from tests.unit.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -80,11 +80,11 @@ async def test_a_member_without_a_majority_is_not_ready_until_there_is_one(tmp_p
     async with Members(tmp_path, durable=True) as members, HttpClient(members) as client:
         await safe(client)
         await members.kill(1, 2)
-        await until(lambda: _says(members, "no majority"))
+        await eventually(lambda: _says(members, "no majority"))
         assert not await client.healthy(0, "cluster-safe")
         for member in (1, 2):
             members.start(member)
-        await until(lambda: client.healthy(0, "ready"))
+        await eventually(lambda: client.healthy(0, "ready"))
         assert await client.put(0, "a", "k", "v")
 
 
