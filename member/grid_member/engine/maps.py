@@ -258,14 +258,16 @@ class Maps:
         # As _store does it for plain maps, which are most of every load.
         entries, grown = found.entries, len(value)
         old = entries.get(key)
+        entries[key] = stored
         if old is not None:
             grown -= len(old) if type(old) is bytes else value_bytes(old)
+            if not grown:
+                return
             self.live_bytes += grown
         else:
             self.live_bytes += len(key) + grown + ENTRY_OVERHEAD_BYTES
             grown += len(key) if key.isascii() else key_bytes(key)
         found.size_bytes += grown
-        entries[key] = stored
 
     def put_bounded(self, operation: MapPutBounded, member: bytes, place: int, now_ms: int) -> None:
         """Create or replace an entry, then evict others while the map holds too much."""

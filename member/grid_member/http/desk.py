@@ -95,7 +95,8 @@ class Desk:
         self._texts: dict[int, bytes] = {}
         """Of polled items that are plain text, by size."""
         self._date = b""
-        self._empty = b""
+        self.ready_empty = b""
+        """What `empty` returns, until then."""
         self._nothing = b""
 
     @property
@@ -127,7 +128,7 @@ class Desk:
         """Return the answer to a write that is done."""
         if time.monotonic() >= self.until_s:
             self.turn()
-        return self._empty
+        return self.ready_empty
 
     def peek(self, name: str, key: str) -> bytes | None:
         """Return the whole answer to a read that is as simple as most, None for another."""
@@ -157,9 +158,9 @@ class Desk:
             self.turn()
         if outcome is None:
             # Of a write that it is done, of a read that there is nothing.
-            return (200, self._empty, b"") if kind in _WRITES else (204, self._nothing, b"")
+            return (200, self.ready_empty, b"") if kind in _WRITES else (204, self._nothing, b"")
         if kind is QUEUE_OFFER and type(outcome) is bool:
-            return (200, self._empty, b"") if outcome else _whole(_FULL)
+            return (200, self.ready_empty, b"") if outcome else _whole(_FULL)
         if isinstance(outcome, (Refused, Answer)):
             return _whole(outcome if isinstance(outcome, Answer) else refusal(outcome))
         if kind is MAP_GET:
@@ -202,9 +203,9 @@ class Desk:
         """Make anew what holds the date."""
         # In a second at the latest, also when the clock is set back.
         self.until_s = time.monotonic() + 1.0 - time.time() % 1.0
-        self._empty = head_bytes(EMPTY, keep_alive=True, http_1_0=False)
+        self.ready_empty = head_bytes(EMPTY, keep_alive=True, http_1_0=False)
         self._nothing = head_bytes(NOTHING, keep_alive=True, http_1_0=False)
-        self._date = self._empty[self._empty.index(b"Date: ") :]
+        self._date = self.ready_empty[self.ready_empty.index(b"Date: ") :]
         self._heads, self._typed, self._texts = {}, {}, {}
 
 

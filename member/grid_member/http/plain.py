@@ -152,7 +152,10 @@ class Recogniser:
             text = tail.decode()
         if text is None or (value and not beginning.has_body):
             return None
-        if len(line) + len(lines) > self._line_and_lines_bytes:
+        if (
+            len(data) > self._line_and_lines_bytes
+            and len(line) + len(lines) > self._line_and_lines_bytes
+        ):
             return None
         return beginning, text, head[1], value
 
