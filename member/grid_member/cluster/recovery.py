@@ -27,7 +27,7 @@ _LOADING: Final = (
 )
 HEALTHY: Final = "the store is healthy and in use"
 UNDER_WAY: Final = "another recovery is under way"
-_STOPPING: Final = "the member is stopping"
+STOPPING: Final = "the member is stopping"
 NOT_PARTIAL: Final = (
     "persistence.cluster-data-recovery-policy is FULL_RECOVERY_ONLY: set "
     "PARTIAL_RECOVERY_MOST_RECENT or PARTIAL_RECOVERY_MOST_COMPLETE"
@@ -185,7 +185,7 @@ def _asked(state: State, event: ForceAsked | PartialAsked) -> Step:
         Stage.RUNNING: HEALTHY,
         Stage.SALVAGING: UNDER_WAY,
         Stage.WIPING: UNDER_WAY,
-        Stage.ENDED: _STOPPING,
+        Stage.ENDED: STOPPING,
     }.get(state.stage)
     forced = isinstance(event, ForceAsked)
     if refused is None and not forced and not state.partial:

@@ -11,7 +11,7 @@ import logging
 from typing import TYPE_CHECKING, Final, Protocol
 
 from grid_member.cluster.logs import event, failure
-from grid_member.cluster.recovery import HEALTHY, NOT_PARTIAL, UNDER_WAY, Do, Stage
+from grid_member.cluster.recovery import HEALTHY, NOT_PARTIAL, STOPPING, UNDER_WAY, Do, Stage
 from grid_member.cluster.store_recovery import KINDS, OFF, StoreRecovery, plainly
 from grid_member.engine.api import EngineError
 
@@ -26,7 +26,7 @@ noticed when it has confirmed nothing for ten seconds."""
 LOOK_S: Final = 0.05
 JUST_STARTED: Final = (
     "this member is starting and cannot tell yet whether it has to wait for the others: nothing "
-    "was done, ask again in 5 s"
+    "was done, ask again in 5 s; if this goes on while the others are gone for good, restart it"
 )
 _log: Final = logging.getLogger("grid.persistence")
 
@@ -41,6 +41,10 @@ class Waiting(Protocol):
     @property
     def decided(self) -> bool:
         """Whether it is known by now if the start waits for others, or it is over."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether the start is given up, as the member is to stop."""
 
     async def rescue(self, *, wipe: bool) -> None:
         """Let the start go on with the members that are there; `EngineError` says why not."""
@@ -98,6 +102,8 @@ class ClusterRecovery(StoreRecovery):
             # A key must not remember what is so for a moment only: this is not noted under it.
             if not await self._known():
                 return JUST_STARTED
+            if self._state.stage is Stage.ENDED or self._engine.ended:
+                return STOPPING
             if self._state.stage is not Stage.OPENING:
                 return HEALTHY
             return await self._rescue(how, around or plainly)

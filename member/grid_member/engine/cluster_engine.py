@@ -100,6 +100,11 @@ class ClusterEngine(LocalEngine):
         return begun or lanes.waiting is not None or lanes.stalled or lanes.ended
 
     @property
+    def ended(self) -> bool:
+        """Whether the start is given up, as the member is to stop."""
+        return self._lanes.ended
+
+    @property
     def client(self) -> NatsClient:
         """The connection to the member's own server."""
         return self._lanes.client

@@ -77,9 +77,8 @@ class Kind(enum.IntEnum):
     """The call was not begun, and never will be here."""
 
 
-HARMLESS: Final = frozenset(
-    {Kind.MAP_GET, Kind.QUEUE_SIZE, Kind.USAGE, Kind.SPREAD, Kind.SPREAD_FOR_NOW}
-)
+READS: Final = frozenset({Kind.MAP_GET, Kind.QUEUE_SIZE, Kind.USAGE})
+HARMLESS: Final = READS | {Kind.SPREAD, Kind.SPREAD_FOR_NOW}
 """What does no harm when it is asked for twice. A poll may have taken an item, which goes back
 later: who polls has to hear of that, or would see the order of the queue broken for no reason."""
 

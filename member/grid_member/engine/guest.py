@@ -12,7 +12,7 @@ from grid_member.engine.api import ClusterState, Engine, Entry, Item, Reason, Re
 from grid_member.engine.forward_host import SILENT_S
 from grid_member.engine.forward_words import (
     AGAIN_S,
-    HARMLESS,
+    READS,
     TOO_LARGE,
     Flag,
     Kind,
@@ -184,7 +184,7 @@ class Guest:
         try:
             self._carry_out(word, done)
         except Exception as error:
-            if kind not in HARMLESS:
+            if kind not in READS:
                 raise
             # Asked again it would fail again, and end the session for all others each time.
             self._loop.call_exception_handler(

@@ -43,6 +43,8 @@ class Landings:
     def land(self, operation: Landing) -> None:
         """Send the operation until the log has taken it, or until `drain` is over."""
         lane = self._lane_of(operation.name)
+        if lane is None and not self._over:
+            self._landed(operation)  # the queue is gone, and what was in it
         if lane is None or self._over:
             return
 
@@ -50,11 +52,14 @@ class Landings:
             if isinstance(outcome, Refused) and not self._over:
                 asyncio.get_running_loop().call_later(LANDING_RETRY_S, self.land, operation)
                 return
-            self._items.discard(operation)  # which is equal to its fields
-            if self._drained is not None and not self._items and not self._drained.done():
-                self._drained.set_result(None)
+            self._landed(operation)
 
         lane.propose(operation, answer, 0, always=True)
+
+    def _landed(self, operation: Landing) -> None:
+        self._items.discard(operation)  # which is equal to its fields
+        if self._drained is not None and not self._items and not self._drained.done():
+            self._drained.set_result(None)
 
     async def drain(self) -> None:
         """Wait for whoever is still writing an item out; nothing is sent afterwards."""

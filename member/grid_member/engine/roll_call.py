@@ -95,8 +95,11 @@ class RollCall:
         """Find out whether somebody that is there has data."""
         while True:
             told = await clusters_there(client)
+            if any(told):
+                self._new = False
+                return  # and it stays so, however late others answer
             if told:
-                self._new = not any(told)
+                self._new = True
             await asyncio.sleep(ASK_S)
 
     async def _tell(self) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from grid_member.engine import landing, open_engine
 from grid_member.engine.api import Item
 from grid_member.engine.operations import (
     MemberGone,
@@ -18,10 +19,13 @@ from grid_member.engine.operations import (
     Record,
 )
 from grid_member.engine.state import State
+from tests.unit.engine.drive import Driver, FixedStructures
 from tests.unit.engine.images import through_an_image
 
 if TYPE_CHECKING:
     from typing import TypeAlias
+
+    import pytest
 
     Delivery: TypeAlias = tuple[bytes, Item]
 
@@ -148,3 +152,18 @@ def test_landings_that_name_no_delivery_land_what_their_sender_has() -> None:
     deliveries.apply(MEMBERS[0], *landings)
     assert deliveries.state.queue_size("q") == 1
     assert not deliveries.state.queues.found["q"].in_flight
+
+
+async def test_an_item_of_a_queue_that_is_gone_is_waited_for_by_no_stop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(landing, "DRAIN_TIMEOUT_S", 3600)
+    engine = open_engine(FixedStructures())
+    await engine.start()
+    driver = Driver(engine)
+    assert await driver.offer("q", b"1") is True
+    item = await driver.poll("q")
+    assert isinstance(item, Item)
+    engine.use_structures(FixedStructures(queues={"q": None}))
+    engine.queue_confirm(item)
+    await engine.stop()

@@ -233,8 +233,9 @@ class StreamFeed:
         if state.get("last_seq", 0) >= self._last:
             self._short = 0
             return
-        self._short += 1
-        if state and self._short >= SHORT_LOOKS:
+        if state:
+            self._short += 1  # without a leader nobody knows where it ends
+        if self._short >= SHORT_LOOKS:
             _log.error("the stream %s lost its end, or all of it: it is read anew", self._stream)
             self._short = 0
             self._complete.clear()

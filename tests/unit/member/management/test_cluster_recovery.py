@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from grid_member.cluster import rescue
-from grid_member.cluster.recovery import HEALTHY, NOT_PARTIAL, UNDER_WAY
+from grid_member.cluster.recovery import HEALTHY, NOT_PARTIAL, STOPPING, UNDER_WAY
 from grid_member.cluster.rescue import ClusterRecovery
 from grid_member.cluster.store_recovery import OFF
 from grid_member.engine.api import EngineError
@@ -25,16 +25,25 @@ class WaitingEngine:
     def __init__(self) -> None:
         self.waiting: str | None = "for the others"
         self.decided = True
+        self.ended = False
         self.rescues: list[bool] = []
         self.asked = asyncio.Event()
         self.refuses: Exception | None = None
         self.may_go_on = asyncio.Event()
         self.may_go_on.set()
         self._started = asyncio.Event()
+        self._failure: Exception | None = None
 
     async def start(self) -> None:
         await self._started.wait()
+        if self._failure is not None:
+            raise self._failure
         self.waiting = None
+
+    def fails(self, failure: Exception) -> None:
+        """End the start so."""
+        self._failure = failure
+        self._started.set()
 
     async def rescue(self, *, wipe: bool) -> None:
         self.rescues.append(wipe)
@@ -152,6 +161,24 @@ async def test_a_call_that_comes_as_the_start_ends_is_not_needed() -> None:
     assert await starting.started
     assert await call == HEALTHY
     assert starting.history == []
+
+
+@pytest.mark.parametrize("failed", [False, True])
+async def test_a_call_that_waits_as_the_member_stops_is_not_noted(failed: bool) -> None:
+    starting = Starting()
+    starting.engine.decided = False
+    noted: list[str] = []
+    call = asyncio.ensure_future(starting.recovery.partial_start(lambda _: noted.append("noted")))
+    await asyncio.sleep(0)
+    if failed:
+        starting.engine.fails(EngineError("damaged"))
+        with pytest.raises(EngineError, match="damaged"):
+            await starting.started
+    else:
+        starting.engine.ended = starting.engine.decided = True
+    assert await call == STOPPING
+    assert (noted, starting.history, starting.engine.rescues) == ([], [], [])
+    starting.started.cancel()
 
 
 async def test_a_start_that_does_not_know_in_time_says_when_to_ask_again(
