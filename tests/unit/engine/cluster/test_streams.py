@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -80,13 +79,13 @@ class Lane:
 
     def __init__(self, stream: Stream, failures: list[Exception]) -> None:
         self.stream = stream
-        self.read = threading.Event()
+        self.was_read = asyncio.Event()
         self._failures = failures
 
-    def replay(self) -> None:
+    async def read(self) -> None:
         if self._failures:
             raise self._failures.pop()
-        self.read.set()
+        self.was_read.set()
 
 
 class Begin:
@@ -163,13 +162,13 @@ async def test_what_has_a_leader_is_read_while_another_has_none() -> None:
     late = STREAMS[1].images
     begin.leaders.known.update(one.name for one in ALL if one != late)
     running = asyncio.ensure_future(begin.run())
-    await until(lambda: sum(lane.read.is_set() for lane in begin.lanes) == 2)
+    await until(lambda: sum(lane.was_read.is_set() for lane in begin.lanes) == 2)
     assert {lane.stream for lane in begin.lanes} == {STREAMS[0], STREAMS[2]}
     assert not running.done()
     begin.leaders.known.add(late.name)
     lanes = cast("list[Lane]", await running)
     assert [lane.stream for lane in lanes] == STREAMS
-    assert all(lane.read.is_set() for lane in lanes)
+    assert all(lane.was_read.is_set() for lane in lanes)
 
 
 async def test_a_lane_that_could_not_be_read_is_made_and_read_anew() -> None:
@@ -179,7 +178,7 @@ async def test_a_lane_that_could_not_be_read_is_made_and_read_anew() -> None:
     lanes = cast("list[Lane]", await begin.run())
     assert [lane.stream for lane in lanes] == STREAMS
     assert [lane.stream for lane in begin.lanes].count(STREAMS[2]) == 3
-    assert all(lane.read.is_set() for lane in lanes)
+    assert all(lane.was_read.is_set() for lane in lanes)
     assert set(begin.told) == {"no leader now", "nor now"}
 
 

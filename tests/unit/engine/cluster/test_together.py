@@ -33,6 +33,7 @@ async def test_members_together_and_one_alone(
         assert await first.change_state(ClusterState.ACTIVE) is True
 
         assert await first.offer(QUEUE, b"item") is True
+        await condition(lambda: third.engine.cluster_state is ClusterState.ACTIVE, PATIENCE_S)
         assert isinstance(await third.poll(QUEUE, LONG_S), Item)
         own = cluster.engines[0]
         await condition(lambda: bool(own.holders()), PATIENCE_S)
