@@ -14,8 +14,6 @@ from typing import Final
 ALL: Final = "tests/unit"
 SEVERAL: Final = (
     "tests/unit/engine/cluster",
-    "tests/unit/engine/nats",
-    "tests/unit/engine/server",
     "tests/unit/member/cluster",
 )
 NOTHING_FOUND: Final = 5
