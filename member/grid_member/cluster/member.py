@@ -125,7 +125,7 @@ class Member:
     @phase.setter
     def phase(self, phase: Phase) -> None:
         self._phase = phase
-        self.runs_on = phase is Phase.RUNNING and not self._ending
+        self._note()
 
     @property
     def ending(self) -> bool:
@@ -135,7 +135,10 @@ class Member:
     @ending.setter
     def ending(self, ending: bool) -> None:
         self._ending = ending
-        self.runs_on = self._phase is Phase.RUNNING and not ending
+        self._note()
+
+    def _note(self) -> None:
+        self.runs_on = self._phase is Phase.RUNNING and not self._ending
 
     async def join(self) -> None:
         """Replay the data and become a member of the cluster, unless it is parked.
