@@ -123,10 +123,8 @@ class QueuePolls:
         queue = lane.state.queues.found.get(self._name)
         if not waiting and queue is not None and len(queue.items) > self.taking:
             # As below, for most polls of a queue that is not empty.
-            poll = QueuePoll(self, done, self._deadline_s(timeout_s) if waits else 0)
-            self._lane = lane
-            self.taking += 1
-            lane.propose(self._take, poll.answer, 0)
+            poll = QueuePoll(self, done, self._deadline_s(timeout_s))
+            self._send(lane, poll)
             return poll
         poll = self._made(timeout_s, done)
         if poll.done is None:
@@ -146,13 +144,13 @@ class QueuePolls:
 
     def _made(self, timeout_s: float, done: Done[Item | None]) -> QueuePoll:
         """Return a poll; it is over already when too many wait."""
-        poll = QueuePoll(self, done, self._deadline_s(timeout_s) if timeout_s > 0 else 0)
+        poll = QueuePoll(self, done, self._deadline_s(timeout_s))
         if len(self._waiting) >= MAX_WAITING_POLLS:
             poll.finish(_OVERLOADED)
         return poll
 
     def _deadline_s(self, timeout_s: float) -> float:
-        return self._loop.time() + min(timeout_s, MAX_TIMER_S)
+        return self._loop.time() + min(timeout_s, MAX_TIMER_S) if timeout_s > 0 else 0
 
     def serve(self, lane: Lane) -> None:
         """Send a take for each waiting poll that an item is there for in the lane."""
