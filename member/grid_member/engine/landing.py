@@ -42,10 +42,11 @@ class Landings:
 
     def land(self, operation: Landing) -> None:
         """Send the operation until the log has taken it, or until `drain` is over."""
+        if self._over:
+            return
         lane = self._lane_of(operation.name)
-        if lane is None and not self._over:
+        if lane is None:
             self._landed(operation)  # the queue is gone, and what was in it
-        if lane is None or self._over:
             return
 
         def answer(outcome: Refused | None) -> None:
