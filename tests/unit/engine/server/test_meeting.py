@@ -54,10 +54,14 @@ async def test_who_never_comes_is_not_waited_for_for_ever(monkeypatch: pytest.Mo
     monkeypatch.setattr(meeting, "MEETING_S", 0.2)
     ports = free_ports(3)
     members = [meet(settings(port, ports)) for port in ports[:2]]
+    clock = asyncio.get_running_loop().time
+    began = clock()
     await asyncio.wait_for(asyncio.gather(*members), 10)
+    assert clock() - began >= 0.2, "it was not waited for"
 
 
 async def test_a_cluster_that_runs_is_joined_at_once() -> None:
+    assert meeting.MEETING_S > 10, "else this shows nothing"
     first, second = await served(b'INFO {"x": 1}\r\n'), await served(b'INFO {"x": 2}\r\n')
     own, gone = free_ports(2)
     await asyncio.wait_for(meet(settings(own, [own, first[1], gone, second[1], first[1]])), 10)

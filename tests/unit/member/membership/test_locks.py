@@ -234,7 +234,7 @@ async def test_another_life_does_not_inherit_a_lock(several: Several) -> None:
     again = second.again()
     await several.run(again.start())
     async with first.membership.locks.held("l", "test"):
-        pass
+        assert len(first.membership.locks.contenders("l")) == 1
     holding.cancel()
     await asyncio.gather(holding, return_exceptions=True)
 

@@ -237,6 +237,7 @@ async def test_a_stop_without_a_majority_does_not_wait_for_ever(several: Several
     first, _ = await several.started(2)
     first.engine.cut_off()
     await several.run(first.stop(), 5)
+    assert first.phase is Phase.STOPPING
 
 
 async def test_a_member_that_stops_while_it_joins_again_is_not_on_the_list(
