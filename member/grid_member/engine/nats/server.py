@@ -136,13 +136,7 @@ class NatsServer:
         """
         binary = await asyncio.to_thread(find_server, self._settings.server)
         try:
-            self._runtime = await asyncio.to_thread(make_runtime)
-            runtime = self._runtime.path
-            self._write_config(runtime)
-        except OSError as error:
-            await self.stop()
-            raise unusable("the directory", Path(tempfile.gettempdir()), error) from error
-        try:
+            runtime = await self._prepared()
             await self._met(runtime)
             self._keeping = asyncio.get_running_loop().create_task(self._keep(binary, runtime))
             until = self._clock() + START_S
@@ -175,6 +169,21 @@ class NatsServer:
         runtime, self._runtime = self._runtime, None
         if runtime is not None:
             await asyncio.to_thread(runtime.remove)
+
+    async def _prepared(self) -> Path:
+        """Return the server's directory with what it reads at its start."""
+        making = asyncio.ensure_future(asyncio.to_thread(make_runtime))
+        try:
+            try:
+                self._runtime = await asyncio.shield(making)
+            except asyncio.CancelledError:
+                with contextlib.suppress(OSError):
+                    self._runtime = await making  # a thread ends what it began
+                raise
+            self._write_config(self._runtime.path)
+        except OSError as error:
+            raise unusable("the directory", Path(tempfile.gettempdir()), error) from error
+        return self._runtime.path
 
     def _write_config(self, runtime: Path) -> None:
         places = ServerPlaces(runtime, self._store(runtime), self.token)

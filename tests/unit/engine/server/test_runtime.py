@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
 import tempfile
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
 
+from grid_member.engine.nats import server
 from grid_member.engine.nats.runtime import PREFIX, make_runtime
+from tests.unit.engine.server.servers import server_of, settings
+from tests.unit.ports import free_ports
+from tests.unit.waiting import until
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from grid_member.engine.nats.runtime import Runtime
 
 HOLD = """
 import sys
@@ -71,3 +79,24 @@ def test_the_directory_is_private() -> None:
     assert own.path.stat().st_mode & 0o777 == 0o700
     own.remove()
     assert not own.path.exists()
+
+
+async def test_a_start_that_is_given_up_while_its_directory_is_made_leaves_none(
+    temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, go_on = threading.Event(), threading.Event()
+
+    def slowly() -> Runtime:
+        runtime = make_runtime()
+        made.set()
+        go_on.wait()
+        return runtime
+
+    monkeypatch.setattr(server, "make_runtime", slowly)
+    starting = asyncio.ensure_future(server_of(settings(free_ports(1)[0])).start())
+    await until(made.is_set)
+    starting.cancel()
+    asyncio.get_running_loop().call_soon(go_on.set)
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    assert not os.listdir(temporary)
