@@ -28,7 +28,7 @@ from grid_member.engine.nats.groups import ServerGroups
 from grid_member.engine.nats.places import LEFT, REMOVED
 from grid_member.engine.operations import SystemPut, SystemRemove
 from grid_member.engine.replication import NOT_REPLICATED
-from grid_member.engine.roll_call import without_majority
+from grid_member.engine.roll_call import NOTHING_TO_RESCUE, without_majority
 from grid_member.engine.sharding import merged, without_values
 from grid_member.engine.system_side import NOT_STARTED, setter
 
@@ -88,7 +88,7 @@ class ClusterEngine(LocalEngine):
         """Why the start is not over yet; None when nothing is waited for."""
         lanes = self._lanes
         waited = lanes.roll_call.added_to(lanes.waiting)
-        if lanes.stalled:
+        if self._stalled:
             waited = without_majority(lanes.settings)
         complaints = lanes.complaints.of_others
         return waited if None in {waited, complaints} else f"{complaints}; {waited}"
@@ -97,7 +97,13 @@ class ClusterEngine(LocalEngine):
     def decided(self) -> bool:
         """Whether it is known by now if the start waits for others, or it is over."""
         lanes, begun = self._lanes, self._refusal is not NOT_STARTED
-        return begun or lanes.waiting is not None or lanes.stalled or lanes.ended
+        return begun or lanes.waiting is not None or self._stalled or lanes.ended
+
+    @property
+    def _stalled(self) -> bool:
+        """Whether nobody confirms what a start does that has joined the others."""
+        lanes, begun = self._lanes, self._refusal is not NOT_STARTED
+        return lanes.stalled or not (begun or all(one.answering for one in lanes.cluster_lanes))
 
     @property
     def ended(self) -> bool:
@@ -143,6 +149,8 @@ class ClusterEngine(LocalEngine):
         Raises:
             EngineError: there is no need for it, or it cannot be done.
         """
+        if self._lanes.waiting is None and (wipe or not self._stalled):
+            raise EngineError(NOTHING_TO_RESCUE)
         await self._lanes.rescue(wipe=wipe)
 
     def replication(self) -> Replication:

@@ -194,16 +194,14 @@ class ClusterLanes(Lanes):
         self.ending.set()
 
     async def rescue(self, *, wipe: bool) -> None:
-        """Let a begin go on with the members that are there, as the others are gone for good.
+        """Let a begin that waits go on with the members that are there: the others are lost.
 
         Args:
             wipe: whether to delete what is stored, too.
 
         Raises:
-            EngineError: there is no need for it, or it cannot be done.
+            EngineError: it cannot be done.
         """
-        if self.waiting is None and (wipe or not self.stalled):
-            raise EngineError(NOTHING_TO_RESCUE)
         await unless(self.ending, self._rescued(wipe=wipe))
 
     async def begin(self, arrived: Callable[[Lane, set[str]], None]) -> None:

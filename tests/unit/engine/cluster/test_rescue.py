@@ -19,7 +19,6 @@ from grid_member.engine.nats.rescue import take_off_lost
 from grid_member.engine.nats.streams import copies_of
 from tests.unit.engine.cluster.clusters import Cluster
 from tests.unit.engine.drive import Driver
-from tests.unit.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -164,34 +163,42 @@ async def test_a_log_that_lost_most_copies_waits_for_the_call_though_a_majority_
 
 
 class CutOff(ClusterEngine):
-    """Loses sight of the others when it has read what there is, before that is confirmed."""
+    """Loses sight of the others when it has read what there is."""
 
     cut: Callable[[], None] | None = None
+    late = False
+    """Whether that is once it was confirmed."""
 
     async def _begin(self) -> None:
-        if self.cut is not None:
+        if self.cut is not None and not self.late:
             self.cut()
         await super()._begin()
 
+    async def _begin_to_keep(self) -> None:
+        if self.cut is not None and self.late:
+            self.cut()
+        await super()._begin_to_keep()
 
-async def test_a_start_that_nobody_confirms_takes_the_call(tmp_path: Path) -> None:
+
+@pytest.mark.parametrize("late", [False, True])
+async def test_a_start_that_nobody_confirms_takes_the_call(tmp_path: Path, late: bool) -> None:
     async with Cluster(3, tmp_path, engine=CutOff) as cluster:
         await cluster.drivers[0].put("orders", "k", b"v")
         await cluster.engines[2].stop()
         engine = cluster.made(2)
         assert isinstance(engine, CutOff)
+        engine.late = late
         known = [engine.decided]
 
         def cut() -> None:
-            known.append(engine.decided)  # all was read, and nobody has confirmed it
+            known.append(engine.decided)  # all was read
             cluster.isolate(2)
 
         engine.cut = cut
         cluster.engines[2], cluster.drivers[2] = engine, Driver(engine)
         start = asyncio.ensure_future(engine.start())
         try:
-            await until(lambda: engine._lanes.stalled, STEP_S)
-            assert "partialStart" in (engine.waiting or "")
+            await until_waiting(engine, "partialStart")
             assert [*known, engine.decided] == [False, False, True]
             with pytest.raises(EngineError, match="does not wait for the others"):
                 await engine.rescue(wipe=True)
