@@ -28,11 +28,12 @@ _LATE_S: Final = 30.0
 
 def measure_spread(members: Sequence[ClusterMember], load: Load, seconds: int) -> Sample:
     """Drive all members at the same time, with the load's connections shared out over them."""
-    runs = [
-        partial(measure, member.both, replace(load, connections=share), seconds)
-        for member, share in zip(members, shares(load.connections, len(members)), strict=True)
-    ]
-    return _together(members, runs)
+    return _together(members, _runs([member.both for member in members], load, seconds))
+
+
+def measure_constant(servers: Sequence[Server], load: Load, seconds: int) -> Sample:
+    """Drive servers without a log in the same way."""
+    return _together((), _runs(servers, load, seconds))
 
 
 def measure_bare(
@@ -61,6 +62,13 @@ def cost_table(figures: Sequence[Figure]) -> str:
         cells = (of.name, *(f"{us:.1f}" for us in (of.cpu_us - of.log_us, of.log_us, of.wrk_us)))
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def _runs(servers: Sequence[Server], load: Load, seconds: int) -> list[Callable[[], Sample]]:
+    return [
+        partial(measure, server, replace(load, connections=share), seconds)
+        for server, share in zip(servers, shares(load.connections, len(servers)), strict=True)
+    ]
 
 
 def _together(members: Sequence[ClusterMember], runs: Sequence[Callable[[], Sample]]) -> Sample:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from bench.bare import bare
 from bench.cluster import SIZE, three_engines, three_members
 from bench.figures import Section, alternate, at_least, at_least_rate
 from bench.fill import fill_map, fill_queue
 from bench.loads import GET, MIX, OFFER, POLL, POST, measuring
-from bench.members import member, queue_size
+from bench.members import get_request, member, queue_size
 from bench.parts.persistence import disk_filesystem
-from bench.spread import cost_table, measure_bare, measure_spread
+from bench.processes import ask
+from bench.spread import cost_table, measure_bare, measure_constant, measure_spread
 from bench.wrk import KEYS, VALUE_BYTES
 
 if TYPE_CHECKING:
@@ -42,27 +45,41 @@ _MEANING: Final = (
     "was answered before."
 )
 _BESIDE: Final = (
-    " Beside them one member that is alone (`MemoryLog`), and three processes with the same engine "
-    "and without HTTP that keep as many operations in flight."
+    " Beside them one member that is alone (`MemoryLog`), three processes with the same engine and "
+    "without HTTP that keep as many operations in flight, and three bare `asyncio.Protocol`s that "
+    "answer whatever comes with a constant, the ceiling for HTTP under asyncio on this machine."
 )
+_CONSTANT: Final = "constant answers"
 
 
 def memory(options: Options) -> list[Section]:
     """Measure three members in memory beside one member, and beside their engines alone."""
-    with three_members() as members, member() as alone, three_engines() as engines:
+    with (
+        three_members() as members,
+        member() as alone,
+        three_engines() as engines,
+        contextlib.ExitStack() as stack,
+    ):
         fill_map(alone.port, 0, KEYS, VALUE_BYTES)
         contenders = _contenders(members.all, options)
+        answer = ask(alone.port, get_request("1"))
+        constants = [stack.enter_context(bare(answer)) for _ in range(SIZE)]
         for connections in (FEW, MANY):
+            sized = replace(GET, connections=connections)
+            contenders[_name("GET", connections, _CONSTANT)] = partial(
+                measure_constant, constants, sized, options.seconds
+            )
             for kind, load in _LOADS.items():
                 one = measuring(alone, replace(load, connections=connections), options)
                 contenders[_name(kind, connections, "one member")] = one
             for kind in _BARS_FOR:
-                bare = partial(measure_bare, engines, kind, connections, options.seconds)
-                contenders[_name(kind, connections, "bare")] = bare
+                contenders[_name(kind, connections, "bare")] = partial(
+                    measure_bare, engines, kind, connections, options.seconds
+                )
         seen = alternate(contenders, options.rounds)
     meaning = _MEANING.format(kept="in memory") + _BESIDE
     notes = [cost_table([of for name, of in seen.items() if "one member" not in name])]
-    notes += _ratios(seen, "one member")
+    notes += [*_ratios(seen, "one member"), *_ratios(seen, _CONSTANT)]
     return [Section("Three members", meaning, list(seen.values()), _verdicts(seen), notes)]
 
 
