@@ -13,7 +13,7 @@ import asyncio
 import json
 import logging
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from grid_member.engine.api import EngineError
 from grid_member.engine.nats.errors import NatsError
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 LEAD_S: Final = 12.0
 """How long an election is waited for; it takes up to some nine seconds."""
+BELIEVES_S: Final = 20.0
+"""How long a server that was copying from a leader believes in it."""
 TAKE_OFF_S: Final = 45.0
 """How long the lost are tried to be taken off."""
 DELETE_S: Final = 20.0
@@ -43,8 +45,22 @@ LOOKS: Final = 3
 """Looks in a row that have to find a server silent: of living ones a new leader hears by then."""
 RETRY_S: Final = 0.5
 _LOWER: Final = b"$JS.API.META.RESCUE"
+_BELIEVES: Final = "leader is known"
 _PING: Final = b"$SYS.REQ.SERVER.PING"
 _log: Final = logging.getLogger("grid.engine.nats")
+
+
+class Answers(NamedTuple):
+    """What servers say to it that fewer votes are to be enough."""
+
+    taken: int
+    """How many do as they were told."""
+    refusals: frozenset[str]
+
+    @property
+    def believes(self) -> bool:
+        """Whether one refuses only as long as it believes in its former leader."""
+        return any(_BELIEVES in refusal for refusal in self.refusals)
 
 
 async def take_off_lost(
@@ -151,31 +167,34 @@ async def _is_led(client: NatsClient, stream: str) -> bool:
 
 async def _elected(system: NatsClient, size: int) -> None:
     """Let fewer votes be enough, as few as needed, until one of those that are there leads."""
-    refused: str | None = None
+    loop = asyncio.get_running_loop()
+    believed_s = loop.time() + BELIEVES_S
+    why = ""
     for votes in range(max(size // 2, 1), 0, -1):
         _log.warning("the members that are there go on with %d votes", votes)
-        ends_s = asyncio.get_running_loop().time() + LEAD_S
-        refused = "nobody answers"
-        while asyncio.get_running_loop().time() < ends_s:
-            if refused is not None:
-                # One that was copying from a leader believes in it for longer than others do.
-                refused = await _refused(system, votes)
+        ends_s = loop.time() + LEAD_S
+        answers = Answers(0, frozenset())
+        while (now_s := loop.time()) < ends_s:
+            if not answers.taken or answers.believes:
+                answers = await _asked(system, votes)
+                if answers.believes and now_s < believed_s:
+                    ends_s = now_s + LEAD_S  # with one vote less another one could leave it behind
             if await _led(system) is not None:
                 return
             await asyncio.sleep(RETRY_S)
+        refusals = " and ".join(sorted(answers.refusals))
+        why = "nobody was elected" if answers.taken else refusals or "nobody answers"
     raise EngineError(
-        f"none of the members that are there can lead the others: "
-        f"{refused or 'nobody was elected'}; ask one that has data"
+        f"none of the members that are there can lead the others: {why}; ask one that has data"
     )
 
 
-async def _refused(system: NatsClient, votes: int) -> str | None:
-    """Let so many votes be enough; return why nobody took that, None when somebody did."""
+async def _asked(system: NatsClient, votes: int) -> Answers:
+    """Let so many votes be enough; return what became of that."""
     answers = await _all_answers(system, _LOWER, {"quorum_needed": votes})
     errors = [answer["error"] for answer in answers if "error" in answer]
-    if len(errors) < len(answers):
-        return None
-    return str(errors[0].get("description", "refused")) if errors else "nobody answers"
+    refusals = frozenset(str(error.get("description", "refused")) for error in errors)
+    return Answers(len(answers) - len(errors), refusals)
 
 
 async def _lost(system: NatsClient, found: Peers) -> frozenset[str]:

@@ -38,6 +38,8 @@ class Servers:
         self.asked: list[int] = []
         """How many votes were to be enough, each time."""
         self.led = False
+        self.needed = 1
+        """How many have to take it until one leads."""
         self._take: Callable[[Sequence[Message]], None] = print
 
     def unused_inbox(self) -> bytes:
@@ -50,7 +52,7 @@ class Servers:
     def publish(self, _: bytes, payload: bytes, __: bytes) -> None:
         self.asked.append(json.loads(payload)["quorum_needed"])
         answers = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
-        self.led = TAKEN in answers
+        self.led = answers.count(TAKEN) >= self.needed
         self._take([Message(b"", b"", b"", json.dumps(one).encode(), 1) for one in answers])
 
     async def request(self, *_: object, **__: object) -> Message:
@@ -99,3 +101,10 @@ async def test_members_without_data_cannot_lead() -> None:
     servers = Servers([EMPTY, EMPTY])
     assert "log is empty; ask one that has data" in await rescued(servers, 5)
     assert set(servers.asked) == {2, 1}
+
+
+async def test_fewer_votes_are_not_tried_while_one_believes_in_its_former_leader() -> None:
+    servers = Servers(*[[KNOWN, TAKEN]] * 12, [TAKEN, TAKEN])
+    servers.needed = 2
+    assert "no member is lost" in await rescued(servers, 5)
+    assert servers.asked == [2] * 13
