@@ -1,4 +1,4 @@
-"""Runs the unit tests in two processes: those of several members beside all others.
+"""Runs the unit tests in three processes: those of several members beside all others.
 
 Tests of several members mostly wait, for elections and for patience that ends, while the others
 keep a core busy: `python -m tests.side_by_side [arguments of pytest]`.
@@ -6,41 +6,51 @@ keep a core busy: `python -m tests.side_by_side [arguments of pytest]`.
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
 import tempfile
-from typing import Final
+from typing import IO, Final
 
 ALL: Final = "tests/unit"
-SEVERAL: Final = (
-    "tests/unit/engine/cluster",
-    "tests/unit/member/cluster",
+BESIDE: Final = (
+    ("tests/unit/member/cluster",),
+    ("tests/unit/engine/cluster", "tests/unit/engine/nats", "tests/unit/engine/server"),
 )
+"""What runs beside the others, each in a process of its own."""
 NOTHING_FOUND: Final = 5
 """Pytest's exit status when no test fits the arguments."""
 PYTEST: Final = (sys.executable, "-m", "pytest", "-p", "no:cacheprovider")
 
 
 def main(arguments: list[str]) -> int:
-    """Run both; return the exit status."""
-    ignored = [f"--ignore={path}" for path in SEVERAL]
-    with tempfile.TemporaryFile() as told:
-        beside = subprocess.Popen(
-            [*PYTEST, *SEVERAL, *arguments], stdout=told, stderr=subprocess.STDOUT
-        )
-        try:
-            others = subprocess.call([*PYTEST, ALL, *ignored, *arguments])
-            several = beside.wait()
-        finally:
-            beside.kill()
-            beside.wait()
-        told.seek(0)
-        sys.stdout.buffer.write(told.read())
-    return _status(others, several)
+    """Run all of them; return the exit status."""
+    ignored = [f"--ignore={path}" for paths in BESIDE for path in paths]
+    with contextlib.ExitStack() as stack:
+        beside: list[tuple[subprocess.Popen[bytes], IO[bytes]]] = []
+        for paths in BESIDE:
+            told = stack.enter_context(tempfile.TemporaryFile())
+            process = subprocess.Popen(
+                [*PYTEST, *paths, *arguments], stdout=told, stderr=subprocess.STDOUT
+            )
+            stack.callback(_end, process)
+            beside.append((process, told))
+        found = [subprocess.call([*PYTEST, ALL, *ignored, *arguments])]
+        for process, output in beside:
+            found.append(process.wait())
+            output.seek(0)
+            sys.stdout.buffer.write(output.read())
+            sys.stdout.buffer.flush()
+    return _status(found)
 
 
-def _status(*found: int) -> int:
-    """Return the status of both: one of them may have nothing to do."""
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    process.wait()
+
+
+def _status(found: list[int]) -> int:
+    """Return the status of all: some of them may have nothing to do."""
     failed = [status for status in found if status not in {0, NOTHING_FOUND}]
     if failed:
         return failed[0]
