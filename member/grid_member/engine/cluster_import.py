@@ -169,7 +169,7 @@ class BackupImport:
         parts = split(kept, len(self._streams))
         for stream, part in zip(self._streams, parts, strict=True):
             held = await look_at(self._client, stream.name)
-            await ImageWriter(self._client, stream.name, held).write(part)
+            await ImageWriter(self._client, stream.name, held, log_begins=True).write(part)
         found = [await asyncio.to_thread(_content_of, source, one.name) for one in self._streams]
         if found != [await asyncio.to_thread(_content, part) for part in parts]:
             raise EngineError(

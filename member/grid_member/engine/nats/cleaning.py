@@ -17,6 +17,7 @@ from grid_member.engine.nats.errors import NatsError
 from grid_member.engine.nats.images import (
     Held,
     ImageWriter,
+    OtherLogError,
     OvertakenError,
     look_at,
     purge,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from grid_member.engine.image import Image
     from grid_member.engine.nats.client import NatsClient
+    from grid_member.engine.nats.images import End
 
 SLACK_BYTES: Final = 64 * 1024 * 1024
 """A log that is smaller is left alone, whatever lives."""
@@ -76,6 +78,8 @@ class Cleaner:
         """What an image may be written behind, once it was found that one is due."""
         self._least = 0
         """Where an image has to be taken at least: what is before it was purged."""
+        self._other: End | None = None
+        """The last image that was found to be of another log."""
 
     def count(self, log_bytes: int) -> None:
         """Hear how large the log is."""
@@ -99,15 +103,22 @@ class Cleaner:
             self._begin(self._look)
         return False
 
-    def store(self, image: Image) -> None:
-        """Write the image, which is wanted."""
+    def store(self, image: Image, log_ms: int | None = None) -> None:
+        """Write the image, which is wanted.
+
+        Args:
+            image: the state.
+            log_ms: when the log's servers took the record that it was taken at, in milliseconds
+                since the epoch, as far as that is known.
+        """
         held, self._held = self._held, None
-        old = held is None or (held.end is not None and image.sequence <= held.end.log)
+        end = None if held is None or held.end == self._other else held.end
+        old = end is not None and image.sequence <= end.log
         if held is None or old or image.sequence < self._least:
             self._rest(RETRY_S)  # this member does not know yet what the image holds
             return
         before_bytes, self._log_bytes = self._log_bytes, 0
-        self._begin(lambda: self._write(image, held, before_bytes))
+        self._begin(lambda: self._write(image, log_ms, held, before_bytes))
 
     async def close(self) -> None:
         """End whatever is going on."""
@@ -149,16 +160,20 @@ class Cleaner:
         info = await answered(self._client, f"STREAM.INFO.{self._stream}")
         held = await look_at(self._client, self._stream)
         end = held.end
-        if end is not None and info["state"]["last_seq"] < end.log:
-            # It must not seem to fit: what came behind the image is lost with it (`loss`).
-            raise OvertakenError(f"{self._stream} is another one than the image is of")
+        other = False
         if end is not None and (info["state"]["first_seq"] <= end.log or held.first < end.first):
             # Whoever made the image has not come to this yet, or never will.
-            await purge(self._client, self._stream, end)
+            try:
+                await purge(self._client, self._stream, end)
+            except OtherLogError as error:
+                other = True
+                self._tell_of_other(end, error)
             info = await answered(self._client, f"STREAM.INFO.{self._stream}")
         self._log_bytes = info["state"]["bytes"]
         self._least = info["state"]["first_seq"] - 1
-        if end is None and info["state"]["first_seq"] > 1:
+        if other:
+            self._held = held
+        elif end is None and info["state"]["first_seq"] > 1:
             _log.error("the image of %s was lost by all servers: it is written anew", self._stream)
             self._held = held
         elif self._log_bytes <= self._limit_bytes:
@@ -171,14 +186,19 @@ class Cleaner:
         else:
             self._held = held
 
+    def _tell_of_other(self, end: End, error: OtherLogError) -> None:
+        if self._other != end:
+            _log.error("%s, which is of another log: it is written anew", error)
+        self._other = end
+
     def _leads(self, info: dict[str, dict[str, object]]) -> bool:
         own, leader = self._own_server(), info.get("cluster", {}).get("leader")
         return own is None or leader is None or own == leader
 
-    async def _write(self, image: Image, held: Held, before_bytes: int) -> None:
+    async def _write(self, image: Image, log_ms: int | None, held: Held, before_bytes: int) -> None:
         complete = False
         try:
-            await ImageWriter(self._client, self._stream, held).write(image)
+            await ImageWriter(self._client, self._stream, held).write(image, log_ms)
             complete = True
         finally:
             if not complete:

@@ -115,7 +115,7 @@ class StreamFeed:
         self._lost = lost
         self._last = 0
         self._last_ms: int | None = None
-        """The time of the last message, as far as one was taken."""
+        """The time of the last message, as far as it is known."""
         self._short = 0
         self._consumed = 0
         self._number = 0
@@ -132,6 +132,10 @@ class StreamFeed:
     def last(self) -> int:
         """The sequence of the last message that was taken."""
         return self._last
+
+    def time_ms(self, sequence: int) -> int | None:
+        """Return the time of that message if it is the last that was taken, and known."""
+        return self._last_ms if sequence == self._last else None
 
     def start(self, after: int, after_ms: int | None = None) -> None:
         """Take everything behind that sequence, whose message has that time if there was one."""

@@ -6,6 +6,9 @@ An image's messages are on a subject of their own, named by its claim's sequence
 images share one. Every message names the one that has to be before it, so that of two members
 which write at once only the one that claimed last gets on, and the end names the end before it:
 whoever did not know that one would replace an image by an older one.
+
+The end names the time of the log's record that the image was taken at, too: a log in which that
+record has another time is another log, however long it is.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ import binascii
 import json
 import time
 import zlib
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -26,7 +29,7 @@ from grid_member.engine.nats.streams import answered, asked
 from grid_member.engine.store_errors import newer
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator, Iterator, Mapping
 
     from grid_member.engine.image import Image
     from grid_member.engine.nats.client import NatsClient
@@ -41,6 +44,8 @@ ACK_PAUSE: Final = 1
 """The same of the time that the servers took for a chunk: half of theirs."""
 ACK_S: Final = 10.0
 """How long an acknowledgement is waited for; an election takes up to some nine."""
+LOG_LOOKS: Final = 3
+"""At a log that changes between two questions; others purge it once."""
 FORMAT: Final = 1
 NO_MESSAGE: Final = 10037
 """What servers say when a subject has no message."""
@@ -48,10 +53,15 @@ NO_STREAM: Final = 10059
 _WRONG_LAST: Final = frozenset({10071, 10164})
 """What they say to a message that names another one than the last before it."""
 _END_FIELDS: Final = ("log", "first", "chunks", "crc")
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class OvertakenError(NatsError):
     """Another member did something meanwhile that makes this futile; to begin again helps."""
+
+
+class OtherLogError(OvertakenError):
+    """An image is of another log than the one that is there; who knows the state writes it anew."""
 
 
 class End(NamedTuple):
@@ -64,11 +74,18 @@ class End(NamedTuple):
     chunks: int
     crc: int
     """CRC-32 of all chunks together."""
+    log_ms: int | None = None
+    """When the log's servers took that record, in milliseconds since the epoch; None: nobody knows,
+    as of images of former versions."""
 
     @property
     def place(self) -> int:
         """The sequence of the end itself."""
         return self.first + self.chunks + 1
+
+    def is_in(self, state: Mapping[str, Any]) -> bool:
+        """Tell whether a log in that state has a record that can be compared with this image's."""
+        return self.log_ms is not None and state["first_seq"] <= self.log <= state["last_seq"]
 
 
 class Held(NamedTuple):
@@ -102,17 +119,16 @@ def end_of(stream: str, answer: dict[str, Any]) -> End | None:
         NatsError: the answer is none.
         EngineError: it is of a later version.
     """
-    error = answer.get("error")
-    if error is not None:
-        if error.get("err_code") in {NO_MESSAGE, NO_STREAM}:
-            return None
-        raise NatsError(f"{images_of(stream)}: {error.get('description', 'refused')}")
+    if _is_missing(images_of(stream), answer):
+        return None
     try:
         message = answer["message"]
         fields = json.loads(base64.b64decode(message["data"], validate=True))
         if int(fields["format"]) > FORMAT:
             raise newer(images_of(stream), fields["format"], FORMAT)
+        log_ms = fields.get("log_ms")
         end = End(*(int(fields[name]) for name in _END_FIELDS))
+        end = end._replace(log_ms=None if log_ms is None else int(log_ms))
         known = end.place == message["seq"]
     except (KeyError, TypeError, ValueError, binascii.Error):
         known = False
@@ -128,7 +144,31 @@ def end_request(stream: str) -> dict[str, str]:
 
 def end_fields(end: End) -> bytes:
     """Return an end as a message."""
-    return json.dumps({"format": FORMAT, **dict(zip(_END_FIELDS, end, strict=True))}).encode()
+    known = {name: value for name, value in end._asdict().items() if value is not None}
+    return json.dumps({"format": FORMAT, **known}).encode()
+
+
+def record_request(end: End) -> dict[str, int]:
+    """Return the request of `STREAM.MSG.GET` for the log's record that an image was taken at."""
+    return {"seq": end.log}
+
+
+def record_ms(stream: str, answer: dict[str, Any]) -> int | None:
+    """Return the time of the record in an answer to `record_request`, None when it was purged.
+
+    In milliseconds since the epoch, cut off as `feed.place` does.
+
+    Raises:
+        NatsError: the answer is none.
+    """
+    if _is_missing(stream, answer):
+        return None
+    try:
+        # Digits behind microseconds are dropped; integers from there on.
+        since = datetime.fromisoformat(answer["message"]["time"]) - _EPOCH
+    except (KeyError, TypeError, ValueError):
+        raise NatsError(f"{stream}: the time of a record cannot be understood") from None
+    return since // timedelta(milliseconds=1)
 
 
 def put_headers(last: int, before: int | None = None) -> bytes:
@@ -181,31 +221,67 @@ async def purge(client: NatsClient, stream: str, end: End) -> None:
     """Purge what an image that is complete replaces; again does nothing.
 
     Raises:
+        OtherLogError: as `check_log`.
+        OvertakenError: the same. A purge would make the log seem to fit: what came behind the image
+            is lost with it (`loss`).
         NatsError: it may not be done.
     """
-    await answered(client, f"STREAM.PURGE.{stream}", {"seq": end.log + 1})
-    await answered(client, f"STREAM.PURGE.{images_of(stream)}", {"seq": end.first})
+    await check_log(client, stream, end)
+    await _purge(client, stream, end)
+
+
+async def check_log(client: NatsClient, stream: str, end: End) -> None:
+    """See that an image is of the log that is there.
+
+    Raises:
+        OtherLogError: the log has another record where the image was taken.
+        OvertakenError: it ends before, or changes.
+        NatsError: nobody leads it.
+    """
+    for _ in range(LOG_LOOKS):
+        state = (await answered(client, f"STREAM.INFO.{stream}"))["state"]
+        if state["last_seq"] < end.log:
+            raise OvertakenError(f"{stream} is another one than the image of {end.log} is of")
+        if not end.is_in(state):
+            return
+        record = await asked(client, f"STREAM.MSG.GET.{stream}", record_request(end))
+        found_ms = record_ms(stream, record)
+        if found_ms == end.log_ms:
+            return
+        if found_ms is not None:
+            raise OtherLogError(f"{stream} has another record {end.log} than its image")
+        # It was purged meanwhile, or the whole log is another one.
+    raise OvertakenError(f"{stream} changes")
 
 
 class ImageWriter:
     """Writes one image."""
 
-    def __init__(self, client: NatsClient, stream: str, held: Held) -> None:
+    def __init__(
+        self, client: NatsClient, stream: str, held: Held, *, log_begins: bool = False
+    ) -> None:
         """Write nothing yet.
 
         Args:
             client: connected to the member's own server.
             stream: the log's stream.
             held: what its images' stream holds: nothing else may come before this image.
+            log_begins: whether the log is empty and is to begin behind the image.
         """
         self._client = client
         self._stream = stream
         self._held = held
+        self._log_begins = log_begins
         self._last = held.last
         self._subject = f"grid.image.{stream}.{held.last + 1}"
 
-    async def write(self, image_: Image) -> None:
+    async def write(self, image_: Image, log_ms: int | None = None) -> None:
         """Write the image and purge what it replaces.
+
+        Args:
+            image_: what to write.
+            log_ms: when the log's servers took the record that it was taken at, in milliseconds
+                since the epoch, as far as that is known.
 
         Raises:
             NatsError: it is not complete, or not all that it replaces is purged.
@@ -219,9 +295,11 @@ class ImageWriter:
             chunks += 1
             crc = zlib.crc32(chunk, crc)
             await asyncio.sleep(ACK_PAUSE * (time.perf_counter() - begun_s))
-        end = End(image_.sequence, first, chunks, crc)
+        end = End(image_.sequence, first, chunks, crc, log_ms)
+        if not self._log_begins:
+            await check_log(self._client, self._stream, end)  # what is replaced may be of it
         await self._put_end(end)
-        await purge(self._client, self._stream, end)
+        await (_purge if self._log_begins else purge)(self._client, self._stream, end)
 
     async def _sweep(self) -> None:
         """Remove images that were never ended: nobody can end them behind this one's claim."""
@@ -245,6 +323,11 @@ class ImageWriter:
         self._last += 1
         if put_outcome(self._stream, json.loads(answer.payload)) != self._last:
             raise OvertakenError(f"{images_of(self._stream)} is another one")
+
+
+async def _purge(client: NatsClient, stream: str, end: End) -> None:
+    await answered(client, f"STREAM.PURGE.{stream}", {"seq": end.log + 1})
+    await answered(client, f"STREAM.PURGE.{images_of(stream)}", {"seq": end.first})
 
 
 async def _chunks(image_: Image) -> AsyncIterator[bytes]:
@@ -276,6 +359,14 @@ def _slice(encoded: Iterator[bytes]) -> Iterator[bytes]:
         size_bytes += len(part)
         if size_bytes >= CHUNK_BYTES:
             return
+
+
+def _is_missing(name: str, answer: dict[str, Any]) -> bool:
+    """Tell whether an answer of `STREAM.MSG.GET` says that there is no such message."""
+    error = answer.get("error")
+    if error is not None and error.get("err_code") not in {NO_MESSAGE, NO_STREAM}:
+        raise NatsError(f"{name}: {error.get('description', 'refused')}")
+    return error is not None
 
 
 def _seconds(timestamp: str) -> float:

@@ -101,7 +101,8 @@ class JetStreamLog:
         self._feed: SharedFeed | None = None
         self._last = 0
         self._last_ms: int | None = None
-        """The time of that record, as the stream has it; None: an image ends there."""
+        """The time of that record, as the stream has it; None: only an image knew it, and does
+        not tell."""
         self._stored_bytes = 0
         """Of the log behind its image, as the last replay found it."""
         self._damaged = False
@@ -147,7 +148,7 @@ class JetStreamLog:
                 if isinstance(step, Chunk):
                     empty = [SystemPart(step.log, 0, ClusterState.ACTIVE)]
                     yield decode_parts(step.payload) if step.payload else empty
-                    self._last, self._last_ms = step.log, None
+                    self._last, self._last_ms = step.log, step.log_ms
                     continue
                 record = decode_record(step.payload)
             except CodecError as error:
@@ -199,7 +200,7 @@ class JetStreamLog:
 
     def store_image(self, image: Image) -> None:
         """Write an image, then purge what it replaces."""
-        self._cleaner.store(image)
+        self._cleaner.store(image, self._messages.time_ms(image.sequence))
 
     def lose_patience(self, within_s: float) -> None:
         """Give up what does not come back in that time, whether sent already or later."""

@@ -2,10 +2,12 @@
 
     log 1 … 40, image of 1000       the log was lost
     log 1001 … 1040, no image       the image was lost
+    log 1 … 1040, image of 1000     one was lost, if the image knows another record 1000
 
-Both are seen for a moment while a log is replaced. Here it is made sure that they are here to stay.
-What was in memory only is given up then: an empty image takes the place of both. Images are written
-in turn, so of members that find out at once a single one does it, and all go on from there.
+The first two are seen for a moment while a log is replaced. Here it is made sure that they are here
+to stay. What was in memory only is given up then: an empty image takes the place of both. Images
+are written in turn, so of members that find out at once a single one does it, and all go on from
+there.
 """
 
 from __future__ import annotations
@@ -28,6 +30,8 @@ from grid_member.engine.nats.images import (
     images_of,
     put_headers,
     put_outcome,
+    record_ms,
+    record_request,
 )
 from grid_member.engine.nats.outbox import SILENT_S, quorum_silence_s
 
@@ -53,6 +57,9 @@ class Found(NamedTuple):
     log: Mapping[str, Any]
     images: Mapping[str, Any]
     end: End | None
+    taken_ms: int | None = None
+    """When the servers took the log's record that the image was taken at, in milliseconds since the
+    epoch; None: it is purged, or the image does not tell what to compare it with."""
 
     @property
     def last(self) -> int:
@@ -63,12 +70,20 @@ class Found(NamedTuple):
     def fits(self) -> bool:
         """Whether the log goes on where the image ends."""
         after = 0 if self.end is None else self.end.log
-        return self.last >= after and int(self.log["state"]["first_seq"]) <= after + 1
+        reached = self.last >= after and int(self.log["state"]["first_seq"]) <= after + 1
+        return reached and not self.of_two
+
+    @property
+    def of_two(self) -> bool:
+        """Whether the image is of another log, though the lengths fit."""
+        return self.end is not None and self.taken_ms not in {None, self.end.log_ms}
 
     def describe(self) -> str:
         """Tell what does not fit."""
         state = self.log["state"]
         image = "it has no image" if self.end is None else f"its image was taken at {self.end.log}"
+        if self.of_two:
+            image += " of another log, which had another record there"
         return f"the log has {state['first_seq']} to {state['last_seq']}, {image}"
 
 
@@ -81,7 +96,21 @@ def look(client: BlockingClient, stream: str) -> Found:
     call = f"STREAM.MSG.GET.{images_of(stream)}"
     end = end_of(stream, _asked(client, call, end_request(stream)))
     images = info(client, images_of(stream))
-    return Found(info(client, stream), images, end)
+    log = info(client, stream)
+    return Found(log, images, end, time_in(client, stream, log["state"], end))
+
+
+def time_in(
+    client: BlockingClient, stream: str, state: Mapping[str, Any], end: End | None
+) -> int | None:
+    """Return when the servers took the record that an image was taken at; see `Found.taken_ms`.
+
+    Raises:
+        NatsError: nobody leads the log.
+    """
+    if end is None or not end.is_in(state):
+        return None
+    return record_ms(stream, _asked(client, f"STREAM.MSG.GET.{stream}", record_request(end)))
 
 
 def info(client: BlockingClient, stream: str) -> dict[str, Any]:
@@ -125,8 +154,9 @@ def _check_final(found: Found, stream: str) -> None:
     silent = any(
         quorum_silence_s(info.get("cluster") or {}) > SILENT_S for info in (found.log, found.images)
     )
-    # Members that are fed have the state still, and write the image that there is none of.
-    held = found.end is None and found.log["state"].get("consumer_count", 0)
+    # Members that are fed have the log's state still, and write the image that there is none of.
+    imageless = found.end is None or found.of_two
+    held = imageless and found.log["state"].get("consumer_count", 0)
     if found.fits or silent or held:
         raise OvertakenError(f"{stream}: {found.describe()}")
 

@@ -13,7 +13,7 @@ from grid_member.engine.nats.blocking import BlockingClient
 from grid_member.engine.nats.errors import NatsError, RequestTimeoutError
 from grid_member.engine.nats.feed import HEARTBEAT_S, Fed, consumer_config, place
 from grid_member.engine.nats.images import OvertakenError, images_of
-from grid_member.engine.nats.loss import api, give_up_lost, info, look
+from grid_member.engine.nats.loss import api, give_up_lost, info, look, time_in
 from grid_member.engine.nats.wire import status
 
 if TYPE_CHECKING:
@@ -47,6 +47,8 @@ class Chunk(NamedTuple):
     """The sequence of the log that the image was taken at."""
     payload: bytes
     """Empty when the image is: it tells where the log goes on all the same."""
+    log_ms: int | None = None
+    """When the log's servers took that record, milliseconds since the epoch; None: nobody knows."""
 
 
 def replayed(source: Source, stream: str) -> Iterator[Chunk | Fed]:
@@ -69,29 +71,32 @@ def replayed(source: Source, stream: str) -> Iterator[Chunk | Fed]:
         if found.end is not None:
             yield from _image(client, stream, found.end)
             after = found.end.log
-        last = _last(client, stream, after)
+        last = _last(client, stream, found.end)
         if last > after:
             yield from _read(client, stream, after, last)
 
 
-def _last(client: BlockingClient, stream: str, after: int) -> int:
-    """Return the sequence of the log's last message; what comes behind `after` has to be there."""
+def _last(client: BlockingClient, stream: str, end: End | None) -> int:
+    """Return the sequence of the log's last message; it has to go on where the image ends."""
     state = info(client, stream)["state"]
+    after = 0 if end is None else end.log
     if state["last_seq"] < after or state["first_seq"] > after + 1:
         raise OvertakenError(f"the log {stream} was purged while its image was read")
+    if end is not None and time_in(client, stream, state, end) not in {None, end.log_ms}:
+        raise OvertakenError(f"the log {stream} became another one while its image was read")
     return int(state["last_seq"])
 
 
 def _image(client: BlockingClient, stream: str, end: End) -> Iterator[Chunk]:
     """Yield the image and check that it is whole."""
     if end.chunks == 0:
-        yield Chunk(end.log, b"")
+        yield Chunk(end.log, b"", end.log_ms)
         return
     crc = 0
     # The claim is before the chunks.
     for message in _read(client, images_of(stream), end.first, end.place - 1):
         crc = zlib.crc32(message.payload, crc)
-        yield Chunk(end.log, message.payload)
+        yield Chunk(end.log, message.payload, end.log_ms)
     if crc != end.crc:
         raise EngineError(f"{images_of(stream)}: the image of {end.log} is damaged")
 

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from grid_member.engine.api import EngineError
-from grid_member.engine.nats import cleaning, loss
+from grid_member.engine.codec import encode_record
+from grid_member.engine.nats import cleaning, feed, loss
 from grid_member.engine.nats.errors import NatsError
-from grid_member.engine.nats.images import look_at
+from grid_member.engine.nats.images import End, ImageWriter, look_at
 from grid_member.engine.nats.streams import answered, stream_config
+from grid_member.engine.operations import Record
 from tests.unit.engine.cluster.clusters import Cluster
 from tests.unit.engine.cluster.test_never_stale import MAP
 from tests.unit.engine.drive import condition
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from grid_member.engine.cluster_lane import ClusterLane
 
 LONG_S = 40.0
+OTHER = b"x" * 16
 
 
 @pytest.fixture(autouse=True)
@@ -92,6 +95,70 @@ async def test_a_log_in_memory_that_all_lost_begins_empty_and_says_so(
         assert await cluster.drivers[0].value(MAP, "k1") is None
         await cluster.engines[2].stop()
         await cluster.restart(2)
+        await served(cluster)
+
+
+@pytest.mark.timeout(120)
+async def test_a_log_that_is_as_long_as_the_one_that_was_lost_is_not_taken_for_it(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feed, "INACTIVE_S", 1)
+    async with Cluster(3) as cluster:
+        await imaged(cluster)
+        stream = cluster.engines[0]._lanes.streams[cluster.shard_of(MAP)]
+        length = max(lane.state.sequence for lane in lanes_of(cluster)) + 20
+        client = cluster.engines[0].client
+
+        async def is_long() -> bool:
+            for number in range(length):
+                client.publish(stream.subject.encode(), encode_record(Record(OTHER, 1, number, ())))
+            with contextlib.suppress(NatsError):
+                info = await answered(client, f"STREAM.INFO.{stream.name}")
+                return bool(info["state"]["last_seq"] >= length)
+            return False
+
+        with caplog.at_level(logging.ERROR, "grid.engine.nats"):
+            await lost(cluster, images=False)
+            await eventually(is_long, LONG_S)
+            await served(cluster)
+            said = [one.message for one in caplog.records if "begins empty" in one.message]
+        assert len(said) == 1
+        assert "of another log" in said[0]
+        assert await cluster.drivers[0].value(MAP, "k1") is None
+
+
+@pytest.mark.timeout(120)
+async def test_an_image_of_another_log_is_written_anew_by_who_knows_the_state() -> None:
+    async with Cluster(3) as cluster:
+        await imaged(cluster)
+        stream = cluster.engines[0]._lanes.streams[cluster.shard_of(MAP)]
+        client = cluster.engines[0].client
+        await cluster.drivers[0].put(MAP, "last", b"v")
+        sequence = max(lane.state.sequence for lane in lanes_of(cluster))
+
+        async def is_replaced() -> bool:
+            """Have an image behind the last one that knows another time of that record."""
+            with contextlib.suppress(NatsError):
+                held = await look_at(client, stream.name)
+                writer = ImageWriter(client, stream.name, held)
+                await writer._put(b"")
+                await writer._put_end(End(sequence, held.last + 1, 0, 0, log_ms=1))
+                return True
+            return False
+
+        await eventually(is_replaced, LONG_S)
+
+        async def is_written() -> bool:
+            with contextlib.suppress(NatsError):
+                end = (await look_at(client, stream.name)).end
+                return end is not None and end.log_ms not in {None, 1}
+            return False
+
+        await eventually(is_written, LONG_S)
+        await cluster.engines[2].stop()
+        await cluster.restart(2)
+        for member in range(cluster.size):
+            assert await cluster.drivers[member].value(MAP, "k1") == b"v" * 99
         await served(cluster)
 
 

@@ -1,0 +1,396 @@
+"""A log and an image that fit by their lengths, and are of two different logs."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from grid_member.engine.api import EngineError
+from grid_member.engine.codec import encode_record
+from grid_member.engine.log import wall_clock_ms
+from grid_member.engine.nats import loss, replay
+from grid_member.engine.nats.cleaning import Cleaner
+from grid_member.engine.nats.client import NatsClient
+from grid_member.engine.nats.feed import Fed, place
+from grid_member.engine.nats.images import (
+    End,
+    ImageWriter,
+    OtherLogError,
+    OvertakenError,
+    end_fields,
+    look_at,
+    purge,
+    record_ms,
+)
+from grid_member.engine.nats.log import JetStreamLog
+from grid_member.engine.nats.replay import Chunk, Source, replayed
+from grid_member.engine.nats.streams import Stream, answered, stream_config
+from grid_member.engine.operations import MapPut, Record
+from grid_member.engine.state import State
+from tests.unit.engine.cleaned import clean_always
+from tests.unit.engine.nats.served import DEADLINE_S, PASSWORD, USER, Served
+from tests.unit.engine.nats.test_client import client_of
+from tests.unit.waiting import eventually, until
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator, Sequence
+
+    from grid_member.engine.api import Refused
+    from grid_member.engine.image import Image
+    from grid_member.engine.operations import Committed
+
+OWN = b"o" * 16
+OTHER = b"x" * 16
+COUNT = 10
+"""Records of the log when its image is taken."""
+
+
+class StateFeed:
+    """The state of a member, made as a lane makes it."""
+
+    def __init__(self) -> None:
+        self.state = State()
+        self.last_ms = 0
+        self.losses = 0
+
+    def load(self, log: JetStreamLog) -> None:
+        for step in log.replay():
+            if isinstance(step, list):
+                self.state.load(step)
+            else:
+                self.committed([step])  # type: ignore[list-item]
+
+    def committed(self, batch: Sequence[Committed]) -> None:
+        for one in batch:
+            self.state.apply(*one)
+            self.last_ms = one.timestamp_ms
+
+    def lost(self) -> None:
+        self.losses += 1
+
+    def unknown(self, records: Sequence[Record], refused: Refused) -> None:
+        """Nothing is sent."""
+
+    def rejected(self, records: Sequence[Record], refused: Refused) -> None:
+        """Nothing is sent."""
+
+    def room(self) -> None:
+        """Nothing waits."""
+
+
+class World:
+    """A server with a log and its images, and what members do with them."""
+
+    def __init__(self, client: NatsClient, served: Served, *, durable: bool = True) -> None:
+        self.client = client
+        self.log = Stream("log", durable)
+        self.source = Source(served.address, USER, PASSWORD)
+        self._members: list[JetStreamLog] = []
+
+    async def begin(self) -> None:
+        for stream in (self.log, self.log.images):
+            await self.create(stream)
+        await self.write(1, COUNT)
+
+    async def create(self, stream: Stream) -> None:
+        await answered(self.client, f"STREAM.CREATE.{stream.name}", stream_config(stream, 1, "dev"))
+
+    async def replace(self, count: int) -> None:
+        """Have another log in place of this one, with so many records, all of a later time."""
+        await answered(self.client, f"STREAM.DELETE.{self.log.name}")
+        now_ms = wall_clock_ms()
+        await until(lambda: wall_clock_ms() > now_ms)
+        await self.create(self.log)
+        await self.write(1, count)
+
+    async def write(self, first: int, last: int) -> None:
+        for number in range(first, last + 1):
+            record = Record(OTHER, 1, number, (MapPut("m", f"k{number}", b"v", None, 0),))
+            self.client.publish(self.log.subject.encode(), encode_record(record))
+
+        async def arrived() -> bool:
+            return bool((await self.state())["last_seq"] == last)
+
+        await eventually(arrived)
+
+    async def state(self) -> dict[str, Any]:
+        info = await answered(self.client, f"STREAM.INFO.{self.log.name}")
+        return dict(info["state"])
+
+    def member(self) -> JetStreamLog:
+        """Make a member's log."""
+        log = JetStreamLog(
+            self.client, self.log.name, 0, OWN, source=self.source, own_server=lambda: None
+        )
+        self._members.append(log)
+        return log
+
+    async def imaged(self) -> tuple[Image, int]:
+        """Have a member that is fed from the begin on write an image.
+
+        Returns:
+            It, and the time of the record that it was taken at, as the member was told.
+        """
+        log, feed = self.member(), StateFeed()
+        log.start(feed)
+        await until(lambda: feed.state.sequence == COUNT)
+        await until(lambda: log.wants_image(0))
+        image = feed.state.snapshot()
+        log.store_image(image)
+        await until(lambda: log._cleaner.images == 1)
+        await log.close()
+        self._members.remove(log)
+        return image, feed.last_ms
+
+    async def end(self) -> End | None:
+        return (await look_at(self.client, self.log.name)).end
+
+    async def close(self) -> None:
+        for log in self._members:
+            await log.close()
+
+
+@pytest.fixture(autouse=True)
+def _always(monkeypatch: pytest.MonkeyPatch) -> None:
+    clean_always(monkeypatch)
+    monkeypatch.setattr(loss, "LOOK_S", 0.01)
+
+
+@pytest.fixture
+async def client(served: Served) -> AsyncIterator[NatsClient]:
+    client = client_of(served)
+    client.start()
+    await client.wait_connected(DEADLINE_S)
+    yield client
+    await client.close()
+
+
+@pytest.fixture
+async def world(client: NatsClient, served: Served) -> AsyncIterator[World]:
+    world = World(client, served)
+    await world.begin()
+    yield world
+    await world.close()
+
+
+async def test_an_image_knows_the_record_that_it_was_taken_at(world: World) -> None:
+    image, last_ms = await world.imaged()
+    end = await world.end()
+    assert end is not None
+    assert (end.log, end.log_ms) == (COUNT, last_ms)
+    assert image.sequence == COUNT
+    assert (await world.state())["first_seq"] == COUNT + 1
+    again, feed = world.member(), StateFeed()
+    await asyncio.to_thread(feed.load, again)
+    # A member that has read it and no record writes the same.
+    again.start(feed)
+    assert again._messages.time_ms(COUNT) == last_ms
+
+
+async def test_a_log_goes_on_behind_a_record_that_is_purged(world: World) -> None:
+    await world.imaged()
+    log, feed = world.member(), StateFeed()
+    await asyncio.to_thread(feed.load, log)
+    log.start(feed)
+    await world.write(COUNT + 1, COUNT + 2)
+    await until(lambda: feed.state.sequence == COUNT + 2)
+    assert feed.losses == 0
+
+
+async def test_who_read_an_image_of_another_log_reads_anew(world: World) -> None:
+    await world.imaged()
+    log, feed = world.member(), StateFeed()
+    await asyncio.to_thread(feed.load, log)
+    await world.replace(COUNT + 2)
+    log.start(feed)
+    await until(lambda: feed.losses or feed.state.sequence > COUNT)
+    assert (feed.losses, feed.state.sequence) == (1, COUNT)
+
+
+async def test_an_image_of_another_log_is_replaced_and_purges_nothing(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    await world.imaged()
+    old = await world.end()
+    await world.replace(COUNT)
+    cleaner = Cleaner(world.client, world.log.name, lambda: None)
+    for _ in range(3):
+        await until(lambda: cleaner.wants(0))
+        cleaner._held = None
+    assert await world.end() == old
+    assert (await world.state())["messages"] == COUNT
+    said = [one.message for one in caplog.records if one.levelno == logging.ERROR]
+    assert said == [
+        f"log has another record {COUNT} than its image, which is of another log: "
+        "it is written anew"
+    ]
+    # Also while nothing is written: the log is as long as the image tells.
+    image, last_ms = await world.imaged()
+    end = await world.end()
+    assert end is not None
+    assert (image.sequence, end.log, end.log_ms) == (COUNT, COUNT, last_ms)
+    assert end != old
+    assert (await world.state())["first_seq"] == COUNT + 1
+
+
+async def test_who_knows_the_former_log_replaces_no_image(world: World) -> None:
+    image, last_ms = await world.imaged()
+    await world.replace(COUNT - 1)
+    held = await look_at(world.client, world.log.name)
+    with pytest.raises(OvertakenError, match="another one"):
+        await ImageWriter(world.client, world.log.name, held).write(image, last_ms)
+    await world.write(COUNT, COUNT)
+    held = await look_at(world.client, world.log.name)
+    with pytest.raises(OtherLogError):
+        await ImageWriter(world.client, world.log.name, held).write(image, last_ms)
+    assert await world.end() == held.end
+    assert (await world.state())["messages"] == COUNT
+
+
+async def test_a_log_that_is_replaced_when_its_image_ends_is_not_made_to_fit(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_end = ImageWriter._put_end
+
+    async def replaced(writer: ImageWriter, end: End) -> None:
+        await put_end(writer, end)
+        await world.replace(0)
+
+    monkeypatch.setattr(ImageWriter, "_put_end", replaced)
+    state = State()
+    state.sequence = COUNT
+    writer = ImageWriter(world.client, world.log.name, await look_at(world.client, "log"))
+    with pytest.raises(OvertakenError):
+        await writer.write(state.snapshot())
+    end = await world.end()
+    assert end is not None
+    assert end.log == COUNT
+    assert (await world.state())["last_seq"] == 0
+    with pytest.raises(EngineError, match=f"log has 0 to 0, its image was taken at {COUNT};"):
+        await asyncio.to_thread(read, world)
+
+
+@pytest.mark.parametrize("replaced", [True, False], ids=["replaced", "purged"])
+async def test_a_log_that_changes_between_two_questions_is_looked_at_again(
+    world: World, monkeypatch: pytest.MonkeyPatch, replaced: bool
+) -> None:
+    _, last_ms = await world.imaged()
+    end = await world.end()
+    assert end is not None
+    if replaced:
+        await world.replace(COUNT)
+    else:
+        await world.write(COUNT + 1, COUNT + 2)
+        end = end._replace(log=COUNT + 1, log_ms=last_ms)
+    request = NatsClient.request
+    changes: list[bytes] = []
+
+    async def late(client: NatsClient, subject: bytes, *args: Any, **named: Any) -> Any:
+        if subject == b"$JS.API.STREAM.MSG.GET.log" and not changes:
+            changes.append(subject)
+            if replaced:
+                await world.replace(0)
+            else:
+                await answered(client, "STREAM.PURGE.log", {"seq": COUNT + 2})
+        return await request(client, subject, *args, **named)
+
+    monkeypatch.setattr(NatsClient, "request", late)
+    if replaced:
+        with pytest.raises(OvertakenError, match="another one"):
+            await purge(world.client, world.log.name, end)
+        assert (await world.state())["last_seq"] == 0, "it would seem to fit"
+    else:
+        await purge(world.client, world.log.name, end)
+        assert (await world.state())["first_seq"] == COUNT + 2
+    assert changes
+
+
+def read(world: World) -> list[object]:
+    return list(replayed(world.source, world.log.name))
+
+
+async def test_a_start_names_two_logs_and_waits_while_somebody_knows_the_state(
+    world: World,
+) -> None:
+    await world.imaged()
+    await world.replace(COUNT + 5)
+    log = world.member()
+    log.start(StateFeed())
+    await until(lambda: log._messages.last == COUNT + 5)
+    named = "log has 1 to 15, its image was taken at 10 of another log"
+    with pytest.raises(OvertakenError, match=named):
+        await asyncio.to_thread(read, world)
+    await log.close()
+
+    async def forgotten() -> bool:
+        for name in (await answered(world.client, "CONSUMER.NAMES.log"))["consumers"] or ():
+            await answered(world.client, f"CONSUMER.DELETE.log.{name}")
+        return bool((await world.state())["consumer_count"] == 0)
+
+    await eventually(forgotten)
+    with pytest.raises(EngineError, match=f"damaged on the disks of all members: the {named}"):
+        await asyncio.to_thread(read, world)
+
+
+async def test_a_log_that_is_replaced_while_its_image_is_read_is_read_anew(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await world.imaged()
+    loop, image = asyncio.get_running_loop(), replay._image
+
+    def replaced(*args: Any) -> Iterator[Chunk]:
+        yield from image(*args)
+        asyncio.run_coroutine_threadsafe(world.replace(COUNT + 5), loop).result()
+
+    monkeypatch.setattr(replay, "_image", replaced)
+    with pytest.raises(OvertakenError, match="became another one"):
+        await asyncio.to_thread(read, world)
+
+
+async def test_images_that_tell_no_time_are_compared_by_lengths(world: World) -> None:
+    await world.imaged()
+    held = await look_at(world.client, world.log.name)
+    assert held.end is not None
+    await world.write(COUNT + 1, COUNT + 5)
+    state = State()
+    state.sequence = COUNT + 3
+    await ImageWriter(world.client, world.log.name, held).write(state.snapshot())
+    end = await world.end()
+    assert end is not None
+    assert (end.log, end.log_ms) == (COUNT + 3, None)
+    await world.replace(COUNT + 5)
+    steps = await asyncio.to_thread(read, world)
+    assert [type(step) for step in steps][-2:] == [Fed, Fed]
+
+
+def test_an_end_without_a_time_is_what_it_was() -> None:
+    fields = {"format": 1, "log": 40, "first": 7, "chunks": 2, "crc": 99}
+    assert json.loads(end_fields(End(40, 7, 2, 99))) == fields
+    assert json.loads(end_fields(End(40, 7, 2, 99, 5))) == {**fields, "log_ms": 5}
+
+
+@pytest.mark.parametrize(
+    ("text", "nanoseconds"),
+    [
+        ("2026-01-02T03:04:05Z", 1_767_323_045_000_000_000),
+        ("2026-01-02T03:04:05.1Z", 1_767_323_045_100_000_000),
+        ("2026-01-02T03:04:05.9999999Z", 1_767_323_045_999_999_900),
+        ("2026-01-02T03:04:05.000999999Z", 1_767_323_045_000_999_999),
+        ("2026-01-02T03:04:05.001Z", 1_767_323_045_001_000_000),
+        ("2026-01-02T03:04:05.289Z", 1_767_323_045_289_000_000),
+        ("2026-01-02T05:04:05.123456789+02:00", 1_767_323_045_123_456_789),
+    ],
+)
+def test_a_record_has_the_same_time_for_who_asks_and_who_is_fed(
+    text: str, nanoseconds: int
+) -> None:
+    _, _, fed_ms = place(b"$JS.ACK.s.c.1.1.1.%d.0" % nanoseconds)
+    assert record_ms("log", {"message": {"seq": 1, "time": text}}) == fed_ms
+
+
+def test_a_record_that_is_purged_has_no_time() -> None:
+    assert record_ms("log", {"error": {"err_code": 10037, "description": "no message"}}) is None
