@@ -19,7 +19,6 @@ from grid_member.cluster.logs import event
 from grid_member.cluster.store_recovery import OFF
 from grid_member.cluster.system_store import Put, carry_out
 from grid_member.engine.api import EngineError, Refused
-from grid_member.engine.backup import Draft, open_draft
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from grid_member.cluster.conditions import Conditions
     from grid_member.cluster.membership import Membership
     from grid_member.cluster.operations import Operations
+    from grid_member.engine.backup import Draft
     from grid_member.engine.image import Image
     from grid_member.engine.log import Clock
     from grid_member.engine.system import SystemStore
@@ -142,7 +142,7 @@ class Backups:
         self._busy, self._interrupted = True, False
         try:
             await self._lock()
-            draft = await asyncio.to_thread(open_draft, self._backup_dir, self._directory)
+            draft = await asyncio.to_thread(_open_draft, self._backup_dir, self._directory)
             try:
                 # Before the operation is noted: a restored member does not make this backup.
                 images = await self._source.moment()
@@ -264,3 +264,10 @@ def _noted(outcome: object) -> None:
     if isinstance(outcome, Refused):
         # This member shows it all the same.
         event(_log, logging.INFO, "progress not recorded", reason=outcome.reason.value)
+
+
+def _open_draft(backup_dir: Path, base_dir: Path) -> Draft:
+    # No start makes a backup.
+    from grid_member.engine.backup import open_draft
+
+    return open_draft(backup_dir, base_dir)

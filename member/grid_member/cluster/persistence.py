@@ -12,7 +12,6 @@ from grid_member.cluster.logs import event
 from grid_member.cluster.rescue import ClusterRecovery
 from grid_member.cluster.start_calls import StartCalls
 from grid_member.cluster.store_recovery import StoreDirectory, StoreRecovery
-from grid_member.engine.backup import remove_unfinished
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -126,6 +125,8 @@ def _prepare(directory: Path, config: PersistenceConfig, several: bool) -> bool:
         Whether it was restored now.
     """
     if config.backup_directory is not None:
+        from grid_member.engine.backup import remove_unfinished
+
         try:
             remove_unfinished(config.backup_directory)
         except OSError as error:

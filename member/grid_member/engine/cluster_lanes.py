@@ -23,7 +23,6 @@ from grid_member.engine.cluster_lane import ClusterLane
 from grid_member.engine.cluster_streams import Streams
 from grid_member.engine.ending import unless
 from grid_member.engine.lanes import Lanes
-from grid_member.engine.lmdb_log import LmdbLog
 from grid_member.engine.log import wall_clock_ms
 from grid_member.engine.nats.cluster_id import named
 from grid_member.engine.nats.company import Company
@@ -85,7 +84,7 @@ class ClusterLanes(Lanes):
             time_of: makes a record's time of the streams'; tests turn the clock with it.
         """
         # `begin` makes the lanes: neither a clock nor logs in files are needed for them.
-        super().__init__(None, shards, wall_clock_ms, LmdbLog)
+        super().__init__(None, shards, wall_clock_ms)
         self.waiting: str | None = None
         """Why the begin is not over yet."""
         self.system_changed: Callable[[set[str]], None] = ignore

@@ -23,7 +23,6 @@ from grid_member.engine.api import (
 from grid_member.engine.expiry import ExpiryRounds
 from grid_member.engine.landing import Landings
 from grid_member.engine.lanes import Lanes, LogOpener
-from grid_member.engine.lmdb_log import LmdbLog
 from grid_member.engine.log import Clock, wall_clock_ms
 from grid_member.engine.map_side import PASSIVE, MapSide, made, not_configured
 from grid_member.engine.operations import QueueConfirm, QueueOffer, QueueReturn
@@ -51,7 +50,7 @@ def open_engine(
     *,
     shards: int = 1,
     clock: Clock = wall_clock_ms,
-    open_log: LogOpener = LmdbLog,
+    open_log: LogOpener | None = None,
 ) -> LocalEngine:
     """Return an engine for one member, to be started.
 
@@ -60,7 +59,7 @@ def open_engine(
         directory: where data is kept; None keeps it in memory only.
         shards: logs that the structures are spread over; fixed when the directory is made.
         clock: milliseconds since the epoch, for time to live.
-        open_log: opens a log inside the directory.
+        open_log: opens a log inside the directory; None opens one of LMDB.
     """
     return LocalEngine(structures, Lanes(directory, shards, clock, open_log), clock)
 

@@ -15,15 +15,14 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from grid_member.engine.lane import Lane
 from grid_member.engine.log import Clock, Log, MemoryLog
-from grid_member.engine.opening import Opening
 from grid_member.engine.sharding import shard_of
-from grid_member.engine.store import Store, open_store
-from grid_member.engine.store_exchange import STORE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from grid_member.engine.image import Image
+    from grid_member.engine.opening import Opening
+    from grid_member.engine.store import Store
 
 LogOpener: TypeAlias = Callable[[Path, int, Clock], Log]
 """Opens the log in a directory of the store: path, shard, clock."""
@@ -40,7 +39,7 @@ class Lanes:
         directory: Path | None,
         shards: int,
         clock: Clock,
-        open_log: LogOpener,
+        open_log: LogOpener | None = None,
     ) -> None:
         """Open nothing yet.
 
@@ -48,7 +47,7 @@ class Lanes:
             directory: where the store is; None keeps everything in memory.
             shards: how many durable lanes there are.
             clock: milliseconds since the epoch.
-            open_log: opens a log inside the store.
+            open_log: opens a log inside the store; None opens one of LMDB.
         """
         self.member = uuid.uuid4()
         self.durable: list[Lane] = []
@@ -136,6 +135,13 @@ class Lanes:
         return sum(_disk_bytes(path) for path in self._paths)
 
     def _open_store(self, directory: Path, arrived: Arrived) -> None:
+        # A member that keeps its data in memory need not load what keeps it on a disk.
+        from grid_member.engine.lmdb_log import LmdbLog
+        from grid_member.engine.opening import Opening
+        from grid_member.engine.store import open_store
+        from grid_member.engine.store_exchange import STORE
+
+        open_log = self._open_log or LmdbLog
         self._store = open_store(directory, self._shards)
         self.member = self._store.member
         self._paths = self._store.shards
@@ -144,7 +150,7 @@ class Lanes:
             opening.begin(self._paths)
             self._opening = opening
             for shard, path in enumerate(self._paths):
-                lane = self._lane(self._open_log(path, shard, self._clock), arrived)
+                lane = self._lane(open_log(path, shard, self._clock), arrived)
                 self.durable.append(lane)
                 lane.replay()
         except BaseException:

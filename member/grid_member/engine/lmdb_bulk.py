@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import lmdb
 
+from grid_member.engine.files import sync_directory
 from grid_member.engine.lmdb_tables import (
     CHUNK,
     MAP_SIZE_BYTES,
@@ -16,7 +17,6 @@ from grid_member.engine.lmdb_tables import (
     open_tables,
 )
 from grid_member.engine.lmdb_values import pack_base
-from grid_member.engine.store_exchange import sync_directory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -13,17 +13,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.api import EngineError
+from grid_member.engine.files import open_private
 from grid_member.engine.store_errors import newer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
-    from typing import TextIO
 
 BACKUP_FORMAT: Final = 1
 """Counts changes of a backup that an older program must not restore."""
 MANIFEST_FILE: Final = "manifest"
-PRIVATE_MODE: Final = 0o600
 HASH_BYTES: Final = 1024 * 1024
 """Bytes that are read at a time."""
 _KIND: Final = "grid-backup"
@@ -66,16 +65,6 @@ def write_manifest(place: Path, manifest: Manifest) -> None:
         file.write(f"{line}\n{digest}\n")
         file.flush()
         os.fsync(file.fileno())
-
-
-def open_private(path: Path) -> TextIO:
-    """Return a new file to write text into, which nobody but its owner may read.
-
-    Raises:
-        OSError: it is there already, or cannot be made.
-    """
-    file_fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_MODE)
-    return os.fdopen(file_fd, "w", encoding="utf-8")
 
 
 def read_manifest(place: Path) -> Manifest:

@@ -21,6 +21,7 @@ import lmdb
 
 from grid_member.engine import codec
 from grid_member.engine.api import EngineError
+from grid_member.engine.files import sync_directory
 from grid_member.engine.lmdb_bulk import new_log, put_base, put_chunks, put_records
 from grid_member.engine.lmdb_check import check_pages
 from grid_member.engine.lmdb_pages import Pages, open_file
@@ -55,7 +56,6 @@ from grid_member.engine.store_exchange import (
     check_unfinished,
     exchange,
     finish_exchange,
-    sync_directory,
 )
 from grid_member.engine.store_identity import (
     FORGOTTEN,

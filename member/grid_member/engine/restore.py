@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Final
 import lmdb
 
 from grid_member.engine.api import EngineError
+from grid_member.engine.files import sync_directory
 from grid_member.engine.image import ItemPart, MemberPart, SystemPart
 from grid_member.engine.lmdb_bulk import changed_log, put_records
 from grid_member.engine.lmdb_replay import Replay
@@ -52,7 +53,6 @@ from grid_member.engine.store_exchange import (
     STORE,
     check_unfinished,
     finish_exchange,
-    sync_directory,
 )
 from grid_member.engine.store_identity import (
     FORGOTTEN,

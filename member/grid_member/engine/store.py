@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 import lmdb
 
 from grid_member.engine.api import EngineError
+from grid_member.engine.files import sync_directory
 from grid_member.engine.lmdb_tables import create_log
 from grid_member.engine.manifest import MANIFEST_FILE
 from grid_member.engine.store_errors import damaged, foreign, unusable
@@ -26,7 +27,6 @@ from grid_member.engine.store_exchange import (
     STORE,
     check_unfinished,
     finish_exchange,
-    sync_directory,
 )
 from grid_member.engine.store_identity import (
     IDENTITY_FILE,

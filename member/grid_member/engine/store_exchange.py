@@ -14,6 +14,7 @@ import shutil
 from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.api import EngineError
+from grid_member.engine.files import sync_directory
 from grid_member.engine.manifest import MANIFEST_FILE
 from grid_member.engine.store_identity import IDENTITY_FILE
 
@@ -86,15 +87,6 @@ def check_unfinished(place: Path) -> None:
 
 def _not_ours(path: Path) -> EngineError:
     return EngineError(f"{path} was not written by a grid-member: choose another directory")
-
-
-def sync_directory(directory: Path) -> None:
-    """Make the names in a directory as safe as the disk makes them."""
-    directory_fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(directory_fd)
-    finally:
-        os.close(directory_fd)
 
 
 def _aside(directory: Path) -> Path:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.api import EngineError
-from grid_member.engine.manifest import open_private
+from grid_member.engine.files import open_private
 from grid_member.engine.store_errors import damaged, newer
 
 if TYPE_CHECKING:

@@ -12,8 +12,6 @@ from grid_member.cluster.member import Member
 from grid_member.cluster.persistence import make_persistence
 from grid_member.cluster.structures import ConfiguredStructures
 from grid_member.engine import open_engine
-from grid_member.engine.lmdb_log import LmdbLog
-from grid_member.engine.lmdb_timing import timed
 from grid_member.engine.log import wall_clock_ms
 
 if TYPE_CHECKING:
@@ -26,13 +24,11 @@ def make_member(config: Config, name: str, version: str) -> Member:
     """Return a member that has not begun to start; version is `major.minor.patch`."""
     model = config.model
     measurements = Measurements() if model.metrics else None
-    open_log: LogOpener = LmdbLog
-    if measurements is not None:
-        open_log = partial(LmdbLog, environments=timed(measurements.committed))
     structures = ConfiguredStructures(model)
     engine: LocalEngine
     membership = waiting = add_own_cp = departing = None
     if model.cluster is None:
+        open_log = _timed_logs(model, measurements)
         engine = open_engine(structures, model.data_directory, open_log=open_log)
     else:
         # A member that is alone need not load what talks to others.
@@ -77,3 +73,14 @@ def make_member(config: Config, name: str, version: str) -> Member:
         waiting,
     )
     return member
+
+
+def _timed_logs(model: MemberConfig, measurements: Measurements | None) -> LogOpener | None:
+    """Return what opens logs that tell how long commits take; None when nobody is to hear it."""
+    if measurements is None or model.data_directory is None:
+        return None
+    # A member that keeps its data in memory need not load what keeps it on a disk.
+    from grid_member.engine.lmdb_log import LmdbLog
+    from grid_member.engine.lmdb_timing import timed
+
+    return partial(LmdbLog, environments=timed(measurements.committed))

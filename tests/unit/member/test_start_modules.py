@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -10,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from grid_member.command import member as member_command
+from grid_member.command.line import main
 from tests.unit.member.running import configuration
 from tests.unit.member.wire import Wire
 
@@ -17,8 +20,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from grid_member import Config
+
 START_TIMEOUT_S: Final = 20.0
 LOADED: Final = "import time:"
+AUTHORITIES: Final = "SSL_CERT_FILE"
 NOT_FOR_A_PLAIN_START: Final = {
     *("command.documents", "command.restore"),
     *("config.convert", "config.schema", "config.schema_json", "config.schema_xsd"),
@@ -27,6 +33,12 @@ NOT_FOR_A_PLAIN_START: Final = {
     *("http.openapi", "http.openapi_documents", "http.openapi_rows", "http.openapi_schemas"),
 }
 """Modules of the member that write documents, read other syntaxes, or repair and restore stores."""
+NOT_IN_MEMORY: Final = {
+    *("lmdb_bulk", "lmdb_check", "lmdb_cleaning", "lmdb_log", "lmdb_pages", "lmdb_space"),
+    *("lmdb_tables", "lmdb_timing", "backup", "manifest", "opening", "store", "store_exchange"),
+    "store_identity",
+}
+"""Modules of the engine that keep data on a disk."""
 NOT_AT_ALL: Final = {
     *("grid_operator", "hypothesis", "jsonschema", "kubernetes", "pyexpat", "pytest"),
     "zipfile",  # of importlib.metadata, which takes long
@@ -36,13 +48,15 @@ NOT_AT_ALL: Final = {
 class Loading:
     """A member process that tells which modules it loads."""
 
-    def __init__(self, text: str, directory: Path) -> None:
+    def __init__(self, text: str, directory: Path, environment: dict[str, str]) -> None:
         file = directory / "grid.yaml"
         file.write_text(text)
         self._told = directory / "told"
         command = [sys.executable, "-X", "importtime", "-m", "grid_member", "--config", str(file)]
         with self._told.open("w") as told:
-            self._process = subprocess.Popen(command, stderr=told)
+            self._process = subprocess.Popen(
+                command, stderr=told, env={**os.environ, **environment}
+            )
 
     def loaded(self) -> set[str]:
         """Return the modules that are loaded by now."""
@@ -69,17 +83,31 @@ class Loading:
 
 
 @pytest.fixture(params=["memory", "disk"])
-def member(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Loading]:
+def kept(request: pytest.FixtureRequest) -> str:
+    """Where the member keeps its data."""
+    return str(request.param)
+
+
+@pytest.fixture
+def member(kept: str, tmp_path: Path) -> Iterator[Loading]:
     extra = f"  persistence: {{enabled: true, base-dir: {tmp_path}/data}}\n"
-    started = Loading(configuration(extra=extra if request.param == "disk" else ""), tmp_path)
+    # Nobody writes into it: whoever reads the system's authorities waits for ever.
+    os.mkfifo(tmp_path / "authorities")
+    started = Loading(
+        configuration(extra=extra if kept == "disk" else ""),
+        tmp_path,
+        {AUTHORITIES: str(tmp_path / "authorities")},
+    )
     yield started
     started.end()
 
 
-def test_a_start_loads_what_a_plain_member_needs(member: Loading) -> None:
+def test_a_start_loads_what_a_plain_member_needs(member: Loading, kept: str) -> None:
     member.ready()
     loaded = member.loaded()
     assert "grid_member.http.listener" in loaded
+    disk = {name for name in NOT_IN_MEMORY if f"grid_member.engine.{name}" in loaded}
+    assert "store" in disk if kept == "disk" else not disk
     assert not loaded & {f"grid_member.{name}" for name in NOT_FOR_A_PLAIN_START}
     assert not {name.partition(".")[0] for name in loaded} & NOT_AT_ALL
 
@@ -105,3 +133,21 @@ async def test_no_request_for_data_or_health_waits_for_a_module(member: Loading)
             reply = await wire.call(method, path, body)
             assert (method, path, reply.status) == (method, path, status)
     assert member.loaded() == before
+
+
+@pytest.mark.parametrize("former", [None, "/of/the/system"])
+def test_a_member_that_runs_finds_the_authorities_of_the_system(
+    monkeypatch: pytest.MonkeyPatch, former: str | None
+) -> None:
+    monkeypatch.delenv(AUTHORITIES, raising=False)
+    if former is not None:
+        monkeypatch.setenv(AUTHORITIES, former)
+    seen: list[str | None] = []
+
+    def run_member(_: Config) -> int:
+        seen.append(os.environ.get(AUTHORITIES))
+        return 0
+
+    monkeypatch.setattr(member_command, "run_member", run_member)
+    assert main([]) == 0
+    assert seen == [former]

@@ -1,0 +1,31 @@
+"""Files that nobody else may read, and names that last: what everything on a disk begins with."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from typing import TextIO
+
+PRIVATE_MODE: Final = 0o600
+
+
+def open_private(path: Path) -> TextIO:
+    """Return a new file to write text into, which nobody but its owner may read.
+
+    Raises:
+        OSError: it is there already, or cannot be made.
+    """
+    file_fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_MODE)
+    return os.fdopen(file_fd, "w", encoding="utf-8")
+
+
+def sync_directory(directory: Path) -> None:
+    """Make the names in a directory as safe as the disk makes them."""
+    directory_fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(directory_fd)
+    finally:
+        os.close(directory_fd)
