@@ -15,7 +15,7 @@ from grid_member.engine.api import Item
 from grid_member.engine.leasehold import LATE, steady_s
 from grid_member.http.answers import MAX_JOINED_BYTES, error
 from grid_member.http.plain import MAP_GET, MAP_PUT, MAP_REMOVE, QUEUE_OFFER, QUEUE_POLL
-from grid_member.http.watch import Unread
+from grid_member.http.watch import Unread, departure
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,6 +60,7 @@ class LaneAnswers(asyncio.Protocol, abc.ABC):
     __slots__ = (
         "_alone",
         "_began_s",
+        "_departed",
         "_due",
         "_head_at",
         "_items",
@@ -103,6 +104,8 @@ class LaneAnswers(asyncio.Protocol, abc.ABC):
         """Whether there is something to do when nothing is pending."""
         self._parting = False
         """Whether an answer said that the connection closes."""
+        self._departed: Callable[[int], object] | None = None
+        """What `departure` returns; made with the first polled item."""
         self._items: list[Item] = []
         """Polled items whose answers the kernel does not have as a whole."""
         self._unread: Unread | None = None
@@ -232,7 +235,7 @@ class LaneAnswers(asyncio.Protocol, abc.ABC):
             or self._planned
             or self._unread is not None
             or transport is None
-            or not desk.plainly
+            or not (desk.unmeasured and desk.member.runs_on)  # as `plainly`
             or (outcome.until_s < _EVER and steady_s() >= outcome.until_s)
         ):
             self._one_done(outcome)
@@ -256,13 +259,16 @@ class LaneAnswers(asyncio.Protocol, abc.ABC):
     def _takes(self, item: Item) -> bool:
         """Note an item that the client is to have; False when it has left."""
         transport = self._transport
-        if transport is None or self.desk.departures.left(transport):
-            self.desk.engine.queue_return(item)
-            if transport is not None:
-                transport.close()  # who only ended its side has answers before this one to read
-            return False
-        self._items.append(item)
-        return True
+        if transport is not None and not transport.is_closing():
+            departed = self._departed
+            if departed is None:
+                departed = self._departed = departure(transport)
+            if not departed(0):
+                self._items.append(item)
+                return True
+            transport.close()  # who only ended its side has answers before this one to read
+        self.desk.engine.queue_return(item)
+        return False
 
     def completed(self) -> None:
         """Hear that a slot has its outcome."""
