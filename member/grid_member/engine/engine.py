@@ -24,7 +24,7 @@ from grid_member.engine.expiry import ExpiryRounds
 from grid_member.engine.landing import Landings
 from grid_member.engine.lanes import Lanes, LogOpener
 from grid_member.engine.log import Clock, wall_clock_ms
-from grid_member.engine.map_side import PASSIVE, MapSide, made, not_configured
+from grid_member.engine.map_side import MAX_WAYS, PASSIVE, MapSide, made, not_configured
 from grid_member.engine.operations import QueueConfirm, QueueOffer, QueueReturn
 from grid_member.engine.placement import Placement
 from grid_member.engine.polls import NoPoll, QueuePolls
@@ -72,6 +72,8 @@ class LocalEngine(MapSide):
     def __init__(self, structures: Structures, lanes: Lanes, clock: Clock) -> None:
         super().__init__(structures, lanes, clock)
         self._queues = Placement(lanes, lambda lane: lane.state.queues.found)
+        self._queue_ways: dict[str, tuple[Lane, Lane, int]] = {}
+        """The lane of a queue and how many items it may hold, as `_ways` has it for maps."""
         self._polls: dict[str, QueuePolls] = {}
         self._landings = Landings(self._queue_lane)
         self._loop: AbstractEventLoop | None = None
@@ -123,6 +125,7 @@ class LocalEngine(MapSide):
             return
         self._refusal = _CLOSING
         self._ways.clear()
+        self._queue_ways.clear()
         if self._expiry is not None:
             self._expiry.stop()
         for lane in self.lanes:
@@ -147,6 +150,7 @@ class LocalEngine(MapSide):
         """
         former, self._structures = self._structures, structures
         self._ways.clear()
+        self._queue_ways.clear()
         if self._refusal is NOT_STARTED:
             return  # the start looks where everything is
         self._maps.change(former.map_settings)
@@ -161,24 +165,33 @@ class LocalEngine(MapSide):
         self, name: str, value: bytes, content_type: str | None, done: Done[bool]
     ) -> None:
         """Append an item; False when the queue is full."""
-        settings = self._structures.queue_settings(name)
-        if settings is None:
-            done(not_configured("queue"))
-            return
-        refused = self._write_refusal()
-        if refused is not None:
-            done(refused)
-            return
-        lane = self._queues.lane(name, settings.persistent)
-        if self._queues.changed:
-            done = self._queues.counted(name, lane, settings.persistent, done)
+        way = self._queue_ways.get(name)
+        if way is not None and not way[0].state.passive:
+            _, lane, max_size = way  # as below, for most offers
+        else:
+            settings = self._structures.queue_settings(name)
+            if settings is None:
+                done(not_configured("queue"))
+                return
+            refused = self._write_refusal()
+            if refused is not None:
+                done(refused)
+                return
+            lane, max_size = self._queues.lane(name, settings.persistent), settings.max_size
+            if self._queues.changed:
+                done = self._queues.counted(name, lane, settings.persistent, done)
+            else:
+                self._note_queue_way(name, lane, max_size)
         if content_type is not None:
             content_type = shared(content_type)
-        operation = made(QueueOffer, (name, value, content_type, settings.max_size))
+        operation = made(QueueOffer, (name, value, content_type, max_size))
         lane.propose(operation, done, len(value))
 
     def queue_poll(self, name: str, timeout_s: float, done: Done[Item | None]) -> Poll:
         """Take the head, waiting up to timeout_s seconds for one; None when none came."""
+        way, polls = self._queue_ways.get(name), self._polls.get(name)
+        if way is not None and polls is not None and not way[0].state.passive:
+            return polls.poll(way[1], timeout_s, done)  # as below, for most polls
         settings = self._structures.queue_settings(name)
         if settings is None:
             done(not_configured("queue"))
@@ -187,11 +200,13 @@ class LocalEngine(MapSide):
         if refused is not None:
             done(refused)
             return NoPoll()
-        polls = self._polls.get(name)
         if polls is None:
             self._forget_idle_polls()
             polls = self._polls[name] = self._make_polls(name, get_running_loop())
-        return polls.poll(self._queues.lane(name, settings.persistent), timeout_s, done)
+        lane = self._queues.lane(name, settings.persistent)
+        if not self._queues.changed:
+            self._note_queue_way(name, lane, settings.max_size)
+        return polls.poll(lane, timeout_s, done)
 
     def queue_confirm(self, item: Item) -> None:
         """The item's whole response was handed to the kernel: it is gone for good."""
@@ -240,7 +255,17 @@ class LocalEngine(MapSide):
     def _make_polls(self, name: str, loop: AbstractEventLoop) -> QueuePolls:
         return QueuePolls(name, loop, self.queue_return, self._landings.taken)
 
+    def _note_queue_way(self, name: str, lane: Lane, max_size: int) -> None:
+        if not self._keeps_ways:
+            return
+        if len(self._queue_ways) >= MAX_WAYS:
+            self._queue_ways.clear()  # clients choose the names
+        self._queue_ways[name] = self._lanes.durable[0], lane, max_size
+
     def _queue_lane(self, name: str) -> Lane | None:
+        way = self._queue_ways.get(name)
+        if way is not None:
+            return way[1]
         settings = self._structures.queue_settings(name)
         return None if settings is None else self._queues.lane(name, settings.persistent)
 

@@ -114,10 +114,15 @@ class MapSide(SystemSide):
 
         None says nothing: `map_get` tells the rest.
         """
-        settings = self._structures.map_settings(name)
-        if settings is None or self._refusal is not None:
-            return None
-        found = self._maps.lane(name, settings.persistent).state.maps.found.get(name)
+        way = self._ways.get(name)
+        if way is not None:
+            lane = way[1]  # as below, for most reads
+        else:
+            settings = self._structures.map_settings(name)
+            if settings is None or self._refusal is not None:
+                return None
+            lane = self._maps.lane(name, settings.persistent)
+        found = lane.state.maps.found.get(name)
         return found.entries.get(key) if found is not None and found.plain else None
 
     def map_remove(self, name: str, key: str, done: Done[None]) -> None:

@@ -105,13 +105,14 @@ class Queues:
 
     def take(self, operation: QueueTake, member: bytes, place: int, now_ms: int) -> Item | None:
         """Move the head into flight for the member, named by the place of the take in the log."""
-        queue = self.found.get(operation.name)
+        (name,) = operation
+        queue = self.found.get(name)
         if queue is None or not queue.items:
             return None
         item = queue.items.popleft()
         item_id, value, content_type = item
         queue.in_flight[item_id] = (item, member, place)
-        return Item(value, content_type, operation.name, item_id, place)
+        return Item(value, content_type, name, item_id, place)
 
     def confirm(self, operation: QueueConfirm, member: bytes, place: int, now_ms: int) -> None:
         """Forget an item that the member took."""
@@ -136,12 +137,13 @@ class Queues:
 
         A landing is sent again when nobody can tell what became of it.
         """
-        queue = self.found.get(landing.name)
-        flight = None if queue is None else queue.in_flight.get(landing.item_id)
+        name, item_id, meant_id = landing
+        queue = self.found.get(name)
+        flight = None if queue is None else queue.in_flight.get(item_id)
         if queue is None or flight is None:
             return None
         item, taker, take_id = flight
-        if taker != member or landing.take_id not in {0, take_id}:
+        if taker != member or (meant_id != take_id and meant_id):
             return None
-        del queue.in_flight[landing.item_id]
+        del queue.in_flight[item_id]
         return item
