@@ -134,6 +134,15 @@ class ClusterLane(WaitingLane):
         else:
             super().propose(operation, answer, size_bytes, always=always)
 
+    def propose_always(self, operations: Sequence[Operation], answer: Answer) -> None:
+        """Send operations with the next record; refuse them when nothing is confirmed."""
+        refusal = self._log.refusal
+        if refusal is None:
+            super().propose_always(operations, answer)
+            return
+        for _ in operations:
+            answer(refusal)
+
     def propose_system(self, operation: Operation, answer: Answer, size_bytes: int = 0) -> None:
         """Send the operation in a record of its own; refuse it when nothing is confirmed."""
         refusal = self._log.refusal

@@ -165,6 +165,8 @@ class LocalEngine(MapSide):
         self, name: str, value: bytes, content_type: str | None, done: Done[bool]
     ) -> None:
         """Append an item; False when the queue is full."""
+        if self._landings.confirms:
+            self._landings.send()
         way = self._queue_ways.get(name)
         if way is not None and not way[0].state.passive:
             _, lane, max_size = way  # as below, for most offers
@@ -210,11 +212,11 @@ class LocalEngine(MapSide):
 
     def queue_confirm(self, item: Item) -> None:
         """The item's whole response was handed to the kernel: it is gone for good."""
-        self._landings.land(made(QueueConfirm, (item.queue, item.item_id, item.take_id)))
+        self._landings.confirm(made(QueueConfirm, (item.queue, item.item_id, item.take_id)))
 
     def queue_return(self, item: Item) -> None:
         """The client left before it had the item: it goes back to the head of its queue."""
-        self._landings.land(QueueReturn(item.queue, item.item_id, item.take_id))
+        self._landings.give_back(QueueReturn(item.queue, item.item_id, item.take_id))
 
     def queue_size(self, name: str, done: Done[int]) -> None:
         """Count the items, those in flight left out."""

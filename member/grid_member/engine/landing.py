@@ -6,16 +6,16 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from grid_member.engine.api import Item, Refused
 from grid_member.engine.operations import QueueConfirm, QueueReturn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
+    from grid_member.engine.api import Item, Refused
     from grid_member.engine.lane import Lane
 
 LANDING_RETRY_S: Final = 0.5
-"""Seconds until a confirm or return that the log did not take is sent again."""
+"""Seconds until confirms or a return that the log did not take are sent again."""
 DRAIN_TIMEOUT_S: Final = 5.0
 """Seconds that a stop waits for polled items to be confirmed or returned."""
 
@@ -33,6 +33,8 @@ class Landings:
         """
         self._lane_of = lane_of
         self._items: set[tuple[str, int, int]] = set()
+        self.confirms: dict[str, list[Landing]] = {}
+        """Those of this tick, by queue, until `send`."""
         self._drained: asyncio.Future[None] | None = None
         self._over = False
 
@@ -40,32 +42,78 @@ class Landings:
         """Expect the item to be confirmed or returned."""
         self._items.add((item.queue, item.item_id, item.take_id))
 
-    def land(self, operation: Landing) -> None:
-        """Send the operation until the log has taken it, or until `drain` is over."""
+    def confirm(self, operation: QueueConfirm) -> None:
+        """Land the operation with the others of this tick.
+
+        In the next one, which mostly brings the next takes: all go into one record.
+        """
+        confirms, name = self.confirms, operation[0]
+        if name in confirms:
+            confirms[name].append(operation)
+            return
+        if not confirms:
+            asyncio.get_running_loop().call_soon(self.send)
+        confirms[name] = [operation]
+
+    def give_back(self, operation: QueueReturn) -> None:
+        """Land the operation."""
+        self._land([operation])
+
+    def send(self) -> None:
+        """Send the confirms now: what they make room for may come next."""
+        confirms, self.confirms = self.confirms, {}
+        for operations in confirms.values():
+            self._land(operations)
+
+    def _land(self, operations: Sequence[Landing]) -> None:
+        """Send operations on one queue until the log has taken them, or until `drain` is over."""
         if self._over:
             return
-        lane = self._lane_of(operation.name)
+        lane = self._lane_of(operations[0].name)
         if lane is None:
-            self._landed(operation)  # the queue is gone, and what was in it
-            return
+            self._landed(operations)  # the queue is gone, and what was in it
+        else:
+            lane.propose_always(operations, _Sent(self, operations).answer)
 
-        def answer(outcome: Refused | None) -> None:
-            if isinstance(outcome, Refused) and not self._over:
-                asyncio.get_running_loop().call_later(LANDING_RETRY_S, self.land, operation)
-                return
-            self._landed(operation)
+    def answered(self, operations: Sequence[Landing], *, refused: bool) -> None:
+        """Hear what became of operations that were sent together.
 
-        lane.propose(operation, answer, 0, always=True)
+        All are sent again when any was refused: nothing happens to those that the log has.
+        """
+        if refused and not self._over:
+            asyncio.get_running_loop().call_later(LANDING_RETRY_S, self._land, operations)
+        else:
+            self._landed(operations)
 
-    def _landed(self, operation: Landing) -> None:
-        self._items.discard(operation)  # which is equal to its fields
+    def _landed(self, operations: Sequence[Landing]) -> None:
+        self._items.difference_update(operations)  # which are equal to their fields
         if self._drained is not None and not self._items and not self._drained.done():
             self._drained.set_result(None)
 
     async def drain(self) -> None:
         """Wait for whoever is still writing an item out; nothing is sent afterwards."""
+        self.send()
         if self._items:
             self._drained = asyncio.get_running_loop().create_future()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._drained, DRAIN_TIMEOUT_S)
         self._over = True
+
+
+class _Sent:
+    """Operations that were sent together; `answer` takes the outcome of each."""
+
+    __slots__ = ("_landings", "_left", "_operations", "_refused")
+
+    def __init__(self, landings: Landings, operations: Sequence[Landing]) -> None:
+        self._landings = landings
+        self._operations = operations
+        self._left = len(operations)
+        self._refused = False
+
+    def answer(self, outcome: Refused | None) -> None:
+        if outcome is not None:
+            self._refused = True
+        self._left -= 1
+        if not self._left:
+            self._landings.answered(self._operations, refused=self._refused)

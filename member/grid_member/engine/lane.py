@@ -169,6 +169,16 @@ class Lane:
         self._waiting += 1
         self._waiting_bytes += size_bytes
 
+    def propose_always(self, operations: Sequence[Operation], answer: Answer) -> None:
+        """Send operations that store nothing with this tick's record, however many wait.
+
+        Each outcome is answered.
+        """
+        self._flush_soon()
+        self._operations += operations
+        self._answers += [answer] * len(operations)
+        self._waiting += len(operations)
+
     def propose_system(self, operation: Operation, answer: Answer, size_bytes: int = 0) -> None:
         """Send the operation with the record of this tick's operations on the cluster itself."""
         refusal = self._put_refusal(operation) if isinstance(operation, SystemPut) else None

@@ -6,6 +6,7 @@ import asyncio
 import random
 import shutil
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -31,6 +32,11 @@ def nothing_is_left(driver: Driver) -> bool:
     lanes = driver.engine.lanes
     queues = [lane.state.queues for lane in lanes]
     return not any(one.found or one.live_bytes for one in queues)
+
+
+def nothing_flies(driver: Driver) -> bool:
+    queues = [lane.state.queues.found.values() for lane in driver.engine.lanes]
+    return not any(queue.in_flight for found in queues for queue in found)
 
 
 async def test_thousands_of_polls_wait_and_are_served_in_order(bench: Bench) -> None:
@@ -150,6 +156,32 @@ async def test_any_history_is_that_of_a_deque(bench: Bench) -> None:
         driver.engine.queue_confirm(item)
 
 
+async def test_a_confirm_makes_room_for_the_offer_behind_it(bench: Bench) -> None:
+    bench.structures.queues["q"] = QueueSettings(max_size=1)
+    driver = await bench.open()
+    assert await driver.offer("q", b"1") is True
+    item = await driver.poll("q")
+    assert isinstance(item, Item)
+    driver.engine.queue_confirm(item)
+    assert await driver.offer("q", b"2") is True
+
+
+async def test_confirms_share_the_record_of_the_takes_behind_them(bench: Bench) -> None:
+    driver = await bench.open()
+    for value in (b"1", b"2", b"3"):
+        await driver.offer("q", value)
+    items = [await driver.poll("q") for _ in range(2)]
+    lane = next(lane for lane in driver.engine.lanes if "q" in lane.state.queues.found)
+    await condition(lambda: not lane.busy)
+    sequence = lane.state.sequence
+    for item in items:
+        assert isinstance(item, Item)
+        driver.engine.queue_confirm(item)
+    await asyncio.sleep(0)  # a client that reads its answer and asks again
+    assert await driver.take("q") == b"3"
+    assert lane.state.sequence == sequence + 1
+
+
 async def test_a_queue_that_is_empty_is_nowhere(bench: Bench) -> None:
     bench.structures.queues["none"] = QueueSettings(max_size=0)
     driver = await bench.open()
@@ -177,6 +209,7 @@ async def test_a_taken_item_comes_back_after_a_crash_and_a_confirmed_one_never(
         assert item.value == expected
         if number == 1:
             driver.engine.queue_confirm(item)
+            await condition(partial(nothing_flies, driver))
         await condition(lambda driver=driver: not driver.engine.lanes[0].busy)  # type: ignore[misc]
         assert durable.directory is not None
         shutil.copytree(durable.directory, tmp_path / f"copy-{number}")
