@@ -171,17 +171,21 @@ class Cleaner:
             info = await answered(self._client, f"STREAM.INFO.{self._stream}")
         self._log_bytes = info["state"]["bytes"]
         self._least = info["state"]["first_seq"] - 1
-        if other:
-            self._held = held
-        elif end is None and info["state"]["first_seq"] > 1:
-            _log.error("the image of %s was lost by all servers: it is written anew", self._stream)
-            self._held = held
+        lost = end is None and info["state"]["first_seq"] > 1
+        under_way = held.quiet_s < BUSY_S and (end is None or held.last > end.place)
+        if other or lost:
+            if lost:
+                _log.error("the image of %s was lost by all servers", self._stream)
+            if under_way:  # members that all write at once overtake each other for ever
+                self._rest(BUSY_S)
+            else:
+                self._held = held
         elif self._log_bytes <= self._limit_bytes:
             self._waited = False
         elif not self._waited and not self._leads(info):
             self._waited = True
             self._rest(OTHERS_S)
-        elif held.quiet_s < BUSY_S and (end is None or held.last > end.place):
+        elif under_way:
             self._rest(BUSY_S)
         else:
             self._held = held

@@ -287,6 +287,8 @@ class ImageWriter:
             NatsError: it is not complete, or not all that it replaces is purged.
         """
         first, chunks, crc = self._last + 1, 0, 0
+        if not self._log_begins:  # else nobody is disturbed for what can never end
+            await check_log(self._client, self._stream, End(image_.sequence, first, 0, 0, log_ms))
         await self._put(b"")
         await self._sweep()
         async for chunk in _chunks(image_):

@@ -4,7 +4,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.unit.engine.nats.served import Scripted, Served
+from tests.unit.engine.nats.served import DEADLINE_S, Scripted, Served
+from tests.unit.engine.nats.test_client import client_of
+from tests.unit.engine.nats.worlds import World
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -25,3 +27,15 @@ async def scripted() -> AsyncIterator[Scripted]:
     await peer.start()
     yield peer
     await peer.close()
+
+
+@pytest.fixture
+async def world(served: Served) -> AsyncIterator[World]:
+    client = client_of(served)
+    client.start()
+    await client.wait_connected(DEADLINE_S)
+    world = World(client, served)
+    await world.begin()
+    yield world
+    await world.close()
+    await client.close()

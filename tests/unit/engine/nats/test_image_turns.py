@@ -1,0 +1,73 @@
+"""Images that several members find to be due at the same time: one is written, whoever begins."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+import pytest
+
+from grid_member.engine.nats import cleaning, images
+from grid_member.engine.nats.streams import answered
+from tests.unit.engine.cleaned import clean_always
+from tests.unit.engine.nats.worlds import COUNT, StateFeed
+from tests.unit.waiting import until
+
+if TYPE_CHECKING:
+    from tests.unit.engine.nats.worlds import World
+
+BUSY_S = 60.0
+"""Longer than the test waits."""
+
+
+@pytest.mark.parametrize("missing", [False, True], ids=["another-log", "no-image"])
+async def test_a_wrong_image_that_somebody_writes_anew_is_left_to_that_one(
+    world: World, monkeypatch: pytest.MonkeyPatch, missing: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    clean_always(monkeypatch, chunk_bytes=1)
+    await world.imaged()
+    if missing:
+        await answered(world.client, f"STREAM.DELETE.{world.log.images.name}")
+        await world.create(world.log.images)
+    else:
+        await world.replace(COUNT)
+    monkeypatch.setattr(cleaning, "BUSY_S", BUSY_S)
+    monkeypatch.setattr(images, "SLICE_PARTS", 1)
+    put, under_way, go_on = images.ImageWriter._put, asyncio.Event(), asyncio.Event()
+
+    async def slowly(writer: images.ImageWriter, payload: bytes, **more: object) -> None:
+        await put(writer, payload, **more)  # type: ignore[arg-type]
+        under_way.set()
+        await go_on.wait()
+
+    monkeypatch.setattr(images.ImageWriter, "_put", slowly)
+    one, other = world.member(), world.member()
+    feed = StateFeed()
+    if missing:
+        feed.state.sequence = COUNT
+    else:
+        one.start(feed)
+        await until(lambda: feed.state.sequence == COUNT)
+    await until(lambda: one.wants_image(0))
+    one.store_image(feed.state.snapshot())
+    await under_way.wait()
+
+    looks = 0
+    look = other._cleaner._look
+
+    async def counted() -> None:
+        nonlocal looks
+        await look()
+        looks += 1
+
+    monkeypatch.setattr(other._cleaner, "_look", counted)
+    with caplog.at_level(logging.ERROR):
+        assert not other.wants_image(0)
+        await until(lambda: looks)
+        assert not other.wants_image(0), "it would overtake the one that writes"
+    go_on.set()
+    await until(lambda: one._cleaner.images == 1)
+    end = await world.end()
+    assert end is not None
+    assert end.log == COUNT

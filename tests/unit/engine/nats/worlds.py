@@ -1,0 +1,135 @@
+"""A server with a log and its images, and members that read, are fed and write images."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from grid_member.engine.codec import encode_record
+from grid_member.engine.log import wall_clock_ms
+from grid_member.engine.nats.images import look_at
+from grid_member.engine.nats.log import JetStreamLog
+from grid_member.engine.nats.replay import Source
+from grid_member.engine.nats.streams import Stream, answered, stream_config
+from grid_member.engine.operations import MapPut, Record
+from grid_member.engine.state import State
+from tests.unit.engine.nats.served import PASSWORD, USER, Served
+from tests.unit.waiting import eventually, until
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from grid_member.engine.api import Refused
+    from grid_member.engine.image import Image
+    from grid_member.engine.nats.client import NatsClient
+    from grid_member.engine.nats.images import End
+    from grid_member.engine.operations import Committed
+
+OWN = b"o" * 16
+OTHER = b"x" * 16
+COUNT = 10
+"""Records of the log when its image is taken."""
+
+
+class StateFeed:
+    """The state of a member, made as a lane makes it."""
+
+    def __init__(self) -> None:
+        self.state = State()
+        self.last_ms = 0
+        self.losses = 0
+
+    def load(self, log: JetStreamLog) -> None:
+        for step in log.replay():
+            if isinstance(step, list):
+                self.state.load(step)
+            else:
+                self.committed([step])  # type: ignore[list-item]
+
+    def committed(self, batch: Sequence[Committed]) -> None:
+        for one in batch:
+            self.state.apply(*one)
+            self.last_ms = one.timestamp_ms
+
+    def lost(self) -> None:
+        self.losses += 1
+
+    def unknown(self, records: Sequence[Record], refused: Refused) -> None:
+        """Nothing is sent."""
+
+    def rejected(self, records: Sequence[Record], refused: Refused) -> None:
+        """Nothing is sent."""
+
+    def room(self) -> None:
+        """Nothing waits."""
+
+
+class World:
+    """A server with a log and its images, and what members do with them."""
+
+    def __init__(self, client: NatsClient, served: Served, *, durable: bool = True) -> None:
+        self.client = client
+        self.log = Stream("log", durable)
+        self.source = Source(served.address, USER, PASSWORD)
+        self._members: list[JetStreamLog] = []
+
+    async def begin(self) -> None:
+        for stream in (self.log, self.log.images):
+            await self.create(stream)
+        await self.write(1, COUNT)
+
+    async def create(self, stream: Stream) -> None:
+        await answered(self.client, f"STREAM.CREATE.{stream.name}", stream_config(stream, 1, "dev"))
+
+    async def replace(self, count: int) -> None:
+        """Have another log in place of this one, with so many records, all of a later time."""
+        await answered(self.client, f"STREAM.DELETE.{self.log.name}")
+        now_ms = wall_clock_ms()
+        await until(lambda: wall_clock_ms() > now_ms)
+        await self.create(self.log)
+        await self.write(1, count)
+
+    async def write(self, first: int, last: int) -> None:
+        for number in range(first, last + 1):
+            record = Record(OTHER, 1, number, (MapPut("m", f"k{number}", b"v", None, 0),))
+            self.client.publish(self.log.subject.encode(), encode_record(record))
+
+        async def arrived() -> bool:
+            return bool((await self.state())["last_seq"] == last)
+
+        await eventually(arrived)
+
+    async def state(self) -> dict[str, Any]:
+        info = await answered(self.client, f"STREAM.INFO.{self.log.name}")
+        return dict(info["state"])
+
+    def member(self) -> JetStreamLog:
+        """Make a member's log."""
+        log = JetStreamLog(
+            self.client, self.log.name, 0, OWN, source=self.source, own_server=lambda: None
+        )
+        self._members.append(log)
+        return log
+
+    async def imaged(self) -> tuple[Image, int]:
+        """Have a member that is fed from the begin on write an image.
+
+        Returns:
+            It, and the time of the record that it was taken at, as the member was told.
+        """
+        log, feed = self.member(), StateFeed()
+        log.start(feed)
+        await until(lambda: feed.state.sequence == COUNT)
+        await until(lambda: log.wants_image(0))
+        image = feed.state.snapshot()
+        log.store_image(image)
+        await until(lambda: log._cleaner.images == 1)
+        await log.close()
+        self._members.remove(log)
+        return image, feed.last_ms
+
+    async def end(self) -> End | None:
+        return (await look_at(self.client, self.log.name)).end
+
+    async def close(self) -> None:
+        for log in self._members:
+            await log.close()
