@@ -89,7 +89,8 @@ class ClusterEngine(LocalEngine):
         lanes = self._lanes
         waited = lanes.roll_call.added_to(lanes.waiting)
         if self._stalled:
-            waited = without_majority(lanes.settings)
+            nobody = without_majority(lanes.settings, joined=True)
+            return nobody if lanes.trouble is None else f"{lanes.trouble}; {nobody}"
         complaints = lanes.complaints.of_others
         return waited if None in {waited, complaints} else f"{complaints}; {waited}"
 

@@ -24,10 +24,11 @@ ASK_S: Final = 2.0
 """Between two questions to those that are there whether they have data."""
 _NO_LEADER: Final = "temporarily unavailable"
 """What nats-server says when there is no majority."""
-_NO_MAJORITY: Final = (
+_WITHOUT_OTHERS: Final = (
     "no majority of the members that hold the data is there; start the others, and if their data "
-    "is lost for good, partialStart goes on with what is left and forceStart with nothing"
+    "is lost for good, partialStart goes on with what is left"
 )
+_NO_MAJORITY: Final = f"{_WITHOUT_OTHERS} and forceStart with nothing"
 _NEW: Final = (
     "a new cluster begins when all members of the list are there, as one that is missing may have "
     "its data; start the others, or begin, on empty base directories, with lists that name only "
@@ -41,9 +42,16 @@ NOTHING_TO_RESCUE: Final = (
 _log: Final = logging.getLogger("grid.engine.nats")
 
 
-def without_majority(settings: ClusterSettings) -> str:
-    """Return what is waited for when somebody leads and is confirmed by nobody."""
-    return _NO_MAJORITY if settings.directory is not None else _NOT_CONFIRMED
+def without_majority(settings: ClusterSettings, *, joined: bool = False) -> str:
+    """Return what is waited for when somebody leads and is confirmed by nobody.
+
+    Args:
+        settings: of the member.
+        joined: whether it has read what there is: nothing of that is deleted any more.
+    """
+    if settings.directory is None:
+        return _NOT_CONFIRMED
+    return _WITHOUT_OTHERS if joined else _NO_MAJORITY
 
 
 class RollCall:

@@ -177,8 +177,9 @@ class NatsServer:
             try:
                 self._runtime = await asyncio.shield(making)
             except asyncio.CancelledError:
-                with contextlib.suppress(OSError):
-                    self._runtime = await making  # a thread ends what it began
+                making.add_done_callback(_remove_made)  # a thread ends what it began
+                with contextlib.suppress(OSError, asyncio.CancelledError):
+                    await asyncio.shield(making)
                 raise
             self._write_config(self._runtime.path)
         except OSError as error:
@@ -329,6 +330,11 @@ class NatsServer:
         self._full = why if is_full(self._log.complaints) else None
         self._ended_s = self._clock()
         _log.error("%s and is started again: %s\n%s", ended, why, last)
+
+
+def _remove_made(making: asyncio.Future[Runtime]) -> None:
+    if making.exception() is None:
+        making.result().remove()
 
 
 def _remove_ports(runtime: Path) -> None:

@@ -199,6 +199,7 @@ async def test_a_start_that_nobody_confirms_takes_the_call(tmp_path: Path, late:
         start = asyncio.ensure_future(engine.start())
         try:
             await until_waiting(engine, "partialStart")
+            assert "forceStart" not in (engine.waiting or "")
             assert [*known, engine.decided] == [False, False, True]
             with pytest.raises(EngineError, match="does not wait for the others"):
                 await engine.rescue(wipe=True)
