@@ -1,4 +1,4 @@
-"""Servers of this process that forget no connection when they close."""
+"""Servers of this process that nobody who gives up leaves open, and that forget no connection."""
 
 from __future__ import annotations
 
@@ -6,7 +6,27 @@ import asyncio
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+
+
+async def server_at(
+    host: str, port: int, answer: Callable[[asyncio.StreamReader, asyncio.StreamWriter], None]
+) -> asyncio.Server:
+    """Return a server that listens.
+
+    One that asyncio makes and starts at once listens for ever when whoever waits for it is
+    cancelled in the turn of the loop between the two.
+
+    Raises:
+        OSError: it cannot listen there.
+    """
+    server = await asyncio.start_server(answer, host, port, start_serving=False)
+    try:
+        await server.start_serving()
+    except BaseException:
+        server.close()
+        raise
+    return server
 
 
 async def close_servers(servers: Sequence[asyncio.Server]) -> None:

@@ -23,7 +23,7 @@ import enum
 import secrets
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from grid_member.engine.listening import close_servers
+from grid_member.engine.listening import close_servers, server_at
 from grid_member.engine.nats.cluster_id import short
 from grid_member.engine.nats.hail import Present, waiting_line
 from grid_member.engine.nats.meeting import LINGER_S
@@ -206,7 +206,7 @@ async def _listening(settings: ClusterSettings, lot: str, own: str) -> asyncio.S
         writer.close()
 
     try:
-        return await asyncio.start_server(answer, settings.host, settings.port)
+        return await server_at(settings.host, settings.port, answer)
     except OSError:
         return None  # the server meets the same difficulty, and its error says what to do
 

@@ -16,7 +16,7 @@ import re
 import secrets
 from typing import TYPE_CHECKING, Final
 
-from grid_member.engine.listening import close_servers
+from grid_member.engine.listening import close_servers, server_at
 from grid_member.engine.nats.hail import connection
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ async def meet(settings: ClusterSettings) -> None:
         writer.close()
 
     try:
-        listener = await asyncio.start_server(answer, settings.host, settings.port)
+        listener = await server_at(settings.host, settings.port, answer)
     except OSError:
         # The server meets the same difficulty, and its error says what to do.
         return
