@@ -11,6 +11,7 @@ import yaml
 
 from tests.e2e.installation import (
     CHANGE_TIMEOUT_S,
+    HEALTH,
     NAMESPACE,
     READY_TIMEOUT_S,
     ROOT,
@@ -38,9 +39,12 @@ import http.client, ssl, sys
 host, ca, path = sys.argv[1:4]
 context = ssl.create_default_context(cadata=ca)
 connection = http.client.HTTPSConnection(host, 5701, timeout=5, context=context)
-connection.request("GET", path)
-answer = connection.getresponse()
-print(connection.sock.getpeercert()["serialNumber"] if connection.sock else "-", answer.status)
+try:
+    connection.request("GET", path)
+    answer = connection.getresponse()
+    print(connection.sock.getpeercert()["serialNumber"] if connection.sock else "-", answer.status)
+except OSError as error:
+    print(type(error).__name__, 0)
 """
 
 # Turns the bits of a value wherever the store has it, in place.
@@ -102,19 +106,21 @@ def test_tls_and_its_rotation(grid: Installation, tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     ca = authority.file.read_text()
 
-    def shown() -> list[str]:
+    def serial() -> str | None:
+        """Return that of the certificate of a member that answers."""
         host = f"tls.{NAMESPACE}.svc"
-        arguments = (host, ca, "/grid/health/ready")
-        return grid.kubectl("exec", "client", "--", "python3", "-c", TLS_CODE, *arguments).split()
+        arguments = (host, ca, HEALTH)
+        shown = grid.kubectl("exec", "client", "--", "python3", "-c", TLS_CODE, *arguments)
+        number, status = shown.split()
+        return number if status == "200" else None
 
     grid.apply(tls_secret(authority, 1))
     grid.apply(manifest("tls", tls={"secretName": "member-tls"}, configFormat="Xml"))
     grid.wait_ready("tls")
-    serial, status = shown()
-    assert status == "200"
-    pod = grid.get("pod", "tls-0")
+    grid.kube.wait_for(lambda: serial() is not None, READY_TIMEOUT_S)
+    first, pod = serial(), grid.get("pod", "tls-0")
     grid.apply(tls_secret(authority, 2))
-    grid.kube.wait_for(lambda: shown()[0] != serial, SECRETS_TIMEOUT_S)
+    grid.kube.wait_for(lambda: serial() not in (None, first), SECRETS_TIMEOUT_S)
     after = grid.get("pod", "tls-0")
     assert after["metadata"]["uid"] == pod["metadata"]["uid"]
     assert after["status"]["containerStatuses"][0]["restartCount"] == 0
@@ -132,7 +138,7 @@ def test_users_are_made_once_and_asked_for(grid: Installation) -> None:
         configFormat="Xml",
     )
     grid.apply(wanted)
-    grid.wait_ready("safe")
+    grid.wait_serving("safe")
     made = grid.get("secret", "ada")
     password = base64.b64decode(made["data"]["password"]).decode()
     path = "/grid/rest/management/cluster/state"
@@ -149,12 +155,12 @@ def test_users_are_made_once_and_asked_for(grid: Installation) -> None:
 def test_a_cluster_in_memory_stops_and_starts_empty(grid: Installation) -> None:
     path = "/grid/rest/maps/default/k"
     grid.apply(manifest("fleeting", persistence={"enabled": False}))
-    grid.wait_ready("fleeting")
+    grid.wait_serving("fleeting")
     assert grid.http("client", "POST", path, "v", host="fleeting").status == 200
     grid.kubectl("patch", "gc", "fleeting", "--type=merge", "-p", '{"spec":{"runState":"Stopped"}}')
     grid.kubectl("wait", "--for=condition=Stopped", "gc/fleeting", "--timeout=90s")
     grid.kubectl("patch", "gc", "fleeting", "--type=merge", "-p", '{"spec":{"runState":"Running"}}')
-    grid.kubectl("wait", "--for=condition=Ready", "gc/fleeting", "--timeout=90s")
+    grid.wait_serving("fleeting")
     assert grid.http("client", "GET", path, host="fleeting").status == 204
     assert grid.http("client", "POST", path, "v", host="fleeting").status == 200
 
@@ -166,7 +172,7 @@ def test_damaged_data_is_given_up_only_with_the_right_words(
 ) -> None:
     name = f"hurt-{annotation}"
     grid.apply(manifest(name))
-    grid.wait_ready(name)
+    grid.wait_serving(name)
     maps = "/grid/rest/maps/default/"
     for key, value in (("old", "sound"), ("new", "spoilt by a disk")):
         assert grid.http("client", "POST", maps + key, value, host=name).status == 200
@@ -186,7 +192,7 @@ def test_damaged_data_is_given_up_only_with_the_right_words(
     grid.kubectl("wait", "--for=condition=RequestsValid=false", f"gc/{name}", "--timeout=30s")
     assert grid.condition("Ready", name)["status"] == "False"
     ask(f"f2,acknowledge-data-loss={uid}")
-    grid.kubectl("wait", "--for=condition=Ready", f"gc/{name}", "--timeout=90s")
+    grid.wait_serving(name)
     assert grid.http("client", "GET", maps + "new", host=name).status == 204
     assert grid.http("client", "GET", maps + "old", host=name).status == left
 

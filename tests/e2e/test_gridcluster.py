@@ -82,6 +82,7 @@ def test_the_namespace_enforces_the_restricted_standard(grid: Installation) -> N
 
 
 def test_maps_and_queues_through_the_service(grid: Installation) -> None:
+    grid.wait_serving()
     assert grid.http("client", "POST", MAP + "key", "value").status == 200
     assert grid.http("client", "GET", MAP + "key").body == "value"
     assert grid.http("client", "POST", QUEUE, "first").status == 200

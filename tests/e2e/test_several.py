@@ -211,6 +211,7 @@ def written(grid: Several) -> Several:
 
 def test_three_members_are_one_cluster_on_three_nodes(grid: Several) -> None:
     grid.kube.wait_for(lambda: grid.endpoints() == SIZE, CHANGE_TIMEOUT_S)
+    grid.wait_serving(NAME)
     assert len({grid.node_of(pod) for pod in PODS}) == SIZE
     seen = set()
     for number, pod in enumerate(PODS):
