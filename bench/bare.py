@@ -17,9 +17,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, cast
 
 from bench.processes import HOST, Server, free_port, running
+from grid_member.command.event_loop import loop_maker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Coroutine, Iterator
 
     from bench.processes import Running
 
@@ -56,6 +57,12 @@ class Drain(Constant):
         self._missing -= len(data)
         if self._missing == 0:
             self._transport.write(self._answer)
+
+
+def _run(serving: Coroutine[object, object, None]) -> None:
+    """Run it on the event loop that a member's process has."""
+    with asyncio.Runner(loop_factory=loop_maker("auto")) as runner:
+        runner.run(serving)
 
 
 async def serve(port: int, make: Callable[[], asyncio.Protocol]) -> None:
@@ -98,9 +105,9 @@ def main() -> None:
     options = parser.parse_args()
     answer = sys.stdin.buffer.read()
     if options.kind == "constant":
-        asyncio.run(serve(options.port, lambda: Constant(answer)))
+        _run(serve(options.port, lambda: Constant(answer)))
     else:
-        asyncio.run(serve(options.port, lambda: Drain(answer, options.body_bytes)))
+        _run(serve(options.port, lambda: Drain(answer, options.body_bytes)))
 
 
 if __name__ == "__main__":

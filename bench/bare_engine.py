@@ -21,6 +21,7 @@ from bench.members import MAP
 from bench.processes import HOST
 from bench.wrk import KEYS, VALUE_BYTES
 from grid_member.cluster.structures import ConfiguredStructures
+from grid_member.command.event_loop import loop_maker
 from grid_member.config.load import load_config
 from grid_member.engine.api import Refused
 from grid_member.start.clustered import clustered_engine
@@ -120,7 +121,8 @@ def main() -> None:
     parser.add_argument("file", type=Path)
     parser.add_argument("port", type=int)
     options = parser.parse_args()
-    asyncio.run(serve(options.file, options.port))
+    with asyncio.Runner(loop_factory=loop_maker("auto")) as runner:
+        runner.run(serve(options.file, options.port))
 
 
 if __name__ == "__main__":

@@ -51,7 +51,8 @@ def tools() -> str:
         _said(["wrk", "-v"]).split(" [")[0],
         *([_said([oha, "--version"])] if oha else []),
     ]
-    return f"{', '.join(generators)}, aiohttp {version('aiohttp')}, lmdb {version('lmdb')}"
+    libraries = [f"{name} {version(name)}" for name in ("aiohttp", "lmdb", "uvloop")]
+    return ", ".join((*generators, *libraries))
 
 
 def _said(command: list[str]) -> str:

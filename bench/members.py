@@ -27,6 +27,7 @@ grid:
   queue: {{default: {{}}}}
   http:
     lane: {{enabled: {lane}}}
+    event-loop: {event_loop}
     max-connections: 30000
     head-timeout-seconds: 3600
   persistence: {persistence}
@@ -38,21 +39,26 @@ def member_command(config: Path) -> list[str]:
     return [sys.executable, "-m", "grid_member", "--config", str(config)]
 
 
-def configuration(port: int, *, lane: bool, base_dir: Path | None) -> str:
+def configuration(port: int, *, lane: bool, base_dir: Path | None, event_loop: str = "auto") -> str:
     """Return the text of a configuration; with a base directory every write is synced to it."""
     where = {} if base_dir is None else {"base-dir": str(base_dir)}
     persistence = json.dumps({"enabled": base_dir is not None, **where})
-    return _CONFIG.format(port=port, lane=str(lane).lower(), persistence=persistence)
+    return _CONFIG.format(
+        port=port, lane=str(lane).lower(), event_loop=event_loop, persistence=persistence
+    )
 
 
 @contextlib.contextmanager
-def member(*, lane: bool = True, data_directory: Path | None = None) -> Iterator[Server]:
+def member(
+    *, lane: bool = True, data_directory: Path | None = None, event_loop: str = "auto"
+) -> Iterator[Server]:
     """Run a member until the end of the block; below a data directory it persists what it has."""
     with tempfile.TemporaryDirectory(dir=data_directory) as directory:
         port = free_port()
         base_dir = Path(directory) / "persistence" if data_directory else None
         config = Path(directory) / "grid.yaml"
-        config.write_text(configuration(port, lane=lane, base_dir=base_dir), encoding="utf-8")
+        text = configuration(port, lane=lane, base_dir=base_dir, event_loop=event_loop)
+        config.write_text(text, encoding="utf-8")
         with running(member_command(config)) as server:
             server.wait_until(lambda: answers(port, get_request("none")))
             yield Server((server.process.pid,), port)

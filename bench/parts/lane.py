@@ -23,7 +23,8 @@ ANCHORS: Final = {"GET": (57_000, 24.0), "POST": (49_000, 28.0)}
 """Requests a second and CPU-µs a request of the replaced product's single member."""
 _MEANING: Final = (
     "The same member with `http.lane.enabled` true and false, in memory, beside a bare "
-    "`asyncio.Protocol` that gives each read the member's own answer as a constant."
+    "`asyncio.Protocol` that gives each read the member's own answer as a constant, all on the "
+    "event loop that a member has when nothing is set."
 )
 
 
@@ -33,13 +34,18 @@ def measured(options: Options) -> list[Section]:
     verdicts = []
     notes = []
     for method in MAP_LOADS:
-        lane, aiohttp, constant = _figures(method, options)
-        figures += [lane, aiohttp, constant]
+        seen = _figures(method, options)
+        lane, plain, aiohttp, constant = seen
+        figures += seen
         verdicts += [
             at_least(f"{method}: lane ÷ aiohttp, rate", lane, aiohttp, RATE_BAR),
             p99_at_most(f"{method}: lane ÷ aiohttp, p99", lane, aiohttp, P99_BAR),
             cpu_at_most(f"{method}: lane ÷ bare protocol, CPU", lane, constant, CPU_BAR),
         ]
+        notes.append(
+            f"{method}: {lane.rate / plain.rate:.2f} x the rate at "
+            f"{lane.cpu_us / plain.cpu_us:.2f} x the CPU of the same on asyncio's own loop."
+        )
         notes.append(_beside_the_anchor(method, lane))
     return [Section("Lane, aiohttp and a bare protocol", _MEANING, figures, verdicts, notes)]
 
@@ -47,12 +53,17 @@ def measured(options: Options) -> list[Section]:
 def _figures(method: str, options: Options) -> list[Figure]:
     load = MAP_LOADS[method]
     request = get_request("1") if method == "GET" else post_request("1", b"v" * VALUE_BYTES)
-    with member(lane=True) as lane, member(lane=False) as aiohttp:
-        fill_map(lane.port, 0, KEYS, VALUE_BYTES)
-        fill_map(aiohttp.port, 0, KEYS, VALUE_BYTES)
+    with (
+        member(lane=True) as lane,
+        member(lane=True, event_loop="asyncio") as plain,
+        member(lane=False) as aiohttp,
+    ):
+        for one in (lane, plain, aiohttp):
+            fill_map(one.port, 0, KEYS, VALUE_BYTES)
         with bare(ask(lane.port, request)) as constant:
             contenders = {
                 f"{method}, lane": measuring(lane, load, options),
+                f"{method}, lane, asyncio's own loop": measuring(plain, load, options),
                 f"{method}, aiohttp": measuring(aiohttp, load, options),
                 f"{method}, bare protocol": measuring(constant, load, options),
             }

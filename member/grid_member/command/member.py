@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from grid_member.cluster.logs import event, set_up
 from grid_member.command import EXIT_CONFIG, EXIT_START, EXIT_UNCONFIRMED
+from grid_member.command.event_loop import EventLoopError, loop_maker
 from grid_member.config.tree import ConfigError
 from grid_member.engine.api import EngineError
 from grid_member.http.listener import PortError
@@ -38,11 +39,11 @@ def run_member(config: Config) -> int:
     keep_auditing()
     _allow_many_connections()
     try:
-        with asyncio.Runner() as runner:
+        with asyncio.Runner(loop_factory=loop_maker(config.model.http.event_loop)) as runner:
             runner.run(_run(config))
             end = _end_soon()
         end.cancel()
-    except (PortError, TlsError, EngineError) as error:
+    except (EventLoopError, PortError, TlsError, EngineError) as error:
         event(_log, logging.ERROR, f"cannot start: {error}")
         return EXIT_START
     except ConfigError as error:

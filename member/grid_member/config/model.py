@@ -121,6 +121,8 @@ class HttpConfig:
 
     lane: bool = True
     """Plain data requests are answered without aiohttp."""
+    event_loop: str = "auto"
+    """Of the process: `asyncio`, `uvloop`, or `auto`, which is uvloop where it is installed."""
     max_connections: int = 10_000
     """Of one listener."""
     idle_timeout_s: float = 3600

@@ -214,6 +214,14 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         "Plain requests for maps and queues are answered by the fast lane; off, or for any other "
         "request, by the complete HTTP implementation, with the same answers.",
     ),
+    choice(
+        "http.event-loop",
+        "auto",
+        "What the process waits for its sockets with: uvloop where it is installed, which answers "
+        "more requests a second, else asyncio's own loop. A program that starts members chooses "
+        "by itself.",
+        *("auto", "asyncio", "uvloop"),
+    ),
     number(
         "http.max-connections",
         10_000,

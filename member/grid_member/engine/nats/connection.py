@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from grid_member.engine.nats.errors import WireError
 from grid_member.engine.nats.wire import (
@@ -115,8 +115,7 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Wait for the server: it speaks first."""
-        assert isinstance(transport, asyncio.Transport)  # noqa: S101 - what TCP has, for the types
-        self._transport = transport
+        self._transport = cast("asyncio.Transport", transport)
         self._tick_later()
 
     def data_received(self, data: bytes) -> None:

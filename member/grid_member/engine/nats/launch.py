@@ -1,5 +1,8 @@
 """Becomes a program that dies with the process that asked for it, whatever kills that.
 
+It is in a process group of its own: Ctrl-C is for the member, which hands over before it ends its
+server. Not in a session of its own, for Linux would share out the processors between the two.
+
 Run as a script, `launch.py PARENT PROGRAM ARGUMENT…`, by an interpreter of its own: what has to be
 done between fork and exec cannot be done safely in a process that has threads.
 """
@@ -17,6 +20,7 @@ def main(parent: int, program: list[str]) -> None:
     """Tie this process to the parent and become the program."""
     if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0):
         sys.exit(f"cannot be tied to the member: {os.strerror(ctypes.get_errno())}")
+    os.setpgid(0, 0)
     # The parent may have gone before its death was of interest.
     if os.getppid() != parent:
         sys.exit("the member is gone")

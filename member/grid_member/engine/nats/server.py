@@ -252,8 +252,6 @@ class NatsServer:
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.PIPE,
             env=_environment(),
-            # Ctrl-C is for the member: it hands over before it ends its server.
-            process_group=0,
         )
         self.process_id = child.pid
         self._watching = asyncio.ensure_future(self._give_way(child))

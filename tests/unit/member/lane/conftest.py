@@ -1,18 +1,24 @@
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, cast
 
 import pytest
+import uvloop
 
 from grid_member.http.connection import ConnectionProtocol
 from tests.unit.member.lane.peers import LOGS, PATHS, Handed, settings
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Callable
     from pathlib import Path
 
     from tests.unit.member.running import RunningMember
+
+
+def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """Every test here is one on both event loops that a member may run on."""
+    return {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
 
 
 @pytest.fixture(params=LOGS)

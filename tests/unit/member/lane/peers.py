@@ -128,7 +128,7 @@ class Peer:
     async def reset(self) -> None:
         """Leave without a farewell."""
         plain: socket.socket = self.writer.get_extra_info("socket")
-        with contextlib.suppress(OSError):  # it is closed already
+        with contextlib.suppress(OSError, ValueError):  # it is closed already
             plain.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.writer.transport.abort()
         await self.close()

@@ -122,6 +122,7 @@ def gone() -> tuple[socket.socket, socket.socket]:
     return server, client
 
 
+@pytest.mark.asyncio(loop_factories=["asyncio"])  # uvloop closes such a connection by itself
 async def test_the_end_of_writing_to_a_client_that_has_gone() -> None:
     server, _ = gone()
     transport, _ = await asyncio.get_running_loop().create_connection(asyncio.Protocol, sock=server)
