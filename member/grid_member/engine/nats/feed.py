@@ -260,8 +260,10 @@ class StreamFeed:
         last, last_ms, consumed = self._last, self._last_ms, self._consumed
         for message in messages:
             if message.headers and status(message.headers) is not None:
-                self._control(message, consumed)
-                continue
+                self._control(message, consumed, last)
+                if self._complete.is_set():
+                    continue
+                break
             sequence, number, timestamp_ms = place(message.reply)
             if number != consumed + 1:
                 self._broken.set()  # something was dropped on the way
@@ -293,14 +295,23 @@ class StreamFeed:
             self._broken.set()
             self._complete.clear()
 
-    def _control(self, message: Message, consumed: int) -> None:
+    def _control(self, message: Message, consumed: int, last: int) -> None:
         """Answer flow control; see by a heartbeat whether anything is missing."""
         if message.reply:
             self._client.publish(message.reply, b"")
             return
-        for line in message.headers.split(b"\r\n"):
-            name, _, value = line.partition(b":")
-            if name == b"Nats-Consumer-Stalled":
-                self._client.publish(value.strip(), b"")
-            elif name == b"Nats-Last-Consumer" and int(value) != consumed:
-                self._broken.set()
+        told = _told(message.headers)
+        if stalled := told.get(b"Nats-Consumer-Stalled"):
+            self._client.publish(stalled, b"")
+        if int(told.get(b"Nats-Last-Consumer", consumed)) != consumed:
+            self._broken.set()
+        elif int(told.get(b"Nats-Last-Stream", last)) > last:
+            # The begin of the log was purged, and nothing came since that would tell.
+            self._broken.set()
+            self._complete.clear()
+
+
+def _told(headers: bytes) -> dict[bytes, bytes]:
+    """Return what a message's headers say, by their names as the servers write them."""
+    lines = (line.partition(b":") for line in headers.split(b"\r\n"))
+    return {name: value.strip() for name, _, value in lines}

@@ -59,6 +59,11 @@ class OneConsumer:
         replies = [b"$JS.ACK.s.c.1.%d.%d.1000000.0" % (one, one - first) for one in sequences]
         self.take([Message(b"", reply, b"", b"", 1) for reply in replies])
 
+    def beat(self, consumed: int, last: int) -> None:
+        """Tell how many messages were sent, and up to which place of the stream."""
+        told = b"Nats-Last-Consumer: %d\r\nNats-Last-Stream: %d\r\n\r\n" % (consumed, last)
+        self.take([Message(b"", b"", b"NATS/1.0 100 Idle Heartbeat\r\n" + told, b"", 1)])
+
 
 async def test_a_feed_does_not_go_on_behind_what_could_not_be_taken(
     caplog: pytest.LogCaptureFixture,
@@ -128,6 +133,24 @@ async def test_a_stream_that_has_another_record_in_that_place_is_read_anew(
         await condition(lambda: client.after == [4])
         client.feed(5)
         assert lost == others
+
+
+@pytest.mark.parametrize(
+    ("consumed", "last", "lost", "made"),
+    [(1, 6, [], 1), (1, 7, [1], 1), (2, 7, [], 2)],
+    ids=["all", "purged", "on-its-way"],
+)
+async def test_a_heartbeat_tells_what_was_purged_and_what_was_dropped(
+    consumed: int, last: int, lost: list[int], made: int
+) -> None:
+    client = OneConsumer()
+    async with following(client, 5, None) as found:
+        await condition(lambda: client.after == [5])
+        client.feed(6)
+        client.beat(consumed, last)
+        assert found == lost
+        await condition(lambda: len(client.after) == made)
+        assert client.after[1:] == [5] * (made - 1)
 
 
 @pytest.fixture

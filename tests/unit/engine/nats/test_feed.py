@@ -1,0 +1,66 @@
+"""What a member is fed of a log whose begin is purged while it is not looking."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+
+from grid_member.engine import image
+from tests.unit.engine.cleaned import clean_always
+from tests.unit.engine.nats.worlds import COUNT, StateFeed
+from tests.unit.waiting import until
+
+if TYPE_CHECKING:
+    from grid_member.engine.nats.wire import Message
+    from tests.unit.engine.nats.worlds import World
+
+
+@pytest.fixture(autouse=True)
+def _always(monkeypatch: pytest.MonkeyPatch) -> None:
+    clean_always(monkeypatch)
+
+
+@pytest.mark.parametrize("after", [0, COUNT - 1], ids=["all", "the-last"])
+async def test_who_missed_records_of_a_log_that_is_empty_now_reads_its_image(
+    world: World, after: int
+) -> None:
+    written, _ = await world.imaged()
+    assert (await world.state())["messages"] == 0
+    late, feed = world.member(), StateFeed()
+    late._last, late._last_ms = after, 1 if after else None
+    late.start(feed)
+    # No record comes that would tell.
+    await until(lambda: feed.losses)
+    await asyncio.to_thread(feed.load, late)
+    found = feed.state.snapshot()
+    assert list(image.parts(found, ordered=True)) == list(image.parts(written, ordered=True))
+    late.resume()
+    await world.write(COUNT + 1, COUNT + 1)
+    await until(lambda: feed.state.sequence == COUNT + 1)
+    assert feed.losses == 1
+
+
+async def test_who_has_all_of_a_log_that_is_empty_now_reads_nothing_anew(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, feed = world.member(), StateFeed()
+    log.start(feed)
+    await until(lambda: feed.state.sequence == COUNT)
+    await world.imaged()
+    assert (await world.state())["messages"] == 0
+    heartbeats: list[bytes] = []
+    control = log._messages._control
+
+    def heard(message: Message, consumed: int, last: int) -> None:
+        heartbeats.append(message.headers)
+        control(message, consumed, last)
+
+    monkeypatch.setattr(log._messages, "_control", heard)
+    await until(lambda: heartbeats)
+    assert b"Nats-Last-Stream: %d" % COUNT in heartbeats[0]
+    assert feed.losses == 0
+    await world.write(COUNT + 1, COUNT + 1)
+    await until(lambda: feed.state.sequence == COUNT + 1)
+    assert feed.losses == 0
