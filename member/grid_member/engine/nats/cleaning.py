@@ -3,7 +3,8 @@
 Each member counts what it was fed. When that is much more than what lives it asks the servers how
 large the log is, for another member may have been faster. Whose server leads the log goes first;
 the others only when it does not within a while. Whether the image is there still is looked at, too,
-also while nothing is written: who knows the state writes the image that was lost.
+also while nothing is written: who knows the state writes the image that was lost, or of which only
+one before is left.
 """
 
 from __future__ import annotations
@@ -159,23 +160,20 @@ class Cleaner:
         """Find out whether an image is due and this member is to make it."""
         info = await answered(self._client, f"STREAM.INFO.{self._stream}")
         held = await look_at(self._client, self._stream)
-        end = held.end
+        # Asked for before the image was: what comes meanwhile makes no log begin earlier.
+        first, end = info["state"]["first_seq"], held.end
+        lost = first > (0 if end is None else end.log) + 1
         other = False
-        if end is not None and (info["state"]["first_seq"] <= end.log or held.first < end.first):
+        if end is not None and (first <= end.log or held.first < end.first):
             # Whoever made the image has not come to this yet, or never will.
-            try:
-                await purge(self._client, self._stream, end)
-            except OtherLogError as error:
-                other = True
-                self._tell_of_other(end, error)
+            other = not await self._purged(end)
             info = await answered(self._client, f"STREAM.INFO.{self._stream}")
         self._log_bytes = info["state"]["bytes"]
         self._least = info["state"]["first_seq"] - 1
-        lost = end is None and info["state"]["first_seq"] > 1
         under_way = held.quiet_s < BUSY_S and (end is None or held.last > end.place)
+        if lost:
+            _log.error("the last image of %s was lost by all servers", self._stream)
         if other or lost:
-            if lost:
-                _log.error("the image of %s was lost by all servers", self._stream)
             if under_way:  # members that all write at once overtake each other for ever
                 self._rest(BUSY_S)
             else:
@@ -190,10 +188,16 @@ class Cleaner:
         else:
             self._held = held
 
-    def _tell_of_other(self, end: End, error: OtherLogError) -> None:
-        if self._other != end:
-            _log.error("%s, which is of another log: it is written anew", error)
-        self._other = end
+    async def _purged(self, end: End) -> bool:
+        """Purge what an image replaces; return whether it is of the log that is there."""
+        try:
+            await purge(self._client, self._stream, end)
+        except OtherLogError as error:
+            if self._other != end:
+                _log.error("%s, which is of another log: it is written anew", error)
+            self._other = end
+            return False
+        return True
 
     def _leads(self, info: dict[str, dict[str, object]]) -> bool:
         own, leader = self._own_server(), info.get("cluster", {}).get("leader")

@@ -2,12 +2,13 @@
 
     log 1 … 40, image of 1000       the log was lost
     log 1001 … 1040, no image       the image was lost
+    log 1001 … 1040, image of 500   the last image was lost, and one before is there still
     log 1 … 1040, image of 1000     one was lost, if the image knows another record 1000
 
-The first two are seen for a moment while a log is replaced. Here it is made sure that they are here
-to stay. What was in memory only is given up then: an empty image takes the place of both. Images
-are written in turn, so of members that find out at once a single one does it, and all go on from
-there.
+The first three are seen for a moment while a log is replaced. Here it is made sure that they are
+here to stay. What was in memory only is given up then: an empty image takes the place of both.
+Images are written in turn, so of members that find out at once a single one does it, and all go on
+from there.
 """
 
 from __future__ import annotations
@@ -69,14 +70,21 @@ class Found(NamedTuple):
     @property
     def fits(self) -> bool:
         """Whether the log goes on where the image ends."""
-        after = 0 if self.end is None else self.end.log
-        reached = self.last >= after and int(self.log["state"]["first_seq"]) <= after + 1
-        return reached and not self.of_two
+        return self.last >= self._after and not (self.begins_late or self.of_two)
+
+    @property
+    def begins_late(self) -> bool:
+        """Whether the log lacks records between the image and its begin."""
+        return int(self.log["state"]["first_seq"]) > self._after + 1
 
     @property
     def of_two(self) -> bool:
         """Whether the image is of another log, though the lengths fit."""
         return self.end is not None and self.taken_ms not in {None, self.end.log_ms}
+
+    @property
+    def _after(self) -> int:
+        return 0 if self.end is None else self.end.log
 
     def describe(self) -> str:
         """Tell what does not fit."""
@@ -155,7 +163,7 @@ def _check_final(found: Found, stream: str) -> None:
         quorum_silence_s(info.get("cluster") or {}) > SILENT_S for info in (found.log, found.images)
     )
     # Members that are fed have the log's state still, and write the image that there is none of.
-    imageless = found.end is None or found.of_two
+    imageless = found.begins_late or found.of_two
     held = imageless and found.log["state"].get("consumer_count", 0)
     if found.fits or silent or held:
         raise OvertakenError(f"{stream}: {found.describe()}")

@@ -1,0 +1,80 @@
+"""A log whose last image was lost, while one before is there still."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+
+from grid_member.engine import image
+from grid_member.engine.api import EngineError
+from grid_member.engine.nats import cleaning, loss
+from grid_member.engine.nats.images import OvertakenError
+from grid_member.engine.nats.replay import replayed
+from grid_member.engine.nats.streams import answered
+from tests.unit.engine.cleaned import clean_always
+from tests.unit.engine.nats.worlds import COUNT, StateFeed
+from tests.unit.waiting import eventually, until
+
+if TYPE_CHECKING:
+    from grid_member.engine.nats.log import JetStreamLog
+    from tests.unit.engine.nats.worlds import World
+
+LAST = COUNT + 5
+FIRST = COUNT + 3
+"""Where the log begins, which went on behind an image of `COUNT`."""
+
+
+@pytest.fixture(autouse=True)
+def _always(monkeypatch: pytest.MonkeyPatch) -> None:
+    clean_always(monkeypatch)
+    monkeypatch.setattr(loss, "LOOK_S", 0.01)
+
+
+async def followed(world: World) -> tuple[JetStreamLog, StateFeed]:
+    """Make a member that knows the state of a log which has lost its last image."""
+    await world.imaged()
+    log, feed = world.member(), StateFeed()
+    await asyncio.to_thread(feed.load, log)
+    log.start(feed)
+    await world.write(COUNT + 1, LAST)
+    await until(lambda: feed.state.sequence == LAST)
+    await answered(world.client, "STREAM.PURGE.log", {"seq": FIRST})
+    return log, feed
+
+
+async def test_who_knows_the_state_writes_the_image_that_only_an_older_one_is_left_of(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    log, feed = await followed(world)
+    monkeypatch.setattr(cleaning, "SLACK_BYTES", 1 << 30)  # the log is small
+    await until(lambda: log.wants_image(0))
+    assert "the last image of log was lost by all servers" in caplog.text
+    log.store_image(feed.state.snapshot())
+    await until(lambda: log._cleaner.images == 1)
+    again = StateFeed()
+    await asyncio.to_thread(again.load, world.member())
+    found, known = again.state.snapshot(), feed.state.snapshot()
+    assert list(image.parts(found, ordered=True)) == list(image.parts(known, ordered=True))
+
+
+async def test_who_starts_waits_for_the_image_while_somebody_knows_the_state(world: World) -> None:
+    log, _ = await followed(world)
+
+    def read() -> list[object]:
+        return list(replayed(world.source, world.log.name))
+
+    named = f"the log has {FIRST} to {LAST}, its image was taken at {COUNT}"
+    with pytest.raises(OvertakenError, match=named):
+        await asyncio.to_thread(read)
+    await log.close()
+
+    async def forgotten() -> bool:
+        for name in (await answered(world.client, "CONSUMER.NAMES.log"))["consumers"] or ():
+            await answered(world.client, f"CONSUMER.DELETE.log.{name}")
+        return bool((await world.state())["consumer_count"] == 0)
+
+    await eventually(forgotten)
+    with pytest.raises(EngineError, match=f"damaged on the disks of all members: {named}"):
+        await asyncio.to_thread(read)
