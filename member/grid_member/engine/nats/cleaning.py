@@ -79,6 +79,8 @@ class Cleaner:
         """What an image may be written behind, once it was found that one is due."""
         self._least = 0
         """Where an image has to be taken at least: what is before it was purged."""
+        self._seen: tuple[int, float] | None = None
+        """The last message of the images that was found, and when first."""
         self._other: End | None = None
         """The last image that was found to be of another log."""
 
@@ -170,7 +172,7 @@ class Cleaner:
             info = await answered(self._client, f"STREAM.INFO.{self._stream}")
         self._log_bytes = info["state"]["bytes"]
         self._least = info["state"]["first_seq"] - 1
-        under_way = held.quiet_s < BUSY_S and (end is None or held.last > end.place)
+        under_way = self._under_way(held)
         if lost:
             _log.error("the last image of %s was lost by all servers", self._stream)
         if other or lost:
@@ -198,6 +200,15 @@ class Cleaner:
             self._other = end
             return False
         return True
+
+    def _under_way(self, held: Held) -> bool:
+        """Tell whether somebody seems to write an image behind the last one that is complete."""
+        now_s = asyncio.get_running_loop().time()
+        if self._seen is None or self._seen[0] != held.last:
+            self._seen = held.last, now_s
+        # Clocks of servers differ: what the one before stored may be in the future for long.
+        quiet_s = max(held.quiet_s, now_s - self._seen[1])
+        return quiet_s < BUSY_S and (held.end is None or held.last > held.end.place)
 
     def _leads(self, info: dict[str, dict[str, object]]) -> bool:
         own, leader = self._own_server(), info.get("cluster", {}).get("leader")

@@ -14,6 +14,7 @@ from tests.unit.engine.nats.worlds import COUNT, StateFeed
 from tests.unit.waiting import until
 
 if TYPE_CHECKING:
+    from grid_member.engine.nats.client import NatsClient
     from tests.unit.engine.nats.worlds import World
 
 BUSY_S = 60.0
@@ -69,3 +70,25 @@ async def test_a_wrong_image_that_somebody_writes_anew_is_left_to_that_one(
     end = await world.end()
     assert end is not None
     assert end.log == COUNT
+
+
+async def test_an_image_that_was_given_up_is_not_waited_for_until_a_clock_comes_to_it(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clean_always(monkeypatch)
+    monkeypatch.setattr(cleaning, "BUSY_S", 0.05)
+    held = await images.look_at(world.client, world.log.name)
+    await images.ImageWriter(world.client, world.log.name, held)._put(b"")
+
+    async def early(client: NatsClient, stream: str) -> images.Held:
+        """Look at what was stored by a server whose clock is an hour ahead."""
+        held = await images.look_at(client, stream)
+        return held._replace(quiet_s=held.quiet_s - 3600)
+
+    monkeypatch.setattr(cleaning, "look_at", early)
+    log, feed = world.member(), StateFeed()
+    log.start(feed)
+    await until(lambda: feed.state.sequence == COUNT)
+    await until(lambda: log.wants_image(0))
+    log.store_image(feed.state.snapshot())
+    await until(lambda: log._cleaner.images == 1)
