@@ -89,10 +89,10 @@ class ClusterEngine(LocalEngine):
         lanes = self._lanes
         waited = lanes.roll_call.added_to(lanes.waiting)
         if self._stalled:
-            nobody = without_majority(lanes.settings, joined=True)
+            nobody = lanes.damage.told or without_majority(lanes.settings, joined=True)
             return nobody if lanes.trouble is None else f"{lanes.trouble}; {nobody}"
-        complaints = lanes.complaints.of_others
-        return waited if None in {waited, complaints} else f"{complaints}; {waited}"
+        known = filter(None, (lanes.complaints.of_others, lanes.damage.told))
+        return None if waited is None else "; ".join([*known, waited])
 
     @property
     def decided(self) -> bool:

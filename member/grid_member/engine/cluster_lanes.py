@@ -27,10 +27,11 @@ from grid_member.engine.log import wall_clock_ms
 from grid_member.engine.nats.cluster_id import named
 from grid_member.engine.nats.company import Company
 from grid_member.engine.nats.complaints import Complaints
+from grid_member.engine.nats.damage import Damage
 from grid_member.engine.nats.errors import NatsError
 from grid_member.engine.nats.identity import open_identity
 from grid_member.engine.nats.log import JetStreamLog
-from grid_member.engine.nats.peers import peers
+from grid_member.engine.nats.peers import count_voting
 from grid_member.engine.nats.replay import Source
 from grid_member.engine.nats.rescue import delete_streams, take_off_lost
 from grid_member.engine.nats.server import NatsServer
@@ -99,6 +100,8 @@ class ClusterLanes(Lanes):
         """Whether the begin is over, and nobody confirms that the lanes are current."""
         self.complaints = Complaints(settings, self._own_trouble)
         """What keeps servers of other members from storing."""
+        self.damage = Damage(lambda: self.all_streams, settings.directory)
+        """What disks have lost."""
         self.stuck: Callable[[], str | None] = lambda: None
         """Returns which streams wait for servers that are gone, and what to do."""
         self._company = Company(settings)
@@ -231,6 +234,7 @@ class ClusterLanes(Lanes):
             for client in clients:
                 last_first.push_async_callback(client.close)
             last_first.push_async_callback(self.complaints.end)
+            last_first.push_async_callback(self.damage.end)
             last_first.push_async_callback(self._company.end)
             lanes = (lane.close() for lane in self.all)
             for error in filter(None, await asyncio.gather(*lanes, return_exceptions=True)):
@@ -264,10 +268,11 @@ class ClusterLanes(Lanes):
         self._client = client = connection_to(server, settings, USER, self._connected)
         self.roll_call.connected(client, lambda: self._cluster)
         self.complaints.begin(client)
-        self._system = connection_to(server, settings, SYSTEM_USER)
+        self._system = system = connection_to(server, settings, SYSTEM_USER)
+        self.damage.begin(system, identity.server_name, lambda: bool(self.waiting or self.stalled))
         await until_connected(client, server, self._wait_for)
         if not settings.lite:
-            self._company.begin(self._system, identity.server_name)
+            self._company.begin(system, identity.server_name)
         importing = BackupImport(
             client, settings, str(self.member), self.streams[: self._shards], self._wait_for
         )
@@ -306,7 +311,8 @@ class ClusterLanes(Lanes):
         settings, source = self._settings, Source(lambda: server.client_address, USER, server.token)
         shards = first_lanes(settings, self._shards, len(self.streams))
         self._make = make = partial(self._made, client, source, arrived)
-        async with Streams(client, settings, self.streams, self._wait_for, self._voting) as streams:
+        told = (self._wait_for, partial(count_voting, self.system), self.damage.reason)
+        async with Streams(client, settings, self.streams, *told) as streams:
             begun_as = None
             while begun_as != (cluster := await self._named(client, streams)):
                 # A rescue may have deleted all that was read so far: it is another cluster then.
@@ -329,9 +335,6 @@ class ClusterLanes(Lanes):
                 found = await named(client, self._settings, first.name, known, self._wait_for)
                 self._identity, self._cluster = found, found.cluster
                 return found.cluster
-
-    async def _voting(self) -> int:
-        return len((await peers(self.system)).ids)
 
     def _check_own(self, name: str) -> None:
         try:

@@ -35,6 +35,7 @@ class Streams:
         streams: Sequence[Stream],
         waiting: Callable[[str], None],
         servers: Callable[[], Awaitable[int]],
+        reason: Callable[[NatsError], str] = str,
     ) -> None:
         """Make none yet.
 
@@ -44,12 +45,14 @@ class Streams:
             streams: those of the lanes, in their order.
             waiting: is told why the begin is not over yet.
             servers: returns how many servers can hold a copy.
+            reason: returns what is told of it that a log could not be read.
         """
         self._client = client
         self._settings = settings
         self._streams = streams
         self._waiting = waiting
         self._servers = servers
+        self._reason = reason
         self._copies = min(settings.copies, len(settings.members))
         self._making: dict[Stream, asyncio.Task[int]] = {}
         self._reading = asyncio.Lock()
@@ -102,7 +105,7 @@ class Streams:
                     await lane.read()
                 return lane
             except NatsError as error:
-                self._tell(stream, str(error))
+                self._tell(stream, self._reason(error))
                 await asyncio.sleep(RETRY_S)
                 for one in (stream, stream.images):  # a rescue may have deleted them
                     await self._ensure(one)

@@ -6,9 +6,11 @@
     ├── DisconnectedError       there is no connection, or it went: the outcome is unknown
     ├── NoRespondersError       nobody listens to the subject: nothing happened
     ├── RequestTimeoutError     no answer in time: the outcome is unknown
-    └── OverloadedError         too much waits already: nothing was sent
+    ├── OverloadedError         too much waits already: nothing was sent
+    └── LackingError            the copy of a stream that was read is damaged
 
-A retry helps after the last four; where the outcome is unknown it must be harmless twice.
+A retry helps after the last five, after the last of them when another copy is read then; where the
+outcome is unknown it must be harmless twice.
 """
 
 from __future__ import annotations
@@ -42,6 +44,16 @@ class RequestTimeoutError(NatsError):
 
 class OverloadedError(NatsError):
     """Too much waits to be sent or answered; nothing was sent."""
+
+
+class LackingError(NatsError):
+    """The copy that was read lacks messages that nobody purged; another one may have them."""
+
+    def __init__(self, stream: str, server: str) -> None:
+        """Name the stream, and the server whose copy it is, as far as that is known."""
+        super().__init__(f"a copy of {stream} lacks messages")
+        self.stream = stream
+        self.server = server
 
 
 def unexpected(error: Exception) -> str:

@@ -121,6 +121,11 @@ def server_name(member_name: str, member: uuid.UUID) -> str:
     return f"{plain}-{member.hex[:8]}-{secrets.token_hex(_SUFFIX_BYTES)}"
 
 
+def member_of(server: str) -> str:
+    """Return the name of a server's member, as far as it is in the server's."""
+    return server.rsplit("-", 2)[0]
+
+
 def plain_name(name: str, characters: int) -> str:
     """Return what is left of a name when only letters, digits and `-_` may be in it."""
     return re.sub(r"[^A-Za-z0-9_-]+", "-", name)[:characters].strip("-") or "member"

@@ -65,6 +65,15 @@ async def peers(system: NatsClient) -> Peers:
     )
 
 
+async def count_voting(system: NatsClient) -> int:
+    """Return how many servers vote.
+
+    Raises:
+        NatsError: nobody leads them now.
+    """
+    return len((await peers(system)).ids)
+
+
 async def meta_cluster(system: NatsClient) -> dict[str, Any]:
     """Return what the leader of the servers that vote tells of them.
 
@@ -116,13 +125,18 @@ async def unsettled(
     asked = {"server_name": server, "exact_match": True, "account": ACCOUNT}
     request = json.dumps(asked).encode()  # without the account it tells of the system's groups only
     answer = await system.request(_GROUPS, request, timeout_s=REQUEST_TIMEOUT_S)
-    accounts = json.loads(answer.payload).get("data") or {}
+    found = groups_of(json.loads(answer.payload))
     return frozenset(
         name
-        for found in accounts.values()
         for name, group in found.items()
         if name in groups and not (_votes(group) and present >= set(group["peers"]))
     )
+
+
+def groups_of(answer: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return what a server tells of the groups it is in, by their names."""
+    accounts = (answer.get("data") or {}).values()
+    return {name: group for found in accounts for name, group in found.items()}
 
 
 def _votes(group: Mapping[str, Any]) -> bool:

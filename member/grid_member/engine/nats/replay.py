@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import uuid
 import zlib
-from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from grid_member.engine.api import EngineError
 from grid_member.engine.nats.blocking import BlockingClient
-from grid_member.engine.nats.errors import NatsError, RequestTimeoutError
+from grid_member.engine.nats.errors import LackingError, NatsError, RequestTimeoutError
 from grid_member.engine.nats.feed import HEARTBEAT_S, Fed, consumer_config, place
 from grid_member.engine.nats.images import OvertakenError, images_of
 from grid_member.engine.nats.loss import api, give_up_lost, info, look, time_in
@@ -68,12 +67,17 @@ def replayed(source: Source, stream: str) -> Iterator[Chunk | Fed]:
             give_up_lost(client, stream)
             raise OvertakenError(f"the log {stream} begins anew")
         after = 0
-        if found.end is not None:
-            yield from _image(client, stream, found.end)
-            after = found.end.log
-        last = _last(client, stream, found.end)
-        if last > after:
-            yield from _read(client, stream, after, last)
+        try:
+            if found.end is not None:
+                yield from _image(client, stream, found.end)
+                after = found.end.log
+            last = _last(client, stream, found.end)
+            if last > after:
+                yield from _read(client, stream, after, last)
+        except LackingError:
+            if look(client, stream).end != found.end:  # what it replaces is purged by each in turn
+                raise OvertakenError(f"the log {stream} got another image") from None
+            raise
 
 
 def _last(client: BlockingClient, stream: str, end: End | None) -> int:
@@ -103,7 +107,7 @@ def _image(client: BlockingClient, stream: str, end: End) -> Iterator[Chunk]:
 
 def _read(client: BlockingClient, stream: str, after: int, last: int) -> Iterator[Fed]:
     """Yield every message of a stream that comes behind `after`, up to `last`."""
-    name, messages = _consumed(client, stream, after)
+    server, name, messages = _consumed(client, stream, after)
     idle = 0
     for message in messages:
         if message.headers and status(message.headers) is not None:
@@ -116,7 +120,8 @@ def _read(client: BlockingClient, stream: str, after: int, last: int) -> Iterato
         idle = 0
         sequence, _, timestamp_ms = place(message.reply)
         if sequence != after + 1:
-            raise OvertakenError(f"the stream {stream} was purged while it was read")
+            _check_purged(client, stream, after)
+            raise LackingError(stream, server)
         after = sequence
         yield Fed(sequence, timestamp_ms, message.payload)
         if sequence >= last:
@@ -124,14 +129,21 @@ def _read(client: BlockingClient, stream: str, after: int, last: int) -> Iterato
     _leave(client, stream, name)
 
 
-def _consumed(client: BlockingClient, stream: str, after: int) -> tuple[str, Iterator[Message]]:
-    """Return a consumer that sends something, and what it sends."""
+def _consumed(
+    client: BlockingClient, stream: str, after: int
+) -> tuple[str, str, Iterator[Message]]:
+    """Return the server of a consumer that sends something, the consumer, and what it sends."""
+    server = ""
+
+    def begin(subject: bytes) -> None:
+        nonlocal server
+        server = _begin(client, stream, name, after, patience_s, subject)
+
     for patience_s in PATIENCES_S:
         name = f"replay-{uuid.uuid4().hex}"
-        begin = partial(_begin, client, stream, name, after, patience_s)
         try:
             messages = client.messages(f"_REPLAY.{name}".encode(), begin, patience_s)
-            return name, chain([next(messages)], messages)
+            return server, name, chain([next(messages)], messages)
         except RequestTimeoutError as error:
             silent = error
             _leave(client, stream, name)
@@ -145,10 +157,12 @@ def _begin(
     after: int,
     patience_s: float,
     subject: bytes,
-) -> None:
+) -> str:
+    """Make a consumer; return the name of the server whose copy it reads, as far as that tells."""
     config = consumer_config(name, subject.decode(), after)
     request = {"stream_name": stream, "action": "create", "config": config}
-    api(client, f"CONSUMER.CREATE.{stream}.{name}", request, min(patience_s, CREATE_S))
+    made = api(client, f"CONSUMER.CREATE.{stream}.{name}", request, min(patience_s, CREATE_S))
+    return str((made.get("cluster") or {}).get("leader") or "")
 
 
 def _leave(client: BlockingClient, stream: str, name: str) -> None:
@@ -158,7 +172,13 @@ def _leave(client: BlockingClient, stream: str, name: str) -> None:
 
 def _check_idle(client: BlockingClient, stream: str, after: int, idle: int) -> None:
     """Find out why a server tells that it lives and sends nothing."""
+    _check_purged(client, stream, after)
+    if idle * HEARTBEAT_S > READ_TIMEOUT_S:
+        raise NatsError(
+            f"nothing comes of {stream} behind {after}: the copy that is read may lack the rest"
+        )
+
+
+def _check_purged(client: BlockingClient, stream: str, after: int) -> None:
     if info(client, stream)["state"]["first_seq"] > after + 1:
         raise OvertakenError(f"the stream {stream} was purged while it was read")
-    if idle * HEARTBEAT_S > READ_TIMEOUT_S:
-        raise NatsError(f"the server sends nothing of the stream {stream} behind {after}")

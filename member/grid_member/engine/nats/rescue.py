@@ -191,7 +191,7 @@ async def _elected(system: NatsClient, size: int) -> None:
 
 async def _asked(system: NatsClient, votes: int) -> Answers:
     """Let so many votes be enough; return what became of that."""
-    answers = await _all_answers(system, _LOWER, {"quorum_needed": votes})
+    answers = await all_answers(system, _LOWER, {"quorum_needed": votes})
     errors = [answer["error"] for answer in answers if "error" in answer]
     refusals = frozenset(str(error.get("description", "refused")) for error in errors)
     return Answers(len(answers) - len(errors), refusals)
@@ -223,12 +223,12 @@ async def _taken_off(system: NatsClient, gone: set[str]) -> None:
 
 async def _there(system: NatsClient) -> frozenset[str]:
     """Return the ids of the servers that answer."""
-    answers = await _all_answers(system, _PING, {})
+    answers = await all_answers(system, _PING, {})
     names = (answer.get("server", {}).get("name") for answer in answers)
     return frozenset(peer_id(name) for name in names if isinstance(name, str))
 
 
-async def _all_answers(
+async def all_answers(
     system: NatsClient, subject: bytes, request: dict[str, Any]
 ) -> list[dict[str, Any]]:
     """Ask all servers; return what came in time."""

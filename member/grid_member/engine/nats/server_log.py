@@ -94,6 +94,12 @@ def explanation(lines: Iterable[str], settings: ClusterSettings) -> str | None:
         return f"this machine does not have the address {settings.host}: correct the interfaces"
     if _is_full(text):
         return f"the disk of {_place(settings)} is full: make room on it"
+    if re.search(r"Can't start JetStream: .*\bcorrupt", text):
+        return (
+            f"the data in {_place(settings)} is damaged: empty it and start the member again, and "
+            "it copies everything from the others; where they are no majority without it, stop all "
+            "members and restore a backup"
+        )
     if re.search(r"listen.*permission denied", text):
         return f"the member may not listen at {at}: use a port above 1023"
     if "permission denied" in text:

@@ -10,8 +10,9 @@ import pytest
 
 from grid_member.engine.nats import replay
 from grid_member.engine.nats.blocking import BlockingClient
-from grid_member.engine.nats.errors import RequestTimeoutError
-from grid_member.engine.nats.images import images_of
+from grid_member.engine.nats.errors import LackingError, RequestTimeoutError
+from grid_member.engine.nats.images import End, OvertakenError, images_of
+from grid_member.engine.nats.loss import Found, look
 from grid_member.engine.nats.replay import Source, replayed
 from grid_member.engine.nats.streams import Stream, stream_config
 from tests.unit.engine.nats.served import DEADLINE_S, PASSWORD, USER, Served
@@ -134,3 +135,35 @@ def test_while_nobody_leads_the_servers_it_is_an_error_soon(
     with pytest.raises(RequestTimeoutError):
         read(source)
     assert read(source) == RECORDS
+
+
+def delete(source: Source, stream: Stream, sequence: int) -> None:
+    """Have the one copy without a message, as when its file is damaged there."""
+    with connected(source) as client:
+        request = json.dumps({"seq": sequence}).encode()
+        answer = client.request(f"$JS.API.STREAM.MSG.DELETE.{stream.name}".encode(), request)
+        assert json.loads(answer.payload)["success"]
+
+
+def test_what_is_missing_in_the_midst_was_not_purged(source: Source) -> None:
+    delete(source, LOG, 50)
+    with pytest.raises(LackingError) as raised:
+        read(source)
+    assert raised.value.stream == LOG.name
+
+
+def test_what_a_later_image_replaces_may_be_purged_in_any_copy(
+    source: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    delete(source, LOG, 50)
+    looks = 0
+
+    def looked(client: BlockingClient, stream: str) -> Found:
+        nonlocal looks
+        looks += 1
+        found = look(client, stream)
+        return found if looks == 1 else found._replace(end=End(60, 1, 0, 0))
+
+    monkeypatch.setattr(replay, "look", looked)
+    with pytest.raises(OvertakenError):
+        read(source)

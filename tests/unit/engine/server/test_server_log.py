@@ -133,6 +133,7 @@ def test_endless_lines_and_many_lines_take_no_memory(heard: ServerLog) -> None:
         ("JetStream out of space, will be DISABLED", "disk of /d is full: make room"),
         ("listen tcp 127.0.0.1:80: bind: permission denied", "use a port above 1023"),
         ("Can't start JetStream: mkdir /d/x: permission denied", "may not use /d: let"),
+        ("Can't start JetStream: raft: snapshot corrupt", "data in /d is damaged: empty it"),
         ("nats.conf:3:1: error parsing X509 certificate/key pair: open /x", "members' TLS"),
     ],
 )  # fmt: skip

@@ -1,0 +1,218 @@
+"""Copies of streams that lack what was stored in them, as the servers that hold them tell.
+
+A server leaves out what it cannot read of its files, and goes on. Whoever reads a log comes to
+another copy then, if there is one. Where no copy has what its servers noted as stored, none leads:
+
+    records left out in the midst or at the end     the stream tells how many
+    files gone, or cut off                          the group waits for a leader to copy from
+
+Neither is a majority that is lost: the servers are all there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from grid_member.engine.nats.errors import LackingError, NatsError
+from grid_member.engine.nats.identity import member_of
+from grid_member.engine.nats.peers import ACCOUNT, groups_of
+from grid_member.engine.nats.rescue import all_answers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Set as AbstractSet
+    from pathlib import Path
+
+    from grid_member.engine.nats.client import NatsClient
+    from grid_member.engine.nats.streams import Stream
+
+LOOK_S: Final = 2.0
+"""How often servers are asked while a start waits."""
+_STREAMS: Final = b"$SYS.REQ.SERVER.PING.JSZ"
+_GROUPS: Final = b"$SYS.REQ.SERVER.PING.RAFTZ"
+_SOMEBODY: Final = "a member"
+_log: Final = logging.getLogger("grid.engine.nats")
+
+
+class Copy(NamedTuple):
+    """A server's copy of a stream."""
+
+    server: str
+    """The server's name."""
+    missing: int
+    """Records that are left out of it."""
+    waits: bool
+    """Whether it lacks what is noted as stored, and nobody leads whom it could be copied from."""
+    copies: int
+    """How many servers hold the stream; 0 when this one does not tell."""
+
+    @property
+    def damaged(self) -> bool:
+        """Whether it cannot be read to its end."""
+        return self.missing > 0 or self.waits
+
+
+class Damage:
+    """Looks for such copies while a start waits, and once at the own ones when it is over."""
+
+    def __init__(self, streams: Callable[[], Iterable[Stream]], directory: Path | None) -> None:
+        """Look at nothing yet.
+
+        Args:
+            streams: returns those that a start waits for.
+            directory: where this member keeps its copies; without one there are none on disk.
+        """
+        self._streams = streams
+        self._directory = directory
+        self._looking: asyncio.Task[None] | None = None
+        self._found: dict[str, list[Copy]] = {}
+        self._lacking: dict[str, set[str]] = {}
+        """The servers whose copies lacked something when they were read, by streams."""
+        self.told: str | None = None
+        """Which streams are damaged where, and what to do; None: nothing is known."""
+
+    def begin(self, system: NatsClient, own: str, waits: Callable[[], bool]) -> None:
+        """Look from now on.
+
+        Args:
+            system: a connection in the account of the system.
+            own: the name of the own server.
+            waits: tells whether the start waits for something.
+        """
+        if self._directory is not None:
+            self._looking = asyncio.get_running_loop().create_task(self._look(system, own, waits))
+
+    def reason(self, error: NatsError) -> str:
+        """Return why a log could not be read, as people put it; copies that lack are noted."""
+        if not isinstance(error, LackingError):
+            return str(error)
+        self._lacking.setdefault(error.stream, set()).add(error.server or _SOMEBODY)
+        self._tell()
+        return f"no copy of {error.stream} could be read to its end yet"
+
+    async def end(self) -> None:
+        """Look no more."""
+        looking, self._looking = self._looking, None
+        if looking is not None:
+            looking.cancel()
+            await asyncio.gather(looking, return_exceptions=True)
+
+    async def _look(self, system: NatsClient, own: str, waits: Callable[[], bool]) -> None:
+        looked = False
+        while True:
+            await asyncio.sleep(LOOK_S)
+            waiting = waits()
+            if not waiting:
+                self.told = None
+                if looked:
+                    continue
+            with contextlib.suppress(NatsError, ValueError, KeyError, TypeError, AttributeError):
+                self._found = await copies_found(system, self._streams())
+                if waiting:
+                    self._tell()
+                else:
+                    looked = True
+                    self._tell_own(own)
+
+    def _tell(self) -> None:
+        former, self.told = self.told, described(self._found, self._lacking)
+        if self.told not in {former, None}:
+            _log.error("%s", self.told)
+
+    def _tell_own(self, own: str) -> None:
+        damaged = _damaged(self._found, self._lacking)
+        streams = sorted(stream for stream, servers in damaged.items() if own in servers)
+        if streams:
+            _log.error(
+                "damaged data: records of %s are missing on the disk of this member, others are "
+                "read in its place: stop it, empty %s and start it again, and it copies all from "
+                "the others; when more than one member says this, make a backup and begin with it",
+                *(", ".join(streams), self._directory),
+            )
+
+
+async def copies_found(system: NatsClient, streams: Iterable[Stream]) -> dict[str, list[Copy]]:
+    """Return what the servers that are there tell of their copies of streams on disks.
+
+    Args:
+        system: a connection in the account of the system.
+        streams: the streams that matter.
+
+    Raises:
+        NatsError: there is no connection.
+    """
+    wanted = {stream.name: stream for stream in streams if stream.durable}
+    told, groups = await asyncio.gather(
+        all_answers(system, _STREAMS, {"account": ACCOUNT, "streams": True, "raft": True}),
+        all_answers(system, _GROUPS, {"account": ACCOUNT}),
+    )
+    groups_there = {_server(answer): groups_of(answer) for answer in groups}
+    found: dict[str, list[Copy]] = {}
+    for answer in told:
+        server = _server(answer)
+        for detail in _details(answer):
+            stream = wanted.get(detail["name"])
+            if stream is not None:
+                group = groups_there.get(server, {}).get(detail.get("stream_raft_group", ""), {})
+                # Of images some are given up in the midst.
+                missing = 0 if stream.holds_images else detail["state"].get("num_deleted", 0)
+                found.setdefault(stream.name, []).append(
+                    Copy(server, int(missing), _waits(group), int(group.get("size", 0)))
+                )
+    return found
+
+
+def described(
+    found: Mapping[str, list[Copy]], lacking: Mapping[str, AbstractSet[str]]
+) -> str | None:
+    """Return which streams are damaged on whose disks, and what to do; None: none is.
+
+    Args:
+        found: what servers tell of their copies, by streams.
+        lacking: the servers whose copies could not be read, by streams.
+    """
+    alike: dict[tuple[str, bool], list[str]] = {}
+    for stream, damaged in sorted(_damaged(found, lacking).items()):
+        holders = max((copy.copies for copy in found.get(stream, ())), default=0)
+        members = ", ".join(sorted(map(member_of, damaged)))
+        alike.setdefault((members, 0 < holders <= len(damaged)), []).append(stream)
+    return "; ".join(_told(names, *place) for place, names in alike.items()) or None
+
+
+def _damaged(
+    found: Mapping[str, list[Copy]], lacking: Mapping[str, AbstractSet[str]]
+) -> dict[str, set[str]]:
+    """Return the servers whose copies are damaged, by streams."""
+    damaged = {stream: set(servers) for stream, servers in lacking.items()}
+    for stream, copies in found.items():
+        servers = {copy.server for copy in copies if copy.damaged}
+        if servers:
+            damaged.setdefault(stream, set()).update(servers)
+    return damaged
+
+
+def _told(streams: list[str], members: str, everywhere: bool) -> str:
+    what = f"damaged data: records of {', '.join(streams)} are missing on the disks of {members}"
+    if everywhere:
+        return (
+            f"{what}, which are all that hold it: stop all members and restore a backup; "
+            "partialStart does not help, as no member is lost"
+        )
+    return f"{what}: start all members, as others may hold it whole"
+
+
+def _waits(group: Mapping[str, Any]) -> bool:
+    behind = group.get("committed", 0) > group.get("applied", 0)
+    return bool(behind and group.get("paused") and not group.get("leader"))
+
+
+def _details(answer: Mapping[str, Any]) -> list[dict[str, Any]]:
+    accounts = (answer.get("data") or {}).get("account_details") or []
+    return [detail for one in accounts for detail in one.get("stream_detail") or []]
+
+
+def _server(answer: Mapping[str, Any]) -> str:
+    return str((answer.get("server") or {}).get("name", ""))

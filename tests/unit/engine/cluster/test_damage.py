@@ -1,0 +1,104 @@
+"""Data on disks that is damaged: what members say of it, which have it, and what is there still."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+
+from grid_member.engine.api import EngineError
+from tests.unit.engine.cluster.clusters import Cluster
+from tests.unit.engine.cluster.test_rescue import STEP_S, until_waiting
+from tests.unit.engine.drive import Driver
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+    from pathlib import Path
+
+pytestmark = pytest.mark.timeout(180)
+MAP = "notes"
+RECORDS = 100
+FLIPPED = 16
+SHARD = "shard-1"
+
+
+def files_of(member: Path, stream: str) -> Path:
+    """Return where a member's server keeps a stream."""
+    (found,) = member.glob(f"cluster/**/streams/{stream}")
+    return found
+
+
+def flip(directory: Path) -> None:
+    """Change bytes in the midst of all records."""
+    for block in (directory / "msgs").glob("*.blk"):
+        data = bytearray(block.read_bytes())
+        middle = len(data) // 2
+        data[middle : middle + FLIPPED] = bytes(255 - b for b in data[middle : middle + FLIPPED])
+        block.write_bytes(data)
+
+
+def remove(directory: Path) -> None:
+    shutil.rmtree(directory)
+
+
+class Damaged(Cluster):
+    """Members that had data, of which some is damaged, and are being started."""
+
+    starts: tuple[asyncio.Future[None], ...] = ()
+
+    async def begin(self, directory: Path, damage: Callable[[Path], None], members: int) -> None:
+        assert self.shard_of(MAP) == int(SHARD[-1])
+        for number in range(RECORDS):
+            await self.drivers[0].put(MAP, f"k{number}", b"%d" % number)
+        await self.stop()
+        for number in range(members):
+            damage(files_of(directory / f"m{number}", SHARD))
+        self.engines = [self.made(number) for number in range(self.size)]
+        self.drivers = [Driver(engine) for engine in self.engines]
+        self.starts = tuple(asyncio.ensure_future(engine.start()) for engine in self.engines)
+
+    async def started(self) -> None:
+        await asyncio.wait_for(asyncio.gather(*self.starts), STEP_S)
+
+
+@contextlib.asynccontextmanager
+async def damaged(
+    directory: Path, damage: Callable[[Path], None], members: int
+) -> AsyncIterator[Damaged]:
+    cluster = Damaged(3, directory)
+    async with cluster:
+        try:
+            await cluster.begin(directory, damage, members)
+            yield cluster
+        finally:
+            for engine in cluster.engines:
+                engine.end_waiting()
+            await asyncio.gather(*cluster.starts, return_exceptions=True)
+
+
+@pytest.mark.parametrize("damage", [flip, remove])
+async def test_damage_of_all_copies_is_named_and_is_no_majority_that_is_lost(
+    tmp_path: Path, damage: Callable[[Path], None]
+) -> None:
+    async with damaged(tmp_path, damage, 3) as cluster:
+        for engine in cluster.engines:
+            await until_waiting(engine, "m0, m1, m2, which are all that hold it")
+            waiting = engine.waiting or ""
+            assert waiting.startswith(f"damaged data: records of {SHARD} are missing on the disks")
+            assert "stop all members and restore a backup" in waiting
+            assert "no majority" not in waiting
+            with pytest.raises(EngineError, match="a majority of the members is there"):
+                await engine.rescue(wipe=False)
+        assert not any(start.done() for start in cluster.starts)
+
+
+@pytest.mark.parametrize("members", [1, 2])
+async def test_what_one_copy_has_still_is_read_from_it(tmp_path: Path, members: int) -> None:
+    async with damaged(tmp_path, flip, members) as cluster:
+        await cluster.started()
+        for driver in cluster.drivers:
+            for number in range(RECORDS):
+                assert await driver.value(MAP, f"k{number}") == b"%d" % number

@@ -1,0 +1,178 @@
+"""What servers tell of copies that lack something, and what is made of it."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from grid_member.engine.nats import damage
+from grid_member.engine.nats.damage import Copy, Damage, copies_found, described
+from grid_member.engine.nats.errors import LackingError, NatsError
+from grid_member.engine.nats.streams import Stream
+from tests.unit.waiting import until
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from grid_member.engine.nats.client import NatsClient
+
+LOG = Stream("shard-1", durable=True)
+VOLATILE = Stream("volatile", durable=False)
+STREAMS = [LOG, LOG.images, VOLATILE]
+SERVERS = [f"m{number}-0123abcd-0123ab" for number in range(3)]
+FIRST, SECOND, THIRD = SERVERS
+WHOLE = Copy(FIRST, missing=0, waits=False, copies=3)
+DIRECTORY = Path("/data/cluster/jetstream")
+CONNECTION = cast("NatsClient", None)
+
+
+class Servers:
+    """Servers that tell of their copies."""
+
+    def __init__(self) -> None:
+        self.missing = dict.fromkeys(SERVERS, 0)
+        self.groups: dict[str, dict[str, Any]] = {
+            server: {"size": 3, "leader": FIRST, "committed": 9, "applied": 9} for server in SERVERS
+        }
+        self.looks = 0
+
+    def wait(self, server: str) -> None:
+        """Let a copy wait for a leader to copy from."""
+        self.groups[server] = {"size": 3, "committed": 9, "applied": 0, "paused": True}
+
+    async def answers(
+        self, system: NatsClient, subject: bytes, request: dict[str, Any]
+    ) -> list[dict[str, Any]]:
+        assert system is CONNECTION
+        assert request["account"] == "GRID"
+        of_streams = subject.endswith(b"JSZ")
+        self.looks += of_streams
+        return [
+            {
+                "server": {"name": name},
+                "data": self._streams(name) if of_streams else self._of(name),
+            }
+            for name in SERVERS
+        ]
+
+    def _streams(self, server: str) -> dict[str, Any]:
+        details = [
+            {
+                "name": stream.name,
+                "state": {"num_deleted": self.missing[server]},
+                "stream_raft_group": f"group of {stream.name}",
+            }
+            for stream in STREAMS
+        ]
+        return {"account_details": [{"name": "GRID", "stream_detail": details}]}
+
+    def _of(self, server: str) -> dict[str, Any]:
+        return {"GRID": {f"group of {LOG.name}": self.groups[server]}}
+
+
+@pytest.fixture
+def servers(monkeypatch: pytest.MonkeyPatch) -> Servers:
+    servers = Servers()
+    monkeypatch.setattr(damage, "all_answers", servers.answers)
+    monkeypatch.setattr(damage, "LOOK_S", 0.01)
+    return servers
+
+
+@pytest.fixture
+async def looking() -> AsyncIterator[Damage]:
+    looking = Damage(lambda: STREAMS, DIRECTORY)
+    yield looking
+    await looking.end()
+
+
+async def test_copies_on_disks_are_told_apart(servers: Servers) -> None:
+    servers.missing[SECOND] = 7
+    servers.wait(THIRD)
+    found = await copies_found(CONNECTION, STREAMS)
+    assert found == {
+        LOG.name: [
+            WHOLE,
+            Copy(SECOND, missing=7, waits=False, copies=3),
+            Copy(THIRD, missing=0, waits=True, copies=3),
+        ],
+        # Images are given up in the midst of others.
+        LOG.images.name: [Copy(server, 0, waits=False, copies=0) for server in SERVERS],
+    }
+
+
+@pytest.mark.parametrize(
+    "group",
+    [
+        {"leader": FIRST, "committed": 9, "applied": 0, "paused": True},  # it is being copied
+        {"committed": 9, "applied": 9, "paused": True},
+        {"committed": 9, "applied": 0},  # it is applied
+        {},
+    ],
+)
+async def test_a_copy_that_is_made_or_applied_is_not_damaged(
+    servers: Servers, group: dict[str, Any]
+) -> None:
+    servers.groups[SECOND] = group
+    assert described(await copies_found(CONNECTION, STREAMS), {}) is None
+
+
+async def test_whose_copies_are_damaged_is_told_with_what_to_do(servers: Servers) -> None:
+    servers.wait(SECOND)
+    told = described(await copies_found(CONNECTION, STREAMS), {LOG.images.name: {THIRD}})
+    assert told == (
+        "damaged data: records of shard-1 are missing on the disks of m1: start all members, as "
+        "others may hold it whole; damaged data: records of shard-1-image are missing on the disks "
+        "of m2: start all members, as others may hold it whole"
+    )
+    servers.wait(FIRST)
+    told = described(await copies_found(CONNECTION, STREAMS), {LOG.name: {THIRD}})
+    assert told == (
+        "damaged data: records of shard-1 are missing on the disks of m0, m1, m2, which are all "
+        "that hold it: stop all members and restore a backup; partialStart does not help, as no "
+        "member is lost"
+    )
+
+
+async def test_it_is_told_while_the_start_waits_and_of_the_own_copies_afterwards(
+    servers: Servers, looking: Damage, caplog: pytest.LogCaptureFixture
+) -> None:
+    waits = True
+    servers.missing[THIRD] = 1
+    looking.begin(CONNECTION, SECOND, lambda: waits)
+    await until(lambda: "disks of m2:" in (looking.told or ""))
+    assert looking.reason(NatsError("nobody leads it")) == "nobody leads it"
+    reason = looking.reason(LackingError(LOG.name, SECOND))
+    assert reason == "no copy of shard-1 could be read to its end yet"
+    assert "disks of m1, m2:" in (looking.told or "")
+    caplog.clear()
+    with caplog.at_level(logging.ERROR, "grid.engine.nats"):
+        waits = False
+        await until(lambda: caplog.records)
+    (said,) = caplog.messages
+    assert "records of shard-1 are missing on the disk of this member" in said
+    assert f"stop it, empty {DIRECTORY} and start it again" in said
+    assert looking.told is None
+
+
+async def test_whose_own_copies_are_whole_says_nothing(
+    servers: Servers, looking: Damage, caplog: pytest.LogCaptureFixture
+) -> None:
+    servers.missing[THIRD] = 1
+    looking.begin(CONNECTION, SECOND, lambda: False)
+    await until(lambda: servers.looks)
+    assert caplog.messages == []
+
+
+async def test_members_without_a_disk_have_nothing_that_is_damaged() -> None:
+    looking = Damage(lambda: STREAMS, None)
+    looking.begin(CONNECTION, FIRST, lambda: True)
+    assert looking._looking is None
+
+
+def test_a_server_that_is_not_named_is_somebodys() -> None:
+    looking = Damage(lambda: STREAMS, DIRECTORY)
+    looking.reason(LackingError(LOG.name, ""))
+    assert "on the disks of a member:" in (looking.told or "")
