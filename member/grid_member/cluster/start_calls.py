@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from grid_member.cluster.idempotency import KEPT_S
 from grid_member.cluster.logs import event
-from grid_member.engine.api import EngineError
+from grid_member.engine.api import EngineError, NotYetError
 from grid_member.engine.files import open_private, sync_directory
 from grid_member.engine.store_errors import unusable
 
@@ -78,10 +78,16 @@ class StartCalls:
         return next((call for call in self._read() if call.key == key), None)
 
     def noted(self, key: str, request: str, work: Callable[[], None]) -> None:
-        """Do the work of a call, its beginning noted before and its end after it."""
+        """Do the work of a call, its beginning noted before and its end after it.
+
+        What was not even begun is forgotten: its key may be sent again.
+        """
         self._begin(key, request)
         try:
             work()
+        except NotYetError:
+            self._change(key, lambda _: None)
+            raise
         except Exception as error:
             known = isinstance(error, EngineError)
             self._end(key, str(error) if known else "unexpected error: see the log")
@@ -99,13 +105,13 @@ class StartCalls:
         return self._clock_ms() - call.begun_ms < KEPT_S * 1000
 
     def _end(self, key: str, problem: str | None) -> None:
+        self._change(key, lambda call: replace(call, ended=True, problem=problem))
+
+    def _change(self, key: str, changed: Callable[[StartCall], StartCall | None]) -> None:
+        """Write the note of that key anew, or forget it."""
         try:
-            self._write(
-                [
-                    replace(call, ended=True, problem=problem) if call.key == key else call
-                    for call in self._read()
-                ]
-            )
+            calls = [changed(call) if call.key == key else call for call in self._read()]
+            self._write([call for call in calls if call is not None])
         except EngineError as error:
             # What was done is answered nevertheless; sent again, the call counts as interrupted.
             event(_log, logging.WARNING, "outcome not remembered", reason=str(error))

@@ -246,3 +246,7 @@ class Engine(Protocol):
 
 class EngineError(Exception):
     """The engine cannot start or go on; the message says what to do."""
+
+
+class NotYetError(EngineError):
+    """Nothing was done, as something is missing for a moment; to ask again helps."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from grid_member.engine.api import EngineError
+from grid_member.engine.api import EngineError, NotYetError
 from grid_member.engine.nats.client import NatsClient
 from grid_member.engine.nats.errors import NatsError
 from grid_member.engine.nats.peers import peer_id, peers, remove_server, step_down
@@ -72,19 +72,24 @@ async def trusted(
         connections: returns those that there are to be.
 
     Raises:
-        EngineError: they are not there in time.
+        NotYetError: they are not there in time.
     """
     clock = asyncio.get_running_loop().time
     ends_s = clock() + REACHED_S
+    why: str | None = None
     while clock() < ends_s:
         found = server()
         if found is not None:
+            why = found.failure
             found.trust()
         there = [one for one in connections() if one is not None and one.connected]
         if there and len(there) == len(connections()):
             return there
         await asyncio.sleep(RETRY_S)
-    raise EngineError("the member's nats-server is not there yet: ask again")
+    raise NotYetError(
+        f"the member's nats-server is not there yet, nothing was done: {why or 'it is starting'}; "
+        "ask again"
+    )
 
 
 def check_counted(state: State, name: str, directory: Path | None) -> None:

@@ -11,7 +11,7 @@ import pytest
 from grid_member.cluster import start_calls
 from grid_member.cluster.idempotency import KEPT_S
 from grid_member.cluster.start_calls import START_CALLS_FILE, StartCall, StartCalls
-from grid_member.engine.api import EngineError
+from grid_member.engine.api import EngineError, NotYetError
 from tests.unit.member.durable import MAP, READY
 from tests.unit.member.test_persistence_actions import CLUSTER, WAITS, persistent
 from tests.unit.member.test_persistence_actions import damaged as torn
@@ -157,6 +157,22 @@ async def damaged(member: MemberProcess, tmp_path: Path) -> None:
     member.kill()
     log = tmp_path / "data/store/shard-0/data.mdb"
     log.write_bytes(b"\xff" * 8192 + log.read_bytes()[8192:])
+
+
+def test_what_was_not_begun_is_no_outcome_of_its_key(tmp_path: Path) -> None:
+    calls = StartCalls(tmp_path, Clock())
+    calls.noted("before", "r", work)
+
+    def missing() -> None:
+        raise NotYetError("not there yet")
+
+    with pytest.raises(NotYetError):
+        calls.noted("k", "r", missing)
+    assert calls.find("k") is None
+    assert not calls.known("k")
+    calls.noted("k", "r", work)
+    assert calls.find("k") == StartCall("k", "r", 1_000, ended=True)
+    assert calls.find("before") == StartCall("before", "r", 1_000, ended=True)
 
 
 async def test_a_key_touches_the_data_once(member_process: Start, tmp_path: Path) -> None:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from grid_member.engine import own_server
+from grid_member.engine.api import NotYetError
 from grid_member.engine.cluster_settings import ClusterTls
 from grid_member.engine.nats import gate, lookout, sight
 from grid_member.engine.nats import hail as hailing
@@ -325,6 +327,20 @@ async def test_the_server_of_who_is_to_go_on_starts_whoever_waits() -> None:
         await starting
         await client.close()
         await member.stop()
+
+
+async def test_a_server_that_does_not_run_is_told_with_why_and_is_asked_for_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(own_server, "REACHED_S", 0.2)
+    ports = free_ports(1)
+    opened = open_identity(None, cluster_name="dev", member_name="m")
+    member = NatsServer(settings(ports[0], ports), opened.identity)
+    with pytest.raises(NotYetError, match="not there yet, nothing was done: it is starting; ask"):
+        await trusted(lambda: member, lambda: (None,))
+    member.failure = "the disk of /d is full: make room on it"
+    with pytest.raises(NotYetError, match="nothing was done: the disk of /d is full"):
+        await trusted(lambda: member, lambda: (None,))
 
 
 async def test_servers_of_two_clusters_run_in_turn_and_never_at_once(
