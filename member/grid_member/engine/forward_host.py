@@ -110,13 +110,18 @@ class Host:
         self._asker = asker
         self._subject = forward_subject(member)
         self._session = self._said = self._heard = 0
-        self._begun_s = 0.0
+        self.begun_s = 0.0
+        """When the session began."""
         self._inbox = b""
         self._subscription: Subscription | None = None
         self._posted: list[Call] = []
         self._asked: deque[tuple[int, float]] = deque()
         """The messages that asked for a sign of life and got none, and when that was."""
         self._loop = asyncio.get_running_loop()
+
+    def lasts(self, for_s: float) -> bool:
+        """Tell whether the host has given signs of life in this session for so long."""
+        return self.open and self.heard_s - self.begun_s >= for_s
 
     @property
     def busy(self) -> bool:
@@ -135,7 +140,7 @@ class Host:
         self._asked.clear()
         self._inbox = self._client.unused_inbox()
         self._subscription = self._client.subscribe(self._inbox + b".*", self._take)
-        self._begun_s = self._loop.time()
+        self.begun_s = self._loop.time()
         held = [Word(Kind.HELD, 0, one.queue, "", b"", None, *one[1:]) for one in self.held]
         groups = list(together(held)) or [[]]
         for words in groups:
@@ -200,7 +205,7 @@ class Host:
     @property
     def until_s(self) -> float:
         """When it is silent, should no sign of life come before."""
-        return max(self._begun_s, self.heard_s) + SILENT_S
+        return max(self.begun_s, self.heard_s) + SILENT_S
 
     def _is_silent(self) -> bool:
         return self._loop.time() > self.until_s

@@ -34,6 +34,9 @@ PATIENCE_S: Final = 10.0
 LATELY_S: Final = 5.0
 """How long another host is looked for before this is told to whoever may ask other members. A host
 that waits for a majority says so only after as long again."""
+LASTS_S: Final = 2.0
+"""After a session that was lost one has to last for so long, or to carry something out, before its
+host counts: one that answers whoever looks for a host and then breaks each session is none."""
 LOOK_S: Final = 0.5
 """How often hosts are asked for a sign of life."""
 FIND_S: Final = 1.0
@@ -85,6 +88,8 @@ class Forwarding:
         """Without an outcome."""
         self._without_s = self._loop.time()
         """Since when there is none, if there is none."""
+        self._doubted = False
+        """Whether the last session was lost, and nothing has shown since that one works."""
         self._contact_s = -math.inf
         """When a host was seen last that has a majority."""
         self._finding: asyncio.Task[None] | None = None
@@ -98,7 +103,11 @@ class Forwarding:
 
     @property
     def in_contact(self) -> bool:
-        """Whether a host is there that has a majority."""
+        """Whether a host is there that has a majority, and sessions with it work."""
+        return self._has_host and not self._doubted
+
+    @property
+    def _has_host(self) -> bool:
         return self._host is not None and not self._host.weak
 
     @property
@@ -200,6 +209,7 @@ class Forwarding:
                 self._waiting.append(call)
                 self._find_soon()
             return
+        self._doubted = False
         result = as_outcome(outcome)
         if isinstance(result, Item):
             delivery = Delivery(result.queue, result.item_id, result.take_id)
@@ -219,7 +229,7 @@ class Forwarding:
     def lost(self, host: Host, unknown: list[Call], unsent: list[Call]) -> None:
         """Take the calls of a session that is over; those unsent never got anywhere."""
         if host is self._host:
-            self._host, self._without_s = None, self._loop.time()
+            self._host, self._without_s, self._doubted = None, self._loop.time(), True
         for call in unknown:
             if call.word.kind in HARMLESS:
                 unsent.append(call)
@@ -281,10 +291,12 @@ class Forwarding:
             for member, host in list(self._hosts.items()):
                 self._look_at(member, host, now_s)
             self._end_late(now_s)
+            if self._host is not None and self._host.lasts(LASTS_S):
+                self._doubted = False
             if self.in_contact:
                 self._contact_s = now_s
             # What came to wait while a host was found is asked of the next that answers.
-            if self._waiting or not self.in_contact:
+            if self._waiting or not self._has_host:
                 self._find_soon()
         finally:
             self._timer = self._loop.call_later(LOOK_S, self._look)
@@ -333,7 +345,9 @@ class Forwarding:
             if host is not self._host:
                 _log.info("requests are forwarded to the member %s", uuid.UUID(bytes=member))
             host.weak = False
-            self._host, self._contact_s = host, self._loop.time()
+            self._host = host
+            if not self._doubted:
+                self._contact_s = self._loop.time()
             waiting, self._waiting = self._waiting, []
             for call in waiting:
                 if call.word.kind is Kind.QUEUE_POLL:

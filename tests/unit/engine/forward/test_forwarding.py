@@ -11,7 +11,7 @@ import pytest
 
 from grid_member.engine import forward_host, forwarding, hosting
 from grid_member.engine.api import Entry, Item, Reason, Refused
-from grid_member.engine.forward_words import Kind, Word
+from grid_member.engine.forward_words import Kind, Word, broken
 from tests.unit.engine.drive import condition
 from tests.unit.engine.forward.parties import Parties
 
@@ -140,6 +140,12 @@ def answering(parties: Parties) -> bool:
     return parties.lite.answering
 
 
+def session(parties: Parties) -> tuple[bytes, int]:
+    """Return the session that the lite member has now."""
+    lite = parties.lite
+    return lite._life, max((host._session for host in lite._hosts.values()), default=0)
+
+
 async def test_who_has_no_host_looks_for_one_before_it_says_that_it_answers_nobody(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -155,6 +161,46 @@ async def test_who_has_no_host_looks_for_one_before_it_says_that_it_answers_nobo
         parties.hosts[1].start()
         await condition(lambda: parties.lite.answering)
         assert await asyncio.wait_for(write, PATIENCE_S) is None
+
+
+@pytest.mark.parametrize("silent", [False, True])
+async def test_a_host_that_breaks_each_session_is_none(
+    monkeypatch: pytest.MonkeyPatch, silent: bool
+) -> None:
+    monkeypatch.setattr(forwarding, "LATELY_S", 0.2)
+    monkeypatch.setattr(forwarding, "LASTS_S", 0.3)
+    monkeypatch.setattr(forward_host, "SILENT_S", 0.1)
+    async with Parties() as parties:
+        assert await parties.put("m", "k", b"v") is None
+        found, hear = parties.bus.carried, hosting.Hosting._hear
+        if silent:
+            parties.bus.lose = lambda subject: subject.startswith(b"grid.forward")
+        else:
+            monkeypatch.setattr(hosting.Hosting, "_hear", lambda *_: broken(*session(parties)))
+        await condition(lambda: not parties.lite.answering)
+        refused = await asyncio.wait_for(parties.put("m", "k", b"w"), PATIENCE_S)
+        assert isinstance(refused, Refused)
+        await condition(lambda: parties.bus.carried > found + 100)
+        assert not answering(parties), "it found a host again and again, and that was all"
+        parties.bus.lose = lambda subject: False
+        monkeypatch.setattr(hosting.Hosting, "_hear", hear)
+        await condition(lambda: parties.lite.answering)
+        assert await parties.put("m", "k", b"x") is None
+
+
+async def test_what_a_host_carries_out_shows_at_once_that_sessions_work_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(forwarding, "LASTS_S", math.inf)
+    async with Parties(2) as parties:
+        assert await parties.put("m", "k", b"v") is None
+        parties.silence()
+        await condition(lambda: not parties.lite.in_contact)
+        parties.hosts[1].start()
+        await condition(lambda: parties.lite._host is not None)
+        assert not parties.lite.in_contact
+        assert await asyncio.wait_for(parties.put("m", "k", b"w"), PATIENCE_S) is None
+        assert parties.lite.in_contact
 
 
 async def test_items_of_a_silent_guest_return(monkeypatch: pytest.MonkeyPatch) -> None:
