@@ -44,6 +44,9 @@ ACK_PAUSE: Final = 1
 """The same of the time that the servers took for a chunk: half of theirs."""
 ACK_S: Final = 10.0
 """How long an acknowledgement is waited for; an election takes up to some nine."""
+RECORD_S: Final = ACK_S
+"""How long a record is waited for of which only the time is wanted: it comes whole, with some MiB
+that may be on another machine, and a consumer of headers would have to be made for each."""
 LOG_LOOKS: Final = 3
 """At a log that changes between two questions; others purge it once."""
 FORMAT: Final = 1
@@ -244,7 +247,8 @@ async def check_log(client: NatsClient, stream: str, end: End) -> None:
             raise OvertakenError(f"{stream} is another one than the image of {end.log} is of")
         if not end.is_in(state):
             return
-        record = await asked(client, f"STREAM.MSG.GET.{stream}", record_request(end))
+        call = f"STREAM.MSG.GET.{stream}"
+        record = await asked(client, call, record_request(end), RECORD_S)
         found_ms = record_ms(stream, record)
         if found_ms == end.log_ms:
             return

@@ -238,14 +238,22 @@ def is_current(replica: Mapping[str, Any]) -> bool:
     return bool(0 < behind <= NEARLY_CURRENT and silent_s < NEARLY_SILENT_S)
 
 
-async def asked(client: NatsClient, call: str, request: object = None) -> dict[str, Any]:
+async def asked(
+    client: NatsClient, call: str, request: object = None, timeout_s: float = REQUEST_TIMEOUT_S
+) -> dict[str, Any]:
     """Return the answer of a call of the servers' own interface; it may hold an `error`.
+
+    Args:
+        client: connected to the member's own server.
+        call: what is called, and of which stream.
+        request: what goes with it.
+        timeout_s: how long the answer is waited for.
 
     Raises:
         NatsError: there is none.
     """
     body = b"" if request is None else json.dumps(request).encode()
-    answer = await client.request(f"$JS.API.{call}".encode(), body, timeout_s=REQUEST_TIMEOUT_S)
+    answer = await client.request(f"$JS.API.{call}".encode(), body, timeout_s=timeout_s)
     result: dict[str, Any] = json.loads(answer.payload)
     return result
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -13,12 +13,14 @@ from grid_member.engine.api import EngineError
 from grid_member.engine.nats import loss, replay
 from grid_member.engine.nats.cleaning import Cleaner
 from grid_member.engine.nats.client import NatsClient
+from grid_member.engine.nats.errors import RequestTimeoutError
 from grid_member.engine.nats.feed import Fed, place
 from grid_member.engine.nats.images import (
     End,
     ImageWriter,
     OtherLogError,
     OvertakenError,
+    check_log,
     end_fields,
     look_at,
     purge,
@@ -33,6 +35,8 @@ from tests.unit.waiting import eventually, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from grid_member.engine.nats.wire import Message
 
 
 @pytest.fixture(autouse=True)
@@ -53,6 +57,29 @@ async def test_an_image_knows_the_record_that_it_was_taken_at(world: World) -> N
     # A member that has read it and no record writes the same.
     again.start(feed)
     assert again._messages.time_ms(COUNT) == last_ms
+
+
+class Slow:
+    """Servers that answer with a record as long as a large one takes, and with all else at once."""
+
+    def __init__(self, client: NatsClient, record_s: float) -> None:
+        self._client = client
+        self._record_s = record_s
+        self.records = 0
+
+    async def request(self, subject: bytes, payload: bytes, *, timeout_s: float) -> Message:
+        if b"MSG.GET" in subject:
+            self.records += 1
+            if timeout_s < self._record_s:
+                raise RequestTimeoutError("nobody answered in time")
+        return await self._client.request(subject, payload, timeout_s=timeout_s)
+
+
+async def test_a_large_record_may_take_longer_than_other_answers(world: World) -> None:
+    slow = Slow(world.client, record_s=5.0)
+    with pytest.raises(OtherLogError):
+        await check_log(cast("NatsClient", slow), world.log.name, End(COUNT, 1, 0, 0, log_ms=1))
+    assert slow.records == 1
 
 
 async def test_a_log_goes_on_behind_a_record_that_is_purged(world: World) -> None:
