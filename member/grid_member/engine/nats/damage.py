@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from grid_member.engine.nats.errors import LackingError, NatsError
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 LOOK_S: Final = 2.0
 """How often servers are asked while a start waits."""
+LOOKS: Final = 4
+"""Looks in a row that have to find a copy waiting for a leader: longer than elections take."""
 _STREAMS: Final = b"$SYS.REQ.SERVER.PING.JSZ"
 _GROUPS: Final = b"$SYS.REQ.SERVER.PING.RAFTZ"
 _SOMEBODY: Final = "a member"
@@ -69,6 +72,8 @@ class Damage:
         self._directory = directory
         self._looking: asyncio.Task[None] | None = None
         self._found: dict[str, list[Copy]] = {}
+        self._waited: Counter[tuple[str, str]] = Counter()
+        """In how many looks in a row a copy waited, by stream and server."""
         self._lacking: dict[str, set[str]] = {}
         """The servers whose copies lacked something when they were read, by streams."""
         self.told: str | None = None
@@ -110,12 +115,23 @@ class Damage:
                 if looked:
                     continue
             with contextlib.suppress(NatsError, ValueError, KeyError, TypeError, AttributeError):
-                self._found = await copies_found(system, self._streams())
+                self._found = self._settled(await copies_found(system, self._streams()))
                 if waiting:
                     self._tell()
                 else:
                     looked = True
                     self._tell_own(own)
+
+    def _settled(self, found: Mapping[str, list[Copy]]) -> dict[str, list[Copy]]:
+        """Return what is found without what a leader may mend that is being elected."""
+        waiting = [
+            (name, one.server) for name, copies in found.items() for one in copies if one.waits
+        ]
+        self._waited = waited = Counter({place: self._waited[place] + 1 for place in waiting})
+        return {
+            name: [one._replace(waits=waited[name, one.server] >= LOOKS) for one in copies]
+            for name, copies in found.items()
+        }
 
     def _tell(self) -> None:
         former, self.told = self.told, described(self._found, self._lacking)

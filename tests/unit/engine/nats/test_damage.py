@@ -26,6 +26,7 @@ SERVERS = [f"m{number}-0123abcd-0123ab" for number in range(3)]
 FIRST, SECOND, THIRD = SERVERS
 WHOLE = Copy(FIRST, missing=0, waits=False, copies=3)
 DIRECTORY = Path("/data/cluster/jetstream")
+MANY = 5
 CONNECTION = cast("NatsClient", None)
 
 
@@ -155,6 +156,18 @@ async def test_it_is_told_while_the_start_waits_and_of_the_own_copies_afterwards
     assert "records of shard-1 are missing on the disk of this member" in said
     assert f"stop it, empty {DIRECTORY} and start it again" in said
     assert looking.told is None
+
+
+async def test_a_copy_that_waits_for_a_leader_is_damaged_when_none_is_elected(
+    servers: Servers, looking: Damage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(damage, "LOOKS", 1000)
+    servers.wait(THIRD)
+    looking.begin(CONNECTION, SECOND, lambda: True)
+    await until(lambda: servers.looks > MANY)
+    assert looking.told is None
+    monkeypatch.setattr(damage, "LOOKS", MANY)
+    await until(lambda: "disks of m2:" in (looking.told or ""))
 
 
 async def test_whose_own_copies_are_whole_says_nothing(
