@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from grid_member.http.measured import Answering
 
 BACKLOG_CONNECTIONS: Final = 2048
+MOST_EARS: Final = 8
+"""Of one listener, each a file."""
 MAX_PORT: Final = 65535
 ANY_PORT_ATTEMPTS: Final = 16
 """How often the system is asked for a port that is free on all interfaces at once."""
@@ -148,6 +150,17 @@ class _Open:
     servers: list[asyncio.Server]
 
 
+def ears(sock: socket.socket, count: int, loop: asyncio.AbstractEventLoop) -> list[socket.socket]:
+    """Return the listening socket as often as a loop needs it to accept so many at once.
+
+    uvloop accepts one connection of a socket in each turn. While many connections are busy a turn
+    is long, and new ones, probes among them, would wait behind all that came before.
+    """
+    if isinstance(loop, asyncio.BaseEventLoop):
+        return [sock]
+    return [sock, *(sock.dup() for _ in range(count - 1))]
+
+
 class Listeners:
     """The ports of one member."""
 
@@ -238,11 +251,14 @@ class Listeners:
             tls = TlsListener(factory, self._tls[config.tls.setting], crowded=factory.full)
             factory.handshaking = partial(getattr, tls, "handshaking")
         at_once = max(1, factory.admission.room.accepted_at_once // len(sockets))
+        count = min(at_once, max(1, MOST_EARS // len(sockets)))
         servers = [
-            await loop.create_server(tls or factory, sock=sock, backlog=at_once) for sock in sockets
+            await loop.create_server(tls or factory, sock=ear, backlog=at_once)
+            for sock in sockets
+            for ear in ears(sock, count, loop)
         ]
         for sock in sockets:
-            # The loop takes the one number for both: how many wait, how many it accepts at once.
+            # asyncio takes the one number for both: how many wait, how many it accepts at once.
             sock.listen(BACKLOG_CONNECTIONS)
         self._open.append(_Open(config, service, factory, tls, servers))
         self._refresh()

@@ -7,7 +7,6 @@ Run as a script, `launch.py PARENT PROGRAM ARGUMENT…`, by an interpreter of it
 done between fork and exec cannot be done safely in a process that has threads.
 """
 
-import ctypes
 import os
 import signal
 import sys
@@ -18,9 +17,10 @@ _CANNOT_RUN = 126
 
 def main(parent: int, program: list[str]) -> None:
     """Tie this process to the parent and become the program."""
+    import ctypes  # which takes its time
+
     if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0):
         sys.exit(f"cannot be tied to the member: {os.strerror(ctypes.get_errno())}")
-    os.setpgid(0, 0)
     # The parent may have gone before its death was of interest.
     if os.getppid() != parent:
         sys.exit("the member is gone")
@@ -32,4 +32,5 @@ def main(parent: int, program: list[str]) -> None:
 
 
 if __name__ == "__main__":
+    os.setpgid(0, 0)  # first: what ends the member's group would end this
     main(int(sys.argv[1]), sys.argv[2:])
