@@ -31,6 +31,7 @@ from bench.parts import (
     lane,
     open_loop,
     persistence,
+    replaced,
     shapes,
     start,
     workers,
@@ -60,6 +61,7 @@ PARTS: Final[dict[str, Callable[[Options], list[Section]]]] = {
     "cluster-disk": cluster.disk,
     "cluster-start": cluster_start.forming,
     "cluster-million": cluster_start.million,
+    "replaced": replaced.measured,
 }
 _SPARE_FILES: Final = 1000
 """Of the open files of this process, for all but the connections of a crowd."""
