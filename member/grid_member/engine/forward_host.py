@@ -20,7 +20,6 @@ from grid_member.engine.forward_words import (
     Kind,
     Said,
     Word,
-    as_word,
     decode_said,
     encode_said,
     forward_subject,
@@ -33,6 +32,7 @@ from grid_member.engine.system_side import ignore
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from grid_member.engine.api import Refused
     from grid_member.engine.nats.client import NatsClient, Subscription
     from grid_member.engine.nats.wire import Message
 
@@ -69,6 +69,9 @@ class Asker(Protocol):
 
     def answered(self, host: Host, call: Call | None, outcome: Word) -> None:
         """Take an outcome; call is None when nobody waits for it."""
+
+    def refused(self, call: Call, outcome: Refused) -> None:
+        """Take what is refused here: the host has not heard of the call."""
 
     def weakened(self, host: Host) -> None:
         """Hear that another host is better from now on."""
@@ -230,7 +233,7 @@ class Host:
         except WireError as error:
             _log.error("what was asked for cannot be forwarded: %s", error)
             for call in calls:
-                self._asker.answered(self, call, as_word(call.word.call, TOO_LARGE))
+                self._asker.refused(call, TOO_LARGE)
             return True
         for call in calls:
             call.message = self._said

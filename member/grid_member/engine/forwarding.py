@@ -34,9 +34,11 @@ PATIENCE_S: Final = 10.0
 LATELY_S: Final = 5.0
 """How long another host is looked for before this is told to whoever may ask other members. A host
 that waits for a majority says so only after as long again."""
-LASTS_S: Final = 2.0
+LASTS_S: Final = 1.0
 """After a session that was lost one has to last for so long, or to carry something out, before its
-host counts: one that answers whoever looks for a host and then breaks each session is none."""
+host counts: one that answers whoever looks for a host and then breaks each session is none. With
+the sign of life that shows it this comes twice in `LATELY_S`: who loses two sessions in a row and
+has one again then is not told to have none."""
 LOOK_S: Final = 0.5
 """How often hosts are asked for a sign of life."""
 FIND_S: Final = 1.0
@@ -220,6 +222,10 @@ class Forwarding:
                 self.land(Kind.QUEUE_RETURN, result)
         if call is not None:
             self._finish(call, result)
+
+    def refused(self, call: Call, outcome: Refused) -> None:
+        """Take what is refused here, which shows nothing of the host."""
+        self._finish(call, outcome)
 
     def weakened(self, host: Host) -> None:
         """Look for another host at once."""

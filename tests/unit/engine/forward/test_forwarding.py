@@ -11,7 +11,7 @@ import pytest
 
 from grid_member.engine import forward_host, forwarding, hosting
 from grid_member.engine.api import Entry, Item, Reason, Refused
-from grid_member.engine.forward_words import Kind, Word, broken
+from grid_member.engine.forward_words import TOO_LARGE, Kind, Word, broken
 from tests.unit.engine.drive import condition
 from tests.unit.engine.forward.parties import Parties
 
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 PATIENCE_S = 10.0
 LONG_S = 600.0
 KEYS = 40
+PROVEN_S = forwarding.LASTS_S + 2 * forwarding.LOOK_S
+"""How long it takes at most until a host counts that gives each sign of life at once."""
+LATELY_S = forwarding.LATELY_S
 
 
 @pytest.fixture(autouse=True)
@@ -201,6 +204,28 @@ async def test_what_a_host_carries_out_shows_at_once_that_sessions_work_again(
         assert not parties.lite.in_contact
         assert await asyncio.wait_for(parties.put("m", "k", b"w"), PATIENCE_S) is None
         assert parties.lite.in_contact
+
+
+async def test_what_never_got_to_a_host_shows_nothing_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(forwarding, "LASTS_S", math.inf)
+    async with Parties(2) as parties:
+        assert await parties.put("m", "k", b"v") is None
+        parties.silence()
+        await condition(lambda: not parties.lite.in_contact)
+        parties.hosts[1].start()
+        await condition(lambda: parties.lite._host is not None)
+        parties.of_lite.max_payload_bytes = 1000
+        refused = await asyncio.wait_for(parties.put("m", "k", bytes(2000)), PATIENCE_S)
+        assert refused == TOO_LARGE
+        assert not parties.lite.in_contact
+        assert await asyncio.wait_for(parties.put("m", "k", b"w"), PATIENCE_S) is None
+        assert parties.lite.in_contact
+
+
+def test_who_loses_two_sessions_in_a_row_is_not_told_to_have_no_host() -> None:
+    assert 2 * PROVEN_S < LATELY_S
 
 
 async def test_items_of_a_silent_guest_return(monkeypatch: pytest.MonkeyPatch) -> None:
