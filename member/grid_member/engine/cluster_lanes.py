@@ -311,7 +311,7 @@ class ClusterLanes(Lanes):
         settings, source = self._settings, Source(lambda: server.client_address, USER, server.token)
         shards = first_lanes(settings, self._shards, len(self.streams))
         self._make = make = partial(self._made, client, source, arrived)
-        told = (self._wait_for, partial(count_voting, self.system), self.damage.reason)
+        told = (self._wait_for, partial(count_voting, self.system), self.damage)
         async with Streams(client, settings, self.streams, *told) as streams:
             begun_as = None
             while begun_as != (cluster := await self._named(client, streams)):

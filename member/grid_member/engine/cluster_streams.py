@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from grid_member.engine.cluster_lane import ClusterLane
     from grid_member.engine.cluster_settings import ClusterSettings
     from grid_member.engine.nats.client import NatsClient
+    from grid_member.engine.nats.damage import Damage
     from grid_member.engine.nats.streams import Stream
 
 RETRY_S: Final = 0.5
@@ -35,7 +36,7 @@ class Streams:
         streams: Sequence[Stream],
         waiting: Callable[[str], None],
         servers: Callable[[], Awaitable[int]],
-        reason: Callable[[NatsError], str] = str,
+        damage: Damage,
     ) -> None:
         """Make none yet.
 
@@ -45,14 +46,14 @@ class Streams:
             streams: those of the lanes, in their order.
             waiting: is told why the begin is not over yet.
             servers: returns how many servers can hold a copy.
-            reason: returns what is told of it that a log could not be read.
+            damage: is told what could not be read, and what was.
         """
         self._client = client
         self._settings = settings
         self._streams = streams
         self._waiting = waiting
         self._servers = servers
-        self._reason = reason
+        self._damage = damage
         self._copies = min(settings.copies, len(settings.members))
         self._making: dict[Stream, asyncio.Task[int]] = {}
         self._reading = asyncio.Lock()
@@ -103,9 +104,10 @@ class Streams:
             try:
                 async with self._reading:
                     await lane.read()
+                self._damage.whole(stream)
                 return lane
             except NatsError as error:
-                self._tell(stream, self._reason(error))
+                self._tell(stream, self._damage.reason(error))
                 await asyncio.sleep(RETRY_S)
                 for one in (stream, stream.images):  # a rescue may have deleted them
                     await self._ensure(one)

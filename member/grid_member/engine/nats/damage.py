@@ -58,6 +58,15 @@ class Copy(NamedTuple):
         return self.missing > 0 or self.waits
 
 
+class _Place(NamedTuple):
+    """Where a stream is damaged."""
+
+    members: str
+    """The names of those on whose disks."""
+    everywhere: bool
+    """Whether all that hold it are there, and their copies damaged."""
+
+
 class Damage:
     """Looks for such copies while a start waits, and once at the own ones when it is over."""
 
@@ -75,7 +84,10 @@ class Damage:
         self._waited: Counter[tuple[str, str]] = Counter()
         """In how many looks in a row a copy waited, by stream and server."""
         self._lacking: dict[str, set[str]] = {}
-        """The servers whose copies lacked something when they were read, by streams."""
+        """The servers whose copies lacked something when they were read, by streams that could not
+        be read from another copy since."""
+        self._everywhere = False
+        """Whether there is a stream that is whole nowhere, as far as is told."""
         self.told: str | None = None
         """Which streams are damaged where, and what to do; None: nothing is known."""
 
@@ -97,6 +109,22 @@ class Damage:
         self._lacking.setdefault(error.stream, set()).add(error.server or _SOMEBODY)
         self._tell()
         return f"no copy of {error.stream} could be read to its end yet"
+
+    def whole(self, stream: Stream) -> None:
+        """Forget what copies of a stream and of its images lacked: they were read to their ends."""
+        read = {stream.name, stream.images.name}
+        if not read.isdisjoint(self._lacking):
+            self._lacking = {name: of for name, of in self._lacking.items() if name not in read}
+            self._tell()
+
+    def beside(self, reason: str) -> str:
+        """Return a reason why a start waits with what is told of damage, which may be so as well.
+
+        Where no copy is whole it is that alone: whatever else is in the way, no call helps.
+        """
+        if self.told is None:
+            return reason
+        return self.told if self._everywhere else f"{self.told}; {reason}"
 
     async def end(self) -> None:
         """Look no more."""
@@ -135,6 +163,7 @@ class Damage:
 
     def _tell(self) -> None:
         former, self.told = self.told, described(self._found, self._lacking)
+        self._everywhere = any(place.everywhere for place in _places(self._found, self._lacking))
         if self.told not in {former, None}:
             _log.error("%s", self.told)
 
@@ -190,12 +219,23 @@ def described(
         found: what servers tell of their copies, by streams.
         lacking: the servers whose copies could not be read, by streams.
     """
-    alike: dict[tuple[str, bool], list[str]] = {}
+    places = _places(found, lacking)
+    return "; ".join(_told(streams, place) for place, streams in places.items()) or None
+
+
+def _places(
+    found: Mapping[str, list[Copy]], lacking: Mapping[str, AbstractSet[str]]
+) -> dict[_Place, list[str]]:
+    """Return where streams are damaged, and which they are."""
+    places: dict[_Place, list[str]] = {}
     for stream, damaged in sorted(_damaged(found, lacking).items()):
-        holders = max((copy.copies for copy in found.get(stream, ())), default=0)
-        members = ", ".join(sorted(map(member_of, damaged)))
-        alike.setdefault((members, 0 < holders <= len(damaged)), []).append(stream)
-    return "; ".join(_told(names, *place) for place, names in alike.items()) or None
+        copies = found.get(stream, ())
+        holders = max((copy.copies for copy in copies), default=0)
+        # One whose disk was emptied is another server since, and holds no further copy.
+        there = {member_of(copy.server) for copy in copies if copy.server in damaged}
+        members = ", ".join(sorted(set(map(member_of, damaged))))
+        places.setdefault(_Place(members, 0 < holders <= len(there)), []).append(stream)
+    return places
 
 
 def _damaged(
@@ -210,9 +250,10 @@ def _damaged(
     return damaged
 
 
-def _told(streams: list[str], members: str, everywhere: bool) -> str:
-    what = f"damaged data: records of {', '.join(streams)} are missing on the disks of {members}"
-    if everywhere:
+def _told(streams: list[str], place: _Place) -> str:
+    names = ", ".join(streams)
+    what = f"damaged data: records of {names} are missing on the disks of {place.members}"
+    if place.everywhere:
         return (
             f"{what}, which are all that hold it: stop all members and restore a backup; "
             "partialStart does not help, as no member is lost"

@@ -19,7 +19,8 @@ from grid_member.engine.cluster_settings import ClusterSettings
 from grid_member.engine.cluster_streams import Streams
 from grid_member.engine.log import wall_clock_ms
 from grid_member.engine.nats.blocking import BlockingClient
-from grid_member.engine.nats.errors import NatsError, RequestTimeoutError
+from grid_member.engine.nats.damage import Damage
+from grid_member.engine.nats.errors import LackingError, NatsError, RequestTimeoutError
 from grid_member.engine.nats.streams import Stream, ensure_stream, stream_config
 from grid_member.engine.nats.wire import Message
 from tests.unit.engine.cluster.clusters import HOST, START_S
@@ -96,8 +97,10 @@ class Begin:
         self.lanes: list[Lane] = []
         self.told: list[str] = []
         self.failures: dict[str, list[Exception]] = {}
+        self.damage = Damage(lambda: STREAMS, None)
         self.streams = Streams(
-            self.leaders.client(), SETTINGS, STREAMS, self.told.append, self._servers
+            *(self.leaders.client(), SETTINGS, STREAMS),
+            *(self.told.append, self._servers, self.damage),
         )
 
     def made(self, shard: int, stream: Stream) -> ClusterLane:
@@ -252,3 +255,14 @@ def delete_all(source: Source) -> None:
         names = json.loads(client.request(b"$JS.API.STREAM.NAMES").payload)["streams"]
         for name in names:
             client.request(f"$JS.API.STREAM.DELETE.{name}".encode())
+
+
+async def test_what_a_copy_lacked_is_forgotten_when_the_log_was_read_from_another_one() -> None:
+    begin = Begin()
+    begin.leaders.known.update(one.name for one in ALL)
+    begin.failures = {STREAMS[1].name: [LackingError(STREAMS[1].name, "m1-0123abcd-0123ab")]}
+    running = asyncio.ensure_future(begin.run())
+    await until(lambda: begin.damage.told)
+    await running
+    assert begin.told == [f"no copy of {STREAMS[1].name} could be read to its end yet"]
+    assert begin.damage.told is None

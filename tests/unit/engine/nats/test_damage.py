@@ -137,6 +137,46 @@ async def test_whose_copies_are_damaged_is_told_with_what_to_do(servers: Servers
     )
 
 
+async def test_copies_of_replaced_and_unnamed_servers_count_for_none(servers: Servers) -> None:
+    servers.wait(SECOND)
+    servers.wait(THIRD)
+    found = await copies_found(CONNECTION, STREAMS)
+    del found[LOG.name][0]  # the whole one is down
+    former = "m2-4567cdef-4567cd"
+    told = described(found, {LOG.name: {former, THIRD, "a member"}})
+    assert told == (
+        "damaged data: records of shard-1 are missing on the disks of a member, m1, m2: start all "
+        "members, as others may hold it whole"
+    )
+
+
+async def test_damage_is_told_beside_a_majority_that_is_lost_unless_no_copy_is_whole(
+    servers: Servers, looking: Damage
+) -> None:
+    assert looking.beside("no majority") == "no majority"
+    servers.missing[FIRST] = servers.missing[THIRD] = 1
+    looking.begin(CONNECTION, SECOND, lambda: True)
+    await until(lambda: looking.told)
+    assert looking.beside("no majority") == f"{looking.told}; no majority"
+    servers.missing[SECOND] = 1
+    await until(lambda: "all that hold it" in (looking.told or ""))
+    assert looking.beside("no majority") == looking.told
+
+
+@pytest.mark.parametrize("stream", [LOG, LOG.images])
+async def test_what_was_read_whole_is_damaged_no_more(looking: Damage, stream: Stream) -> None:
+    other = Stream("shard-2", durable=True)
+    for name in (stream.name, other.name):
+        looking.reason(LackingError(name, SECOND))
+    looking.whole(LOG)
+    assert looking.told == (
+        "damaged data: records of shard-2 are missing on the disks of m1: start all members, as "
+        "others may hold it whole"
+    )
+    looking.whole(other)
+    assert looking.told is None
+
+
 async def test_it_is_told_while_the_start_waits_and_of_the_own_copies_afterwards(
     servers: Servers, looking: Damage, caplog: pytest.LogCaptureFixture
 ) -> None:
