@@ -102,6 +102,21 @@ async def test_half_closing_in_the_middle(
         assert found[0] == found[1], late
 
 
+@pytest.mark.parametrize("late", [False, True], ids=["at once", "late"])
+@pytest.mark.parametrize("count", [0, 1, 1030])
+async def test_half_closing_behind_a_change_of_the_path(
+    one: RunningMember, count: int, *, late: bool
+) -> None:
+    """A loop may tell of the end once more, to whoever reads on."""
+    others = [request(f"GET {MAP}/0?x"), request(f"HEAD {MAP}/0"), put("z", LARGE), *[get("z")] * 2]
+    async with await Peer.connect(one.port) as peer:
+        peer.send(b"".join([*(put(n, b"%d" % n) for n in range(count)), *others]))
+        first = await peer.answers(count) if late else []
+        peer.half_close()
+        found = b"".join([*first, await peer.to_end()])
+    assert found.count(b"HTTP/1.1 ") == count + len(others)
+
+
 async def test_half_closing_behind_a_poll_that_waits(one: RunningMember) -> None:
     async with await Peer.connect(one.port) as peer:
         peer.send(put("k", b"v") + WAIT)
