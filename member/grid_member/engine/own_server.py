@@ -107,10 +107,25 @@ def check_counted(state: State, name: str, directory: Path | None) -> None:
 
 
 async def take_off(system: NatsClient, name: str) -> None:
-    """Take the server of that name off those that count; it hands over first what it leads."""
-    own = peer_id(name)
-    while own in (await peers(system)).ids:
-        if await step_down(system, own):
-            await asyncio.sleep(HAND_OVER_S)
-        else:
-            await remove_server(system, own)
+    """Take the server of that name off those that count; it hands over first what it leads.
+
+    Once it was seen to count it is tried until it does not, for it would count for ever: nobody
+    leads the servers while another one is elected.
+
+    Raises:
+        NatsError: nobody tells whether it counts.
+    """
+    own, counts = peer_id(name), False
+    while True:
+        try:
+            if own not in (await peers(system)).ids:
+                return
+            counts = True
+            handed_over = await step_down(system, own)
+            if not handed_over:
+                await remove_server(system, own)
+                continue
+        except NatsError:
+            if not counts:
+                raise
+        await asyncio.sleep(HAND_OVER_S)

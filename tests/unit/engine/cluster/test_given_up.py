@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from grid_member.engine import own_server
 from grid_member.engine.api import EngineError
-from grid_member.engine.nats.peers import peer_id, peers
+from grid_member.engine.nats.errors import NatsError
+from grid_member.engine.nats.peers import peer_id, peers, remove_server
 from tests.unit.engine.cluster.clusters import Cluster
 
 if TYPE_CHECKING:
@@ -28,6 +30,26 @@ async def test_a_member_that_fails_its_start_again_and_again_leaves_no_servers(
                 await in_memory.start()
         found = await peers(cluster.engines[0]._lanes.system)
         assert found.ids == members
+
+
+async def test_a_server_that_counts_is_taken_off_also_when_nobody_leads_for_a_moment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with Cluster(3) as cluster:
+        system, name = cluster.engines[0]._lanes.system, str(cluster.engines[2].server_name)
+        await cluster.engines[2].stop()
+        asked = []
+
+        async def without_a_leader(*arguments: object) -> None:
+            asked.append(arguments)
+            if len(asked) == 1:
+                raise NatsError("nobody leads")
+            await remove_server(*arguments)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(own_server, "remove_server", without_a_leader)
+        await own_server.take_off(system, name)
+        assert len(asked) > 1
+        assert peer_id(name) not in (await peers(system)).ids
 
 
 async def test_a_close_that_fails_leaves_nothing_open(monkeypatch: pytest.MonkeyPatch) -> None:
