@@ -162,8 +162,9 @@ class Damage:
         }
 
     def _tell(self) -> None:
-        former, self.told = self.told, described(self._found, self._lacking)
-        self._everywhere = any(place.everywhere for place in _places(self._found, self._lacking))
+        places = _places(self._found, self._lacking)
+        former, self.told = self.told, _described(places)
+        self._everywhere = any(place.everywhere for place in places)
         if self.told not in {former, None}:
             _log.error("%s", self.told)
 
@@ -219,7 +220,10 @@ def described(
         found: what servers tell of their copies, by streams.
         lacking: the servers whose copies could not be read, by streams.
     """
-    places = _places(found, lacking)
+    return _described(_places(found, lacking))
+
+
+def _described(places: Mapping[_Place, list[str]]) -> str | None:
     return "; ".join(_told(streams, place) for place, streams in places.items()) or None
 
 
