@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 BACKLOG_CONNECTIONS: Final = 2048
 MOST_EARS: Final = 8
-"""Of one listener, each a file."""
+"""Sockets by which a listener accepts on uvloop, duplicates of its own; each is a file."""
 MAX_PORT: Final = 65535
 ANY_PORT_ATTEMPTS: Final = 16
 """How often the system is asked for a port that is free on all interfaces at once."""
