@@ -8,21 +8,25 @@ from typing import TYPE_CHECKING, Final
 
 from bench.cluster import SIZE, three_members
 from bench.figures import Section, alternate, at_least
-from bench.loads import MAP_LOADS, measuring
+from bench.loads import MAP_LOADS
 from bench.members import member
 from bench.replaced import PATH, VERSION, missing, replaced
 from bench.spread import measure_constant, measure_spread
+from bench.wrk import measure
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from bench.figures import Figure, Verdict
     from bench.options import Options
     from bench.processes import Server
+    from bench.wrk import Load, Sample
 
 TITLE: Final = "Beside the replaced product"
-ALONE_BAR: Final = 3.0
+ALONE_BARS: Final = {64: 3.0}
+"""How many times its rate one member is to have, by connections."""
 BARS: Final = {64: 2.5, 512: 4.0}
+"""The same of three members."""
 WARM_S: Final = 20
 """How long its members are driven with each load before: it compiles while it runs."""
 _MEANING: Final = (
@@ -37,35 +41,17 @@ def measured(options: Options) -> list[Section]:
     why = missing()
     if why is not None:
         return [Section(TITLE, f"{_MEANING}\n\n{why}.")]
-    figures: list[Figure] = []
-    verdicts: list[Verdict] = []
     with member() as alone, replaced(1) as others:
-        _warm(others)
-        contenders = {}
-        for kind, load in MAP_LOADS.items():
-            contenders[_name(kind, 64, 1, "")] = measuring(alone, load, options)
-            theirs = partial(measure_constant, others, replace(load, path=PATH), options.seconds)
-            contenders[_name(kind, 64, 1, "replaced")] = theirs
-        seen = alternate(contenders, options.rounds)
-    figures += seen.values()
-    verdicts += [_verdict(seen, kind, 64, 1, ALONE_BAR) for kind in MAP_LOADS]
+        own = partial(measure, alone)
+        seen = _beside(own, others, ALONE_BARS, options)
     with three_members() as members, replaced(SIZE) as others:
-        _warm(others)
-        contenders = {}
-        for connections in BARS:
-            for kind, load in MAP_LOADS.items():
-                sized = replace(load, connections=connections)
-                own = partial(measure_spread, members.all, sized, options.seconds)
-                contenders[_name(kind, connections, SIZE, "")] = own
-                theirs = partial(
-                    measure_constant, others, replace(sized, path=PATH), options.seconds
-                )
-                contenders[_name(kind, connections, SIZE, "replaced")] = theirs
-        seen = alternate(contenders, options.rounds)
-    figures += seen.values()
-    verdicts += [
-        _verdict(seen, kind, connections, SIZE, bar)
-        for connections, bar in BARS.items()
+        own = partial(measure_spread, members.all)
+        seen |= _beside(own, others, BARS, options)
+    figures = list(seen.values())
+    verdicts = [
+        _verdict(seen, kind, connections, count, bar)
+        for count, bars in ((1, ALONE_BARS), (SIZE, BARS))
+        for connections, bar in bars.items()
         for kind in MAP_LOADS
     ]
     notes = [
@@ -75,14 +61,30 @@ def measured(options: Options) -> list[Section]:
     return [Section(TITLE, _MEANING, figures, verdicts, notes)]
 
 
+def _beside(
+    own: Callable[[Load, int], Sample],
+    others: Sequence[Server],
+    connections: Iterable[int],
+    options: Options,
+) -> dict[str, Figure]:
+    """Measure both in turn, ours first, once the others are warm."""
+    for load in MAP_LOADS.values():
+        measure_constant(others, replace(load, path=PATH, connections=512), WARM_S)
+    contenders: dict[str, Callable[[], Sample]] = {}
+    for count in connections:
+        for kind, load in MAP_LOADS.items():
+            sized = replace(load, connections=count)
+            theirs = replace(sized, path=PATH)
+            contenders[_name(kind, count, len(others), "")] = partial(own, sized, options.seconds)
+            contenders[_name(kind, count, len(others), "replaced")] = partial(
+                measure_constant, others, theirs, options.seconds
+            )
+    return alternate(contenders, options.rounds)
+
+
 def _name(kind: str, connections: int, count: int, whose: str) -> str:
     members = "1 member" if count == 1 else f"{count} members"
     return f"{members}, {kind}, {connections}{f', {whose}' if whose else ''}"
-
-
-def _warm(servers: Sequence[Server]) -> None:
-    for load in MAP_LOADS.values():
-        measure_constant(servers, replace(load, path=PATH, connections=512), WARM_S)
 
 
 def _verdict(
