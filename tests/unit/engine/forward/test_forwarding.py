@@ -191,16 +191,21 @@ async def test_a_host_that_breaks_each_session_is_none(
         assert await parties.put("m", "k", b"x") is None
 
 
+async def find_another_host(parties: Parties) -> None:
+    """Lose the session with a host that carried something out, and be found by the other one."""
+    assert await parties.put("m", "k", b"v") is None
+    parties.silence()
+    await condition(lambda: not parties.lite.in_contact)
+    parties.hosts[1].start()
+    await condition(lambda: parties.lite._host is not None)
+
+
 async def test_what_a_host_carries_out_shows_at_once_that_sessions_work_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(forwarding, "LASTS_S", math.inf)
     async with Parties(2) as parties:
-        assert await parties.put("m", "k", b"v") is None
-        parties.silence()
-        await condition(lambda: not parties.lite.in_contact)
-        parties.hosts[1].start()
-        await condition(lambda: parties.lite._host is not None)
+        await find_another_host(parties)
         assert not parties.lite.in_contact
         assert await asyncio.wait_for(parties.put("m", "k", b"w"), PATIENCE_S) is None
         assert parties.lite.in_contact
@@ -211,11 +216,7 @@ async def test_what_never_got_to_a_host_shows_nothing_of_it(
 ) -> None:
     monkeypatch.setattr(forwarding, "LASTS_S", math.inf)
     async with Parties(2) as parties:
-        assert await parties.put("m", "k", b"v") is None
-        parties.silence()
-        await condition(lambda: not parties.lite.in_contact)
-        parties.hosts[1].start()
-        await condition(lambda: parties.lite._host is not None)
+        await find_another_host(parties)
         parties.of_lite.max_payload_bytes = 1000
         refused = await asyncio.wait_for(parties.put("m", "k", bytes(2000)), PATIENCE_S)
         assert refused == TOO_LARGE
