@@ -15,7 +15,7 @@ from grid_member.engine.nats.replay import replayed
 from grid_member.engine.nats.streams import answered
 from tests.unit.engine.cleaned import clean_always
 from tests.unit.engine.nats.worlds import COUNT, StateFeed
-from tests.unit.waiting import eventually, until
+from tests.unit.waiting import until
 
 if TYPE_CHECKING:
     from grid_member.engine.nats.log import JetStreamLog
@@ -70,11 +70,6 @@ async def test_who_starts_waits_for_the_image_while_somebody_knows_the_state(wor
         await asyncio.to_thread(read)
     await log.close()
 
-    async def forgotten() -> bool:
-        for name in (await answered(world.client, "CONSUMER.NAMES.log"))["consumers"] or ():
-            await answered(world.client, f"CONSUMER.DELETE.log.{name}")
-        return bool((await world.state())["consumer_count"] == 0)
-
-    await eventually(forgotten)
+    await world.nobody_is_fed()
     with pytest.raises(EngineError, match=f"damaged on the disks of all members: {named}"):
         await asyncio.to_thread(read)

@@ -31,7 +31,7 @@ from grid_member.engine.nats.streams import answered
 from grid_member.engine.state import State
 from tests.unit.engine.cleaned import clean_always
 from tests.unit.engine.nats.worlds import COUNT, StateFeed, World
-from tests.unit.waiting import eventually, until
+from tests.unit.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -217,12 +217,7 @@ async def test_a_start_names_two_logs_and_waits_while_somebody_knows_the_state(
         await asyncio.to_thread(read, world)
     await log.close()
 
-    async def forgotten() -> bool:
-        for name in (await answered(world.client, "CONSUMER.NAMES.log"))["consumers"] or ():
-            await answered(world.client, f"CONSUMER.DELETE.log.{name}")
-        return bool((await world.state())["consumer_count"] == 0)
-
-    await eventually(forgotten)
+    await world.nobody_is_fed()
     with pytest.raises(EngineError, match=f"damaged on the disks of all members: the {named}"):
         await asyncio.to_thread(read, world)
 

@@ -102,6 +102,17 @@ class World:
         info = await answered(self.client, f"STREAM.INFO.{self.log.name}")
         return dict(info["state"])
 
+    async def nobody_is_fed(self) -> None:
+        """Take the log's consumers away, those of members that are closed too."""
+        name = self.log.name
+
+        async def gone() -> bool:
+            for one in (await answered(self.client, f"CONSUMER.NAMES.{name}"))["consumers"] or ():
+                await answered(self.client, f"CONSUMER.DELETE.{name}.{one}")
+            return bool((await self.state())["consumer_count"] == 0)
+
+        await eventually(gone)
+
     def member(self) -> JetStreamLog:
         """Make a member's log."""
         log = JetStreamLog(
