@@ -19,7 +19,7 @@ from tests.unit.engine.cluster.test_never_stale import KEY, MAP, Register
 from tests.unit.engine.drive import condition
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from grid_member.engine.cluster_lane import ClusterLane
@@ -89,6 +89,32 @@ async def test_members_hold_the_same_behind_images(tmp_path: Path) -> None:
         await alike(cluster)
 
 
+@contextlib.contextmanager
+def cut_from_its_server(cluster: Cluster, member: int) -> Iterator[tuple[str, int]]:
+    """Let a member not reach its own server; yield that one's address.
+
+    The server may get everything in order yet, and would feed it all before a purge.
+    """
+    server = server_of(cluster, member)
+    address, server.client_address = server.client_address, None
+    assert address is not None
+    connection = cluster.engines[member].client._connection
+    assert connection is not None
+    connection.drop("the test has cut it")
+    yield address
+    server.client_address = address
+
+
+async def purged_past(cluster: Cluster, member: int, stream: str, sequence: int) -> None:
+    """Wait until a stream begins behind a sequence, as the server of a member knows."""
+    first_sequence = 0
+    async with asyncio.timeout(40):
+        while first_sequence <= sequence:
+            with contextlib.suppress(NatsError):
+                info = await answered(cluster.engines[member].client, f"STREAM.INFO.{stream}")
+                first_sequence = info["state"]["first_seq"]
+
+
 @pytest.mark.timeout(180)
 async def test_who_was_cut_off_past_a_purge_catches_up_and_shows_nothing_old(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -113,28 +139,13 @@ async def test_who_was_cut_off_past_a_purge_catches_up_and_shows_nothing_old(
             await condition(lambda: images(cluster, lane) > 0)
             first = lanes_of(cluster, lane)[behind].state
             cluster.isolate(behind)
-            # Its server may get everything in order yet, and would feed it all before the purge.
-            server = server_of(cluster, behind)
-            address, server.client_address = server.client_address, None
-            assert address is not None
-            connection = cluster.engines[behind].client._connection
-            assert connection is not None
-            connection.drop("the test has cut it")
-            sequence = first.sequence
-            client = cluster.engines[others[0]].client
-            first_sequence = 0
-            async with asyncio.timeout(40):
-                while first_sequence <= sequence + 50:
-                    with contextlib.suppress(NatsError):
-                        info = await answered(client, f"STREAM.INFO.shard-{lane}")
-                        first_sequence = info["state"]["first_seq"]
-            cluster.heal()
-            async with asyncio.timeout(HEAL_S):
-                stream = f"shard-{lane}"
-                held = (cluster, behind, stream, address)
-                while await asyncio.to_thread(first_held, *held) <= sequence + 50:
-                    pass
-            server.client_address = address
+            with cut_from_its_server(cluster, behind) as address:
+                await purged_past(cluster, others[0], f"shard-{lane}", first.sequence + 50)
+                cluster.heal()
+                async with asyncio.timeout(HEAL_S):
+                    held = (cluster, behind, f"shard-{lane}", address)
+                    while await asyncio.to_thread(first_held, *held) <= first.sequence + 50:
+                        pass
             await condition(lambda: lanes_of(cluster, lane)[behind].state is not first, HEAL_S)
             seen = register.reads[behind]
             await condition(lambda: register.reads[behind] > seen + 100, HEAL_S)
