@@ -33,6 +33,9 @@ IMPATIENCE_S = 0.01
 class Bench:
     """Opens engines over one kind of log and stops what is left at the end."""
 
+    asks = False
+    """Whether the engine asks another one for what it is asked."""
+
     def __init__(self, directory: Path | None) -> None:
         self.directory = directory
         self.structures = FixedStructures()
@@ -114,6 +117,7 @@ class ForwardedEngine(LiteEngine):
 class ForwardedBench(StreamBench):
     """The same through a member that holds nothing."""
 
+    asks = True
     asking: type[ForwardedEngine] = ForwardedEngine
 
     def make(self) -> LocalEngine:

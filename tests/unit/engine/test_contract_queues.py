@@ -179,7 +179,10 @@ async def test_confirms_share_the_record_of_the_takes_behind_them(bench: Bench) 
         driver.engine.queue_confirm(item)
     await asyncio.sleep(0)  # a client that reads its answer and asks again
     assert await driver.take("q") == b"3"
-    assert lane.state.sequence == sequence + 1
+    # Asked of another member the confirms come with one message and the take with the next, which
+    # its server may hand over a moment later.
+    records = {1, 2} if bench.asks else {1}
+    assert lane.state.sequence - sequence in records
 
 
 async def test_a_queue_that_is_empty_is_nowhere(bench: Bench) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,6 +16,9 @@ from tests.unit.engine.cluster.clusters import Cluster
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from grid_member.engine.nats.client import NatsClient
+
+LED_S = 40
 pytestmark = pytest.mark.timeout(120)
 
 
@@ -38,6 +42,7 @@ async def test_a_server_that_counts_is_taken_off_also_when_nobody_leads_for_a_mo
     async with Cluster(3) as cluster:
         system, name = cluster.engines[0]._lanes.system, str(cluster.engines[2].server_name)
         await cluster.engines[2].stop()
+        await led(system)
         asked = []
 
         async def without_a_leader(*arguments: object) -> None:
@@ -50,6 +55,19 @@ async def test_a_server_that_counts_is_taken_off_also_when_nobody_leads_for_a_mo
         await own_server.take_off(system, name)
         assert len(asked) > 1
         assert peer_id(name) not in (await peers(system)).ids
+
+
+async def led(system: NatsClient | None) -> None:
+    """Wait until somebody leads the servers: who did may just have stopped."""
+    assert system is not None
+    async with asyncio.timeout(LED_S):
+        while True:
+            try:
+                await peers(system)
+            except NatsError:
+                await asyncio.sleep(0.1)
+            else:
+                return
 
 
 async def test_a_close_that_fails_leaves_nothing_open(monkeypatch: pytest.MonkeyPatch) -> None:
