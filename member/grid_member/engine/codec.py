@@ -11,7 +11,7 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Callable, Iterable
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from grid_member.engine.api import Eviction
 from grid_member.engine.fields import (
@@ -22,6 +22,7 @@ from grid_member.engine.fields import (
     NewerError,
     Reader,
     put_blob,
+    put_entries,
     put_entry,
     put_optional_text,
     put_policy,
@@ -72,7 +73,7 @@ MEMBER_BYTES: Final = 16
 _RECORD_HEADER: Final = struct.Struct(">B16sQQI")
 _PARTS_HEADER: Final = struct.Struct(">BI")
 _MAP_PUT: Final = 0x01
-_MAP_PUT_CODE: Final = b"\x01"
+_PUTS_ONLY: Final = {MapPut}
 _ENTRY_PART: Final = 0x03
 
 
@@ -87,10 +88,11 @@ def encode_record(record: Record) -> bytes:
             len(record.operations),
         )
     ]
+    if set(map(type, record.operations)) == _PUTS_ONLY:
+        # As below, in half the time: that is most of every log.
+        put_entries(_MAP_PUT, cast("tuple[MapPut, ...]", record.operations), pieces)
+        return _sealed(pieces)
     for operation in record.operations:
-        if type(operation) is MapPut:
-            put_entry(_MAP_PUT_CODE, *operation, pieces)  # in one step: it is most of every log
-            continue
         code, encode = _OPERATION_ENCODERS[type(operation)]
         pieces.append(code)
         encode(operation, pieces)
@@ -281,7 +283,7 @@ def _put_gone(operation: MemberGone, pieces: list[bytes]) -> None:
 
 
 _OPERATION_ENCODERS: Final[dict[type[Operation], _Encoder]] = {
-    MapPut: (_MAP_PUT_CODE, _put_map_put),
+    MapPut: (b"\x01", _put_map_put),
     MapRemove: (b"\x02", _put_name_key),
     MapClear: (b"\x03", _put_name),
     MapExpire: (b"\x04", _put_name_key),

@@ -6,7 +6,7 @@ Integers are big-endian, texts and bytes stand behind a 32-bit length. Reading c
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeAlias, TypeVar
 
 from grid_member.engine.api import ClusterState, EvictionPolicy
@@ -227,3 +227,22 @@ def put_entry(
         type_length = len(type_bytes)
         lengths = _ENTRY.pack(len(name_bytes), len(key_bytes), len(value), type_length, number)
         pieces += (code, lengths, name_bytes, key_bytes, value, type_bytes)
+
+
+def put_entries(code: int, entries: Iterable[EntryFields], pieces: list[bytes]) -> None:
+    """Append what `put_entry` does for each of many, which mostly share name and type."""
+    pack = _CODED_ENTRY.pack
+    last_name, name_bytes, name_length = "", b"", 0
+    last_type: str | None = None
+    type_bytes, type_length = b"", _NONE
+    for name, key, value, content_type, number in entries:
+        if name is not last_name:
+            last_name, name_bytes = name, name.encode(*_UTF_8)
+            name_length = len(name_bytes)
+        if content_type is not last_type:
+            last_type = content_type
+            type_bytes = b"" if content_type is None else content_type.encode(*_UTF_8)
+            type_length = _NONE if content_type is None else len(type_bytes)
+        key_bytes = key.encode() if key.isascii() else key.encode(*_UTF_8)
+        lengths = pack(code, name_length, len(key_bytes), len(value), type_length, number)
+        pieces += (lengths, name_bytes, key_bytes, value, type_bytes)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
-import threading
 import time
 from collections import deque
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Final
 
-from grid_member.engine.log import taken_bytes
+from grid_member.engine.log import OPERATION_BYTES, taken_bytes
+from grid_member.engine.operations import MapPut
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,29 +29,28 @@ class Inbox:
     def __init__(self) -> None:
         self.closing = False
         """Whether the writer is to end when nothing is left."""
-        self._arrived = threading.Condition()
+        # Handing over through a condition takes several times as long, of which each commit has
+        # its share: its parts are Python, and who is woken first waits for its lock.
+        self._arrived: SimpleQueue[Record | None] = SimpleQueue()
+        """None only wakes the writer."""
         self._records: deque[Record] = deque()
+        """What the writer has taken out of there already."""
         self._patience_ends_s = math.inf
 
     # The event loop's side
 
     def append(self, record: Record) -> None:
         """Let a record be written."""
-        with self._arrived:
-            self._records.append(record)
-            self._arrived.notify()
+        self._arrived.put(record)
 
     def wake(self) -> None:
         """Let the writer look for something to do."""
-        with self._arrived:
-            self._arrived.notify()
+        self._arrived.put(None)
 
     def lose_patience(self, within_s: float) -> None:
         """Let the writer wait only for so long for a disk that does not tell what it did."""
-        with self._arrived:
-            ends_s = time.monotonic() + within_s
-            self._patience_ends_s = min(self._patience_ends_s, ends_s)
-            self._arrived.notify()
+        self._patience_ends_s = min(self._patience_ends_s, time.monotonic() + within_s)
+        self.wake()
 
     def close(self) -> None:
         """Let the writer end when nothing is left."""
@@ -58,21 +59,34 @@ class Inbox:
 
     # The writer's side
 
+    @property
+    def over(self) -> bool:
+        """Whether nothing is left and nothing comes any more."""
+        if not self.closing:
+            return False
+        self._collect()  # what came before the end
+        return not self._records
+
     def wait(self, wakes: Callable[[], bool], timeout_s: float | None) -> bool:
         """Wait for a record, the end or what wakes the writer else; False when the time is over."""
-        with self._arrived:
-            return self._arrived.wait_for(
-                lambda: bool(self._records) or self.closing or wakes(), timeout_s
-            )
+        ends_s = math.inf if timeout_s is None else time.monotonic() + timeout_s
+        while True:
+            self._collect()
+            if self._records or self.closing or wakes():
+                return True
+            left_s = None if timeout_s is None else ends_s - time.monotonic()
+            if left_s is not None and left_s <= 0:
+                return False
+            self._await(left_s)
 
     def take(self) -> tuple[list[Record], int]:
         """Return the records that go into one transaction, and what they take in a log, about."""
+        self._collect()
         taken: list[Record] = []
         size_bytes = 0
-        with self._arrived:
-            while self._records and len(taken) < GROUP_RECORDS and size_bytes < GROUP_BYTES:
-                taken.append(self._records.popleft())
-                size_bytes += record_bytes(taken[-1])
+        while self._records and len(taken) < GROUP_RECORDS and size_bytes < GROUP_BYTES:
+            taken.append(self._records.popleft())
+            size_bytes += record_bytes(taken[-1])
         return taken, size_bytes
 
     def hand_out(self, time_s: float, refuse: Callable[[list[Record]], None]) -> bool:
@@ -82,18 +96,40 @@ class Inbox:
         """
         ends_s = time.monotonic() + time_s
         while True:
-            with self._arrived:
-                left_s = min(ends_s, self._patience_ends_s) - time.monotonic()
-                if not self._records and left_s > 0:
-                    self._arrived.wait(left_s)
-                records = list(self._records)
-                self._records.clear()
+            left_s = min(ends_s, self._patience_ends_s) - time.monotonic()
+            if not self._records and left_s > 0:
+                self._await(left_s)
+            self._collect()
+            records = list(self._records)
+            self._records.clear()
             if records:
                 refuse(records)
             if time.monotonic() >= min(ends_s, self._patience_ends_s):
                 return ends_s < self._patience_ends_s
 
+    def _await(self, timeout_s: float | None) -> None:
+        """Wait until anything arrives, or for so long."""
+        with contextlib.suppress(Empty):
+            self._keep(self._arrived.get(timeout=timeout_s))
+
+    def _collect(self) -> None:
+        """Take out what has arrived."""
+        while not self._arrived.empty():
+            self._keep(self._arrived.get_nowait())
+
+    def _keep(self, arrived: Record | None) -> None:
+        if arrived is not None:
+            self._records.append(arrived)
+
 
 def record_bytes(record: Record) -> int:
     """Return what the record takes in a log, about."""
-    return sum(map(taken_bytes, record.operations))
+    return sum(
+        [
+            # As there, mostly.
+            OPERATION_BYTES + len(operation[1]) + len(operation[2])
+            if type(operation) is MapPut
+            else taken_bytes(operation)
+            for operation in record.operations
+        ]
+    )

@@ -180,7 +180,7 @@ class LmdbLog:
             group, size_bytes = self._next_group()
             if group:
                 self._commit(group, size_bytes)
-            elif self._inbox.closing:
+            elif self._inbox.over:
                 return
             self._maintain()
             self._look_for_room()

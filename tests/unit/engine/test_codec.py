@@ -22,7 +22,13 @@ from grid_member.engine.image import (
     SystemValuePart,
     TrackedEntryPart,
 )
-from grid_member.engine.operations import MapPut, MapPutBounded, QueueOffer, Record
+from grid_member.engine.operations import (
+    MapPut,
+    MapPutBounded,
+    QueueOffer,
+    Record,
+    SystemExpire,
+)
 from tests.unit.engine.strategies import (
     CLUSTER_STATES,
     CONTENT_TYPES,
@@ -66,6 +72,28 @@ PARTS: st.SearchStrategy[Part] = st.one_of(
 @given(RECORDS)
 def test_records_come_back(record: Record) -> None:
     assert codec.decode_record(codec.encode_record(record)) == record
+
+
+PUTS = st.lists(
+    st.builds(
+        MapPut,
+        st.sampled_from(["a", "b"]) | TEXTS,
+        TEXTS,
+        st.binary(),
+        st.sampled_from([None, "t", "u"]) | CONTENT_TYPES,
+        NUMBERS,
+    ),
+    min_size=1,
+)
+
+
+@given(PUTS)
+def test_puts_alone_are_written_as_those_among_others(puts: list[MapPut]) -> None:
+    alone = codec.encode_record(Record(b"m" * 16, 1, 1, tuple(puts)))
+    mixed = codec.encode_record(Record(b"m" * 16, 1, 1, (*puts, SystemExpire())))
+    head, check = 1 + 16 + 8 + 8 + 4, 4
+    assert alone[head:-check] == mixed[head : -check - 1]
+    assert codec.decode_record(alone).operations == tuple(puts)
 
 
 @given(st.lists(PARTS))
