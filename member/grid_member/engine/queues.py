@@ -38,6 +38,20 @@ class QueueData:
         self.items.appendleft(item)
         self.items.extendleft(reversed(before))
 
+    def land(self, item_id: int, meant_id: int, member: bytes) -> Queued | None:
+        """Take an item out of the flight that is meant: not out of another member's, nor a later.
+
+        A landing is sent again when nobody can tell what became of it.
+        """
+        flight = self.in_flight.get(item_id)
+        if flight is None:
+            return None
+        item, taker, take_id = flight
+        if taker != member or (meant_id != take_id and meant_id):
+            return None
+        del self.in_flight[item_id]
+        return item
+
 
 class Queues:
     """The queues by name; there is none without an item."""
@@ -116,34 +130,21 @@ class Queues:
 
     def confirm(self, operation: QueueConfirm, member: bytes, place: int, now_ms: int) -> None:
         """Forget an item that the member took."""
-        item = self._landed(operation, member)
-        if item is not None:
+        name, item_id, take_id = operation
+        queue = self.found.get(name)
+        item = None if queue is None else queue.land(item_id, take_id, member)
+        if queue is not None and item is not None:
             length = len(item[1])
             self.live_bytes -= length + ENTRY_OVERHEAD_BYTES
-            queue = self.found[operation.name]
             queue.size_bytes -= length
             if not queue.items and not queue.in_flight:
-                del self.found[operation.name]
+                del self.found[name]
 
     def give_back(self, operation: QueueReturn, member: bytes, place: int, now_ms: int) -> None:
         """Put an item that the member took back where it stood."""
-        item = self._landed(operation, member)
-        if item is not None:
-            self.found[operation.name].put_back(item)
-            self.arrivals.add(operation.name)
-
-    def _landed(self, landing: QueueConfirm | QueueReturn, member: bytes) -> Queued | None:
-        """Take an item out of the flight that is meant: not out of another member's, nor a later.
-
-        A landing is sent again when nobody can tell what became of it.
-        """
-        name, item_id, meant_id = landing
+        name, item_id, take_id = operation
         queue = self.found.get(name)
-        flight = None if queue is None else queue.in_flight.get(item_id)
-        if queue is None or flight is None:
-            return None
-        item, taker, take_id = flight
-        if taker != member or (meant_id != take_id and meant_id):
-            return None
-        del queue.in_flight[item_id]
-        return item
+        item = None if queue is None else queue.land(item_id, take_id, member)
+        if queue is not None and item is not None:
+            queue.put_back(item)
+            self.arrivals.add(name)

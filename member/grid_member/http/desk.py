@@ -29,7 +29,7 @@ from grid_member.http.plain import (
     QUEUE_POLL,
     Recogniser,
 )
-from grid_member.http.watch import Departures
+from grid_member.http.watch import Departures, Leavers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -84,6 +84,7 @@ class Desk:
         self.recogniser = Recogniser(member.config.limits)
         self.departures = Departures()
         self.loop = asyncio.get_running_loop()
+        self.leavers = Leavers(self.loop)
         self.answered = 0
         """How many requests the lane has answered."""
         self.until_s = 0.0

@@ -15,7 +15,7 @@ from grid_member.engine.api import Item
 from grid_member.engine.leasehold import LATE, steady_s
 from grid_member.http.answers import MAX_JOINED_BYTES, error
 from grid_member.http.plain import MAP_GET, MAP_PUT, MAP_REMOVE, QUEUE_OFFER, QUEUE_POLL
-from grid_member.http.watch import Unread, departure
+from grid_member.http.watch import Unread
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,10 +60,10 @@ class LaneAnswers(asyncio.Protocol, abc.ABC):
     __slots__ = (
         "_alone",
         "_began_s",
-        "_departed",
         "_due",
         "_head_at",
         "_items",
+        "_number",
         "_one",
         "_parting",
         "_pending",
@@ -104,8 +104,8 @@ class LaneAnswers(asyncio.Protocol, abc.ABC):
         """Whether there is something to do when nothing is pending."""
         self._parting = False
         """Whether an answer said that the connection closes."""
-        self._departed: Callable[[int], object] | None = None
-        """What `departure` returns; made with the first polled item."""
+        self._number = -1
+        """What `desk.leavers` knows this by, from the first polled item on."""
         self._items: list[Item] = []
         """Polled items whose answers the kernel does not have as a whole."""
         self._unread: Unread | None = None
@@ -260,10 +260,10 @@ class LaneAnswers(asyncio.Protocol, abc.ABC):
         """Note an item that the client is to have; False when it has left."""
         transport = self._transport
         if transport is not None and not transport.is_closing():
-            departed = self._departed
-            if departed is None:
-                departed = self._departed = departure(transport)
-            if not departed(0):
+            leavers, number = self.desk.leavers, self._number
+            if number < 0:
+                number = self._number = leavers.follow(transport)
+            if not leavers.has(number):
                 self._items.append(item)
                 return True
             transport.close()  # who only ended its side has answers before this one to read

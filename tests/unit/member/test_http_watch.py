@@ -3,9 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import socket
+from typing import TYPE_CHECKING
 
-from grid_member.http.watch import AT_ONCE, PERIOD_S, Unread, Watch
+from grid_member.http.watch import (
+    ANSWERS_PER_LOOK,
+    AT_ONCE,
+    PERIOD_S,
+    Leavers,
+    Unread,
+    Watch,
+)
 from tests.unit.member.test_http_patience import Clock, clock
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 __all__ = ["clock"]
 
@@ -119,3 +132,60 @@ def test_more_that_is_written_is_no_standstill_and_no_progress() -> None:
         assert not reading.overdue(now_s, 500, 500 + 100 * now_s)
         late = deaf.overdue(now_s, 500 + 100 * now_s, 500 + 100 * now_s)
         assert late == (now_s >= 10)
+
+
+class Connected(asyncio.Transport):
+    """A transport that has a socket, and the client at its other end."""
+
+    def __init__(self, near: socket.socket, client: socket.socket) -> None:
+        super().__init__({"socket": near})
+        self.client = client
+
+
+@contextlib.contextmanager
+def connected(count: int) -> Iterator[list[Connected]]:
+    pairs = [socket.socketpair() for _ in range(count)]
+    try:
+        yield [Connected(*pair) for pair in pairs]
+    finally:
+        for pair in pairs:
+            for one in pair:
+                one.close()
+
+
+async def test_who_has_left_is_known_however_many_leave_at_once() -> None:
+    leavers = Leavers(asyncio.get_running_loop())
+    with connected(300) as transports:
+        numbers = [leavers.follow(transport) for transport in transports]
+        assert not any(map(leavers.has, numbers))
+        await turns(2)
+        for transport in transports[1:]:
+            transport.client.shutdown(socket.SHUT_WR)
+        assert [leavers.has(number) for number in numbers] == [False, *[True] * 299]
+
+
+async def test_who_leaves_is_seen_in_the_next_turn_or_a_few_answers_later() -> None:
+    leavers = Leavers(asyncio.get_running_loop())
+    with connected(3) as transports:
+        first, second = map(leavers.follow, transports[:2])
+        assert not leavers.has(first)
+        transports[0].client.close()
+        await turns(2)
+        assert leavers.has(first)
+        transports[1].client.close()
+        assert sum(not leavers.has(second) for _ in range(2 * ANSWERS_PER_LOOK)) < ANSWERS_PER_LOOK
+
+        transports[2].client.close()
+        assert leavers.has(leavers.follow(transports[2]))
+
+
+async def test_the_next_connection_of_the_same_number_is_another_one() -> None:
+    leavers = Leavers(asyncio.get_running_loop())
+    with connected(1) as (gone,):
+        number = leavers.follow(gone)
+        gone.client.close()
+        assert leavers.has(number)
+        gone.get_extra_info("socket").close()
+        with connected(1) as (next_one,):
+            assert leavers.follow(next_one) == number
+            assert not leavers.has(number)
