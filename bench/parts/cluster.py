@@ -79,7 +79,7 @@ def memory(options: Options) -> list[Section]:
         seen = alternate(contenders, options.rounds)
     meaning = _MEANING.format(kept="in memory") + _BESIDE
     notes = [cost_table([of for name, of in seen.items() if "one member" not in name])]
-    notes += [*_ratios(seen, "one member"), *_ratios(seen, _CONSTANT)]
+    notes += [*_ratios(seen, "one member"), *_ratios(seen, _CONSTANT), *_turns(seen)]
     return [Section("Three members", meaning, list(seen.values()), _verdicts(seen), notes)]
 
 
@@ -166,3 +166,19 @@ def _ratios(seen: Mapping[str, Figure], whose: str) -> list[str]:
         for name, other, of in pairs
         if other is not None
     ]
+
+
+def _turns(seen: Mapping[str, Figure]) -> list[str]:
+    """Say how the rates are to those of engines and of HTTP that share the processors."""
+    said = []
+    for connections in (FEW, MANY):
+        constant = seen[_name("GET", connections, _CONSTANT)]
+        for kind in _BARS_FOR:
+            bare = seen[_name(kind, connections, "bare")]
+            both = 1 / (1 / bare.rate + 1 / constant.rate)
+            ratio = seen[_name(kind, connections)].rate / both
+            said.append(
+                f"{_name(kind, connections)}: {ratio:.2f} x the rate of bare engines and constant "
+                f"answers that take turns ({both:,.0f}/s)."
+            )
+    return said
