@@ -15,7 +15,7 @@ from grid_member.cluster.logs import event, failure
 from grid_member.http.answers import WireResponse
 from grid_member.http.broken import LateError, broken
 from grid_member.http.pieces import Pieces
-from grid_member.http.watch import LINGER_S, Unread, cut_off, end_writing
+from grid_member.http.watch import LINGER_S, Unread, cut_off, end_writing, write_pieces
 from grid_member.security.remotes import unmapped
 
 if TYPE_CHECKING:
@@ -327,9 +327,8 @@ class ConnectionProtocol(web.RequestHandler):
         if transport is None or transport.is_closing():
             raise ConnectionResetError("the client has left")
         flushes = self._flushes
-        for piece in pieces:
-            transport.write(piece)
-            self._written_bytes += len(piece)
+        write_pieces(transport, pieces)
+        self._written_bytes += sum(map(len, pieces))
         if transport.get_write_buffer_size() == 0:
             # A failed write empties the buffer too, and closes.
             if transport.is_closing():

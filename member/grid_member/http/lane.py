@@ -19,7 +19,7 @@ from aiohttp.tcp_helpers import tcp_nodelay
 from grid_member.cluster.logs import event
 from grid_member.http.answers import MAX_JOINED_BYTES, error, head_bytes
 from grid_member.http.lane_answers import MAX_DUE, WRITES, LaneAnswers
-from grid_member.http.plain import MAP_GET, MAP_PUT, QUEUE_POLL, Unplain
+from grid_member.http.plain import MAP_GET, MAP_PUT, QUEUE_OFFER, QUEUE_POLL, Unplain
 from grid_member.http.watch import LINGER_S, cut_off, end_writing
 from grid_member.security.remotes import unmapped
 
@@ -113,9 +113,10 @@ class LaneConnection(LaneAnswers):
         self._one, self._pending = beginning, 1
         try:
             if kind is MAP_PUT:
-                desk.engine.map_put(beginning.name, text, value, content_type, self._put_done)
+                desk.engine.map_put(beginning.name, text, value, content_type, self._write_done)
             else:
-                self._call(beginning, text, content_type, value, self._one_done)
+                done = self._write_done if kind is QUEUE_OFFER else self._one_done
+                self._call(beginning, text, content_type, value, done)
         except Exception as problem:
             self._failed(problem, self._one_done)
 

@@ -15,7 +15,7 @@ from grid_member.engine.api import Item
 from grid_member.engine.leasehold import LATE, steady_s
 from grid_member.http.answers import MAX_JOINED_BYTES, error
 from grid_member.http.plain import MAP_GET, MAP_PUT, MAP_REMOVE, QUEUE_OFFER, QUEUE_POLL
-from grid_member.http.watch import Unread
+from grid_member.http.watch import Unread, write_pieces
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -149,7 +149,7 @@ class LaneAnswers(asyncio.Protocol, abc.ABC):
             done = slot.done
         else:
             self._one, self._began_s = beginning, began_s
-            done = self._put_done if beginning.kind is MAP_PUT else self._one_done
+            done = self._write_done if beginning.kind is MAP_PUT else self._one_done
         self._pending += 1
         try:
             if beginning.kind is MAP_PUT:
@@ -204,11 +204,11 @@ class LaneAnswers(asyncio.Protocol, abc.ABC):
             self._answer(one, self._began_s, outcome)
             self._answered()
 
-    def _put_done(self, outcome: Any) -> None:
-        """Take the outcome of a put: mostly the only one, and mostly it went well."""
+    def _write_done(self, outcome: Any) -> None:
+        """Take the outcome of a write: mostly the only one, and mostly it went well."""
         desk, transport = self.desk, self._transport
         if (
-            outcome is not None
+            (outcome is not None and outcome is not True)
             or self._pending > 1
             or self._slots
             or self._turn
@@ -358,10 +358,9 @@ class LaneAnswers(asyncio.Protocol, abc.ABC):
             return
         if len(pieces) > 1 and max(map(len, pieces)) <= MAX_JOINED_BYTES:
             pieces = [b"".join(pieces)]
-        for piece in pieces:
-            transport.write(piece)
-            if self._unread is not None:
-                self._written_bytes += len(piece)
+        write_pieces(transport, pieces)
+        if self._unread is not None:
+            self._written_bytes += sum(map(len, pieces))
         if self._items:
             self._land_written(transport)
 

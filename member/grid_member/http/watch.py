@@ -11,7 +11,7 @@ from grid_member.cluster.logs import event, failure
 from grid_member.security.remotes import unmapped
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 PERIOD_S: Final = 1.0
 """How much later than its time at most something is given up."""
@@ -132,6 +132,18 @@ def cut_off(transport: asyncio.WriteTransport) -> None:
     remote = unmapped(str(peer[0])) if peer else None
     event(_log, logging.INFO, "client does not read its answer", remote=remote)
     transport.abort()
+
+
+def write_pieces(transport: asyncio.WriteTransport, pieces: Sequence[bytes]) -> None:
+    """Write an answer whose pieces are too large to be joined, in one call where that is possible.
+
+    A head that goes out by itself wakes its reader for nothing.
+    """
+    if type(transport).writelines is asyncio.WriteTransport.writelines:
+        for piece in pieces:  # that one joins them
+            transport.write(piece)
+    else:
+        transport.writelines(pieces)
 
 
 class Departures:
