@@ -73,7 +73,7 @@ MEMBER_BYTES: Final = 16
 _RECORD_HEADER: Final = struct.Struct(">B16sQQI")
 _PARTS_HEADER: Final = struct.Struct(">BI")
 _MAP_PUT: Final = 0x01
-_PUTS_ONLY: Final = {MapPut}
+_PUTS_ONLY: Final = frozenset({MapPut})
 _ENTRY_PART: Final = 0x03
 
 

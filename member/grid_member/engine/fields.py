@@ -216,7 +216,7 @@ def put_entry(
     number: int,
     pieces: list[bytes],
 ) -> None:
-    """Append a code and what maps are made of, in one step: it is most of every log."""
+    """Append a code and what maps are made of, in one step."""
     name_bytes = name.encode(*_UTF_8)
     key_bytes = key.encode(*_UTF_8)
     if content_type is None:

@@ -19,7 +19,7 @@ from aiohttp.tcp_helpers import tcp_nodelay
 from grid_member.cluster.logs import event
 from grid_member.http.answers import MAX_JOINED_BYTES, error, head_bytes
 from grid_member.http.lane_answers import MAX_DUE, WRITES, LaneAnswers
-from grid_member.http.plain import MAP_GET, MAP_PUT, QUEUE_OFFER, QUEUE_POLL, Unplain
+from grid_member.http.plain import MAP_GET, MAP_PUT, QUEUE_POLL, Unplain
 from grid_member.http.watch import LINGER_S, cut_off, end_writing
 from grid_member.security.remotes import unmapped
 
@@ -115,8 +115,7 @@ class LaneConnection(LaneAnswers):
             if kind is MAP_PUT:
                 desk.engine.map_put(beginning.name, text, value, content_type, self._write_done)
             else:
-                done = self._write_done if kind is QUEUE_OFFER else self._one_done
-                self._call(beginning, text, content_type, value, done)
+                self._call(beginning, text, content_type, value, self._done_for(kind))
         except Exception as problem:
             self._failed(problem, self._one_done)
 
@@ -305,6 +304,7 @@ class LaneConnection(LaneAnswers):
         desk = self.desk
         rest = self._rest + self._collected()
         self._transport, self._rest = None, b""
+        self._unfollow()
         self._successor = protocol = desk.complete()
         desk.watch.discard(self)
         transport.set_protocol(protocol)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from grid_member.engine.api import Poll
     from grid_member.http.desk import Desk
-    from grid_member.http.plain import Beginning
+    from grid_member.http.plain import Beginning, Kind
 
 MAX_DUE: Final = 32
 """Answers that are collected for one write; a large one is written at once."""
@@ -58,24 +58,9 @@ class LaneAnswers(asyncio.Protocol, abc.ABC):
     """What a connection has begun and not answered, and what the kernel has not taken."""
 
     __slots__ = (
-        "_alone",
-        "_began_s",
-        "_due",
-        "_head_at",
-        "_items",
-        "_number",
-        "_one",
-        "_parting",
-        "_pending",
-        "_planned",
-        "_poll",
-        "_serving",
-        "_slots",
-        "_transport",
-        "_turn",
-        "_unread",
-        "_written_bytes",
-        "desk",
+        "_alone", "_began_s", "_due", "_head_at", "_items", "_number", "_one", "_parting",
+        "_pending", "_planned", "_poll", "_serving", "_slots", "_transport", "_turn", "_unread",
+        "_written_bytes", "desk",
     )  # fmt: skip
 
     def __init__(self, desk: Desk) -> None:
@@ -149,7 +134,7 @@ class LaneAnswers(asyncio.Protocol, abc.ABC):
             done = slot.done
         else:
             self._one, self._began_s = beginning, began_s
-            done = self._write_done if beginning.kind is MAP_PUT else self._one_done
+            done = self._done_for(beginning.kind)
         self._pending += 1
         try:
             if beginning.kind is MAP_PUT:
@@ -186,6 +171,10 @@ class LaneAnswers(asyncio.Protocol, abc.ABC):
             else:
                 engine.queue_size(name, done)
             self._alone = self._one is not None
+
+    def _done_for(self, kind: Kind) -> Callable[[Any], None]:
+        """Return what takes the outcome of the first."""
+        return self._write_done if kind is MAP_PUT or kind is QUEUE_OFFER else self._one_done
 
     def _one_done(self, outcome: Any) -> None:
         """Take the outcome of the first."""
@@ -260,12 +249,15 @@ class LaneAnswers(asyncio.Protocol, abc.ABC):
         """Note an item that the client is to have; False when it has left."""
         transport = self._transport
         if transport is not None and not transport.is_closing():
-            leavers, number = self.desk.leavers, self._number
-            if number < 0:
-                number = self._number = leavers.follow(transport)
-            if not leavers.has(number):
-                self._items.append(item)
-                return True
+            leavers = self.desk.leavers
+            try:
+                if self._number < 0:
+                    self._number = leavers.follow(transport)
+                if not leavers.has_left(self._number):
+                    self._items.append(item)
+                    return True
+            except OSError as problem:
+                failure(_log, "nobody can tell whether a client is there", problem)
             transport.close()  # who only ended its side has answers before this one to read
         self.desk.engine.queue_return(item)
         return False
@@ -356,8 +348,11 @@ class LaneAnswers(asyncio.Protocol, abc.ABC):
         transport = self._transport
         if transport is None:
             return
-        if len(pieces) > 1 and max(map(len, pieces)) <= MAX_JOINED_BYTES:
-            pieces = [b"".join(pieces)]
+        if len(pieces) > 1:
+            if max(map(len, pieces)) <= MAX_JOINED_BYTES:
+                pieces = [b"".join(pieces)]
+            else:
+                self.desk.leavers.expire()  # for this takes its time
         write_pieces(transport, pieces)
         if self._unread is not None:
             self._written_bytes += sum(map(len, pieces))
@@ -374,10 +369,16 @@ class LaneAnswers(asyncio.Protocol, abc.ABC):
     def _lose(self) -> None:
         """Give back what nobody will get: the connection is lost."""
         self._transport = None
+        self._unfollow()
         self._slots.clear()
         if self._poll is not None:
             self._poll.cancel()
         self._land(self.desk.engine.queue_return)
+
+    def _unfollow(self) -> None:
+        if self._number >= 0:
+            self.desk.leavers.forget(self._number)
+            self._number = -1
 
     def _land(self, landing: Callable[[Item], None]) -> None:
         items = self._items

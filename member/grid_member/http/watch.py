@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import select
 from typing import TYPE_CHECKING, Final, Protocol
@@ -18,7 +19,7 @@ PERIOD_S: Final = 1.0
 AT_ONCE: Final = 100
 """How many connections are looked at before the loop goes on with something else."""
 ANSWERS_PER_LOOK: Final = 32
-"""How many answers follow one look at who has left, within half a millisecond."""
+"""How many answers of one turn of the loop follow one look at who has left: half a millisecond."""
 LINGER_S: Final = 2.0
 """How long what nobody wants is read, so that the answer that ends a connection gets through."""
 _log: Final = logging.getLogger("grid.http")
@@ -139,11 +140,12 @@ def write_pieces(transport: asyncio.WriteTransport, pieces: Sequence[bytes]) -> 
 
     A head that goes out by itself wakes its reader for nothing.
     """
-    if type(transport).writelines is asyncio.WriteTransport.writelines:
-        for piece in pieces:  # that one joins them
-            transport.write(piece)
-    else:
+    if type(transport).__module__.startswith("uvloop"):
         transport.writelines(pieces)
+    else:
+        # asyncio's own joins them (3.11), or pauses nobody who writes too much (CVE-2024-12254).
+        for piece in pieces:
+            transport.write(piece)
 
 
 class Departures:
@@ -172,7 +174,7 @@ class Leavers:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._epoll: select.epoll | None = None
+        self._epoll = select.epoll()
         self._most = 64
         """Connections that one look may find left; it grows."""
         self._left: frozenset[int] = frozenset()
@@ -180,16 +182,23 @@ class Leavers:
         """For how many more answers of this turn of the loop that holds."""
 
     def follow(self, transport: asyncio.BaseTransport) -> int:
-        """Return what `has` knows the connection by, until it is closed."""
+        """Return what the connection is known by here, until `forget`.
+
+        Raises:
+            OSError: the kernel follows no more.
+        """
         number: int = transport.get_extra_info("socket").fileno()
-        if self._epoll is None:
-            self._epoll = select.epoll()
-        self._epoll.register(number, select.EPOLLRDHUP)  # a closed socket is forgotten by itself
-        self._answers = 0
+        self._epoll.register(number, select.EPOLLRDHUP)
+        self.expire()
         return number
 
-    def has(self, number: int) -> bool:
-        """Tell whether the client has gone or ended its side; not to be asked once that is known.
+    def forget(self, number: int) -> None:
+        """Follow a connection no more; it is open still, or its number may be another one's."""
+        with contextlib.suppress(OSError):
+            self._epoll.unregister(number)
+
+    def has_left(self, number: int) -> bool:
+        """Tell whether the client has gone or ended its side.
 
         It may have done so while the last `ANSWERS_PER_LOOK` answers were written.
         """
@@ -198,17 +207,15 @@ class Leavers:
         self._answers -= 1
         return number in self._left
 
+    def expire(self) -> None:
+        """Look anew before the next answer."""
+        self._answers = 0
+
     def _look(self) -> None:
-        found = self._events()
+        found = self._epoll.poll(0, self._most)
         while len(found) == self._most:
             self._most *= 2
-            found = self._events()
+            found = self._epoll.poll(0, self._most)
         self._left = frozenset(number for number, _ in found)
         self._answers = ANSWERS_PER_LOOK
-        self._loop.call_soon(self._forget)
-
-    def _events(self) -> list[tuple[int, int]]:
-        return [] if self._epoll is None else self._epoll.poll(0, self._most)
-
-    def _forget(self) -> None:
-        self._answers = 0
+        self._loop.call_soon(self.expire)

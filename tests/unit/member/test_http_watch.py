@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import socket
 from typing import TYPE_CHECKING
 
+from grid_member.command.event_loop import loop_maker
 from grid_member.http.watch import (
     ANSWERS_PER_LOOK,
     AT_ONCE,
@@ -14,11 +16,12 @@ from grid_member.http.watch import (
     Leavers,
     Unread,
     Watch,
+    write_pieces,
 )
 from tests.unit.member.test_http_patience import Clock, clock
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 __all__ = ["clock"]
 
@@ -157,26 +160,29 @@ async def test_who_has_left_is_known_however_many_leave_at_once() -> None:
     leavers = Leavers(asyncio.get_running_loop())
     with connected(300) as transports:
         numbers = [leavers.follow(transport) for transport in transports]
-        assert not any(map(leavers.has, numbers))
+        assert not any(map(leavers.has_left, numbers))
         await turns(2)
         for transport in transports[1:]:
             transport.client.shutdown(socket.SHUT_WR)
-        assert [leavers.has(number) for number in numbers] == [False, *[True] * 299]
+        assert [leavers.has_left(number) for number in numbers] == [False, *[True] * 299]
 
 
 async def test_who_leaves_is_seen_in_the_next_turn_or_a_few_answers_later() -> None:
     leavers = Leavers(asyncio.get_running_loop())
     with connected(3) as transports:
         first, second = map(leavers.follow, transports[:2])
-        assert not leavers.has(first)
+        assert not leavers.has_left(first)
         transports[0].client.close()
         await turns(2)
-        assert leavers.has(first)
+        assert leavers.has_left(first)
         transports[1].client.close()
-        assert sum(not leavers.has(second) for _ in range(2 * ANSWERS_PER_LOOK)) < ANSWERS_PER_LOOK
+        assert (
+            sum(not leavers.has_left(second) for _ in range(2 * ANSWERS_PER_LOOK))
+            < ANSWERS_PER_LOOK
+        )
 
         transports[2].client.close()
-        assert leavers.has(leavers.follow(transports[2]))
+        assert leavers.has_left(leavers.follow(transports[2]))
 
 
 async def test_the_next_connection_of_the_same_number_is_another_one() -> None:
@@ -184,8 +190,66 @@ async def test_the_next_connection_of_the_same_number_is_another_one() -> None:
     with connected(1) as (gone,):
         number = leavers.follow(gone)
         gone.client.close()
-        assert leavers.has(number)
+        assert leavers.has_left(number)
         gone.get_extra_info("socket").close()
         with connected(1) as (next_one,):
             assert leavers.follow(next_one) == number
-            assert not leavers.has(number)
+            assert not leavers.has_left(number)
+
+
+async def test_a_connection_that_is_forgotten_says_nothing_of_the_next_of_its_number() -> None:
+    leavers = Leavers(asyncio.get_running_loop())
+    with connected(1) as (gone,):
+        near = gone.get_extra_info("socket")
+        number = leavers.follow(gone)
+        gone.client.close()
+        assert leavers.has_left(number)
+        with socket.socket(fileno=os.dup(near.fileno())):  # as a process that was forked may have
+            leavers.forget(number)
+            near.close()
+            with connected(1) as (next_one,):
+                assert leavers.follow(next_one) == number
+                assert not leavers.has_left(number)
+    leavers.forget(number)  # nothing is left of it
+
+
+class Counting(asyncio.Transport):
+    """A transport that notes the calls of whoever writes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[list[bytes]] = []
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.calls.append([bytes(data)])
+
+    def writelines(self, pieces: Iterable[bytes | bytearray | memoryview]) -> None:
+        self.calls.append([bytes(piece) for piece in pieces])
+
+
+class Loops(Counting):
+    """One that would be uvloop's."""
+
+    __module__ = "uvloop.loop"
+
+
+def test_pieces_go_out_in_one_call_where_that_pauses_who_writes_too_much() -> None:
+    own, uvloops = Counting(), Loops()
+    write_pieces(own, [b"head", b"body"])
+    write_pieces(uvloops, [b"head", b"body"])
+    assert own.calls == [[b"head"], [b"body"]]
+    assert uvloops.calls == [[b"head", b"body"]]
+
+
+async def test_what_would_be_uvloops_is() -> None:
+    loop = loop_maker("uvloop")()
+    try:
+        left, right = socket.socketpair()
+        with left, right:
+            opening = loop.create_connection(asyncio.Protocol, sock=left)
+            transport, _ = await asyncio.to_thread(loop.run_until_complete, opening)
+            assert type(transport).__module__.startswith("uvloop")
+            transport.abort()
+            await asyncio.to_thread(loop.run_until_complete, asyncio.sleep(0))
+    finally:
+        loop.close()

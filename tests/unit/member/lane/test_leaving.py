@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 import struct
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ import pytest
 
 from grid_member.engine.api import Item
 from grid_member.engine.leasehold import LATE, steady_s
+from grid_member.http.watch import Leavers
 from tests.unit.member.lane.peers import Peer, ask, cut, request, turns
 from tests.unit.member.lane.scripts import OK, read
 from tests.unit.member.lane.test_clients import (
@@ -64,6 +66,26 @@ async def test_the_client_leaves_as_its_item_comes(
     await alone(one)
     monkeypatch.undo()
     assert read(await ask(one, request(f"DELETE {MAP}/nothing"))) == OK
+    assert await remaining(one) == [b"item"]
+
+
+async def test_an_item_goes_back_when_nobody_can_tell_who_is_there(
+    pair: tuple[RunningMember, RunningMember],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    one, _ = pair
+
+    def follow(self: Leavers, transport: asyncio.BaseTransport) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Leavers, "follow", follow)
+    assert read(await ask(one, offer(b"item"))) == OK
+    async with await Peer.connect(one.port) as peer:
+        peer.send(POLL)
+        assert await peer.to_end() == b""
+    assert "nobody can tell whether a client is there" in caplog.text
+    monkeypatch.undo()
     assert await remaining(one) == [b"item"]
 
 
