@@ -155,6 +155,25 @@ class Backups:
         operation, puts = self._operations.begin(KIND)
         return Begun(draft, images, self._clock_ms(), operation, puts)
 
+    async def make(self) -> str | Refused:
+        """Begin a backup and note that; return the operation that makes it, or why it is not noted.
+
+        Raises:
+            EngineError: no backup can begin now, or none can be made in the directory.
+        """
+        begun = await self.begin()
+        try:
+            outcomes = await carry_out(*(put.begin(self._store) for put in begun.puts))
+        except BaseException:
+            await self.abandon(begun)
+            raise
+        refused = next(filter(None, outcomes), None)
+        if refused is not None:
+            await self.abandon(begun)
+            return refused
+        self.run(begun)
+        return begun.operation
+
     def run(self, begun: Begun) -> None:
         """Write the backup; return at once."""
         self._begun = begun

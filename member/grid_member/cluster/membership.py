@@ -82,7 +82,8 @@ class Membership:
             sleep: waits for some seconds.
         """
         self.engine = engine
-        self._described = name, version, lite, server
+        self.lite = lite
+        self._described = name, version, server
         self._clock_ms = clock_ms
         self._new_id = new_id
         self._sleep = sleep
@@ -287,7 +288,7 @@ class Membership:
         # What a lock is worth depends on the lease.
         if not await self.conditions.until(lambda: self.signs.leased, RENEW_S):
             return False
-        if self._described[2] and not self.engine.replication().in_contact:
+        if self.lite and not self.engine.replication().in_contact:
             self._wait_for("no member that holds data answers lite ones: start or upgrade those")
             return False  # in vain it would keep the lock from the others
         try:
@@ -381,14 +382,14 @@ class Membership:
         return self._leaving or self._entrance is None or self._entrance.ending
 
     def _record(self) -> MemberRecord:
-        name, version, lite, server = self._described
+        name, version, server = self._described
         return MemberRecord(
             uuid=self.engine.member_uuid,
             life=self.signs.life,
             address="" if self._entrance is None else self._entrance.address,
             name=name,
             version=version,
-            lite=lite,
+            lite=self.lite,
             server=server(),
             joined_ms=self._joined_ms,
         )

@@ -7,6 +7,7 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from grid_member.cluster.backup_requests import LiteBackups, serve_requests
 from grid_member.cluster.backups import Backups
 from grid_member.cluster.logs import event
 from grid_member.cluster.rescue import ClusterRecovery
@@ -82,7 +83,8 @@ def make_persistence(
             await start_engine()
         await asyncio.to_thread(starts.load)
 
-    backups = Backups(
+    lite = membership is not None and membership.lite
+    backups = (LiteBackups if lite else Backups)(
         source,
         store,
         operations,
@@ -91,6 +93,8 @@ def make_persistence(
         backup_dir=persistence.backup_directory,
         membership=membership,
     )
+    if membership is not None and not lite:
+        serve_requests(membership, backups)
     recovery = _recovery(config, open_store, operations, waiting)
     return Persistence(backups, recovery, starts)
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from grid_member.engine.usage import StructureUsage
 
 _NO_DATA: Final = (
-    "this member holds no data (lite-member.enabled): ask a member that does for a backup"
+    "this member holds no data (lite-member.enabled): a member that does makes the backups"
 )
 
 

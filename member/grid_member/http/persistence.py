@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from grid_member.cluster.system_store import carry_out
-from grid_member.engine.api import EngineError
+from grid_member.engine.api import EngineError, Refused
 from grid_member.http.answers import CARRIED_OUT, Answer, error, failed, success
 from grid_member.http.data import refusal
 from grid_member.http.idempotent import management_of, noting, recovered, settle
@@ -65,12 +64,20 @@ async def _backup(call: Call, answer: Answer) -> Answer:
     if refused is not None:
         return failed(409, refused)
     try:
-        begun = await backups.begin()
+        if call.member.membership is None:
+            return await _of_one(call, answer, await backups.begin())
+        # What the log of several refuses it may take later. So nothing is remembered under the
+        # call's key before it is known that the backup is made.
+        made = await backups.make()
     except EngineError as error:
         return failed(409, str(error))
-    answer = replace(answer, headers=(*answer.headers, (OPERATION, begun.operation)))
+    return refusal(made) if isinstance(made, Refused) else _named(answer, made)
+
+
+async def _of_one(call: Call, answer: Answer, begun: Begun) -> Answer:
+    backups = management_of(call).persistence.backups
     try:
-        answer = await _noted(call, answer, begun)
+        answer = await settle(call, _named(answer, begun.operation), *begun.puts)
     except BaseException:
         await backups.abandon(begun)
         raise
@@ -81,14 +88,8 @@ async def _backup(call: Call, answer: Answer) -> Answer:
     return answer
 
 
-async def _noted(call: Call, answer: Answer, begun: Begun) -> Answer:
-    if call.member.membership is None:
-        return await settle(call, answer, *begun.puts)
-    # What the log of several refuses it may take later. So nothing is remembered under the call's
-    # key before it is known that the backup is made.
-    puts = (put.begin(management_of(call).store) for put in begun.puts)
-    refused = next(filter(None, await carry_out(*puts)), None)
-    return answer if refused is None else refusal(refused)
+def _named(answer: Answer, operation: str) -> Answer:
+    return replace(answer, headers=(*answer.headers, (OPERATION, operation)))
 
 
 def _deprecated(answer: Answer) -> Answer:

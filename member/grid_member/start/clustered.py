@@ -6,6 +6,7 @@ import time
 import uuid
 from typing import TYPE_CHECKING, Final
 
+from grid_member.cluster.backup_requests import REQUEST
 from grid_member.cluster.backups import INTERRUPT
 from grid_member.cluster.colleagues import ListedColleagues
 from grid_member.cluster.consents import CONSENT
@@ -37,8 +38,8 @@ if TYPE_CHECKING:
 RECORD_OVERHEAD_BYTES: Final = 1 << 20
 """What a record may hold beside its largest value: names, a key, a content type."""
 OF_MEMBERS: Final = (
-    *(MEMBER, LEASE, LEFT, LOCK, NOTICE, SHUTDOWN, CONSENT, INTERRUPT, OPERATION, JOIN_LIST),
-    *(MARK, SERVER, LEAVING, REMOVED, HOST, "cp/"),
+    *(MEMBER, LEASE, LEFT, LOCK, NOTICE, SHUTDOWN, CONSENT, INTERRUPT, REQUEST, OPERATION),
+    *(JOIN_LIST, MARK, SERVER, LEAVING, REMOVED, HOST, "cp/"),
 )
 """Begin the keys of system values that are about members, not about the data that they hold."""
 

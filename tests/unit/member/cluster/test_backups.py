@@ -146,3 +146,21 @@ async def imported(directory: Path, text: str, delay_s: float) -> None:
             await check(client, 3)
     finally:
         await members.__aexit__()
+
+
+async def test_a_backup_that_a_lite_member_was_asked_for_is_made_by_one_with_data(
+    tmp_path: Path,
+) -> None:
+    lite, backups = 2, tmp_path / "backups"
+    more = persistence(backups)
+    async with (
+        Members(tmp_path, durable=True, lite=(lite,), persistence=more) as members,
+        HttpClient(members) as client,
+    ):
+        assert await client.put(lite, "m", "k", "v")
+        port = members.rest_ports[lite]
+        assert await asked(port, "backup") == (200, {"status": "success"})
+        done = await ended(port)
+        assert (done["kind"], done["stage"], done["error"]) == ("backup", "FINISHED", None)
+        assert await asked(port, "backupInterrupt") == (200, {"status": "success"})
+    assert restore(backups / "backup-1", tmp_path / "alone") == 0
