@@ -264,6 +264,7 @@ class ClusterLanes(Lanes):
         self.member, self._cluster = identity.uuid, identity.cluster
         self.waiting = NOT_THERE
         self._server = server = NatsServer(settings, identity, self._wait_for)
+        self.roll_call.apart = lambda: server.apart
         await server.start()
         self._client = client = connection_to(server, settings, USER, self._connected)
         self.roll_call.connected(client, lambda: self._cluster)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from typing import TYPE_CHECKING, Final, Self
 
 from grid_member.engine.nats.hail import answer_with, clusters_there, greets
@@ -24,6 +25,9 @@ ASK_S: Final = 2.0
 """Between two questions to those that are there whether they have data."""
 _NO_LEADER: Final = "temporarily unavailable"
 """What nats-server says when there is no majority."""
+_NO_ANSWER: Final = re.compile("^(nats-server did not answer|nobody listens to the subject)")
+"""What becomes of a question that the leader of the servers would answer."""
+ELECTING: Final = "the members' servers have no leader yet"
 _WITHOUT_OTHERS: Final = (
     "no majority of the members that hold the data is there; start the others, and if their data "
     "is lost for good, partialStart goes on with what is left"
@@ -64,6 +68,8 @@ class RollCall:
         self._tasks: list[asyncio.Task[None]] = []
         self._new: bool | None = None
         """Whether none of those that are there has data; None before that is known."""
+        self.apart: Callable[[], str | None] = lambda: None
+        """Returns why this member and others do not take each other, as far as that is known."""
 
     async def __aenter__(self) -> Self:
         await self._lookout.__aenter__()
@@ -88,6 +94,8 @@ class RollCall:
 
     def plainly(self, reason: str) -> str:
         """Return what is waited for, as people put it."""
+        if _NO_ANSWER.search(reason):
+            return ELECTING
         if _NO_LEADER not in reason:
             return reason
         if self._new is None:
@@ -96,8 +104,11 @@ class RollCall:
 
     def added_to(self, reason: str | None) -> str | None:
         """Return what is waited for with who is there and who is not, as far as that is known."""
-        told = self._told()
-        return reason if reason is None or told is None else f"{reason} ({told})"
+        if reason is None:
+            return None
+        told, apart = self._told(), self.apart()
+        reason = reason if told is None else f"{reason} ({told})"
+        return reason if apart is None else f"{apart}; {reason}"
 
     async def _ask(self, client: NatsClient) -> None:
         """Find out whether somebody that is there has data."""

@@ -128,6 +128,11 @@ class NatsServer:
         lately = self.failure is not None or self._clock() - self._ended_s < TROUBLE_S
         return self._full if lately else None
 
+    @property
+    def apart(self) -> str | None:
+        """Why this server and those of others do not take each other; None: nothing is known."""
+        return self._log.apart(self._clock())
+
     async def start(self) -> None:
         """Return when the server takes clients; it may wait for the others still.
 
@@ -319,15 +324,15 @@ class NatsServer:
             await asyncio.sleep(_PORTS_POLL_S)
 
     def _tell_end(self, ended: str) -> None:
-        why = explanation(self._log.complaints, self._settings)
-        last = "\n".join(self._log.last)
+        why, last = explanation(self._log.complaints, self._settings), ""
         if why is None:
             complaints = self._log.complaints
             why = f"{ended}: {complaints[-1]}" if complaints else ended
+            last = "\n" + "\n".join(self._log.last)
         self.failure = why
         self._full = why if is_full(self._log.complaints) else None
         self._ended_s = self._clock()
-        _log.error("%s and is started again: %s\n%s", ended, why, last)
+        _log.error("%s and is started again: %s%s", ended, why, last)
 
 
 def _remove_made(making: asyncio.Future[Runtime]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import re
 from collections import OrderedDict, deque
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -31,8 +32,10 @@ _EXPECTED: Final = (
 """Warnings about what is meant to be so."""
 _NOT_THERE: Final = "Error trying to connect to route"
 """A member that starts or is away; it is tried again for ever, and told the first time."""
-_LOOKED_AT: Final = re.compile(r"proto='\"GRID |TLS route handshake error: EOF")
-"""Between a server and a member that only looks whether others are there."""
+_LOOKED_AT: Final = re.compile(
+    r"proto='\"GRID |TLS route handshake error: EOF|Error flushing: write .*: broken pipe"
+)
+"""Between a server and a member that only looks whether others are there, or has just gone."""
 _STRANGER: Final = (
     "cluster-name, the identity of security.member-authentication and whether network.cluster.ssl "
     "is enabled have to be the same on all members"
@@ -42,14 +45,24 @@ _NOT_TRUSTED: Final = (
     "each member needs a certificate for the host or address that it is listed as, from the "
     "ca-file of network.cluster.ssl of the others"
 )
+_PLAIN: Final = re.compile(r"TLS .*handshake error: .*not look like a TLS")
+"""What answers a server in plain text: one without TLS, or a member that has no server yet."""
+SERVERLESS_S: Final = 20.0
+"""How long that may be a member that waits for others before it starts its server."""
 _ADVICE: Final = (
     (re.compile(r"Authorization Violation|authentication error"), _STRANGER),
-    (re.compile(r"TLS .*handshake error: .*not look like a TLS"), _NO_TLS),
+    (_PLAIN, _NO_TLS),
     (re.compile(r"TLS .*handshake error: .*certificate"), _NOT_TRUSTED),
 )
 """What to do about servers that do not take each other."""
+_TLS_FILES: Final = re.compile(
+    r"(?:.*nats\.conf:\d+:\d+:)?(.*(?:certificate|x509|private key|\btls:).*)", re.IGNORECASE
+)
+"""A complaint about them, behind the place in the server's own configuration."""
 _HANDSHAKE: Final = "handshake error"
 """Who knocks may be anybody: that ends no server."""
+APART_S: Final = 30.0
+"""How long servers that did not take each other are believed not to; they try all the time."""
 _DISABLED: Final = "will be DISABLED"
 _LAST_LINES: Final = 20
 _LINE_CHARACTERS: Final = 2000
@@ -104,8 +117,12 @@ def explanation(lines: Iterable[str], settings: ClusterSettings) -> str | None:
         return f"the member may not listen at {at}: use a port above 1023"
     if "permission denied" in text:
         return f"nats-server may not use {_place(settings)}: let the member's user read and write"
-    if re.search(r"certificate|x509|private key|\btls:", text, re.IGNORECASE):
-        return "the files of the members' TLS cannot be used: correct certificate, key and ca"
+    tls = _TLS_FILES.search(text)
+    if tls is not None:
+        return (
+            f"the files of the members' TLS cannot be used ({tls[1].strip()}): correct "
+            "certificate-file, key-file and ca-file of network.cluster.ssl"
+        )
     return None
 
 
@@ -143,8 +160,18 @@ class ServerLog:
         self._rest = b""
         self._complaints: deque[str] = deque(maxlen=_LAST_LINES)
         self._last: deque[str] = deque(maxlen=_LAST_LINES)
+        self._plain: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        """By address: when it answered in plain text first, and last."""
+        self._apart = ("", -math.inf)
         self.crippled = False
         """Whether the server said that it stores nothing any more."""
+
+    def apart(self, now: float) -> str | None:
+        """Return why this server and others do not take each other, None when they do."""
+        todo, told_s = self._apart
+        if now - told_s >= APART_S:
+            return None
+        return f"this member and others do not take each other: {todo}"
 
     @property
     def complaints(self) -> list[str]:
@@ -161,6 +188,7 @@ class ServerLog:
         self._rest = b""
         self._complaints.clear()
         self._last.clear()
+        self._apart = ("", -math.inf)
         self.crippled = False
 
     def feed(self, data: bytes, now: float) -> None:
@@ -179,13 +207,26 @@ class ServerLog:
             line = line.replace(secret, _HIDDEN)
         level, text = said(line)
         self._last.append(text)
+        todo = advice(text)
+        if _PLAIN.search(text) and self._may_wait(text.partition(" - ")[0], now):
+            level = logging.DEBUG
         if level >= logging.WARNING:
             self._complaints.append(text)
             self.crippled = self.crippled or is_crippled(text)
+            if todo is not None:
+                self._apart = todo, now
             if not self._is_news(text, now):
                 level = logging.DEBUG
-        todo = advice(text)
         self._logger.log(level, "nats-server: %s%s", text, f" ({todo})" if todo else "")
+
+    def _may_wait(self, address: str, now: float) -> bool:
+        """Whether who answers in plain text there may be a member that has no server yet."""
+        began_s, last_s = self._plain.pop(address, (now, now))
+        began_s = began_s if now - last_s < SERVERLESS_S else now
+        self._plain[address] = began_s, now
+        if len(self._plain) > _REPEATS:
+            self._plain.popitem(last=False)
+        return now - began_s < SERVERLESS_S
 
     def _is_news(self, text: str, now: float) -> bool:
         # Who knocks comes from another port each time, as another connection; who is to be

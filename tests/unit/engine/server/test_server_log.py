@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from grid_member.engine.nats.server_log import ServerLog, explanation
+from grid_member.engine.nats.server_log import APART_S, SERVERLESS_S, ServerLog, explanation
 from tests.unit.engine.server.servers import settings
 
 MEMBER = settings(5703)
@@ -82,8 +82,6 @@ def test_what_is_meant_to_be_so_is_no_warning(
     [
         ("10.0.0.1:5704 - rid:9 - Route Error 'Authorization Violation'", "(cluster-name, the"),
         ('10.0.0.1:59 - rid:9 - authentication error - User "grid"', "(cluster-name, the identity"),
-        ("10.0.0.1:59 - rid:9 - TLS route handshake error: tls: first record does not look like a "
-         "TLS handshake", "(network.cluster.ssl has to be enabled on all"),
         ("10.0.0.1:59 - rid:9 - TLS route handshake error: tls: failed to verify certificate: x509",
          "(each member needs a certificate"),
         ("10.0.0.1:59 - rid:9 - TLS route handshake error: remote error: tls: bad certificate",
@@ -101,14 +99,55 @@ def test_why_servers_do_not_take_each_other_is_told_with_what_to_do(
     assert explanation(heard.complaints, MEMBER) is None
 
 
+def test_why_others_do_not_take_this_member_is_known_while_it_is_so(heard: ServerLog) -> None:
+    assert heard.apart(0.0) is None
+    heard.feed(b"[1] [ERR] 10.0.0.1:5704 - rid:9 - Route Error 'Authorization Violation'\n", 5.0)
+    heard.feed(b"[1] [ERR] 10.0.0.1:5704 - rid:9 - Router connection closed\n", 6.0)
+    assert "cluster-name, the identity of" in str(heard.apart(6.0))
+    assert heard.apart(5.0 + APART_S) is None
+    heard.feed(b"[1] [ERR] 10.0.0.1:5704 - rid:9 - Route Error 'Authorization Violation'\n", 50.0)
+    assert heard.apart(50.0) is not None
+    heard.begin()
+    assert heard.apart(50.0) is None
+
+
+NO_TLS = (
+    b"[1] [ERR] %s - rid:%d - TLS route handshake error: tls: "
+    b"first record does not look like a TLS handshake\n"
+)
+
+
+def test_a_member_that_has_no_server_yet_is_not_taken_for_one_without_tls(
+    heard: ServerLog, caplog: pytest.LogCaptureFixture
+) -> None:
+    times = [*range(int(SERVERLESS_S)), SERVERLESS_S + 40]  # it starts, and much later again
+    for number, now in enumerate(times):
+        for member in (b"10.0.0.1:5704", b"10.0.0.2:5704"):
+            heard.feed(NO_TLS % (member, number), float(now) + (10.0 if b"2" in member else 0.0))
+    assert {level for level, _ in told(caplog)} == {"DEBUG"}
+    assert heard.apart(times[-1]) is None
+    assert heard.complaints == []
+
+
+def test_a_member_without_tls_is_told_when_it_stays_so(
+    heard: ServerLog, caplog: pytest.LogCaptureFixture
+) -> None:
+    for second in range(int(SERVERLESS_S) + 3):
+        heard.feed(NO_TLS % (b"10.0.0.1:5704", second), float(second))
+    (error,) = [text for level, text in told(caplog) if level == "ERROR"]
+    assert "(network.cluster.ssl has to be enabled on all members or on none)" in error
+    assert "network.cluster.ssl" in str(heard.apart(SERVERLESS_S))
+
+
 @pytest.mark.parametrize(
     "line",
     [
         "10.0.0.1:59 - rid:8 - Router parser ERROR, state=0, i=0: proto='\"GRID 37f6\"...'",
         "10.0.0.1:59 - rid:8 - TLS route handshake error: EOF",
+        "10.0.0.1:59 - rid:8 - Error flushing: write tcp 10.0.0.2:1->:59: write: broken pipe",
     ],
 )
-def test_a_member_that_looks_who_is_there_is_no_warning(
+def test_a_member_that_looks_who_is_there_or_leaves_is_no_warning(
     heard: ServerLog, caplog: pytest.LogCaptureFixture, line: str
 ) -> None:
     heard.feed(f"[1] [ERR] {line}\n".encode(), 0.0)
@@ -134,7 +173,8 @@ def test_endless_lines_and_many_lines_take_no_memory(heard: ServerLog) -> None:
         ("listen tcp 127.0.0.1:80: bind: permission denied", "use a port above 1023"),
         ("Can't start JetStream: mkdir /d/x: permission denied", "may not use /d: let"),
         ("Can't start JetStream: raft: snapshot corrupt", "data in /d is damaged: empty it"),
-        ("nats.conf:3:1: error parsing X509 certificate/key pair: open /x", "members' TLS"),
+        ("nats-server: /t/nats.conf:3:1: error parsing X509 certificate/key pair: open /x: no such",
+         "TLS cannot be used (error parsing X509 certificate/key pair: open /x: no such): correct"),
     ],
 )  # fmt: skip
 def test_what_ends_a_server_is_explained(line: str, expected: str) -> None:

@@ -39,7 +39,9 @@ def kept_out(days: Days, members: list[Member], spoilt: Written, *parts: str) ->
         for one in (stranger, *members[:2]):
             one.said("nats-server", *parts)
         stranger.said("waiting for the other members")
-        assert stranger.ask("GET", "/grid/health/ready").status == 503
+        ready = stranger.ask("GET", "/grid/health/ready")
+        assert ready.status == 503
+        assert all(part in ready.error for part in parts), ready.error
         assert stranger.get("before").status == 503
         assert stranger.process.poll() is None, "it keeps trying"
     assert stranger.stop() == 0
