@@ -274,9 +274,8 @@ class ClusterLanes(Lanes):
         await until_connected(client, server, self._wait_for)
         if not settings.lite:
             self._company.begin(system, identity.server_name)
-        importing = BackupImport(
-            client, settings, str(self.member), self.streams[: self._shards], self._wait_for
-        )
+        streams = self.streams[: self._shards]
+        importing = BackupImport(client, settings, str(self.member), streams, self._wait_for)
         await importing.begin()
         wipes = -1
         while self.waiting is not None:
