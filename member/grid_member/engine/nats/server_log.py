@@ -63,6 +63,8 @@ _HANDSHAKE: Final = "handshake error"
 """Who knocks may be anybody: that ends no server."""
 APART_S: Final = 30.0
 """How long servers that did not take each other are believed not to; they try all the time."""
+_NOBODY: Final = ("", "", -math.inf)
+"""Host, what to do, and when, before any server was not taken."""
 _DISABLED: Final = "will be DISABLED"
 _LAST_LINES: Final = 20
 _LINE_CHARACTERS: Final = 2000
@@ -161,17 +163,17 @@ class ServerLog:
         self._complaints: deque[str] = deque(maxlen=_LAST_LINES)
         self._last: deque[str] = deque(maxlen=_LAST_LINES)
         self._plain: OrderedDict[str, tuple[float, float]] = OrderedDict()
-        """By address: when it answered in plain text first, and last."""
-        self._apart = ("", -math.inf)
+        """By host: when it answered in plain text first, and last."""
+        self._apart = _NOBODY
         self.crippled = False
         """Whether the server said that it stores nothing any more."""
 
     def apart(self, now: float) -> str | None:
         """Return why this server and others do not take each other, None when they do."""
-        todo, told_s = self._apart
+        host, todo, told_s = self._apart
         if now - told_s >= APART_S:
             return None
-        return f"this member and others do not take each other: {todo}"
+        return f"this member and one at {host} do not take each other: {todo}"
 
     @property
     def complaints(self) -> list[str]:
@@ -188,7 +190,7 @@ class ServerLog:
         self._rest = b""
         self._complaints.clear()
         self._last.clear()
-        self._apart = ("", -math.inf)
+        self._apart = _NOBODY
         self.crippled = False
 
     def feed(self, data: bytes, now: float) -> None:
@@ -207,23 +209,24 @@ class ServerLog:
             line = line.replace(secret, _HIDDEN)
         level, text = said(line)
         self._last.append(text)
-        todo = advice(text)
-        if _PLAIN.search(text) and self._may_wait(text.partition(" - ")[0], now):
+        # Who connects comes from another port each time.
+        todo, host = advice(text), text.partition(" - ")[0].rpartition(":")[0]
+        if _PLAIN.search(text) and self._may_wait(host, now):
             level = logging.DEBUG
         if level >= logging.WARNING:
             self._complaints.append(text)
             self.crippled = self.crippled or is_crippled(text)
             if todo is not None:
-                self._apart = todo, now
+                self._apart = host, todo, now
             if not self._is_news(text, now):
                 level = logging.DEBUG
         self._logger.log(level, "nats-server: %s%s", text, f" ({todo})" if todo else "")
 
-    def _may_wait(self, address: str, now: float) -> bool:
+    def _may_wait(self, host: str, now: float) -> bool:
         """Whether who answers in plain text there may be a member that has no server yet."""
-        began_s, last_s = self._plain.pop(address, (now, now))
+        began_s, last_s = self._plain.pop(host, (now, now))
         began_s = began_s if now - last_s < SERVERLESS_S else now
-        self._plain[address] = began_s, now
+        self._plain[host] = began_s, now
         if len(self._plain) > _REPEATS:
             self._plain.popitem(last=False)
         return now - began_s < SERVERLESS_S

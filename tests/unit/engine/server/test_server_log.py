@@ -103,7 +103,7 @@ def test_why_others_do_not_take_this_member_is_known_while_it_is_so(heard: Serve
     assert heard.apart(0.0) is None
     heard.feed(b"[1] [ERR] 10.0.0.1:5704 - rid:9 - Route Error 'Authorization Violation'\n", 5.0)
     heard.feed(b"[1] [ERR] 10.0.0.1:5704 - rid:9 - Router connection closed\n", 6.0)
-    assert "cluster-name, the identity of" in str(heard.apart(6.0))
+    assert "one at 10.0.0.1 do not take each other: cluster-name, the" in str(heard.apart(6.0))
     assert heard.apart(5.0 + APART_S) is None
     heard.feed(b"[1] [ERR] 10.0.0.1:5704 - rid:9 - Route Error 'Authorization Violation'\n", 50.0)
     assert heard.apart(50.0) is not None
@@ -129,11 +129,13 @@ def test_a_member_that_has_no_server_yet_is_not_taken_for_one_without_tls(
     assert heard.complaints == []
 
 
+@pytest.mark.parametrize("ports", [0, 1], ids=["is connected to", "connects"])
 def test_a_member_without_tls_is_told_when_it_stays_so(
-    heard: ServerLog, caplog: pytest.LogCaptureFixture
+    heard: ServerLog, caplog: pytest.LogCaptureFixture, ports: int
 ) -> None:
     for second in range(int(SERVERLESS_S) + 3):
-        heard.feed(NO_TLS % (b"10.0.0.1:5704", second), float(second))
+        address = b"10.0.0.1:%d" % (5704 + ports * second)
+        heard.feed(NO_TLS % (address, second), float(second))
     (error,) = [text for level, text in told(caplog) if level == "ERROR"]
     assert "(network.cluster.ssl has to be enabled on all members or on none)" in error
     assert "network.cluster.ssl" in str(heard.apart(SERVERLESS_S))
