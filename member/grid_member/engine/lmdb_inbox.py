@@ -9,8 +9,7 @@ from collections import deque
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Final
 
-from grid_member.engine.log import OPERATION_BYTES, taken_bytes
-from grid_member.engine.operations import MapPut
+from grid_member.engine.log import taken_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -124,12 +123,4 @@ class Inbox:
 
 def record_bytes(record: Record) -> int:
     """Return what the record takes in a log, about."""
-    return sum(
-        [
-            # As there, mostly.
-            OPERATION_BYTES + len(operation[1]) + len(operation[2])
-            if type(operation) is MapPut
-            else taken_bytes(operation)
-            for operation in record.operations
-        ]
-    )
+    return sum(map(taken_bytes, record.operations))

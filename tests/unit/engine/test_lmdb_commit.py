@@ -8,28 +8,17 @@ from typing import TYPE_CHECKING
 
 import lmdb
 import pytest
-from hypothesis import given
 
 from grid_member.engine import lmdb_log
 from grid_member.engine.api import ClusterState, EngineError, Reason, Refused
 from grid_member.engine.gathering import LARGE
-from grid_member.engine.lmdb_inbox import record_bytes
 from grid_member.engine.lmdb_log import LmdbLog, _put
 from grid_member.engine.lmdb_tables import MAP_SIZE_BYTES, Tables, open_environment
-from grid_member.engine.log import taken_bytes
 from tests.unit.engine.drive import condition
-from tests.unit.engine.strategies import RECORDS
 from tests.unit.engine.test_lmdb import engine_at, started
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from grid_member.engine.operations import Record
-
-
-@given(RECORDS)
-def test_a_record_is_as_large_as_its_operations(record: Record) -> None:
-    assert record_bytes(record) == sum(map(taken_bytes, record.operations))
 
 
 async def test_a_commit_that_failed_late_and_is_there_is_answered(
