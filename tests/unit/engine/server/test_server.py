@@ -233,7 +233,8 @@ async def test_without_a_limit_the_memory_is_that_of_the_machine(
 async def test_ctrl_c_is_for_the_member_alone() -> None:
     (port,) = free_ports(1)
     async with started(settings(port)) as (one,):
-        await until(lambda: one.process_id and os.getpgid(one.process_id) == one.process_id)
+        assert one.process_id is not None
+        assert os.getpgid(one.process_id) == one.process_id
 
 
 async def test_a_taken_port_is_an_error_that_names_it(
