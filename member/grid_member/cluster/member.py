@@ -328,9 +328,28 @@ class Member:
     @property
     def safe(self) -> bool:
         """True when no data would be lost or moved: with one member, when it is ready."""
-        if self.membership is not None and not self.membership.engine.replication().in_contact:
-            return False  # it may still be ready, while a leader is elected
-        return self.ready and self.moving_replicas == 0
+        return self.unsafe is None
+
+    @property
+    def unsafe(self) -> str | None:
+        """What is missing for the cluster to be safe, None when it is."""
+        replication = None if self.membership is None else self.membership.engine.replication()
+        if not self.ready:
+            return f"not safe: {self.problem}"
+        if replication is not None and not replication.in_contact:
+            # It may still be ready, while a leader is elected.
+            return f"not safe: {replication.trouble or 'no majority answered this member lately'}"
+        if replication is not None and replication.not_current:
+            return (
+                f"not safe: {replication.not_current} copies of the data are missing, behind or "
+                "out of reach, or a member is not there"
+            )
+        if self.moving_replicas:
+            return (
+                f"not safe: {self.moving_replicas} copies of CP groups are missing or behind; "
+                "remove a CP member that is gone for good (cp-subsystem/members)"
+            )
+        return None
 
     @property
     def moving_replicas(self) -> int:

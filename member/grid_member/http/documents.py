@@ -44,7 +44,8 @@ async def health_cluster_state(call: Call) -> Answer:
 
 async def health_cluster_safe(call: Call) -> Answer:
     """200 when safe."""
-    return EMPTY if call.member.safe else error(503, "the cluster is not safe")
+    missing = call.member.unsafe
+    return EMPTY if missing is None else error(503, missing)
 
 
 async def health_migration_queue_size(call: Call) -> Answer:

@@ -66,7 +66,9 @@ async def test_health_counts_members_and_copies_that_are_behind(several: Several
     first.engine.figures = Replication(True, 9, 2, ("s-1",))
     health = content(await first.call("health", method="GET"))
     assert (health["clusterSafe"], health["migrationQueueSize"]) == (False, 2)
-    assert (await first.call("health_cluster_safe", method="GET")).status == 503
+    unsafe = await first.call("health_cluster_safe", method="GET")
+    assert unsafe.status == 503
+    assert dict(unsafe.headers)["X-Grid-Error"].startswith("not safe: 2 copies of the data are")
     assert (await first.call("health_migration_queue_size", method="GET")).body == b"2"
     assert (await first.call("health_cluster_size", method="GET")).body == b"3"
     assert (await second.call("health_cluster_safe", method="GET")).status == 200
@@ -84,6 +86,9 @@ async def test_a_member_that_is_cut_off_is_alive_and_not_ready(several: Several)
     assert (await first.call("instance", method="GET")).status == 200
     health = content(await first.call("health", method="GET"))
     assert (health["clusterSafe"], health["clusterSize"]) == (False, 3)
+    unsafe = await first.call("health_cluster_safe", method="GET")
+    said = "not safe: no majority of the members answers"
+    assert (unsafe.status, dict(unsafe.headers)["X-Grid-Error"]) == (503, said)
 
 
 READS = {
