@@ -28,6 +28,7 @@ from grid_member.engine.nats.cluster_id import named
 from grid_member.engine.nats.company import Company
 from grid_member.engine.nats.complaints import Complaints
 from grid_member.engine.nats.damage import Damage
+from grid_member.engine.nats.emptied import begin_anew
 from grid_member.engine.nats.errors import NatsError
 from grid_member.engine.nats.identity import open_identity
 from grid_member.engine.nats.log import JetStreamLog
@@ -264,10 +265,9 @@ class ClusterLanes(Lanes):
         self.member, self._cluster = identity.uuid, identity.cluster
         self.waiting = NOT_THERE
         self._server = server = NatsServer(settings, identity, self._wait_for)
-        self.roll_call.apart = lambda: server.apart
         await server.start()
         self._client = client = connection_to(server, settings, USER, self._connected)
-        self.roll_call.connected(client, lambda: self._cluster)
+        self.roll_call.connected(client, lambda: self._cluster, lambda: server.apart)
         self.complaints.begin(client)
         self._system = system = connection_to(server, settings, SYSTEM_USER)
         self.damage.begin(system, identity.server_name, lambda: bool(self.waiting or self.stalled))
@@ -312,7 +312,8 @@ class ClusterLanes(Lanes):
         shards = first_lanes(settings, self._shards, len(self.streams))
         self._make = make = partial(self._made, client, source, arrived)
         told = (self._wait_for, partial(count_voting, self.system), self.damage)
-        async with Streams(client, settings, self.streams, *told) as streams:
+        anew = partial(begin_anew, self.system, client, self.server_name or "", self.streams)
+        async with Streams(client, settings, self.streams, *told, anew) as streams:
             begun_as = None
             while begun_as != (cluster := await self._named(client, streams)):
                 # A rescue may have deleted all that was read so far: it is another cluster then.

@@ -23,7 +23,7 @@ ABSENT_S: Final = 1.0
 """Between two looks at who is not there."""
 ASK_S: Final = 2.0
 """Between two questions to those that are there whether they have data."""
-_NO_LEADER: Final = "temporarily unavailable"
+NO_LEADER: Final = "temporarily unavailable"
 """What nats-server says when there is no majority."""
 _NO_ANSWER: Final = re.compile("^(nats-server did not answer|nobody listens to the subject)")
 """What becomes of a question that the leader of the servers would answer."""
@@ -68,8 +68,7 @@ class RollCall:
         self._tasks: list[asyncio.Task[None]] = []
         self._new: bool | None = None
         """Whether none of those that are there has data; None before that is known."""
-        self.apart: Callable[[], str | None] = lambda: None
-        """Returns why this member and others do not take each other, as far as that is known."""
+        self._apart: Callable[[], str | None] = lambda: None
 
     async def __aenter__(self) -> Self:
         await self._lookout.__aenter__()
@@ -82,13 +81,20 @@ class RollCall:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._lookout.__aexit__(*error)
 
-    def connected(self, client: NatsClient, cluster: Callable[[], str]) -> None:
+    def connected(
+        self,
+        client: NatsClient,
+        cluster: Callable[[], str],
+        apart: Callable[[], str | None],
+    ) -> None:
         """Tell the others the id of this member's cluster from now on, and hear theirs.
 
         Args:
             client: of the member's own server, which may not be connected yet.
             cluster: returns the id, empty while there is none.
+            apart: returns why this member and others do not take each other, None when they do.
         """
+        self._apart = apart
         answer_with(client, cluster)
         self._tasks.append(asyncio.get_running_loop().create_task(self._ask(client)))
 
@@ -96,7 +102,7 @@ class RollCall:
         """Return what is waited for, as people put it."""
         if _NO_ANSWER.search(reason):
             return ELECTING
-        if _NO_LEADER not in reason:
+        if NO_LEADER not in reason:
             return reason
         if self._new is None:
             return NOT_THERE
@@ -106,7 +112,7 @@ class RollCall:
         """Return what is waited for with who is there and who is not, as far as that is known."""
         if reason is None:
             return None
-        told, apart = self._told(), self.apart()
+        told, apart = self._told(), self._apart()
         reason = reason if told is None else f"{reason} ({told})"
         return reason if apart is None else f"{apart}; {reason}"
 

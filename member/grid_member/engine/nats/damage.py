@@ -199,7 +199,7 @@ async def copies_found(system: NatsClient, streams: Iterable[Stream]) -> dict[st
     found: dict[str, list[Copy]] = {}
     for answer in told:
         server = _server(answer)
-        for detail in _details(answer):
+        for detail in details_of(answer):
             stream = wanted.get(detail["name"])
             if stream is not None:
                 group = groups_there.get(server, {}).get(detail.get("stream_raft_group", ""), {})
@@ -270,7 +270,8 @@ def _waits(group: Mapping[str, Any]) -> bool:
     return bool(behind and group.get("paused") and not group.get("leader"))
 
 
-def _details(answer: Mapping[str, Any]) -> list[dict[str, Any]]:
+def details_of(answer: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return what a server tells of its streams."""
     accounts = (answer.get("data") or {}).get("account_details") or []
     return [detail for one in accounts for detail in one.get("stream_detail") or []]
 

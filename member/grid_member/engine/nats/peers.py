@@ -66,12 +66,13 @@ async def peers(system: NatsClient) -> Peers:
 
 
 async def count_voting(system: NatsClient) -> int:
-    """Return how many servers vote.
+    """Return how many servers are there of those that vote.
 
     Raises:
         NatsError: nobody leads them now.
     """
-    return len((await peers(system)).ids)
+    found = await peers(system)
+    return len(found.ids - found.silent)
 
 
 async def meta_cluster(system: NatsClient) -> dict[str, Any]:
