@@ -87,8 +87,6 @@ class Desk:
         self.leavers = Leavers(self.loop)
         self.answered = 0
         """How many requests the lane has answered."""
-        self.until_s = 0.0
-        """When the date changes, by the monotonic clock, and with it whatever is ready-made."""
         self._heads: dict[int, bytes] = {}
         """Of 200s without a content type, by the size of their body."""
         self._typed: dict[tuple[str, int], bytes] = {}
@@ -97,7 +95,7 @@ class Desk:
         """Of polled items that are plain text, by size."""
         self._date = b""
         self.ready_empty = b""
-        """What `empty` returns, until then."""
+        """What `empty` returns; nothing once the date has changed, with which all of these do."""
         self._nothing = b""
 
     @property
@@ -127,7 +125,7 @@ class Desk:
 
     def empty(self) -> bytes:
         """Return the answer to a write that is done."""
-        if time.monotonic() >= self.until_s:
+        if not self.ready_empty:
             self.turn()
         return self.ready_empty
 
@@ -136,7 +134,7 @@ class Desk:
         stored = self.engine.map_peek(name, key)
         if stored is None or self.measurements is not None:
             return None
-        if time.monotonic() >= self.until_s:
+        if not self.ready_empty:
             self.turn()
         if type(stored) is bytes:
             size = len(stored)
@@ -155,7 +153,7 @@ class Desk:
 
     def rendered(self, kind: Kind, outcome: object) -> tuple[int, bytes, bytes]:
         """Return status, head and body of the answer to an operation; small bodies are with it."""
-        if time.monotonic() >= self.until_s:
+        if not self.ready_empty:
             self.turn()
         if outcome is None:
             # Of a write that it is done, of a read that there is nothing.
@@ -173,7 +171,7 @@ class Desk:
 
     def item(self, item: Item) -> tuple[int, bytes, bytes]:
         """Return what `rendered` does, for a polled item."""
-        if time.monotonic() >= self.until_s:
+        if not self.ready_empty:
             self.turn()
         value = item.value
         if item.content_type is None and value.isascii():
@@ -202,12 +200,16 @@ class Desk:
 
     def turn(self) -> None:
         """Make anew what holds the date."""
+        # A timer a second, none while nobody asks: less than a look at the clock for each answer.
         # In a second at the latest, also when the clock is set back.
-        self.until_s = time.monotonic() + 1.0 - time.time() % 1.0
+        self.loop.call_later(1.0 - time.time() % 1.0, self._outdate)
         self.ready_empty = head_bytes(EMPTY, keep_alive=True, http_1_0=False)
         self._nothing = head_bytes(NOTHING, keep_alive=True, http_1_0=False)
         self._date = self.ready_empty[self.ready_empty.index(b"Date: ") :]
         self._heads, self._typed, self._texts = {}, {}, {}
+
+    def _outdate(self) -> None:
+        self.ready_empty = b""
 
 
 def has_lane(listener: ListenerConfig, config: MemberConfig) -> bool:

@@ -7,7 +7,6 @@ import asyncio
 import logging
 import math
 import time
-from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
 from grid_member.cluster.logs import failure
@@ -210,8 +209,7 @@ class LaneAnswers(asyncio.Protocol, abc.ABC):
             self._one = None
             self._pending = 0
             desk.answered += 1
-            # As `empty` does it, without a call.
-            transport.write(desk.ready_empty if monotonic() < desk.until_s else desk.empty())
+            transport.write(desk.ready_empty or desk.empty())
 
     def _polled(self, outcome: Any) -> None:
         """Take the outcome of a poll, which is alone: mostly an item that can be written now."""

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import enum
 import re
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 from grid_member.http.data import MAX_POLL_S
 from grid_member.http.paths import MalformedError, decode
@@ -87,7 +88,8 @@ _WITH_BODY: Final = frozenset({Kind.MAP_PUT, Kind.QUEUE_OFFER})
 _PATHS: Final = {row.operation: row.path for row in ROUTES}
 
 
-class Beginning(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Beginning:
     """What the request line says up to its last slash."""
 
     kind: Kind

@@ -272,16 +272,18 @@ def test_a_request_before_the_answers_of_this_turn(start: Callable[..., Run], wr
 def test_the_date_follows_a_clock_that_is_set_back(
     start: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    now = {"wall": 2_000_000_000.5, "monotonic": 100.0}
-    clock = SimpleNamespace(
-        time=lambda: now["wall"], monotonic=lambda: now["monotonic"], gmtime=time.gmtime
-    )
+    now = {"wall": 2_000_000_000.25}
+    timers: list[tuple[float, Callable[[], None]]] = []
+    clock = SimpleNamespace(time=lambda: now["wall"], monotonic=time.monotonic, gmtime=time.gmtime)
     monkeypatch.setattr(desk, "time", clock)
     monkeypatch.setattr(aiohttp.helpers, "time", clock)
     run = start()
+    monkeypatch.setattr(run.loop, "call_later", lambda *timer: timers.append(timer))
     send(run, INBOX[b"V"])
     now["wall"] -= 3600
-    now["monotonic"] += 0.5
+    [(delay_s, outdated)] = timers
+    assert delay_s == 0.75
+    outdated()
     send(run, INBOX[b"V"])
     dates = cast("list[bytes]", re.findall(rb"Date: .* (\S+) GMT", bytes(run.transport.written)))
     assert dates == [b"03:33:20", b"02:33:20"]
