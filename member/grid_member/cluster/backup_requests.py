@@ -1,8 +1,17 @@
 """Who asks a lite member for a backup gets one: a member that holds data makes it.
 
-    backup-request/<who is to make it>/<id>    empty: asked; else what came of it, as JSON
+    backup-asked/<maker>/<id>             empty: can you?      by who asks
+    backup-asked/<maker>/<id>/taken       the maker's life     by the maker
+    backup-asked/<maker>/<id>/go          then make it         by who asks
+    backup-asked/<maker>/<id>/told        what came of it      by the maker, as JSON
+    backup-asked/<maker>/<id>/withdrawn   nobody waits         by who asks
 
-Who asked removes it when it knows. What it leaves when it dies ends by itself.
+The id is that of the operation that makes the backup. No key is written with another value later,
+so that it does no harm when the log takes one that it refused. A maker begins when it is told to
+go. Whoever told it asks another only when that life of the maker has ended, and the operation has
+not begun when all can see that nobody waits; the maker writes nothing when it sees that as its
+operation has begun. So of one call there is never more than one backup. Who asked removes the keys
+when it knows; what it leaves when it dies ends by itself.
 """
 
 from __future__ import annotations
@@ -10,26 +19,66 @@ from __future__ import annotations
 import json
 import logging
 import uuid
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from grid_member.cluster.backups import RUNNING, Backups
+from grid_member.cluster.backups import AGAIN_S, RUNNING, UNNOTED, UNWANTED, Backups
 from grid_member.cluster.logs import event, failure
+from grid_member.cluster.pulse import STEADY_GAP_S
 from grid_member.cluster.system_store import Put, carry_out
 from grid_member.engine.api import EngineError, Reason, Refused
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from grid_member.cluster.membership import Membership
     from grid_member.cluster.roll import MemberRecord
 
-REQUEST: Final = "backup-request/"
+REQUEST: Final = "backup-asked/"
 REQUEST_S: Final = 60
 """After that a request that nobody took away is none any more."""
-PATIENCE_S: Final = 30.0
-"""How long a member that lives is waited for; it tries some fifteen seconds for a common moment."""
+WITHDRAWN_S: Final = 24 * 3600
+"""How long a maker that was cut off can find that nobody waits for it any more."""
+TAKE_S: Final = 5.0
+"""How long a member has for saying that it makes the backup: one of an earlier version never does,
+and one that hangs is asked in vain."""
 NOBODY: Final = "no member that holds data is there to make a backup"
 _OPERATION: Final = "operation"
 _REFUSED: Final = "refused"
+_REASON: Final = "reason"
 _log: Final = logging.getLogger("grid.persistence")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """The keys of one request."""
+
+    asked: str
+
+    @property
+    def operation(self) -> str:
+        """The id of the operation that makes the backup."""
+        return self.asked.rpartition("/")[2]
+
+    @property
+    def taken(self) -> str:
+        """With the life of the maker that makes it when it is told to."""
+        return f"{self.asked}/taken"
+
+    @property
+    def go(self) -> str:
+        """There when the maker is to make it."""
+        return f"{self.asked}/go"
+
+    @property
+    def told(self) -> str:
+        """With what came of it."""
+        return f"{self.asked}/told"
+
+    @property
+    def withdrawn(self) -> str:
+        """There when nobody waits for it any more."""
+        return f"{self.asked}/withdrawn"
 
 
 class LiteBackups(Backups):
@@ -40,100 +89,206 @@ class LiteBackups(Backups):
         return RUNNING if self._makers() else None
 
     async def make(self) -> str | Refused:
-        """Let the oldest member that holds data begin a backup; return the operation that makes it.
+        """Let a member that holds data begin a backup; return the operation that makes it.
 
-        One that is gone before it answers is not waited for, and the next one is asked.
+        The oldest is asked first of those that hold all of the data and are in contact. One that
+        does not say in time that it makes it, or is gone before it is made, is followed by the
+        next one.
 
         Raises:
             EngineError: it can make none now, and why; or nobody is there.
         """
         refused = self.refusal()
-        if refused is not None or self._membership is None:
+        membership = self._membership
+        if refused is not None or membership is None:
             raise EngineError(refused or NOBODY)
-        asked: set[str] = set()
-        while (maker := _oldest(self._membership, asked)) is not None:
-            asked.add(maker.uuid)
-            told = await self._asked(self._membership, maker)
+        asked: list[MemberRecord] = []
+        while (maker := _first(membership, asked)) is not None:
+            asked.append(maker)
+            told = await self._asked(membership, maker)
             if told is not None:
                 return told
+            event(_log, logging.WARNING, "a member makes no backup: the next one is asked",
+                  member=maker.address)  # fmt: skip
+        silent = [maker.address for maker in asked if membership.roll.lease(maker.uuid) is not None]
+        if silent:
+            return Refused(Reason.UNAVAILABLE, _silent(silent))
         raise EngineError(NOBODY)
 
     async def _asked(self, membership: Membership, maker: MemberRecord) -> str | Refused | None:
-        """Return what came of it; None when that member is gone."""
-        key, store = f"{REQUEST}{maker.uuid}/{uuid.uuid4().hex}", membership.engine
-        refused = (await carry_out(Put(key, b"", REQUEST_S).begin(store)))[0]
+        """Return what came of it; None when that member makes none, now or later."""
+        store, conditions = membership.engine, membership.conditions
+        request = Request(f"{REQUEST}{maker.uuid}/{uuid.uuid4()}")
+        refused = (await carry_out(Put(request.asked, b"", REQUEST_S).begin(store)))[0]
         if refused is not None:
             return refused
 
         def gone() -> bool:
-            return membership.roll.lease(maker.uuid) is None
+            lease, life = membership.roll.lease(maker.uuid), store.system_get(request.taken)
+            return lease is None or (life is not None and life.decode() != lease.life)
 
         try:
-            await membership.conditions.until(
-                lambda: bool(store.system_get(key)) or gone(), PATIENCE_S
-            )
-            told = store.system_get(key)
+            await conditions.until(lambda: _is_there(membership, request.taken) or gone(), TAKE_S)
+            life = store.system_get(request.taken)
+            if life is None or gone():
+                return None
+            refused = (await carry_out(Put(request.go, b"1", REQUEST_S).begin(store)))[0]
+            if refused is not None:
+                membership.keep(self._withdrawn(membership, request))
+                return refused
+            return await self._made(membership, maker, request, life.decode())
         finally:
-            Put(key, None).begin(store)(_ignore)
-        if told:
+            for key, _ in store.system_items(request.asked):
+                if key != request.withdrawn:
+                    Put(key, None).begin(store)(_ignore)
+
+    async def _made(
+        self, membership: Membership, maker: MemberRecord, request: Request, life: str
+    ) -> str | Refused | None:
+        """Return what came of what the maker was told to make, for as long as that life lasts."""
+
+        def gone() -> bool:
+            lease = membership.roll.lease(maker.uuid)
+            return lease is None or lease.life != life
+
+        await membership.conditions.until(lambda: _is_there(membership, request.told) or gone())
+        told = membership.engine.system_get(request.told)
+        if told is not None:
             return _outcome(maker, json.loads(told))
-        return None if gone() else Refused(Reason.UNAVAILABLE, _silent(maker))
+        if not gone():
+            return Refused(Reason.UNAVAILABLE, _unknown(maker))
+        await self._withdrawn(membership, request)
+        if not _is_there(membership, request.withdrawn):
+            return Refused(Reason.UNAVAILABLE, _unknown(maker))
+        begun = {found["id"]: found["error"] for found in self._operations.documents()}
+        # Begun is what any member answers for; the operation tells what became of it.
+        made = begun.get(request.operation, UNNOTED) not in {UNNOTED, UNWANTED}
+        return request.operation if made else None
+
+    async def _withdrawn(self, membership: Membership, request: Request) -> None:
+        await _insist(membership, Put(request.withdrawn, b"1", WITHDRAWN_S))
 
 
 def serve_requests(membership: Membership, backups: Backups) -> None:
     """Let a member that holds data make the backups that it is asked for from now on."""
-    engine, under_way = membership.engine, set[str]()
+    engine, serving = membership.engine, set[str]()
 
-    async def carried_out(key: str) -> None:
-        event(_log, logging.INFO, "a lite member was asked for a backup, which is made here")
+    async def served(request: Request) -> None:
         try:
-            told = json.dumps(await _made(backups)).encode()
-            await carry_out(Put(key, told, REQUEST_S).begin(engine))
+            await _serve(membership, backups, request)
         finally:
-            under_way.discard(key)
+            serving.discard(request.asked)
 
     def look() -> None:
         # What this member is called is not known before its start.
-        for key, told in engine.system_items(f"{REQUEST}{engine.member_uuid}/"):
-            if not told and key not in under_way:
-                under_way.add(key)
-                membership.keep(carried_out(key))
+        own = f"{REQUEST}{engine.member_uuid}/"
+        for key, _ in engine.system_items(own):
+            request = Request(key)
+            if "/" in key.removeprefix(own) or key in serving:
+                continue
+            # Else this process has served it, or another one took it, which has ended.
+            if not _is_there(membership, request.taken):
+                serving.add(key)
+                membership.keep(served(request))
 
     membership.on_change[REQUEST] = look
 
 
-async def _made(backups: Backups) -> dict[str, str]:
+async def _serve(membership: Membership, backups: Backups, request: Request) -> None:
+    """Say that this member makes the backup, and do so when it is told to."""
+
+    def waits() -> bool:
+        asked, withdrawn = (_is_there(membership, k) for k in (request.asked, request.withdrawn))
+        return asked and not withdrawn
+
+    life = membership.signs.life
+    await _insist(membership, Put(request.taken, life.encode(), REQUEST_S), waits)
+    await membership.conditions.until(
+        lambda: _is_there(membership, request.go) or not waits(), REQUEST_S
+    )
+    if not (waits() and _is_there(membership, request.go)):
+        return
+    event(_log, logging.INFO, "a lite member was asked for a backup, which is made here")
+    told = await _made(
+        backups, request.operation, lambda: not _is_there(membership, request.withdrawn)
+    )
+    await _insist(membership, Put(request.told, json.dumps(told).encode(), REQUEST_S))
+
+
+async def _insist(
+    membership: Membership, put: Put, wanted: Callable[[], bool] = lambda: True
+) -> None:
+    """Put something until the log takes it, it is not wanted any more, or this member ends."""
+    conditions = membership.conditions
+    while wanted() and any(await carry_out(put.begin(membership.engine))):
+        await conditions.until(lambda: False, AGAIN_S)
+        if conditions.ended:
+            return
+
+
+async def _made(
+    backups: Backups, operation: str, wanted: Callable[[], bool]
+) -> dict[str, str | None]:
     try:
-        made = await backups.make()
+        made = await backups.make_as(operation, wanted)
     except EngineError as error:
-        return {_REFUSED: str(error)}
+        return {_REFUSED: str(error), _REASON: None}
     except Exception as error:
         failure(_log, "a backup could not be begun", error)
-        return {_REFUSED: "unexpected error: see the log"}
-    return {_REFUSED: made.message} if isinstance(made, Refused) else {_OPERATION: made}
+        return {_REFUSED: "unexpected error: see the log", _REASON: None}
+    if isinstance(made, Refused):
+        return {_REFUSED: made.message, _REASON: made.reason.name}
+    return {_OPERATION: made}
 
 
-def _oldest(membership: Membership, but: set[str]) -> MemberRecord | None:
-    leases = membership.roll.leases()
-    for member in membership.members():
-        if not member.lite and member.uuid in leases and member.uuid not in but:
-            return member
-    return None
+def _is_there(membership: Membership, key: str) -> bool:
+    return membership.engine.system_get(key) is not None
 
 
-def _outcome(maker: MemberRecord, told: dict[str, str]) -> str:
-    if _OPERATION not in told:
-        raise EngineError(f"the member {maker.address} makes none: {told[_REFUSED]}")
-    operation = told[_OPERATION]
+def _first(membership: Membership, but: list[MemberRecord]) -> MemberRecord | None:
+    """Return who is asked next."""
+    # No start asks for a backup.
+    from grid_member.engine.cluster_holders import HOST
+
+    leases, asked = membership.roll.leases(), {member.uuid for member in but}
+    hosts = {key.removeprefix(HOST) for key, _ in membership.engine.system_items(HOST)}
+
+    def last(member: MemberRecord) -> tuple[bool, bool]:
+        holds = not hosts or member.uuid in hosts
+        return membership.signs.pulse.quiet_s(member.uuid) >= STEADY_GAP_S, not holds
+
+    found = [
+        member
+        for member in membership.members()
+        if not member.lite and member.uuid in leases and member.uuid not in asked
+    ]
+    return min(found, key=last, default=None)
+
+
+def _outcome(maker: MemberRecord, told: dict[str, str | None]) -> str | Refused:
+    operation = told.get(_OPERATION)
+    if operation is None:
+        message = f"the member {maker.address} makes none: {told[_REFUSED]}"
+        reason = told.get(_REASON)
+        if reason is None:
+            raise EngineError(message)
+        return Refused(Reason[reason], message)
     event(_log, logging.INFO, "another member makes the backup", member=maker.address,
           operation=operation)  # fmt: skip
     return operation
 
 
-def _silent(maker: MemberRecord) -> str:
+def _unknown(maker: MemberRecord) -> str:
     return (
-        f"the member {maker.address} was asked for the backup and does not answer: look at the "
-        "operations before you ask again"
+        f"the member {maker.address} was told to make the backup, and nothing is known of it: look "
+        "at the operations before you ask again"
+    )
+
+
+def _silent(addresses: list[str]) -> str:
+    return (
+        f"no member took the backup that was asked for: no answer from {', '.join(addresses)}; "
+        "upgrade members with data before lite ones"
     )
 
 

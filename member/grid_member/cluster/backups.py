@@ -18,10 +18,10 @@ from grid_member.cluster.locks import LockedError
 from grid_member.cluster.logs import event
 from grid_member.cluster.store_recovery import OFF
 from grid_member.cluster.system_store import Put, carry_out
-from grid_member.engine.api import EngineError, Refused
+from grid_member.engine.api import EngineError, Reason, Refused
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from grid_member.cluster.conditions import Conditions
@@ -37,6 +37,7 @@ NOTED_PERCENT: Final = 10
 """How much progress is worth a place in the log."""
 UNSET: Final = "persistence.backup-dir is not set"
 UNNOTED: Final = "its beginning could not be noted"
+UNWANTED: Final = "whoever asked for it has asked another member meanwhile"
 RUNNING: Final = "a backup is running already"
 INTERRUPT: Final = "backup-interrupt/"
 """Begins the keys of wishes, which end with the UUID of the member that is to stop its backup."""
@@ -130,8 +131,11 @@ class Backups:
             return UNSET
         return RUNNING if self._busy or self._makers() else None
 
-    async def begin(self) -> Begun:
+    async def begin(self, operation: str | None = None) -> Begun:
         """Take the data of this moment. `run` or `abandon` has to follow.
+
+        Args:
+            operation: the id of the operation that makes it; None for one that is new.
 
         Raises:
             EngineError: no backup can begin now, or none can be made in the directory.
@@ -152,8 +156,8 @@ class Backups:
         except BaseException:
             await self._unlock()
             raise
-        operation, puts = self._operations.begin(KIND)
-        return Begun(draft, images, self._clock_ms(), operation, puts)
+        named, puts = self._operations.begin(KIND, operation)
+        return Begun(draft, images, self._clock_ms(), named, puts)
 
     async def make(self) -> str | Refused:
         """Begin a backup and note that; return the operation that makes it, or why it is not noted.
@@ -161,7 +165,20 @@ class Backups:
         Raises:
             EngineError: no backup can begin now, or none can be made in the directory.
         """
-        begun = await self.begin()
+        return await self.make_as(None, lambda: True)
+
+    async def make_as(self, operation: str | None, wanted: Callable[[], bool]) -> str | Refused:
+        """Make one as `make` does, under the id of an operation, if it is wanted by then.
+
+        Args:
+            operation: an id that no operation has; None for one that is new.
+            wanted: asked when everybody can see that the operation has begun, and before anything
+                is written.
+
+        Raises:
+            EngineError: no backup can begin now, or none can be made in the directory.
+        """
+        begun = await self.begin(operation)
         try:
             outcomes = await carry_out(*(put.begin(self._store) for put in begun.puts))
         except BaseException:
@@ -171,6 +188,9 @@ class Backups:
         if refused is not None:
             await self.abandon(begun)
             return refused
+        if not wanted():
+            await self.abandon(begun, UNWANTED)
+            return Refused(Reason.UNAVAILABLE, UNWANTED)
         self.run(begun)
         return begun.operation
 
@@ -182,14 +202,14 @@ class Backups:
             begun.draft.interrupt()
         self._work = asyncio.create_task(self._run(begun))
 
-    async def abandon(self, begun: Begun) -> None:
-        """Give up a backup whose beginning could not be noted."""
+    async def abandon(self, begun: Begun, why: str = UNNOTED) -> None:
+        """Give up a backup of which nothing is written yet."""
         begun.draft.discard()
         if self._membership is None:
             self._operations.forget(begun.operation)
         else:
             # The log of several may take later what it refused.
-            put = self._operations.fail(begun.operation, UNNOTED)
+            put = self._operations.fail(begun.operation, why)
             self._membership.keep(self._noted_given_up(put, self._membership.conditions))
         await self._unlock()
 

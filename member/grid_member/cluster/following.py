@@ -6,6 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final
 
+from grid_member.cluster.backup_requests import REQUEST
 from grid_member.cluster.logs import event, failure
 from grid_member.cluster.upkeep import Upkeep
 from grid_member.cluster.usage import disk_of
@@ -63,6 +64,12 @@ class Following:
         membership.keep(upkeep.run())
         if self._management.cp_keeper is not None:
             membership.keep(self._management.cp_keeper.run())
+
+    def joined(self) -> None:
+        """Look at what others asked of this member before it listened."""
+        look = self._membership.on_change.get(REQUEST)
+        if look is not None:
+            look()
 
     def _config_changed(self) -> None:
         try:

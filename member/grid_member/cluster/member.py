@@ -34,8 +34,7 @@ _log: Final = logging.getLogger("grid.member")
 CLUSTER_STOP_PATIENCE_S: Final = 5.0
 """How long a stop of the cluster waits for the log to take the state that goes before it."""
 CLUSTER_STOP_LIMIT_S: Final = 30.0
-"""How long a stop of several members may take until this one stops by itself: a new leader of the
-log may have to be found first."""
+"""How long a stop of several may take, a new leader of the log included; then this one stops."""
 PARKING_PATIENCE_S: Final = 5.0
 """How long a stop of several members waits for the file that parks one of them."""
 
@@ -172,6 +171,7 @@ class Member:
             raise
         if joined:
             self.management.begin(membership.others)
+            following.joined()
         return joined
 
     def admit(self) -> None:

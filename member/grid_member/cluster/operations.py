@@ -84,9 +84,14 @@ class Operations:
         found.update(self._own)
         return sorted(found.values(), key=lambda o: (o["started"], o["id"]))
 
-    def begin(self, kind: str) -> tuple[str, tuple[Put, ...]]:
-        """Return a new operation's id, and what stores it and forgets the oldest for it."""
-        operation = self._new(kind)
+    def begin(self, kind: str, known_as: str | None = None) -> tuple[str, tuple[Put, ...]]:
+        """Return a new operation's id, and what stores it and forgets the oldest for it.
+
+        Args:
+            kind: what is done.
+            known_as: the id, when somebody waits for it by that; it must be nobody else's.
+        """
+        operation = self._new(kind, known_as)
         return operation["id"], self._added(operation)
 
     def early(self, kind: str) -> Callable[[str | None], None]:
@@ -116,9 +121,9 @@ class Operations:
             puts += self._added(operation)
         return puts
 
-    def _new(self, kind: str) -> OperationDocument:
+    def _new(self, kind: str, known_as: str | None = None) -> OperationDocument:
         return {
-            "id": self._new_id(),
+            "id": known_as or self._new_id(),
             "kind": kind,
             "stage": Stage.STARTED.value,
             "progress": 0,

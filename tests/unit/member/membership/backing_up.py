@@ -1,0 +1,80 @@
+"""Members of one log that make backups, of data that is there when a test lets it be."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from grid_member.cluster.backup_requests import LiteBackups, serve_requests
+from grid_member.cluster.backups import Backups
+from grid_member.engine.state import State
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from grid_member.engine.image import Image
+    from tests.unit.member.membership.several import OneOfSeveral, Several
+
+
+class Source:
+    """The data of a member, which is there when the gate is open."""
+
+    imported = False
+
+    def __init__(self, member_uuid: str) -> None:
+        self.member_uuid = member_uuid
+        self.gate = asyncio.Event()
+
+    async def moment(self) -> list[Image]:
+        await self.gate.wait()
+        return [State().snapshot()]
+
+
+def makes_backups(member: OneOfSeveral, place: Path) -> Source:
+    """Let a member make backups in a directory that all share; return its data."""
+    source = Source(member.uuid)
+    backups = Backups(
+        source,
+        member.engine,
+        member.management.operations,
+        lambda: 1_000,
+        directory=place / member.uuid,
+        backup_dir=place / "backups",
+        membership=member.membership,
+    )
+    serve_requests(member.membership, backups)
+    persistence = member.management.persistence
+    member.management.persistence = replace(persistence, backups=backups)
+    return source
+
+
+async def started(several: Several, place: Path) -> tuple[list[OneOfSeveral], list[Source]]:
+    """Return three members that make backups in a directory that they share."""
+    members = await several.started(3)
+    return members, [makes_backups(member, place) for member in members]
+
+
+async def a_lite_one(several: Several) -> OneOfSeveral:
+    """Return a lite member that has joined, without a directory for backups."""
+    lite = several.add(lite=True)
+    await several.run(lite.start())
+    backups = LiteBackups(
+        Source(lite.uuid),
+        lite.engine,
+        lite.management.operations,
+        lambda: 1_000,
+        directory=None,
+        backup_dir=None,
+        membership=lite.membership,
+    )
+    persistence = lite.management.persistence
+    lite.management.persistence = replace(persistence, backups=backups)
+    return lite
+
+
+async def shown(member: OneOfSeveral) -> list[tuple[str, str, str | None]]:
+    """Return kind, stage and error of the operations that a member shows."""
+    documents: list[dict[str, Any]] = json.loads((await member.call("operations")).body)
+    return [(found["kind"], found["stage"], found["error"]) for found in documents]
