@@ -21,6 +21,7 @@ import lmdb
 
 from grid_member.engine import codec
 from grid_member.engine.api import EngineError
+from grid_member.engine.directory_lock import lock_directory
 from grid_member.engine.files import sync_directory
 from grid_member.engine.lmdb_bulk import new_log, put_base, put_chunks, put_records
 from grid_member.engine.lmdb_check import check_pages
@@ -43,7 +44,6 @@ from grid_member.engine.store import (
     DIRECTORY_MODE,
     check_directory,
     check_shards,
-    lock_directory,
     make_empty,
     shard_path,
 )

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Final
 import lmdb
 
 from grid_member.engine.api import EngineError
+from grid_member.engine.directory_lock import LOCK, lock_directory
 from grid_member.engine.files import sync_directory
 from grid_member.engine.image import ItemPart, MemberPart, SystemPart
 from grid_member.engine.lmdb_bulk import changed_log, put_records
@@ -39,10 +40,8 @@ from grid_member.engine.operations import Committed, Record
 from grid_member.engine.store import (
     CREATING,
     DIRECTORY_MODE,
-    LOCK,
     check_directory,
     clear_unfinished,
-    lock_directory,
     make_directories,
     shard_path,
 )

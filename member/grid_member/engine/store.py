@@ -9,7 +9,6 @@ The store is made in DIRECTORY/creating, synced and renamed, so that there is a 
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import uuid
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 import lmdb
 
 from grid_member.engine.api import EngineError
+from grid_member.engine.directory_lock import lock_directory
 from grid_member.engine.files import sync_directory
 from grid_member.engine.lmdb_tables import create_log
 from grid_member.engine.manifest import MANIFEST_FILE
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 
 DIRECTORY_MODE: Final = 0o700
 CREATING: Final = "creating"
-LOCK: Final = "lock"
 CLUSTER: Final = "cluster"
 """In the directory of one of several members."""
 
@@ -129,36 +128,6 @@ def make_directories(directory: Path) -> list[Path]:
         path.mkdir(mode=DIRECTORY_MODE, exist_ok=True)
         sync_directory(path.parent)
     return missing
-
-
-def lock_directory(directory: Path) -> int:
-    """Take the directory for this process; return what to close to give it back.
-
-    Raises:
-        EngineError: another process has it.
-    """
-    path = directory / LOCK
-    while True:
-        lock_fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(lock_fd)
-            raise EngineError(
-                f"the directory {directory} is in use by another member: "
-                "stop it, or give each member a directory of its own"
-            ) from None
-        if _is_at(lock_fd, path):
-            return lock_fd
-        # A restore that was refused has removed it since it was opened.
-        os.close(lock_fd)
-
-
-def _is_at(file_fd: int, path: Path) -> bool:
-    try:
-        return os.path.samestat(os.fstat(file_fd), path.stat())
-    except FileNotFoundError:
-        return False
 
 
 def _create(directory: Path, place: Path, shards: int) -> None:

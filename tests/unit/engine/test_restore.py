@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grid_member.engine import landing, open_engine
+from grid_member.engine import directory_lock, landing, open_engine
 from grid_member.engine.api import EngineError
+from grid_member.engine.directory_lock import lock_directory
 from grid_member.engine.recovery import salvage_store, wipe_store
 from grid_member.engine.restore import restore_backup, restore_once
-from grid_member.engine.store import lock_directory, open_store
+from grid_member.engine.store import open_store
 from grid_member.engine.store_errors import DamagedStoreError
 from grid_member.engine.store_identity import read_identity
 from tests.unit.engine.backed_up import back_up, fill, flipped
@@ -120,7 +121,8 @@ def test_a_directory_that_is_not_empty(backup: Path, tmp_path: Path) -> None:
         restore_backup(backup, volume)
 
 
-def test_a_directory_in_use(backup: Path, tmp_path: Path) -> None:
+def test_a_directory_in_use(backup: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(directory_lock, "LOCK_PATIENCE_S", 0.0)
     store = open_store(tmp_path / "target", 1)
     shutil.rmtree(tmp_path / "target" / "store")
     with pytest.raises(EngineError, match="in use by another member"):
@@ -185,8 +187,9 @@ def test_a_restored_store_needs_its_backup_no_more(
 
 @pytest.mark.parametrize("name", ["salvaged", "emptied"])
 def test_an_exchange_that_was_interrupted_is_finished_first(
-    backup: Path, tmp_path: Path, name: str
+    backup: Path, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(directory_lock, "LOCK_PATIENCE_S", 0.0)
     target = tmp_path / "target"
     restore_once(backup, target)
     shutil.copytree(target / "store", target / name)

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Final
@@ -221,6 +222,23 @@ async def test_a_second_process(member_process: Start, tmp_path: Path) -> None:
     assert (await once(first.port, "POST", f"{MAP}/k", b"v")).status == 200
     before = digest(tmp_path / "data")
     message = refused(tmp_path / "data")
-    assert "is in use by another member: stop it, or give each member a directory" in message
+    assert f"is in use by another member (process {first.process.pid}): stop it, or give" in message
     assert digest(tmp_path / "data") == before
     assert (await once(first.port, "GET", f"{MAP}/k")).body == b"v"
+
+
+async def test_a_start_right_after_a_stop_waits_for_the_end_of_that(
+    member_process: Start, tmp_path: Path
+) -> None:
+    text = durable(tmp_path / "data")
+    former = member_process(text)
+    former.wait_for("ready")
+    assert (await once(former.port, "POST", f"{MAP}/k", b"v")).status == 200
+    again = member_process(text)
+    again.wait_for(
+        f"{tmp_path / 'data'} is in use (process {former.process.pid}): waiting for its end"
+    )
+    former.process.send_signal(signal.SIGTERM)
+    assert former.end() == 0
+    again.wait_for("ready")
+    assert (await once(again.port, "GET", f"{MAP}/k")).body == b"v"

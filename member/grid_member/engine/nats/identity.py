@@ -19,9 +19,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.api import EngineError
+from grid_member.engine.directory_lock import lock_directory
 from grid_member.engine.files import sync_directory
 from grid_member.engine.manifest import MANIFEST_FILE
-from grid_member.engine.store import CLUSTER, DIRECTORY_MODE, lock_directory, make_directories
+from grid_member.engine.store import CLUSTER, DIRECTORY_MODE, make_directories
 from grid_member.engine.store_errors import damaged, newer, unusable
 from grid_member.engine.store_exchange import STORE
 

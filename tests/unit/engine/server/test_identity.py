@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from grid_member.engine import directory_lock
 from grid_member.engine.api import EngineError
 from grid_member.engine.nats.identity import Identity, of_cluster, open_identity, plain_name
 from grid_member.engine.store import open_store
@@ -40,7 +41,10 @@ def test_a_restart_keeps_uuid_and_server_and_counts_itself(tmp_path: Path) -> No
     assert starts[0].server_name.startswith(f"name-0-{starts[0].uuid.hex[:8]}-")
 
 
-def test_the_incarnation_is_on_disk_before_it_is_used(tmp_path: Path) -> None:
+def test_the_incarnation_is_on_disk_before_it_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(directory_lock, "LOCK_PATIENCE_S", 0.0)
     with_lock = open_identity(tmp_path, cluster_name="dev", member_name="m")
     assert json.loads(identity_file(tmp_path).read_bytes())["incarnation"] == 1
     assert with_lock.directory == tmp_path / "cluster" / "jetstream"

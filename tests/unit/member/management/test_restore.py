@@ -14,9 +14,9 @@ from grid_member.cluster.futures import begun
 from grid_member.cluster.start_calls import START_CALLS_FILE, StartCalls
 from grid_member.command import EXIT_START
 from grid_member.command.restore import restore
-from grid_member.engine import open_engine
+from grid_member.engine import directory_lock, open_engine
 from grid_member.engine.api import EngineError
-from grid_member.engine.store import lock_directory
+from grid_member.engine.directory_lock import lock_directory
 from tests.unit.engine.backed_up import back_up
 from tests.unit.engine.drive import Driver, FixedStructures
 
@@ -111,6 +111,7 @@ def test_a_lock_that_was_removed_meanwhile_is_taken_anew(
         flock(lock_fd, how)
 
     monkeypatch.setattr(fcntl, "flock", late)
+    monkeypatch.setattr(directory_lock, "LOCK_PATIENCE_S", 0.0)
     lock_fd = lock_directory(tmp_path)
     try:
         assert len(locked) == 2
