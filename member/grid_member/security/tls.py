@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from grid_member.cluster.logs import event
 from grid_member.config.model_security import ClientCertificates
+from grid_member.security.tls_validity import why_invalid
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
@@ -55,6 +56,7 @@ class ServerTls:
         self._signature = _signature(config)
         self._context = server_context(config)
         self._told = ""
+        tell_validity(config, self._context)
 
     @property
     def context(self) -> ssl.SSLContext:
@@ -81,6 +83,7 @@ class ServerTls:
             return False
         self._context, self._signature, self._told = context, before, ""
         event(_log, logging.INFO, "certificate reloaded", setting=self._config.setting)
+        tell_validity(self._config, context)
         return True
 
     def _tell(self, message: str) -> None:
@@ -121,14 +124,24 @@ def server_context(config: TlsConfig) -> ssl.SSLContext:
     context.minimum_version = MINIMUM_VERSIONS[config.minimum_version]
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
     context.set_alpn_protocols(list(ALPN))
-    _load_pair(context, config)
+    load_pair(context, config)
     context.verify_mode = _VERIFIED[config.client_certificates]
     if config.client_ca is not None:
-        _load_authorities(context, config, config.client_ca)
+        load_authorities(context, f"{config.setting}.client-ca-file", config.client_ca)
     return context
 
 
-def _load_pair(context: ssl.SSLContext, config: TlsConfig) -> None:
+def load_pair(context: ssl.SSLContext, config: TlsConfig, encrypted: str | None = None) -> None:
+    """Let a context show a certificate.
+
+    Args:
+        context: which.
+        config: names the files.
+        encrypted: what to do about a key that is encrypted and has no password.
+
+    Raises:
+        TlsError: a file is missing, unreadable or not what it should be.
+    """
     _check_readable(config.certificate, f"{config.setting}.certificate-file")
     _check_readable(config.key, f"{config.setting}.key-file")
     asked: list[bool] = []
@@ -141,16 +154,31 @@ def _load_pair(context: ssl.SSLContext, config: TlsConfig) -> None:
     try:
         context.load_cert_chain(config.certificate, config.key, password)
     except (ssl.SSLError, ValueError, OSError) as error:
-        raise TlsError(_pair_problem(config, error, asked=bool(asked))) from None
+        todo = encrypted or f"set {config.setting}.key-password"
+        raise TlsError(_pair_problem(config, error, todo if asked else None)) from None
 
 
-def _pair_problem(config: TlsConfig, error: Exception, *, asked: bool) -> str:
+def tell_validity(config: TlsConfig, context: ssl.SSLContext) -> None:
+    """Log a warning when the certificate that a context shows is out of date."""
+    why = why_invalid(context, config.certificate)
+    if why is not None:
+        event(
+            _log,
+            logging.WARNING,
+            "certificate is not valid now",
+            why=why,
+            setting=f"{config.setting}.certificate-file",
+            file=str(config.certificate),
+        )
+
+
+def _pair_problem(config: TlsConfig, error: Exception, encrypted: str | None) -> str:
     key = f"{config.setting}.key-file: {config.key}"
     if getattr(error, "reason", None) == "KEY_VALUES_MISMATCH":
         return f"{key} is not the key of the certificate in {config.certificate}"
-    if asked:
+    if encrypted is not None:
         if config.key_password is None:
-            return f"{key} is encrypted: set {config.setting}.key-password"
+            return f"{key} is encrypted: {encrypted}"
         return f"{key} cannot be decrypted: {config.setting}.key-password is wrong"
     if not _has_certificate(config.certificate):
         setting = f"{config.setting}.certificate-file"
@@ -162,8 +190,12 @@ def _pair_problem(config: TlsConfig, error: Exception, *, asked: bool) -> str:
     return f"{key} is not a private key in PEM format"
 
 
-def _load_authorities(context: ssl.SSLContext, config: TlsConfig, file: Path) -> None:
-    setting = f"{config.setting}.client-ca-file"
+def load_authorities(context: ssl.SSLContext, setting: str, file: Path) -> None:
+    """Let a context trust the authorities in a file, which a setting names.
+
+    Raises:
+        TlsError: it is missing, unreadable or holds none.
+    """
     _check_readable(file, setting)
     try:
         context.load_verify_locations(file)

@@ -19,6 +19,7 @@ from grid_member.cluster.logs import event
 from grid_member.cluster.member import Phase
 from grid_member.http.listener import Listeners, bind, in_binding_order
 from grid_member.release import VERSION
+from grid_member.security.tls_members import check_members_tls
 from grid_member.start.address import shown_address
 from grid_member.start.listed import warn_unless_listed
 from grid_member.start.parts import make_member
@@ -132,7 +133,7 @@ class MemberHandle:
 
         Raises:
             PortError: a port could not be taken.
-            TlsError: the files of a TLS listener cannot be used.
+            TlsError: the files of a TLS listener or of the members' TLS cannot be used.
             EngineError: the data could not be opened.
             ConfigError: what was added before does not go with the configuration.
             StopError: a stop was requested, and the disk does not answer.
@@ -236,6 +237,9 @@ class MemberHandle:
         ]
         for listener in wanted:
             self._listeners.prepare(listener)
+        if config.cluster is not None and config.cluster.tls is not None:
+            # Before the members' server, which would complain of them seconds later.
+            check_members_tls(config.cluster.tls)
         bound: list[tuple[ListenerConfig, list[socket.socket]]] = []
         with contextlib.ExitStack() as unserved:
             for listener in in_binding_order(wanted):

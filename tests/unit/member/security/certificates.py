@@ -71,6 +71,22 @@ class Authority:
             )
         return pair
 
+    def reissue(self, pair: Pair, begins: str, ends: str) -> None:
+        """Replace a pair's certificate by one that is valid from and to a day, as YYYYMMDD."""
+        settings = self.directory / "ca.cnf"
+        (self.directory / "index.txt").touch()
+        settings.write_text(
+            "[ca]\ndefault_ca=d\n[d]\npolicy=p\ndefault_md=sha256\nrand_serial=yes\n"
+            f"database={self.directory / 'index.txt'}\nnew_certs_dir={self.directory}\n"
+            "[p]\ncommonName=supplied\n"
+        )
+        openssl(
+            *("ca", "-batch", "-notext", "-config", settings, "-cert", self.file),
+            *("-keyfile", self._key, "-in", pair.certificate.with_suffix(".csr")),
+            *("-extfile", pair.certificate.with_suffix(".ext"), "-out", pair.certificate),
+            *("-startdate", f"{begins}000000Z", "-enddate", f"{ends}000000Z"),
+        )
+
     def client(self, pair: Pair | None = None) -> ssl.SSLContext:
         """Return what a client trusts this authority with, and shows pair with."""
         context = ssl.create_default_context(cafile=str(self.file))

@@ -141,6 +141,40 @@ def test_an_encrypted_key_opens_with_its_password(authority: Authority) -> None:
     assert "Hidden-pw" not in repr(replace(config_of(pair), key_password="Hidden-pw"))
 
 
+EXPIRED = ("20200101", "20200102")
+COMING = ("20900101", "20900102")
+
+
+@pytest.mark.parametrize(
+    ("times", "why"),
+    [(EXPIRED, "it has expired: renew it"), (COMING, "it is not valid yet: look at the clock")],
+)
+@pytest.mark.parametrize("asks", list(ClientCertificates))
+def test_a_certificate_out_of_its_time_is_told(
+    asks: ClientCertificates,
+    times: tuple[str, str],
+    why: str,
+    pair: Pair,
+    config: TlsConfig,
+    authority: Authority,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    asking = replace(config, client_certificates=asks, client_ca=authority.file)
+    server = ServerTls(asking)
+    assert caplog.text == ""
+    authority.reissue(pair, *times)
+    assert server.refresh()
+    ServerTls(asking)
+    told = [record.__dict__["grid_fields"] for record in caplog.records]
+    assert (
+        told
+        == [
+            {"why": why, "setting": "network.ssl.certificate-file", "file": str(config.certificate)}
+        ]
+        * 2
+    )
+
+
 # New files
 
 

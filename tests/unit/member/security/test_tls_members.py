@@ -1,0 +1,112 @@
+"""The files of the members' TLS: what is wrong with them is said before there is a server."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from grid_member.command import EXIT_START
+from grid_member.config.model_security import ClientCertificates, TlsConfig
+from grid_member.security.tls import TlsError
+from grid_member.security.tls_members import check_members_tls
+from tests.unit.member.cluster.bad_days import three
+from tests.unit.member.running import MemberProcess
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.unit.member.security.certificates import Authority, Pair
+
+SETTING = "network.cluster.ssl"
+EXPIRED = ("20200101", "20200102")
+
+
+@pytest.fixture
+def config(pair: Pair, authority: Authority) -> TlsConfig:
+    return TlsConfig(
+        SETTING,
+        pair.certificate,
+        pair.key,
+        client_certificates=ClientCertificates.REQUIRED,
+        client_ca=authority.file,
+    )
+
+
+def foreign(config: TlsConfig, authority: Authority) -> TlsConfig:
+    return replace(config, key=authority.issue("other").key)
+
+
+def encrypted(config: TlsConfig, authority: Authority) -> TlsConfig:
+    locked = authority.issue("locked", "Hidden-pw")
+    return replace(config, certificate=locked.certificate, key=locked.key)
+
+
+def missing(config: TlsConfig, authority: Authority) -> TlsConfig:
+    return replace(config, certificate=authority.directory / "no.crt")
+
+
+def no_certificate(config: TlsConfig, authority: Authority) -> TlsConfig:
+    return replace(config, certificate=config.key)
+
+
+def no_authorities(config: TlsConfig, authority: Authority) -> TlsConfig:
+    return replace(config, client_ca=config.key)
+
+
+@pytest.mark.parametrize(
+    ("broken", "setting", "says"),
+    [
+        (foreign, "key-file", "is not the key of the certificate in"),
+        (encrypted, "key-file", "is encrypted: members need a key that is not"),
+        (missing, "certificate-file", "no.crt: No such file or directory"),
+        (no_certificate, "certificate-file", "is not a certificate in PEM format"),
+        (no_authorities, "ca-file", "holds no certificates in PEM format"),
+    ],
+)
+def test_an_error_names_the_setting_and_the_file(
+    broken: Callable[[TlsConfig, Authority], TlsConfig],
+    setting: str,
+    says: str,
+    config: TlsConfig,
+    authority: Authority,
+) -> None:
+    check_members_tls(config)
+    with pytest.raises(TlsError) as raised:
+        check_members_tls(broken(config, authority))
+    text = str(raised.value)
+    assert text.startswith(f"{SETTING}.{setting}: {authority.directory}")
+    assert says in text
+
+
+def test_a_certificate_that_has_expired_is_a_warning(
+    config: TlsConfig, pair: Pair, authority: Authority, caplog: pytest.LogCaptureFixture
+) -> None:
+    check_members_tls(config)
+    assert caplog.text == ""
+    authority.reissue(pair, *EXPIRED)
+    check_members_tls(config)
+    (record,) = caplog.records
+    assert record.levelname == "WARNING"
+    assert record.__dict__["grid_fields"]["why"] == "it has expired: renew it"
+
+
+def test_a_member_does_not_start_its_server_with_them(
+    config: TlsConfig, authority: Authority, tmp_path: Path
+) -> None:
+    files = {
+        "certificate-file": str(config.certificate),
+        "key-file": str(authority.issue("other").key),
+        "ca-file": str(authority.file),
+    }
+    process = MemberProcess(three(tls=files)[0].text(), tmp_path / "member")
+    try:
+        assert process.end() == EXIT_START
+    finally:
+        process.kill()
+    (told,) = [entry["message"] for entry in process.log if entry["level"] == "error"]
+    assert told.startswith(f"cannot start: {SETTING}.key-file: {files['key-file']} is not the key")
+    assert "nats-server" not in str(process.log)
+    assert "listening" not in [entry["message"] for entry in process.log]
