@@ -61,8 +61,11 @@ _TLS_FILES: Final = re.compile(
 """A complaint about them, behind the place in the server's own configuration."""
 _HANDSHAKE: Final = "handshake error"
 """Who knocks may be anybody: that ends no server."""
-APART_S: Final = 30.0
-"""How long servers that did not take each other are believed not to; they try all the time."""
+APART_S: Final = 10.0
+"""How long servers that did not take each other are believed not to; each tries every second."""
+PERSISTS_S: Final = 2.0
+"""How long who is not taken goes on trying before it is believed to be a member: who tries a port
+once may be anybody."""
 _NOBODY: Final = ("", "", -math.inf)
 """Host, what to do, and when, before any server was not taken."""
 _DISABLED: Final = "will be DISABLED"
@@ -164,6 +167,8 @@ class ServerLog:
         self._last: deque[str] = deque(maxlen=_LAST_LINES)
         self._plain: OrderedDict[str, tuple[float, float]] = OrderedDict()
         """By host: when it answered in plain text first, and last."""
+        self._refused: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        """By host: when it was not taken first, and last."""
         self._apart = _NOBODY
         self.crippled = False
         """Whether the server said that it stores nothing any more."""
@@ -191,6 +196,7 @@ class ServerLog:
         self._complaints.clear()
         self._last.clear()
         self._apart = _NOBODY
+        self._refused.clear()
         self.crippled = False
 
     def feed(self, data: bytes, now: float) -> None:
@@ -211,25 +217,16 @@ class ServerLog:
         self._last.append(text)
         # Who connects comes from another port each time.
         todo, host = advice(text), text.partition(" - ")[0].rpartition(":")[0]
-        if _PLAIN.search(text) and self._may_wait(host, now):
+        if _PLAIN.search(text) and _lasting(self._plain, host, now, SERVERLESS_S) < SERVERLESS_S:
             level = logging.DEBUG
         if level >= logging.WARNING:
             self._complaints.append(text)
             self.crippled = self.crippled or is_crippled(text)
-            if todo is not None:
+            if todo is not None and _lasting(self._refused, host, now, APART_S) >= PERSISTS_S:
                 self._apart = host, todo, now
             if not self._is_news(text, now):
                 level = logging.DEBUG
         self._logger.log(level, "nats-server: %s%s", text, f" ({todo})" if todo else "")
-
-    def _may_wait(self, host: str, now: float) -> bool:
-        """Whether who answers in plain text there may be a member that has no server yet."""
-        began_s, last_s = self._plain.pop(host, (now, now))
-        began_s = began_s if now - last_s < SERVERLESS_S else now
-        self._plain[host] = began_s, now
-        if len(self._plain) > _REPEATS:
-            self._plain.popitem(last=False)
-        return now - began_s < SERVERLESS_S
 
     def _is_news(self, text: str, now: float) -> bool:
         # Who knocks comes from another port each time, as another connection; who is to be
@@ -243,6 +240,21 @@ class ServerLog:
         if len(self._told) > _REPEATS:
             self._told.popitem(last=False)
         return True
+
+
+def _lasting(
+    seen: OrderedDict[str, tuple[float, float]], host: str, now: float, gap_s: float
+) -> float:
+    """Note that something was seen of a host; return for how long it has been, in seconds.
+
+    After a gap of that length it begins anew.
+    """
+    began_s, last_s = seen.pop(host, (now, now))
+    began_s = began_s if now - last_s < gap_s else now
+    seen[host] = began_s, now
+    if len(seen) > _REPEATS:
+        seen.popitem(last=False)
+    return now - began_s
 
 
 def _place(settings: ClusterSettings) -> str:

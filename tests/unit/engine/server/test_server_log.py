@@ -3,11 +3,15 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from grid_member.engine.nats.server_log import APART_S, SERVERLESS_S, ServerLog, explanation
 from tests.unit.engine.server.servers import settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 MEMBER = settings(5703)
 
@@ -99,16 +103,37 @@ def test_why_servers_do_not_take_each_other_is_told_with_what_to_do(
     assert explanation(heard.complaints, MEMBER) is None
 
 
+NOT_TAKEN = b"[1] [ERR] %s:%d - rid:9 - Route Error 'Authorization Violation'\n"
+
+
+def tries(heard: ServerLog, host: bytes, times: Iterable[float]) -> None:
+    """Let the server say of a host, at each time and of another port, that it was not taken."""
+    for number, now in enumerate(times):
+        heard.feed(NOT_TAKEN % (host, 5704 + number), now)
+
+
 def test_why_others_do_not_take_this_member_is_known_while_it_is_so(heard: ServerLog) -> None:
     assert heard.apart(0.0) is None
-    heard.feed(b"[1] [ERR] 10.0.0.1:5704 - rid:9 - Route Error 'Authorization Violation'\n", 5.0)
+    tries(heard, b"10.0.0.1", (3.0, 4.0, 5.0))
     heard.feed(b"[1] [ERR] 10.0.0.1:5704 - rid:9 - Router connection closed\n", 6.0)
     assert "one at 10.0.0.1 do not take each other: cluster-name, the" in str(heard.apart(6.0))
     assert heard.apart(5.0 + APART_S) is None
-    heard.feed(b"[1] [ERR] 10.0.0.1:5704 - rid:9 - Route Error 'Authorization Violation'\n", 50.0)
-    assert heard.apart(50.0) is not None
+    tries(heard, b"10.0.0.1", (50.0, 51.0, 52.0))
+    assert heard.apart(52.0) is not None
     heard.begin()
-    assert heard.apart(50.0) is None
+    assert heard.apart(52.0) is None
+    tries(heard, b"10.0.0.1", (53.0,))
+    assert heard.apart(53.0) is None
+
+
+def test_who_knocks_once_is_not_taken_for_a_member(heard: ServerLog) -> None:
+    tries(heard, b"10.9.9.9", (1.0, 1.0, 1.5))
+    tries(heard, b"10.9.9.9", (2.0 + APART_S, 2.5 + APART_S))
+    assert heard.apart(2.5 + APART_S) is None
+    times = [20.0 + number for number in range(4)]
+    tries(heard, b"10.0.0.1", times)
+    tries(heard, b"10.9.9.9", (23.0,))
+    assert "one at 10.0.0.1 do not" in str(heard.apart(23.0))
 
 
 NO_TLS = (
