@@ -214,4 +214,5 @@ async def test_a_mark_that_cannot_be_left(
             await engine.start()
     else:
         await engine.start()
+        assert engine.ready
         await engine.stop()

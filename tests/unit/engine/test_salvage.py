@@ -185,6 +185,7 @@ def test_a_page_of_another_place(plain: Path, memory: Path) -> None:
 def test_a_damaged_piece_of_the_only_image_costs_the_log(cleaned: Path, memory: Path) -> None:
     """What the other pieces and the records behind them hold was never data all by itself."""
     whole = Whole(cleaned)
+    assert whole.chunks
     for chunk in whole.chunks:
         place = damaged(cleaned, memory / "hit", flipped_everywhere(whole.data, chunk))
         with pytest.raises(EngineError, match=r"nothing of the store in .* can be read"):

@@ -92,3 +92,6 @@ async def test_an_image_that_was_given_up_is_not_waited_for_until_a_clock_comes_
     await until(lambda: log.wants_image(0))
     log.store_image(feed.state.snapshot())
     await until(lambda: log._cleaner.images == 1)
+    end = await world.end()
+    assert end is not None
+    assert end.log == COUNT
