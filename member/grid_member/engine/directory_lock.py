@@ -33,10 +33,10 @@ def lock_directory(directory: Path) -> int:
     while (lock_fd := _locked(directory)) is None:
         if until_s is None:
             until_s = time.monotonic() + LOCK_PATIENCE_S
-            _log.info("%s is in use%s: waiting for its end", directory, _by(directory))
+            _log.info("%s is in use%s: waiting for that to end", directory, _by(directory))
         elif time.monotonic() >= until_s:
             raise EngineError(
-                f"the directory {directory} is in use by another member{_by(directory)}: "
+                f"the directory {directory} is in use by another process{_by(directory)}: "
                 "stop it, or give each member a directory of its own"
             )
         time.sleep(_LOOK_S)

@@ -188,6 +188,7 @@ class _Taken:
         try:
             _check_ours(self._directory)
             self._lock_fd = lock_directory(self._directory)
+            _check_ours(self._directory)  # once more: another process may have ended just now
             finish_exchange(self._directory)
         except (OSError, lmdb.Error) as error:
             self._release()

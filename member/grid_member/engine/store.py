@@ -69,6 +69,7 @@ def open_store(directory: Path, shards: int) -> Store:
         check_directory(directory)
         lock_fd = lock_directory(directory)
         try:
+            check_directory(directory)  # once more: another process may have ended just now
             finish_exchange(directory)
             if not place.exists():
                 _create(directory, place, shards)

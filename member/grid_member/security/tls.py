@@ -200,7 +200,8 @@ def load_authorities(context: ssl.SSLContext, setting: str, file: Path) -> None:
     try:
         context.load_verify_locations(file)
     except (ssl.SSLError, OSError):
-        raise TlsError(f"{setting}: {file} holds no certificates in PEM format") from None
+        wrong = f"{file} holds something that is not a certificate in PEM format"
+        raise TlsError(f"{setting}: {wrong}") from None
 
 
 def _check_readable(file: Path, setting: str) -> None:

@@ -1,7 +1,8 @@
 """Whether a certificate is in its time, without a library that can read one.
 
-A context shows the certificate to a client in this process that trusts it as it is. So there is
-nothing else that OpenSSL could have against it but its time.
+A context shows the certificate to a client in this process that trusts the whole file as it is. So
+there is nothing else that OpenSSL could have against it but its time, or that of one that follows:
+who trusts another root may do without that one.
 """
 
 from __future__ import annotations
@@ -12,12 +13,15 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from pathlib import Path
 
-_WHY: Final = {9: "it is not valid yet: look at the clock", 10: "it has expired: renew it"}
+_WHY: Final = {
+    9: "it, or one that follows it in the file, is not valid yet: look at the clock",
+    10: "it, or one that follows it in the file, has expired: renew it",
+}
 """By OpenSSL's X509_V_ERR_CERT_NOT_YET_VALID and X509_V_ERR_CERT_HAS_EXPIRED."""
 
 
 def why_invalid(context: ssl.SSLContext, certificate: Path) -> str | None:
-    """Return why everybody will refuse a certificate today, None when it is in its time.
+    """Return what is wrong with the time of a certificate, None when nothing is.
 
     Args:
         context: of a server, which shows it.

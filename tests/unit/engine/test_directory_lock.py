@@ -51,7 +51,7 @@ def test_who_goes_on_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     holder = lock_directory(tmp_path)
     try:
         with pytest.raises(
-            EngineError, match=rf"another member \(process {os.getpid()}\): stop it"
+            EngineError, match=rf"another process \(process {os.getpid()}\): stop it"
         ):
             lock_directory(tmp_path)
     finally:
@@ -71,10 +71,10 @@ def test_who_cannot_be_seen_is_not_named(tmp_path: Path, monkeypatch: pytest.Mon
     try:
         for seen in ([], [waiting], [elsewhere], ["3: FLOCK"]):
             locks.write_text("\n".join(seen))
-            with pytest.raises(EngineError, match="another member: stop it"):
+            with pytest.raises(EngineError, match="another process: stop it"):
                 lock_directory(tmp_path)
         locks.unlink()
-        with pytest.raises(EngineError, match="another member: stop it"):
+        with pytest.raises(EngineError, match="another process: stop it"):
             lock_directory(tmp_path)
     finally:
         os.close(holder)

@@ -160,7 +160,7 @@ async def test_a_second_process_is_refused(tmp_path: Path) -> None:
         subprocess.run, command, cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert second.returncode == 1
-    assert "is in use by another member" in second.stderr
+    assert "is in use by another process" in second.stderr
     with pytest.raises(EngineError, match="in use"):
         await engine_at(tmp_path).start()
     await engine.stop()

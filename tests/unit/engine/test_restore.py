@@ -125,7 +125,7 @@ def test_a_directory_in_use(backup: Path, tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(directory_lock, "LOCK_PATIENCE_S", 0.0)
     store = open_store(tmp_path / "target", 1)
     shutil.rmtree(tmp_path / "target" / "store")
-    with pytest.raises(EngineError, match="in use by another member"):
+    with pytest.raises(EngineError, match="in use by another process"):
         restore_backup(backup, tmp_path / "target")
     store.close()
 

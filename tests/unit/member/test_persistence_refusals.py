@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 import lmdb
 import pytest
 
+from grid_member.engine.directory_lock import lock_directory
 from tests.unit.engine.volume import MIB, VOLUMES, privilege, volume
 from tests.unit.member.durable import MAP, durable
 from tests.unit.member.wire import once
@@ -222,7 +223,9 @@ async def test_a_second_process(member_process: Start, tmp_path: Path) -> None:
     assert (await once(first.port, "POST", f"{MAP}/k", b"v")).status == 200
     before = digest(tmp_path / "data")
     message = refused(tmp_path / "data")
-    assert f"is in use by another member (process {first.process.pid}): stop it, or give" in message
+    assert (
+        f"is in use by another process (process {first.process.pid}): stop it, or give" in message
+    )
     assert digest(tmp_path / "data") == before
     assert (await once(first.port, "GET", f"{MAP}/k")).body == b"v"
 
@@ -234,11 +237,13 @@ async def test_a_start_right_after_a_stop_waits_for_the_end_of_that(
     former = member_process(text)
     former.wait_for("ready")
     assert (await once(former.port, "POST", f"{MAP}/k", b"v")).status == 200
-    again = member_process(text)
-    again.wait_for(
-        f"{tmp_path / 'data'} is in use (process {former.process.pid}): waiting for its end"
-    )
     former.process.send_signal(signal.SIGTERM)
     assert former.end() == 0
+    held = lock_directory(tmp_path / "data")  # in its place, as long as it is wanted
+    again = member_process(text)
+    again.wait_for(
+        f"{tmp_path / 'data'} is in use (process {os.getpid()}): waiting for that to end"
+    )
+    os.close(held)
     again.wait_for("ready")
     assert (await once(again.port, "GET", f"{MAP}/k")).body == b"v"

@@ -62,10 +62,12 @@ _TLS_FILES: Final = re.compile(
 _HANDSHAKE: Final = "handshake error"
 """Who knocks may be anybody: that ends no server."""
 APART_S: Final = 10.0
-"""How long servers that did not take each other are believed not to; each tries every second."""
+"""How long servers that did not take each other are believed not to; each tries every 2 s."""
 PERSISTS_S: Final = 2.0
 """How long who is not taken goes on trying before it is believed to be a member: who tries a port
 once may be anybody."""
+TRIES_S: Final = 4.0
+"""Who tries again later than that begins anew: a monitor may look at a port now and then."""
 _NOBODY: Final = ("", "", -math.inf)
 """Host, what to do, and when, before any server was not taken."""
 _DISABLED: Final = "will be DISABLED"
@@ -197,6 +199,7 @@ class ServerLog:
         self._last.clear()
         self._apart = _NOBODY
         self._refused.clear()
+        self._plain.clear()
         self.crippled = False
 
     def feed(self, data: bytes, now: float) -> None:
@@ -222,7 +225,7 @@ class ServerLog:
         if level >= logging.WARNING:
             self._complaints.append(text)
             self.crippled = self.crippled or is_crippled(text)
-            if todo is not None and _lasting(self._refused, host, now, APART_S) >= PERSISTS_S:
+            if todo is not None and _lasting(self._refused, host, now, TRIES_S) >= PERSISTS_S:
                 self._apart = host, todo, now
             if not self._is_news(text, now):
                 level = logging.DEBUG

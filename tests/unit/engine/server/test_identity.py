@@ -49,7 +49,7 @@ def test_the_incarnation_is_on_disk_before_it_is_used(
     assert json.loads(identity_file(tmp_path).read_bytes())["incarnation"] == 1
     assert with_lock.directory == tmp_path / "cluster" / "jetstream"
     assert with_lock.directory.is_dir()
-    with pytest.raises(EngineError, match="is in use by another member"):
+    with pytest.raises(EngineError, match="is in use by another process"):
         opened(tmp_path)
     with_lock.close()
     assert opened(tmp_path).incarnation == 2

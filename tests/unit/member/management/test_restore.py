@@ -116,7 +116,7 @@ def test_a_lock_that_was_removed_meanwhile_is_taken_anew(
     try:
         assert len(locked) == 2
         assert os.path.samestat(os.fstat(lock_fd), path.stat())
-        with pytest.raises(EngineError, match="in use by another member"):
+        with pytest.raises(EngineError, match="in use by another process"):
             lock_directory(tmp_path)
     finally:
         os.close(lock_fd)

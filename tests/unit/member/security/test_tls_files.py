@@ -116,7 +116,7 @@ def weak(config: TlsConfig, authority: Authority) -> TlsConfig:
         (foreign, "key-file", "is not the key of the certificate in"),
         (encrypted, "key-file", "is encrypted: set network.ssl.key-password"),
         (wrong_password, "key-file", "network.ssl.key-password is wrong"),
-        (no_authorities, "client-ca-file", "holds no certificates in PEM format"),
+        (no_authorities, "client-ca-file", "holds something that is not a certificate"),
         (weak, "certificate-file", "is too weak: ee key too small"),
     ],
 )
@@ -147,7 +147,10 @@ COMING = ("20900101", "20900102")
 
 @pytest.mark.parametrize(
     ("times", "why"),
-    [(EXPIRED, "it has expired: renew it"), (COMING, "it is not valid yet: look at the clock")],
+    [
+        (EXPIRED, "it, or one that follows it in the file, has expired: renew it"),
+        (COMING, "it, or one that follows it in the file, is not valid yet: look at the clock"),
+    ],
 )
 @pytest.mark.parametrize("asks", list(ClientCertificates))
 def test_a_certificate_out_of_its_time_is_told(
