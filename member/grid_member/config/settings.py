@@ -196,7 +196,8 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     number(
         "persistence.validation-timeout-seconds",
         120,
-        "How long a member with damaged data waits for `forceStart` or `partialStart`.",
+        "How long a member with damaged data waits for `forceStart` or `partialStart`, and "
+        "several for those that are missing and may have what was in memory only.",
     ),
     number(
         "cp-subsystem.cp-member-count",

@@ -28,7 +28,7 @@ from grid_member.engine.nats.cluster_id import named
 from grid_member.engine.nats.company import Company
 from grid_member.engine.nats.complaints import Complaints
 from grid_member.engine.nats.damage import Damage
-from grid_member.engine.nats.emptied import begin_anew
+from grid_member.engine.nats.emptied import Emptied
 from grid_member.engine.nats.errors import NatsError
 from grid_member.engine.nats.identity import open_identity
 from grid_member.engine.nats.log import JetStreamLog
@@ -312,8 +312,8 @@ class ClusterLanes(Lanes):
         shards = first_lanes(settings, self._shards, len(self.streams))
         self._make = make = partial(self._made, client, source, arrived)
         told = (self._wait_for, partial(count_voting, self.system), self.damage)
-        anew = partial(begin_anew, self.system, client, self.server_name or "", self.streams)
-        async with Streams(client, settings, self.streams, *told, anew) as streams:
+        emptied = Emptied(self.system, client, self.server_name, self.streams, settings)
+        async with Streams(client, settings, self.streams, *told, emptied) as streams:
             begun_as = None
             while begun_as != (cluster := await self._named(client, streams)):
                 # A rescue may have deleted all that was read so far: it is another cluster then.

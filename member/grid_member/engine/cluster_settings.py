@@ -53,6 +53,8 @@ class ClusterSettings:
     """Begin the keys of system values that no backup has and no import takes over."""
     max_payload_bytes: int = 9 << 20
     """The largest record: above the largest value with its key."""
+    validation_timeout_s: int = 120
+    """How long a start waits for those that are missing and may have what was in memory only."""
     server: Path | None = None
     """The nats-server to run; None looks for one."""
 

@@ -16,21 +16,16 @@ from grid_member.engine.nats.streams import ensure_stream
 from grid_member.engine.roll_call import NO_LEADER
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
 
     from grid_member.engine.cluster_lane import ClusterLane
     from grid_member.engine.cluster_settings import ClusterSettings
     from grid_member.engine.nats.client import NatsClient
     from grid_member.engine.nats.damage import Damage
+    from grid_member.engine.nats.emptied import Emptied
     from grid_member.engine.nats.streams import Stream
 
 RETRY_S: Final = 0.5
-IN_MEMORY: Final = (
-    "nobody leads the log of what is in memory only: it begins empty within a minute when most of "
-    "those that hold it are there and have nothing of it, else partialStart goes on with what is "
-    "left"
-)
-"""Why a start waits that has all that is on disks."""
 
 
 class Streams:
@@ -44,7 +39,7 @@ class Streams:
         waiting: Callable[[str], None],
         servers: Callable[[], Awaitable[int]],
         damage: Damage,
-        beside: Callable[[], Coroutine[Any, Any, None]] | None = None,
+        emptied: Emptied | None = None,
     ) -> None:
         """Make none yet.
 
@@ -55,7 +50,7 @@ class Streams:
             waiting: is told why the begin is not over yet.
             servers: returns how many servers can hold a copy.
             damage: is told what could not be read, and what was.
-            beside: what goes on meanwhile.
+            emptied: watches those in memory meanwhile.
         """
         self._client = client
         self._settings = settings
@@ -64,8 +59,8 @@ class Streams:
         self._servers = servers
         self._damage = damage
         self._copies = min(settings.copies, len(settings.members))
-        self._beside = beside
-        self._going_on: list[asyncio.Task[None]] = []
+        self._emptied = emptied
+        self._watching: list[asyncio.Task[None]] = []
         self._making: dict[Stream, asyncio.Task[int]] = {}
         self._reading = asyncio.Lock()
         self._awaited: list[Stream] = []
@@ -73,14 +68,14 @@ class Streams:
     async def __aenter__(self) -> Self:
         """Make the first one, and begin to make the others: none may be there before it."""
         self._copies = await self._ensure(self._streams[0])
-        if self._beside is not None:
-            self._going_on = [asyncio.ensure_future(self._beside())]
+        if self._emptied is not None:
+            self._watching = [asyncio.ensure_future(self._emptied.watch())]
         for stream in (*self._streams, *(one.images for one in self._streams)):
             self._making[stream] = asyncio.ensure_future(self._ensure(stream))
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await _ended([*self._making.values(), *self._going_on])
+        await _ended([*self._making.values(), *self._watching])
 
     async def first_made(self) -> Stream:
         """Return the first one when it is there, also when it was deleted meanwhile."""
@@ -139,8 +134,10 @@ class Streams:
     def _tell(self, stream: Stream, reason: str) -> None:
         """Tell what is waited for, of many at once that of the first."""
         if stream == next(iter(self._awaited), stream):
-            beside = not stream.durable and self._streams[0].durable
-            self._waiting(IN_MEMORY if beside and NO_LEADER in reason else reason)
+            emptied = self._emptied
+            if emptied is not None and NO_LEADER in reason and emptied.concerns(stream):
+                reason = emptied.told
+            self._waiting(reason)
 
 
 async def _ended(tasks: Iterable[asyncio.Task[Any]]) -> None:

@@ -64,6 +64,7 @@ def clustered_engine(
         directory=model.data_directory,
         restore_from=model.persistence.restore_from,
         left_behind=OF_MEMBERS,
+        validation_timeout_s=model.persistence.validation_timeout_s,
         max_payload_bytes=model.limits.value_bytes + RECORD_OVERHEAD_BYTES,
     )
     with_data = PartEngine if settings.crowded else ClusterEngine

@@ -1,113 +1,270 @@
-"""Streams in memory that nobody holds any more after all were stopped: they begin anew.
+"""Logs in memory that nobody holds any more after all were stopped: they begin anew.
 
 In a group a vote from an empty log counts only when all have voted. So when all members were
 stopped and one of them does not come back, a stream in memory would elect nobody, and keep the
 others from serving what they have on disks.
 
     all that hold a copy are there, or one of them has its log   ─▶ a leader will be elected
-    most are there, none has anything, and some are missing      ─▶ deleted, and made anew
+    most are there, none has anything, and some are missing      ─▶ waited for, then deleted, and
+                                                                    made anew
     fewer are there                                              ─▶ the others may be a quorum
+
+Who is missing may be cut off, and still have what the others lost. That was more of them than may
+be lost at a time, so nobody was promised it. But most cuts are short: so it is waited for.
 """
 
 from __future__ import annotations
 
 import asyncio
+import enum
 import logging
-from typing import TYPE_CHECKING, Any, Final
+import math
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from grid_member.engine.nats.damage import details_of
 from grid_member.engine.nats.errors import NatsError
-from grid_member.engine.nats.peers import ACCOUNT, groups_of, meta_cluster
-from grid_member.engine.nats.rescue import all_answers
+from grid_member.engine.nats.peers import ACCOUNT, groups_of, meta_cluster, peer_id, peers_of
+from grid_member.engine.nats.rescue import ANSWERS_S, all_answers
 from grid_member.engine.nats.streams import delete_stream
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
+    from grid_member.engine.cluster_settings import ClusterSettings
     from grid_member.engine.nats.client import NatsClient
     from grid_member.engine.nats.streams import Stream
 
 LOOK_S: Final = 2.0
+PERIOD_S: Final = LOOK_S + ANSWERS_S
 LOOKS: Final = 8
-"""Looks in a row that have to find it so. Each takes a second, too: that is some 20 seconds, longer
-than elections, and than the starts of members that are started together."""
+"""Looks in a row that have to find it so. That is longer than elections, and than the starts of
+members that are started together."""
+LEADS: Final = 3
+"""Looks in a row of the one that deletes in which its server leads the others. Who leads next sees
+by then what was deleted, and deletes nothing that was made anew."""
+TELL_S: Final = 30
+"""Steps in which it is told how long it takes: each is a line in the log."""
+LEADERLESS: Final = "nobody leads the log of what is in memory only"
+_MISSING: Final = (
+    f"{LEADERLESS}: those that hold it have to come back, or partialStart goes on with what is left"
+)
+_MEMORY: Final = "memory"
 _STREAMS: Final = b"$SYS.REQ.SERVER.PING.JSZ"
 _GROUPS: Final = b"$SYS.REQ.SERVER.PING.RAFTZ"
 _log: Final = logging.getLogger("grid.engine.nats")
 
 
-async def begin_anew(
-    system: NatsClient, client: NatsClient, own: str, streams: Iterable[Stream]
-) -> None:
-    """Delete such streams while members wait for them; goes on until it is cancelled.
+class Group(NamedTuple):
+    """A stream, and what those who vote on it are called: made anew it is another group."""
 
-    The one member does it whose server leads all others.
+    stream: str
+    name: str
 
-    Args:
-        system: a connection in the account of the system.
-        client: a connection in the account of the data.
-        own: the name of the member's own server.
-        streams: those that the start waits for. Only beside some on disks one is given up.
+
+class Count:
+    """In how many looks in a row streams were found emptied, and when that is enough."""
+
+    def __init__(self, patience_s: float) -> None:
+        """Have seen nothing.
+
+        Args:
+            patience_s: how long those are waited for that are missing and may have it.
+        """
+        self._most = max(LOOKS, math.ceil(patience_s / PERIOD_S))
+        self._looks: Counter[Group] = Counter()
+        self._leads = 0
+
+    @property
+    def left_s(self) -> int | None:
+        """How long it takes yet; None when nothing is emptied."""
+        if not self._looks:
+            return None
+        return max(0, math.ceil((self._most - max(self._looks.values())) * PERIOD_S))
+
+    def after(
+        self,
+        found: AbstractSet[Group],
+        *,
+        leads: bool,
+        missing: AbstractSet[str],
+        silent: AbstractSet[str],
+    ) -> list[str]:
+        """Return the streams that are to be deleted now.
+
+        Args:
+            found: those that this look found emptied.
+            leads: whether the own server leads the others.
+            missing: the ids of those that vote and did not answer.
+            silent: the ids of those of whom their leader did not hear either.
+        """
+        self._looks = Counter({group: self._looks[group] + 1 for group in found})
+        self._leads = self._leads + 1 if leads else 0
+        # Who is heard again and did not answer yet is just coming back, maybe with all of it.
+        if self._leads < LEADS or not missing <= silent:
+            return []
+        return sorted(group.stream for group, looks in self._looks.items() if looks >= self._most)
+
+
+class Emptied:
+    """Lets such logs begin anew while members wait for them.
+
+    The one member does it whose server leads all others, if that is one of those that wait.
     """
-    wanted = [*streams]
-    names = {one.name for each in wanted if not each.durable for one in (each, each.images)}
-    if not names or not any(stream.durable for stream in wanted):
-        return
-    found: dict[str, int] = {}
-    while True:
-        await asyncio.sleep(LOOK_S)
+
+    def __init__(
+        self,
+        system: NatsClient,
+        client: NatsClient,
+        own: str | None,
+        streams: Iterable[Stream],
+        settings: ClusterSettings,
+    ) -> None:
+        """Look at nothing yet.
+
+        Args:
+            system: a connection in the account of the system.
+            client: a connection in the account of the data.
+            own: the name of the member's own server.
+            streams: those that the start waits for. Only beside some on disks one is given up.
+            settings: tell how long those are waited for that are missing and may have it.
+        """
+        self._system = system
+        self._client = client
+        self._own = own
+        wanted = [*streams]
+        beside = any(stream.durable for stream in wanted)
+        self._logs = [stream for stream in wanted if beside and not stream.durable]
+        self._patience_s = settings.validation_timeout_s
+        self.told = _MISSING
+        """Why a start waits that has all that is on disks."""
+
+    def concerns(self, stream: Stream) -> bool:
+        """Tell whether a stream, a log or its images, is one of those."""
+        return any(stream in {log, log.images} for log in self._logs)
+
+    async def watch(self) -> None:
+        """Look, and delete what is emptied; goes on until it is cancelled."""
+        count = Count(self._patience_s)
+        while self._logs:
+            await asyncio.sleep(LOOK_S)
+            try:
+                gone = await self._look(count)
+            except (NatsError, ValueError, KeyError, TypeError, AttributeError):
+                count, gone = Count(self._patience_s), []
+            for name in gone:
+                await self._begin_anew(name)
+            self.told = described(count.left_s)
+
+    async def _begin_anew(self, name: str) -> None:
         try:
-            emptied = await _emptied(system, own, names)
-            found = {name: found.get(name, 0) + 1 for name in emptied}
-            for name in sorted(name for name, looks in found.items() if looks >= LOOKS):
-                await delete_stream(client, name)
-                del found[name]
-                _log.warning(
-                    "nobody that is there has anything of the log %s, which was in memory only: it "
-                    "begins empty, without those that are missing",
-                    name,
-                )
-        except (NatsError, ValueError, KeyError, TypeError, AttributeError):
-            found = {}
+            await delete_stream(self._client, name)
+        except NatsError:
+            return  # the next look tells what became of it
+        _log.warning(
+            "nobody that is there has anything of the log %s, which was in memory only: it begins "
+            "empty, without those that are missing",
+            name,
+        )
+
+    async def _look(self, count: Count) -> list[str]:
+        """Return the streams that are to be deleted now."""
+        meta = await meta_cluster(self._system)
+        about = {"account": ACCOUNT, "streams": True, "raft": True, "config": True}
+        told, groups = await asyncio.gather(
+            all_answers(self._system, _STREAMS, about),
+            all_answers(self._system, _GROUPS, {"account": ACCOUNT}),
+        )
+        voting = peers_of(meta)
+        answered = {peer_id(answer["server"]["name"]) for answer in groups}
+        return count.after(
+            emptied(self._logs, told, groups),
+            leads=meta["leader"] == self._own,
+            missing=voting.ids - answered,
+            silent=voting.silent,
+        )
 
 
-async def _emptied(system: NatsClient, own: str, names: set[str]) -> set[str]:
-    """Return those of the streams that are to begin anew, if this member is to see to that."""
-    if (await meta_cluster(system))["leader"] != own:
-        return set()
-    told, groups = await asyncio.gather(
-        all_answers(system, _STREAMS, {"account": ACCOUNT, "streams": True, "raft": True}),
-        all_answers(system, _GROUPS, {"account": ACCOUNT}),
-    )
-    return emptied(names, told, groups)
+class _State(enum.Enum):
+    """What there is of a stream."""
+
+    EMPTIED = enum.auto()
+    """Most copies are there and have nothing, the others are missing, and nobody will lead."""
+    WITHOUT = enum.auto()
+    """It is led, and holds no records."""
+    HELD = enum.auto()
+    """Somebody has something of it, or may have."""
 
 
 def emptied(
-    names: set[str], told: Iterable[Mapping[str, Any]], groups: Iterable[Mapping[str, Any]]
-) -> set[str]:
+    logs: Iterable[Stream],
+    told: Iterable[Mapping[str, Any]],
+    groups: Iterable[Mapping[str, Any]],
+) -> frozenset[Group]:
     """Return those of the streams of which most copies are there and empty, and others missing.
 
+    A log and its images are one without the other of no use: as long as somebody may have
+    something of one of them neither is to be deleted.
+
     Args:
-        names: of the streams.
+        logs: the streams of the logs in memory.
         told: what servers tell of their streams.
         groups: what servers tell of their groups.
     """
-    called: dict[str, str] = {}
-    stored: set[str] = set()
+    details: dict[str, list[Mapping[str, Any]]] = {}
     for detail in (one for answer in told for one in details_of(answer)):
-        if detail["name"] in names:
-            called[detail.get("stream_raft_group", "")] = detail["name"]
-            if detail["state"].get("last_seq"):
-                stored.add(detail["name"])
-    held: dict[str, list[Mapping[str, Any]]] = {}
+        details.setdefault(detail["name"], []).append(detail)
+    copies: dict[str, list[Mapping[str, Any]]] = {}
     for group, copy in (one for answer in groups for one in groups_of(answer).items()):
-        if group in called:
-            held.setdefault(called[group], []).append(copy)
-    return {name for name, copies in held.items() if name not in stored and _is_emptied(copies)}
+        copies.setdefault(group, []).append(copy)
+    found: set[Group] = set()
+    for log in logs:
+        both = [_seen(each.name, details, copies) for each in (log, log.images)]
+        if all(state is not _State.HELD for state, _ in both):
+            found.update(group for state, group in both if state is _State.EMPTIED)
+    return frozenset(found)
 
 
-def _is_emptied(copies: list[Mapping[str, Any]]) -> bool:
-    size, most = copies[0]["size"], max(copy["quorum_needed"] for copy in copies)
-    # One that is led is whole, though it be empty.
-    known = ("leader", "ever_had_leader", "pindex")
-    return most <= len(copies) < size and not any(copy.get(one) for copy in copies for one in known)
+def _seen(
+    name: str,
+    details: Mapping[str, Sequence[Mapping[str, Any]]],
+    copies: Mapping[str, Sequence[Mapping[str, Any]]],
+) -> tuple[_State, Group]:
+    """Return what there is of a stream, and its group."""
+    told = details.get(name, ())
+    called = {detail.get("stream_raft_group", "") for detail in told}
+    kept = {detail["config"]["storage"] for detail in told}
+    # Made anew a moment ago it is two groups for as long as not all have heard of it.
+    group = Group(name, called.pop() if len(called) == 1 else "")
+    stored = any(detail["state"]["last_seq"] for detail in told)
+    if not group.name or kept != {_MEMORY} or stored:
+        return _State.HELD, group
+    return _voted(len(told), copies.get(group.name, ())), group
+
+
+def _voted(told: int, copies: Sequence[Mapping[str, Any]]) -> _State:
+    """Return what there is of a stream of which so many tell that they have no record."""
+    sizes = {copy["size"] for copy in copies}
+    if len(sizes) != 1:
+        return _State.HELD
+    (size,) = sizes
+    most = max(size // 2 + 1, *(copy["quorum_needed"] for copy in copies))
+    # One that is to hold a copy and does not yet is no proof that there is nothing to copy.
+    if min(told, len(copies)) < most or any(copy.get("observer") for copy in copies):
+        return _State.HELD
+    if any(copy.get("leader") for copy in copies):
+        return _State.WITHOUT
+    known = any(copy["ever_had_leader"] or copy["pindex"] for copy in copies)
+    return _State.HELD if known or len(copies) >= size else _State.EMPTIED
+
+
+def described(left_s: int | None) -> str:
+    """Return why a start waits, with how long it does yet, if that is known."""
+    if left_s is None:
+        return _MISSING
+    within_s = max(1, math.ceil(left_s / TELL_S)) * TELL_S
+    return (
+        f"{LEADERLESS}, and nobody that is there has anything of it: it begins empty within "
+        f"{within_s} s unless those that are missing come back with it, or at once by partialStart"
+    )

@@ -57,7 +57,11 @@ async def peers(system: NatsClient) -> Peers:
     Raises:
         NatsError: nobody leads them now.
     """
-    meta = await meta_cluster(system)
+    return peers_of(await meta_cluster(system))
+
+
+def peers_of(meta: Mapping[str, Any]) -> Peers:
+    """Return the servers that vote, by what their leader tells of them."""
     replicas = meta.get("replicas") or []
     return Peers(
         frozenset([peer_id(meta["leader"]), *(one["peer"] for one in replicas)]),

@@ -10,9 +10,13 @@ import os
 import secrets
 import shutil
 import subprocess
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from tests.unit.engine.volume import privilege
+from tests.unit.member.cluster.processes import Members
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _ALONE: Final = "198.18"
 """Begins the addresses: for measurements of networks, so nobody else has them."""
@@ -79,6 +83,22 @@ class Network:
             _run(*inside, "address", "add", f"{self.host(member)}/24", "dev", "eth0")
             for device in ("lo", "eth0"):
                 _run(*inside, "link", "set", device, "up")
+
+
+class Apart(Members):
+    """Three members with data, on machines of their own."""
+
+    def __init__(
+        self, directory: Path, network: Network, *, persistence: str = "", maps: str = ""
+    ) -> None:
+        super().__init__(directory, durable=True, persistence=persistence, maps=maps)
+        self._network = network
+
+    def host(self, number: int) -> str:
+        return self._network.host(number)
+
+    def inside(self, number: int) -> tuple[str, ...]:
+        return self._network.inside(number)
 
 
 def _run(*command: str, check: bool = True) -> None:

@@ -8,7 +8,7 @@ import itertools
 import os
 import signal
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import aiohttp
 
@@ -40,7 +40,7 @@ grid:
     interfaces: {{enabled: true, interfaces: [{host}]}}
     cluster: {{port: {{port: {own}}}}}
     join: {{tcp-ip: {{enabled: true, member-list: [{members}]}}}}
-  map: {{default: {{backup-count: {backups}}}}}
+  map: {{default: {{backup-count: {backups}}}{maps}}}
   queue: {{default: {{backup-count: {backups}}}}}
   logging: {{format: json}}
 """
@@ -57,6 +57,7 @@ class Members:
         size: int = 3,
         settings: str = "",
         persistence: str = "",
+        maps: str = "",
         most: int | None = None,
         lite: tuple[int, ...] = (),
         backup_count: int = 1,
@@ -77,6 +78,8 @@ class Members:
         self._settings = settings
         self._persistence = persistence
         """More of that element of a durable member, behind a comma."""
+        self._maps = maps
+        """More maps, behind a comma."""
         self._recovery_policy = recovery_policy
         self.processes: dict[int, MemberProcess] = {}
 
@@ -130,6 +133,18 @@ class Members:
         self.start(number)
         await self.ready(number)
 
+    async def asked(self, member: int, call: str) -> dict[str, Any]:
+        """Return what a member answers to a call of `management/cluster`."""
+        url = f"http://{self.host(member)}:{self.rest_ports[member]}/grid/rest/management/cluster/{call}"
+        key = {"Idempotency-Key": call}
+        async with (
+            aiohttp.ClientSession() as session,
+            session.post(url, data="dev&", headers=key) as reply,
+        ):
+            assert reply.status == 200, await reply.text()
+            answer: dict[str, Any] = await reply.json()
+            return answer
+
     def _started(self, number: int) -> MemberProcess:
         directory = self._directory / f"m{number}"
         text = _CONFIGURATION.format(
@@ -142,6 +157,7 @@ class Members:
                 for other in range(self.known[number])
             ),
             backups=self._backup_count,
+            maps=self._maps,
         )
         if number in self._lite:
             text += "  lite-member: {enabled: true}\n"

@@ -7,7 +7,6 @@ import os
 import shutil
 import signal
 from pathlib import Path
-from typing import Any
 
 import aiohttp
 import pytest
@@ -57,17 +56,6 @@ class Bereft(Members):
         url = f"http://{HOST}:{self.rest_ports[0]}/grid/health/ready"
         async with aiohttp.ClientSession() as session, session.get(url) as reply:
             return reason in reply.headers.get("X-Grid-Error", "")
-
-    async def asked(self, member: int, call: str) -> dict[str, Any]:
-        url = f"http://{HOST}:{self.rest_ports[member]}/grid/rest/management/cluster/{call}"
-        key = {"Idempotency-Key": call}
-        async with (
-            aiohttp.ClientSession() as session,
-            session.post(url, data="dev&", headers=key) as reply,
-        ):
-            assert reply.status == 200, await reply.text()
-            answer: dict[str, Any] = await reply.json()
-            return answer
 
 
 async def test_partial_start_goes_on_with_the_data_that_is_left(tmp_path: Path) -> None:

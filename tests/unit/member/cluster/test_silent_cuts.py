@@ -11,27 +11,15 @@ import aiohttp
 import pytest
 
 from tests.unit.engine.cluster.load import Load, told
-from tests.unit.member.cluster.namespaces import NAMESPACES, Network
-from tests.unit.member.cluster.processes import HttpClient, Members
+from tests.unit.member.cluster.namespaces import NAMESPACES, Apart, Network
+from tests.unit.member.cluster.processes import HttpClient
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from tests.unit.member.cluster.processes import Members
+
 pytestmark = pytest.mark.timeout(300)
-
-
-class Apart(Members):
-    """Members on machines of their own."""
-
-    def __init__(self, directory: Path, network: Network) -> None:
-        super().__init__(directory, durable=True)
-        self._network = network
-
-    def host(self, number: int) -> str:
-        return self._network.host(number)
-
-    def inside(self, number: int) -> tuple[str, ...]:
-        return self._network.inside(number)
 
 
 async def refused(members: Members, number: int) -> tuple[int, str]:
