@@ -197,7 +197,7 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         "persistence.validation-timeout-seconds",
         120,
         "How long a member with damaged data waits for `forceStart` or `partialStart`, and "
-        "several for those that are missing and may have what was in memory only.",
+        "several, 24 s at least, for those that are missing and may have what was in memory only.",
     ),
     number(
         "cp-subsystem.cp-member-count",

@@ -144,7 +144,8 @@ class PersistenceSpec(SpecModel):
         default=120,
         ge=1,
         le=MAX_INT32,
-        description="Seconds that a member with damaged data waits to be told what to do.",
+        description="Seconds that a member with damaged data waits to be told what to do, and "
+        "several for one that is missing and may have what was in memory only.",
     )
     backup: BackupSpec | None = Field(
         default=None, description="Where backups are kept; none: none are made."

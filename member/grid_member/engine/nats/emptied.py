@@ -44,11 +44,15 @@ members that are started together."""
 LEADS: Final = 3
 """Looks in a row of the one that deletes in which its server leads the others. Who leads next sees
 by then what was deleted, and deletes nothing that was made anew."""
-TELL_S: Final = 30
-"""Steps in which it is told how long it takes: each is a line in the log."""
+TELL_S: Final = ((3600, 3600), (300, 300), (0, 30))
+"""From how many seconds on it is told in what steps how long it takes: each is logged."""
 LEADERLESS: Final = "nobody leads the log of what is in memory only"
-_MISSING: Final = (
-    f"{LEADERLESS}: those that hold it have to come back, or partialStart goes on with what is left"
+ELECTING: Final = f"{LEADERLESS} yet"
+_IF_LOST: Final = "if those that are missing are lost for good, partialStart goes on without them"
+_MISSING: Final = f"{LEADERLESS}: those that hold it have to come back; {_IF_LOST}"
+_OVERDUE: Final = (
+    f"{LEADERLESS}, and nobody that is there has anything of it: it begins empty as soon as the "
+    "member whose server leads the others finds it so, too, and nobody is just coming back"
 )
 _MEMORY: Final = "memory"
 _STREAMS: Final = b"$SYS.REQ.SERVER.PING.JSZ"
@@ -75,13 +79,18 @@ class Count:
         self._most = max(LOOKS, math.ceil(patience_s / PERIOD_S))
         self._looks: Counter[Group] = Counter()
         self._leads = 0
+        self._all = 0
 
     @property
-    def left_s(self) -> int | None:
-        """How long it takes yet; None when nothing is emptied."""
+    def reason(self) -> str:
+        """Why a start waits."""
         if not self._looks:
-            return None
-        return max(0, math.ceil((self._most - max(self._looks.values())) * PERIOD_S))
+            return ELECTING if self._all < LOOKS else _MISSING
+        return described(math.ceil((self._most - max(self._looks.values())) * PERIOD_S))
+
+    def failed(self) -> None:
+        """Hear of a look that found out nothing: what was seen so far stays."""
+        self._leads = 0
 
     def after(
         self,
@@ -91,7 +100,10 @@ class Count:
         missing: AbstractSet[str],
         silent: AbstractSet[str],
     ) -> list[str]:
-        """Return the streams that are to be deleted now.
+        """Return the streams that are to be deleted now, the images of a log before it.
+
+        Nobody writes images of a log that nobody leads, and whatever is deleted is found in the
+        next looks as long as it is there.
 
         Args:
             found: those that this look found emptied.
@@ -101,10 +113,12 @@ class Count:
         """
         self._looks = Counter({group: self._looks[group] + 1 for group in found})
         self._leads = self._leads + 1 if leads else 0
+        self._all += 1
         # Who is heard again and did not answer yet is just coming back, maybe with all of it.
         if self._leads < LEADS or not missing <= silent:
             return []
-        return sorted(group.stream for group, looks in self._looks.items() if looks >= self._most)
+        over = (group.stream for group, looks in self._looks.items() if looks >= self._most)
+        return sorted(over, reverse=True)
 
 
 class Emptied:
@@ -137,7 +151,7 @@ class Emptied:
         beside = any(stream.durable for stream in wanted)
         self._logs = [stream for stream in wanted if beside and not stream.durable]
         self._patience_s = settings.validation_timeout_s
-        self.told = _MISSING
+        self.told = ELECTING
         """Why a start waits that has all that is on disks."""
 
     def concerns(self, stream: Stream) -> bool:
@@ -152,21 +166,25 @@ class Emptied:
             try:
                 gone = await self._look(count)
             except (NatsError, ValueError, KeyError, TypeError, AttributeError):
-                count, gone = Count(self._patience_s), []
+                count.failed()
+                continue
             for name in gone:
-                await self._begin_anew(name)
-            self.told = described(count.left_s)
+                if not await self._begin_anew(name):
+                    break
+            self.told = count.reason
 
-    async def _begin_anew(self, name: str) -> None:
-        try:
-            await delete_stream(self._client, name)
-        except NatsError:
-            return  # the next look tells what became of it
+    async def _begin_anew(self, name: str) -> bool:
+        """Delete it; whether that was answered: if not, the next look tells what became of it."""
         _log.warning(
             "nobody that is there has anything of the log %s, which was in memory only: it begins "
             "empty, without those that are missing",
             name,
         )
+        try:
+            await delete_stream(self._client, name)
+        except NatsError:
+            return False
+        return True
 
     async def _look(self, count: Count) -> list[str]:
         """Return the streams that are to be deleted now."""
@@ -238,7 +256,9 @@ def _seen(
     # Made anew a moment ago it is two groups for as long as not all have heard of it.
     group = Group(name, called.pop() if len(called) == 1 else "")
     stored = any(detail["state"]["last_seq"] for detail in told)
-    if not group.name or kept != {_MEMORY} or stored:
+    # While copies are added those that are to be made count in the group, and are empty.
+    settled = all("desired" not in detail["cluster"] for detail in told)
+    if not group.name or kept != {_MEMORY} or stored or not settled:
         return _State.HELD, group
     return _voted(len(told), copies.get(group.name, ())), group
 
@@ -250,8 +270,7 @@ def _voted(told: int, copies: Sequence[Mapping[str, Any]]) -> _State:
         return _State.HELD
     (size,) = sizes
     most = max(size // 2 + 1, *(copy["quorum_needed"] for copy in copies))
-    # One that is to hold a copy and does not yet is no proof that there is nothing to copy.
-    if min(told, len(copies)) < most or any(copy.get("observer") for copy in copies):
+    if min(told, len(copies)) < most:
         return _State.HELD
     if any(copy.get("leader") for copy in copies):
         return _State.WITHOUT
@@ -259,12 +278,13 @@ def _voted(told: int, copies: Sequence[Mapping[str, Any]]) -> _State:
     return _State.HELD if known or len(copies) >= size else _State.EMPTIED
 
 
-def described(left_s: int | None) -> str:
-    """Return why a start waits, with how long it does yet, if that is known."""
-    if left_s is None:
-        return _MISSING
-    within_s = max(1, math.ceil(left_s / TELL_S)) * TELL_S
+def described(left_s: int) -> str:
+    """Return why a start waits for so long yet for those that are missing."""
+    if left_s <= 0:
+        return _OVERDUE
+    step_s = next(step_s for from_s, step_s in TELL_S if left_s > from_s)
+    within_s = math.ceil(left_s / step_s) * step_s
     return (
-        f"{LEADERLESS}, and nobody that is there has anything of it: it begins empty within "
-        f"{within_s} s unless those that are missing come back with it, or at once by partialStart"
+        f"{LEADERLESS}, and nobody that is there has anything of it: it begins empty in about "
+        f"{within_s} s unless those that are missing come back with it; {_IF_LOST}"
     )
