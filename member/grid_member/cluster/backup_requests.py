@@ -20,10 +20,11 @@ import json
 import logging
 import uuid
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 from grid_member.cluster.backups import AGAIN_S, RUNNING, UNNOTED, UNWANTED, Backups
 from grid_member.cluster.logs import event, failure
+from grid_member.cluster.operations import Stage
 from grid_member.cluster.pulse import STEADY_GAP_S
 from grid_member.cluster.system_store import Put, carry_out
 from grid_member.engine.api import EngineError, Reason, Refused
@@ -42,11 +43,16 @@ WITHDRAWN_S: Final = 24 * 3600
 TAKE_S: Final = 5.0
 """How long a member has for saying that it makes the backup: one of an earlier version never does,
 and one that hangs is asked in vain."""
+LOST_S: Final = 600
+"""How long a maker that was told to go has until all can see that it has begun, should its word be
+lost: the moment is a matter of seconds, but for a volume that hangs."""
 NOBODY: Final = "no member that holds data is there to make a backup"
+LATE: Final = "it was told to too late"
 _OPERATION: Final = "operation"
 _REFUSED: Final = "refused"
 _REASON: Final = "reason"
 _log: Final = logging.getLogger("grid.persistence")
+_Told: TypeAlias = "dict[str, str | None]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,19 +157,33 @@ class LiteBackups(Backups):
             lease = membership.roll.lease(maker.uuid)
             return lease is None or lease.life != life
 
-        await membership.conditions.until(lambda: _is_there(membership, request.told) or gone())
-        told = membership.engine.system_get(request.told)
+        await membership.conditions.until(
+            lambda: self._told(membership, request) is not None or gone(), LOST_S
+        )
+        told = self._told(membership, request)
         if told is not None:
-            return _outcome(maker, json.loads(told))
-        if not gone():
-            return Refused(Reason.UNAVAILABLE, _unknown(maker))
+            return _outcome(maker, told)
+        unknown = Refused(Reason.UNAVAILABLE, _unknown(maker))
         await self._withdrawn(membership, request)
         if not _is_there(membership, request.withdrawn):
-            return Refused(Reason.UNAVAILABLE, _unknown(maker))
-        begun = {found["id"]: found["error"] for found in self._operations.documents()}
-        # Begun is what any member answers for; the operation tells what became of it.
-        made = begun.get(request.operation, UNNOTED) not in {UNNOTED, UNWANTED}
-        return request.operation if made else None
+            return unknown
+        begun = self._operations.find(request.operation)
+        if begun is not None and begun["error"] not in {UNNOTED, UNWANTED}:
+            # Begun is what any member answers for; the operation tells what became of it.
+            return request.operation
+        return None if gone() else unknown
+
+    def _told(self, membership: Membership, request: Request) -> _Told | None:
+        """Return what the maker tells, or what its operation does: what it told may be gone."""
+        told = membership.engine.system_get(request.told)
+        if told is not None:
+            return cast("_Told", json.loads(told))
+        found = self._operations.find(request.operation)
+        if found is None or found["stage"] == Stage.STARTED.value:
+            return None  # it may be given up yet
+        if found["error"] in {UNNOTED, UNWANTED}:
+            return {_REFUSED: found["error"], _REASON: Reason.UNAVAILABLE.name}
+        return {_OPERATION: request.operation}
 
     async def _withdrawn(self, membership: Membership, request: Request) -> None:
         await _insist(membership, Put(request.withdrawn, b"1", WITHDRAWN_S))
@@ -197,21 +217,25 @@ def serve_requests(membership: Membership, backups: Backups) -> None:
 async def _serve(membership: Membership, backups: Backups, request: Request) -> None:
     """Say that this member makes the backup, and do so when it is told to."""
 
+    def withdrawn() -> bool:
+        return _is_there(membership, request.withdrawn)
+
     def waits() -> bool:
-        asked, withdrawn = (_is_there(membership, k) for k in (request.asked, request.withdrawn))
-        return asked and not withdrawn
+        return _is_there(membership, request.asked) and not withdrawn()
 
     life = membership.signs.life
     await _insist(membership, Put(request.taken, life.encode(), REQUEST_S), waits)
     await membership.conditions.until(
-        lambda: _is_there(membership, request.go) or not waits(), REQUEST_S
+        lambda: _is_there(membership, request.go) or withdrawn(), REQUEST_S
     )
-    if not (waits() and _is_there(membership, request.go)):
+    if not _is_there(membership, request.go):
         return
-    event(_log, logging.INFO, "a lite member was asked for a backup, which is made here")
-    told = await _made(
-        backups, request.operation, lambda: not _is_there(membership, request.withdrawn)
-    )
+    if waits():
+        event(_log, logging.INFO, "a lite member was asked for a backup, which is made here")
+        told = await _made(backups, request.operation, lambda: not withdrawn())
+    else:
+        # Whoever said so still waits to be told.
+        told = {_REFUSED: LATE, _REASON: Reason.UNAVAILABLE.name}
     await _insist(membership, Put(request.told, json.dumps(told).encode(), REQUEST_S))
 
 
@@ -226,9 +250,7 @@ async def _insist(
             return
 
 
-async def _made(
-    backups: Backups, operation: str, wanted: Callable[[], bool]
-) -> dict[str, str | None]:
+async def _made(backups: Backups, operation: str, wanted: Callable[[], bool]) -> _Told:
     try:
         made = await backups.make_as(operation, wanted)
     except EngineError as error:
@@ -265,7 +287,7 @@ def _first(membership: Membership, but: list[MemberRecord]) -> MemberRecord | No
     return min(found, key=last, default=None)
 
 
-def _outcome(maker: MemberRecord, told: dict[str, str | None]) -> str | Refused:
+def _outcome(maker: MemberRecord, told: _Told) -> str | Refused:
     operation = told.get(_OPERATION)
     if operation is None:
         message = f"the member {maker.address} makes none: {told[_REFUSED]}"

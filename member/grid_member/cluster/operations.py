@@ -84,6 +84,11 @@ class Operations:
         found.update(self._own)
         return sorted(found.values(), key=lambda o: (o["started"], o["id"]))
 
+    def find(self, operation_id: str) -> OperationDocument | None:
+        """Return an operation of any member as it is stored, None when it is not."""
+        stored = self._store.system_get(OPERATION + operation_id)
+        return None if stored is None else _unpacked(stored)["operation"]
+
     def begin(self, kind: str, known_as: str | None = None) -> tuple[str, tuple[Put, ...]]:
         """Return a new operation's id, and what stores it and forgets the oldest for it.
 
@@ -201,5 +206,9 @@ class Operations:
         return Put(OPERATION + operation["id"], content)
 
     def _stored(self) -> list[tuple[str, OperationDocument]]:
-        records = [cast("_Record", json.loads(v)) for _, v in self._store.system_items(OPERATION)]
+        records = [_unpacked(value) for _, value in self._store.system_items(OPERATION)]
         return [(record["member"], record["operation"]) for record in records]
+
+
+def _unpacked(stored: bytes) -> _Record:
+    return cast("_Record", json.loads(stored))

@@ -50,6 +50,12 @@ def makes_backups(member: OneOfSeveral, place: Path) -> Source:
     return source
 
 
+def open_gates(sources: list[Source]) -> None:
+    """Let the data be there."""
+    for source in sources:
+        source.gate.set()
+
+
 async def started(several: Several, place: Path) -> tuple[list[OneOfSeveral], list[Source]]:
     """Return three members that make backups in a directory that they share."""
     members = await several.started(3)

@@ -13,9 +13,9 @@ from grid_member.cluster.pulse import LEASE_S
 from grid_member.engine.api import Reason, Refused
 from grid_member.engine.cluster_holders import HOST
 from tests.unit.member.membership.backing_up import (
-    Source,
     a_lite_one,
     makes_backups,
+    open_gates,
     shown,
     started,
 )
@@ -30,12 +30,6 @@ if TYPE_CHECKING:
     from tests.unit.member.membership.several import OneOfSeveral, Several
 
 FINISHED = ("backup", "FINISHED", None)
-
-
-def open_gates(sources: list[Source]) -> None:
-    """Let the data be there."""
-    for source in sources:
-        source.gate.set()
 
 
 async def test_a_lite_member_lets_the_oldest_member_with_data_make_a_backup(
@@ -208,14 +202,13 @@ def in_doubt(member: OneOfSeveral, part: str, patch: pytest.MonkeyPatch) -> None
 async def test_what_came_of_it_is_told_until_the_log_takes_it(
     several: Several, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (first, second, _), sources = await started(several, tmp_path)
+    (first, second, _), _ = await started(several, tmp_path)
     lite = await a_lite_one(several)
-    open_gates(sources)
+    first.management.persistence.backups._backup_dir = None
     refused = refusing(first, "/told", monkeypatch, 3)
-    assert (await several.run(lite.call("backup"), 5 * AGAIN_S)).status == 200
-    await several.time.settle()
-    assert (len(refused), await shown(second)) == (3, [FINISHED])
-    assert os.listdir(tmp_path / "backups") == ["backup-1"]
+    answer = await several.run(lite.call("backup"), 5 * AGAIN_S)
+    assert (answer.status, UNSET in str(answer.body)) == (409, True)
+    assert (len(refused), await shown(second)) == (3, [])
 
 
 async def test_a_maker_takes_a_job_when_the_log_takes_it(

@@ -1,0 +1,91 @@
+"""What a lite member does when what it and the maker of its backup tell each other is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import TYPE_CHECKING
+
+from grid_member.cluster.backup_requests import LATE, LOST_S, REQUEST
+from tests.unit.member.membership.backing_up import a_lite_one, open_gates, shown, started
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
+    from grid_member.engine.api import Done
+    from tests.unit.member.membership.several import OneOfSeveral, Several
+
+FINISHED = ("backup", "FINISHED", None)
+
+
+def forgotten(member: OneOfSeveral) -> None:
+    """Let what is left of requests have had its time."""
+    for key, _ in member.engine.system_items(REQUEST):
+        member.engine.system_put(key, None, lambda _: None)
+
+
+async def test_the_operation_tells_who_missed_what_the_maker_told(
+    several: Several, tmp_path: Path
+) -> None:
+    (first, second, _), sources = await started(several, tmp_path)
+    lite = await a_lite_one(several)
+    making = asyncio.ensure_future(lite.call("backup", key="mine"))
+    await several.time.settle()
+    lite.engine.cut_off()
+    open_gates(sources)
+    await several.time.settle()
+    assert any(key.endswith("/told") for key, _ in first.engine.system_items(REQUEST))
+    forgotten(first)
+    await several.time.settle()
+    lite.engine.heal()
+    answer = await several.run(making)
+    assert (answer.status, "X-Grid-Operation" in dict(answer.headers)) == (200, True)
+    assert (await shown(second), os.listdir(tmp_path / "backups")) == ([FINISHED], ["backup-1"])
+
+
+async def test_a_maker_that_is_told_to_go_too_late_says_so(
+    several: Several, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (first, _, _), sources = await started(several, tmp_path)
+    lite = await a_lite_one(several)
+    open_gates(sources)
+    put, loop = lite.engine.system_put, asyncio.get_running_loop()
+
+    def late(key: str, value: bytes | None, done: Done[None], **more: int) -> None:
+        if not key.endswith("/go") or value is None:
+            put(key, value, done, **more)
+            return
+
+        def expired(outcome: object) -> None:
+            loop.call_soon(put, key, value, done)
+
+        put(key.removesuffix("/go"), None, expired)
+
+    monkeypatch.setattr(lite.engine, "system_put", late)
+    answer = await several.run(lite.call("backup"))
+    assert (answer.status, LATE in str((answer.body, answer.headers))) == (503, True)
+    assert await shown(first) == []
+    assert not first.engine.system_items(REQUEST)
+
+
+async def test_a_maker_of_which_nothing_is_heard_is_given_up(
+    several: Several, tmp_path: Path
+) -> None:
+    (first, second, _), _ = await started(several, tmp_path)
+    lite = await a_lite_one(several)
+    engine = first.engine
+    del first.membership.on_change[REQUEST]
+    making = asyncio.ensure_future(lite.call("backup"))
+    await several.time.settle()
+    ((asked, _),) = engine.system_items(REQUEST)
+    life = first.membership.signs.life.encode()
+    engine.system_put(f"{asked}/taken", life, lambda _: None)
+    await several.time.advance(LOST_S - 10)
+    assert not making.done()
+    answer = await several.run(making)
+    assert (answer.status, first.member.address in str(answer.headers)) == (503, True)
+    assert await shown(second) == []
+    left = [key for key, _ in second.engine.system_items(REQUEST)]
+    assert [key.rpartition("/")[2] for key in left] == ["withdrawn"]
