@@ -190,7 +190,7 @@ class LiteBackups(Backups):
 
 
 def serve_requests(membership: Membership, backups: Backups) -> None:
-    """Let a member that holds data make the backups that it is asked for from now on."""
+    """Let a member that holds data make the backups that it is asked for, also before."""
     engine, serving = membership.engine, set[str]()
 
     async def served(request: Request) -> None:
@@ -200,7 +200,6 @@ def serve_requests(membership: Membership, backups: Backups) -> None:
             serving.discard(request.asked)
 
     def look() -> None:
-        # What this member is called is not known before its start.
         own = f"{REQUEST}{engine.member_uuid}/"
         for key, _ in engine.system_items(own):
             request = Request(key)
@@ -212,6 +211,7 @@ def serve_requests(membership: Membership, backups: Backups) -> None:
                 membership.keep(served(request))
 
     membership.on_change[REQUEST] = look
+    look()
 
 
 async def _serve(membership: Membership, backups: Backups, request: Request) -> None:

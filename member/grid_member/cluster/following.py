@@ -6,7 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final
 
-from grid_member.cluster.backup_requests import REQUEST
+from grid_member.cluster.backup_requests import serve_requests
 from grid_member.cluster.logs import event, failure
 from grid_member.cluster.upkeep import Upkeep
 from grid_member.cluster.usage import disk_of
@@ -66,10 +66,13 @@ class Following:
             membership.keep(self._management.cp_keeper.run())
 
     def joined(self) -> None:
-        """Look at what others asked of this member before it listened."""
-        look = self._membership.on_change.get(REQUEST)
-        if look is not None:
-            look()
+        """Do from now on what others ask of this member, and what they have asked before.
+
+        To be called when the operations of this member's last life have been ended: one that it
+        began earlier would be taken for one of those.
+        """
+        if not self._membership.lite:
+            serve_requests(self._membership, self._management.persistence.backups)
 
     def _config_changed(self) -> None:
         try:

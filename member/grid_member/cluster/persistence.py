@@ -7,7 +7,7 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from grid_member.cluster.backup_requests import LiteBackups, serve_requests
+from grid_member.cluster.backup_requests import LiteBackups
 from grid_member.cluster.backups import Backups
 from grid_member.cluster.logs import event
 from grid_member.cluster.rescue import ClusterRecovery
@@ -93,8 +93,6 @@ def make_persistence(
         backup_dir=persistence.backup_directory,
         membership=membership,
     )
-    if membership is not None and not lite:
-        serve_requests(membership, backups)
     recovery = _recovery(config, open_store, operations, waiting)
     return Persistence(backups, recovery, starts)
 

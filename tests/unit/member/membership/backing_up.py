@@ -44,9 +44,10 @@ def makes_backups(member: OneOfSeveral, place: Path) -> Source:
         backup_dir=place / "backups",
         membership=member.membership,
     )
-    serve_requests(member.membership, backups)
     persistence = member.management.persistence
     member.management.persistence = replace(persistence, backups=backups)
+    if member.membership.joined:
+        serve_requests(member.membership, backups)
     return source
 
 

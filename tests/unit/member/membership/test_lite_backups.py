@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from grid_member.cluster.backup_requests import NOBODY, REQUEST, TAKE_S
 from grid_member.cluster.backups import AGAIN_S, UNSET, UNWANTED
+from grid_member.cluster.locks import CHANGE
 from grid_member.cluster.pulse import LEASE_S
 from grid_member.engine.api import Reason, Refused
 from grid_member.engine.cluster_holders import HOST
@@ -128,6 +129,27 @@ async def test_a_maker_that_was_restarted_looks_at_what_it_was_asked_for(
     again = first.again()
     makes_backups(again, tmp_path).gate.set()
     await several.run(again.start())
+    assert (await several.run(making)).status == 200
+    await several.time.settle()
+    for member in (again, second, third):
+        assert await shown(member) == [FINISHED]
+
+
+async def test_a_maker_that_was_restarted_begins_none_before_it_has_joined(
+    several: Several, tmp_path: Path
+) -> None:
+    (first, second, third), sources = await started(several, tmp_path)
+    lite = await a_lite_one(several)
+    await first.end()
+    again = first.again()
+    open_gates([makes_backups(again, tmp_path), *sources[1:]])
+    async with second.membership.locks.held(CHANGE, "test", None):
+        starting = asyncio.ensure_future(again.start())
+        await several.time.advance(2)
+        making = asyncio.ensure_future(lite.call("backup"))
+        await several.time.advance(2)
+        assert not making.done()
+    await several.run(starting)
     assert (await several.run(making)).status == 200
     await several.time.settle()
     for member in (again, second, third):
