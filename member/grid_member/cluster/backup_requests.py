@@ -1,17 +1,10 @@
 """Who asks a lite member for a backup gets one: a member that holds data makes it.
 
-    backup-asked/<maker>/<id>             empty: can you?      by who asks
-    backup-asked/<maker>/<id>/taken       the maker's life     by the maker
-    backup-asked/<maker>/<id>/go          then make it         by who asks
-    backup-asked/<maker>/<id>/told        what came of it      by the maker, as JSON
-    backup-asked/<maker>/<id>/withdrawn   nobody waits         by who asks
-
-The id is that of the operation that makes the backup. No key is written with another value later,
-so that it does no harm when the log takes one that it refused. A maker begins when it is told to
-go. Whoever told it asks another only when that life of the maker has ended, and the operation has
-not begun when all can see that nobody waits; the maker writes nothing when it sees that as its
-operation has begun. So of one call there is never more than one backup. Who asked removes the keys
-when it knows; what it leaves when it dies ends by itself.
+A maker begins when it is told to go. Whoever told it asks another only when that life of the maker
+has ended, and the operation has not begun when all can see that nobody waits; the maker writes
+nothing when it sees that as its operation has begun. So of one call there is never more than one
+backup. Who asked removes the keys when it knows, in one record with the next request, so that an
+interrupt always meets one; what it leaves when it dies ends by itself.
 """
 
 from __future__ import annotations
@@ -19,10 +12,18 @@ from __future__ import annotations
 import json
 import logging
 import uuid
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
-from grid_member.cluster.backups import AGAIN_S, RUNNING, UNNOTED, UNWANTED, Backups
+from grid_member.cluster.backup_keys import GONE_ON_S, REQUEST, REQUEST_S, WITHDRAWN_S, Request
+from grid_member.cluster.backups import (
+    AGAIN_S,
+    INTERRUPTED,
+    KIND,
+    RUNNING,
+    UNNOTED,
+    UNWANTED,
+    Backups,
+)
 from grid_member.cluster.logs import event, failure
 from grid_member.cluster.operations import Stage
 from grid_member.cluster.pulse import STEADY_GAP_S
@@ -35,11 +36,6 @@ if TYPE_CHECKING:
     from grid_member.cluster.membership import Membership
     from grid_member.cluster.roll import MemberRecord
 
-REQUEST: Final = "backup-asked/"
-REQUEST_S: Final = 60
-"""After that a request that nobody took away is none any more."""
-WITHDRAWN_S: Final = 24 * 3600
-"""How long a maker that was cut off can find that nobody waits for it any more."""
 TAKE_S: Final = 5.0
 """How long a member has for saying that it makes the backup: one of an earlier version never does,
 and one that hangs is asked in vain."""
@@ -53,38 +49,6 @@ _REFUSED: Final = "refused"
 _REASON: Final = "reason"
 _log: Final = logging.getLogger("grid.persistence")
 _Told: TypeAlias = "dict[str, str | None]"
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """The keys of one request."""
-
-    asked: str
-
-    @property
-    def operation(self) -> str:
-        """The id of the operation that makes the backup."""
-        return self.asked.rpartition("/")[2]
-
-    @property
-    def taken(self) -> str:
-        """With the life of the maker that makes it when it is told to."""
-        return f"{self.asked}/taken"
-
-    @property
-    def go(self) -> str:
-        """There when the maker is to make it."""
-        return f"{self.asked}/go"
-
-    @property
-    def told(self) -> str:
-        """With what came of it."""
-        return f"{self.asked}/told"
-
-    @property
-    def withdrawn(self) -> str:
-        """There when nobody waits for it any more."""
-        return f"{self.asked}/withdrawn"
 
 
 class LiteBackups(Backups):
@@ -109,9 +73,13 @@ class LiteBackups(Backups):
         if refused is not None or membership is None:
             raise EngineError(refused or NOBODY)
         asked: list[MemberRecord] = []
+        requests: list[Request] = []
         while (maker := _first(membership, asked)) is not None:
             asked.append(maker)
-            told = await self._asked(membership, maker)
+            requests.append(Request(f"{REQUEST}{maker.uuid}/{uuid.uuid4()}"))
+            told = await self._asked(membership, maker, requests)
+            if not isinstance(told, str) and _interrupted(membership, requests):
+                return await self._given_up()
             if told is not None:
                 return told
             event(_log, logging.WARNING, "a member makes no backup: the next one is asked",
@@ -121,10 +89,22 @@ class LiteBackups(Backups):
             return Refused(Reason.UNAVAILABLE, _silent(silent))
         raise EngineError(NOBODY)
 
-    async def _asked(self, membership: Membership, maker: MemberRecord) -> str | Refused | None:
-        """Return what came of it; None when that member makes none, now or later."""
-        store, conditions = membership.engine, membership.conditions
-        request = Request(f"{REQUEST}{maker.uuid}/{uuid.uuid4()}")
+    async def _given_up(self) -> str | Refused:
+        """Return the operation of an interrupted backup, which any member has that makes one."""
+        operation, begun = self._operations.begin(KIND)
+        puts = (*begun, self._operations.fail(operation, INTERRUPTED))
+        outcomes = await carry_out(*(put.begin(self._store) for put in puts))
+        refused = next(filter(None, outcomes), None)
+        if refused is None:
+            return operation
+        self._operations.forget(operation)
+        return refused
+
+    async def _asked(
+        self, membership: Membership, maker: MemberRecord, requests: list[Request]
+    ) -> str | Refused | None:
+        """Return what came of the last request; None when nothing will any more."""
+        store, conditions, request = membership.engine, membership.conditions, requests[-1]
         refused = (await carry_out(Put(request.asked, b"", REQUEST_S).begin(store)))[0]
         if refused is not None:
             return refused
@@ -133,19 +113,24 @@ class LiteBackups(Backups):
             lease, life = membership.roll.lease(maker.uuid), store.system_get(request.taken)
             return lease is None or (life is not None and life.decode() != lease.life)
 
+        def in_vain() -> bool:
+            return gone() or _interrupted(membership, requests)
+
         try:
-            await conditions.until(lambda: _is_there(membership, request.taken) or gone(), TAKE_S)
+            await conditions.until(
+                lambda: _is_there(membership, request.taken) or in_vain(), TAKE_S
+            )
             life = store.system_get(request.taken)
-            if life is None or gone():
+            if life is None or in_vain():
                 return None
-            refused = (await carry_out(Put(request.go, b"1", REQUEST_S).begin(store)))[0]
+            refused = (await carry_out(Put(request.go, b"1", GONE_ON_S).begin(store)))[0]
             if refused is not None:
                 membership.keep(self._withdrawn(membership, request))
                 return refused
             return await self._made(membership, maker, request, life.decode())
         finally:
             for key, _ in store.system_items(request.asked):
-                if key != request.withdrawn:
+                if key not in request.lasting:
                     Put(key, None).begin(store)(_ignore)
 
     async def _made(
@@ -217,26 +202,27 @@ def serve_requests(membership: Membership, backups: Backups) -> None:
 async def _serve(membership: Membership, backups: Backups, request: Request) -> None:
     """Say that this member makes the backup, and do so when it is told to."""
 
-    def withdrawn() -> bool:
-        return _is_there(membership, request.withdrawn)
+    def wanted() -> bool:
+        return not any(_is_there(membership, key) for key in request.lasting)
 
     def waits() -> bool:
-        return _is_there(membership, request.asked) and not withdrawn()
+        return _is_there(membership, request.asked) and wanted()
 
     life = membership.signs.life
     await _insist(membership, Put(request.taken, life.encode(), REQUEST_S), waits)
     await membership.conditions.until(
-        lambda: _is_there(membership, request.go) or withdrawn(), REQUEST_S
+        lambda: _is_there(membership, request.go) or _is_there(membership, request.withdrawn),
+        REQUEST_S,
     )
     if not _is_there(membership, request.go):
         return
     if waits():
         event(_log, logging.INFO, "a lite member was asked for a backup, which is made here")
-        told = await _made(backups, request.operation, lambda: not withdrawn())
+        told = await _made(backups, request.operation, wanted)
     else:
         # Whoever said so still waits to be told.
         told = {_REFUSED: LATE, _REASON: Reason.UNAVAILABLE.name}
-    await _insist(membership, Put(request.told, json.dumps(told).encode(), REQUEST_S))
+    await _insist(membership, Put(request.told, json.dumps(told).encode(), GONE_ON_S))
 
 
 async def _insist(
@@ -265,6 +251,11 @@ async def _made(backups: Backups, operation: str, wanted: Callable[[], bool]) ->
 
 def _is_there(membership: Membership, key: str) -> bool:
     return membership.engine.system_get(key) is not None
+
+
+def _interrupted(membership: Membership, requests: list[Request]) -> bool:
+    """Tell whether the call is interrupted that made the requests, one after the other."""
+    return any(_is_there(membership, request.interrupted) for request in requests)
 
 
 def _first(membership: Membership, but: list[MemberRecord]) -> MemberRecord | None:

@@ -14,6 +14,7 @@ import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
+from grid_member.cluster.backup_keys import WITHDRAWN_S, under_way
 from grid_member.cluster.locks import LockedError
 from grid_member.cluster.logs import event
 from grid_member.cluster.store_recovery import OFF
@@ -37,7 +38,8 @@ NOTED_PERCENT: Final = 10
 """How much progress is worth a place in the log."""
 UNSET: Final = "persistence.backup-dir is not set"
 UNNOTED: Final = "its beginning could not be noted"
-UNWANTED: Final = "whoever asked for it has asked another member meanwhile"
+UNWANTED: Final = "it was interrupted, or whoever asked for it has asked another member meanwhile"
+INTERRUPTED: Final = "the backup was interrupted"
 RUNNING: Final = "a backup is running already"
 INTERRUPT: Final = "backup-interrupt/"
 """Begins the keys of wishes, which end with the UUID of the member that is to stop its backup."""
@@ -188,7 +190,8 @@ class Backups:
         if refused is not None:
             await self.abandon(begun)
             return refused
-        if not wanted():
+        # One that is interrupted by now writes nothing either, and says why.
+        if not (self._interrupted or wanted()):
             await self.abandon(begun, UNWANTED)
             return Refused(Reason.UNAVAILABLE, UNWANTED)
         self.run(begun)
@@ -230,18 +233,31 @@ class Backups:
 
         Something is when its member does not stop it in time.
         """
-        membership = self._membership
-        if membership is None or not self._makers():
+        membership, asked = self._membership, set[str]()
+        if membership is None:
             return True
-        wishes = [INTERRUPT + uuid for uuid in self._makers()]
-        puts = [Put(key, b"", WISH_S) for key in wishes]
-        await carry_out(*(put.begin(self._store) for put in puts))
-        stopped = await membership.conditions.until(
-            lambda: not self._makers(), INTERRUPT_PATIENCE_S
-        )
-        for key in wishes:
-            self._note(Put(key, None))
+        stopped = True
+        # Of a request a maker may have become meanwhile, and another request of that.
+        while stopped and (puts := self._interrupts(asked)):
+            asked.update(put.key for put in puts)
+            await carry_out(*(put.begin(self._store) for put in puts))
+            stopped = await membership.conditions.until(
+                lambda: self._none_goes_on() or bool(self._interrupts(asked)),
+                INTERRUPT_PATIENCE_S,
+            )
+        for key in asked:
+            if key.startswith(INTERRUPT):
+                self._note(Put(key, None))
         return stopped
+
+    def _interrupts(self, but: set[str]) -> list[Put]:
+        """Return what interrupts the backups that are made or asked for, but for some keys."""
+        wishes = [Put(INTERRUPT + uuid, b"", WISH_S) for uuid in self._makers()]
+        ends = [Put(found.interrupted, b"1", WITHDRAWN_S) for found in under_way(self._store)]
+        return [put for put in (*wishes, *ends) if put.key not in but]
+
+    def _none_goes_on(self) -> bool:
+        return not self._makers() and not under_way(self._store)
 
     def _makers(self) -> set[str]:
         """Return the UUIDs of the members that make a backup or are about to."""

@@ -6,7 +6,7 @@ import time
 import uuid
 from typing import TYPE_CHECKING, Final
 
-from grid_member.cluster.backup_requests import REQUEST
+from grid_member.cluster.backup_keys import REQUEST
 from grid_member.cluster.backups import INTERRUPT
 from grid_member.cluster.colleagues import ListedColleagues
 from grid_member.cluster.consents import CONSENT

@@ -7,7 +7,8 @@ import json
 import os
 from typing import TYPE_CHECKING
 
-from grid_member.cluster.backup_requests import NOBODY, REQUEST, TAKE_S
+from grid_member.cluster.backup_keys import REQUEST
+from grid_member.cluster.backup_requests import NOBODY, TAKE_S
 from grid_member.cluster.backups import AGAIN_S, UNSET, UNWANTED
 from grid_member.cluster.locks import CHANGE
 from grid_member.cluster.pulse import LEASE_S

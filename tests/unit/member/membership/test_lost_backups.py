@@ -6,7 +6,8 @@ import asyncio
 import os
 from typing import TYPE_CHECKING
 
-from grid_member.cluster.backup_requests import LATE, LOST_S, REQUEST
+from grid_member.cluster.backup_keys import REQUEST
+from grid_member.cluster.backup_requests import LATE, LOST_S
 from tests.unit.member.membership.backing_up import a_lite_one, open_gates, shown, started
 
 if TYPE_CHECKING:

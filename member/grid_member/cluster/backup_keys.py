@@ -1,0 +1,84 @@
+"""The keys by which a lite member and the member that makes a backup for it find each other.
+
+    backup-asked/<maker>/<id>              empty: can you?      by who asks
+    backup-asked/<maker>/<id>/taken        the maker's life     by the maker
+    backup-asked/<maker>/<id>/go           then make it         by who asks
+    backup-asked/<maker>/<id>/told         what came of it      by the maker, as JSON
+    backup-asked/<maker>/<id>/withdrawn    nobody waits         by who asks
+    backup-asked/<maker>/<id>/interrupted  it is to end         by who was asked to interrupt it
+
+The id is that of the operation that makes the backup. No key is written with another value later,
+so that it does no harm when the log takes one that it refused.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from grid_member.engine.system import SystemStore
+
+REQUEST: Final = "backup-asked/"
+REQUEST_S: Final = 60
+"""After that a request that was not told to go is none any more."""
+GONE_ON_S: Final = 900
+"""How long it can be seen that one was, and what came of it; longer than anybody waits for that."""
+WITHDRAWN_S: Final = 24 * 3600
+"""How long a maker that was cut off can find that nobody waits for it any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """The keys of one request."""
+
+    asked: str
+
+    @property
+    def operation(self) -> str:
+        """The id of the operation that makes the backup."""
+        return self.asked.rpartition("/")[2]
+
+    @property
+    def taken(self) -> str:
+        """With the life of the maker that makes it when it is told to."""
+        return f"{self.asked}/taken"
+
+    @property
+    def go(self) -> str:
+        """There when the maker is to make it."""
+        return f"{self.asked}/go"
+
+    @property
+    def told(self) -> str:
+        """With what came of it."""
+        return f"{self.asked}/told"
+
+    @property
+    def withdrawn(self) -> str:
+        """There when nobody waits for it any more."""
+        return f"{self.asked}/withdrawn"
+
+    @property
+    def interrupted(self) -> str:
+        """There when it is to end, and nobody else is to be asked."""
+        return f"{self.asked}/interrupted"
+
+    @property
+    def lasting(self) -> set[str]:
+        """What has its whole time: the maker may have to find it later."""
+        return {self.withdrawn, self.interrupted}
+
+
+def under_way(store: SystemStore) -> list[Request]:
+    """Return the requests of which nothing has come yet, and that nobody has interrupted."""
+    found: dict[str, set[str]] = {}
+    for key, _ in store.system_items(REQUEST):
+        maker, identifier = key.removeprefix(REQUEST).split("/")[:2]
+        found.setdefault(f"{REQUEST}{maker}/{identifier}", set()).add(key)
+    requests = [(Request(asked), keys) for asked, keys in found.items()]
+    return [
+        request
+        for request, keys in requests
+        if not keys & {request.told, request.interrupted} and keys - request.lasting
+    ]
