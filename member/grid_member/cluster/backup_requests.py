@@ -42,7 +42,9 @@ and one that hangs is asked in vain."""
 LOST_S: Final = 600
 """How long a maker that was told to go has until all can see that it has begun, should its word be
 lost: the moment is a matter of seconds, but for a volume that hangs."""
+STOPPING: Final = "the member is stopping"
 NOBODY: Final = "no member that holds data is there to make a backup"
+NEXT: Final = "the next one is asked"
 LATE: Final = "it was told to too late"
 _OPERATION: Final = "operation"
 _REFUSED: Final = "refused"
@@ -82,7 +84,8 @@ class LiteBackups(Backups):
                 return await self._given_up()
             if told is not None:
                 return told
-            event(_log, logging.WARNING, "a member makes no backup: the next one is asked",
+            follows = "no other is there" if _first(membership, asked) is None else NEXT
+            event(_log, logging.WARNING, f"a member makes no backup: {follows}",
                   member=maker.address)  # fmt: skip
         silent = [maker.address for maker in asked if membership.roll.lease(maker.uuid) is not None]
         if silent:
@@ -120,6 +123,8 @@ class LiteBackups(Backups):
             await conditions.until(
                 lambda: _is_there(membership, request.taken) or in_vain(), TAKE_S
             )
+            if conditions.ended:
+                return Refused(Reason.CLOSING, STOPPING)
             life = store.system_get(request.taken)
             if life is None or in_vain():
                 return None
@@ -148,6 +153,10 @@ class LiteBackups(Backups):
         told = self._told(membership, request)
         if told is not None:
             return _outcome(maker, told)
+        if membership.conditions.ended:
+            # For as long as the log takes something of this member.
+            Put(request.withdrawn, b"1", WITHDRAWN_S).begin(membership.engine)(_ignore)
+            return Refused(Reason.CLOSING, f"{STOPPING}: {_unknown(maker)}")
         unknown = Refused(Reason.UNAVAILABLE, _unknown(maker))
         await self._withdrawn(membership, request)
         if not _is_there(membership, request.withdrawn):
@@ -301,7 +310,7 @@ def _unknown(maker: MemberRecord) -> str:
 def _silent(addresses: list[str]) -> str:
     return (
         f"no member took the backup that was asked for: no answer from {', '.join(addresses)}; "
-        "upgrade members with data before lite ones"
+        "if those are of an earlier version, upgrade them: members with data go before lite ones"
     )
 
 

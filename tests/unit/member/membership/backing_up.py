@@ -10,10 +10,14 @@ from typing import TYPE_CHECKING, Any
 from grid_member.cluster.backup_requests import LiteBackups, serve_requests
 from grid_member.cluster.backups import Backups
 from grid_member.engine.state import State
+from tests.unit.member.membership.shared_log import UNAVAILABLE
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import pytest
+
+    from grid_member.engine.api import Done
     from grid_member.engine.image import Image
     from tests.unit.member.membership.several import OneOfSeveral, Several
 
@@ -79,6 +83,21 @@ async def a_lite_one(several: Several) -> OneOfSeveral:
     persistence = lite.management.persistence
     lite.management.persistence = replace(persistence, backups=backups)
     return lite
+
+
+def refusing(member: OneOfSeveral, part: str, patch: pytest.MonkeyPatch, times: int) -> list[str]:
+    """Let the log refuse that a member puts keys with a part, a few times; return those keys."""
+    put, refused, loop = member.engine.system_put, list[str](), asyncio.get_running_loop()
+
+    def system_put(key: str, value: bytes | None, done: Done[None], **more: int) -> None:
+        if part in key and value is not None and len(refused) < times:
+            refused.append(key)
+            loop.call_soon(done, UNAVAILABLE)
+        else:
+            put(key, value, done, **more)
+
+    patch.setattr(member.engine, "system_put", system_put)
+    return refused
 
 
 async def shown(member: OneOfSeveral) -> list[tuple[str, str, str | None]]:

@@ -18,6 +18,7 @@ from tests.unit.member.membership.backing_up import (
     a_lite_one,
     makes_backups,
     open_gates,
+    refusing,
     shown,
     started,
 )
@@ -191,21 +192,6 @@ async def test_a_backup_that_takes_long_is_waited_for(several: Several, tmp_path
     again = await several.run(lite.call("backup", key="mine"))
     assert (again.status, await shown(second)) == (200, [FINISHED])
     assert os.listdir(tmp_path / "backups") == ["backup-1"]
-
-
-def refusing(member: OneOfSeveral, part: str, patch: pytest.MonkeyPatch, times: int) -> list[str]:
-    """Let the log refuse that a member puts keys with a part, a few times; return those keys."""
-    put, refused, loop = member.engine.system_put, list[str](), asyncio.get_running_loop()
-
-    def system_put(key: str, value: bytes | None, done: Done[None], **more: int) -> None:
-        if part in key and value is not None and len(refused) < times:
-            refused.append(key)
-            loop.call_soon(done, UNAVAILABLE)
-        else:
-            put(key, value, done, **more)
-
-    patch.setattr(member.engine, "system_put", system_put)
-    return refused
 
 
 def in_doubt(member: OneOfSeveral, part: str, patch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,8 @@ import os
 from typing import TYPE_CHECKING
 
 from grid_member.cluster.backup_keys import REQUEST
-from grid_member.cluster.backup_requests import LATE, LOST_S
+from grid_member.cluster.backup_requests import LATE, LOST_S, NEXT, STOPPING, TAKE_S
+from grid_member.cluster.backups import UNWANTED
 from tests.unit.member.membership.backing_up import a_lite_one, open_gates, shown, started
 
 if TYPE_CHECKING:
@@ -90,3 +91,47 @@ async def test_a_maker_of_which_nothing_is_heard_is_given_up(
     assert await shown(second) == []
     left = [key for key, _ in second.engine.system_items(REQUEST)]
     assert [key.rpartition("/")[2] for key in left] == ["withdrawn"]
+
+
+async def test_a_lite_member_that_stops_says_that(several: Several, tmp_path: Path) -> None:
+    (first, second, _), _ = await started(several, tmp_path)
+    lite = await a_lite_one(several)
+    del first.membership.on_change[REQUEST]
+    making = asyncio.ensure_future(lite.call("backup"))
+    await several.time.settle()
+    await several.run(lite.membership.leave())
+    answer = await several.run(making)
+    assert (answer.status, STOPPING in str(answer.headers)) == (503, True)
+    assert "upgrade" not in str(answer.headers)
+    await several.time.settle()
+    assert (await shown(second), second.engine.system_items(REQUEST)) == ([], [])
+
+
+async def test_a_maker_writes_nothing_for_a_lite_member_that_has_stopped(
+    several: Several, tmp_path: Path
+) -> None:
+    (first, second, _), sources = await started(several, tmp_path)
+    lite = await a_lite_one(several)
+    making = asyncio.ensure_future(lite.call("backup"))
+    await several.time.settle()
+    await several.run(lite.membership.leave())
+    answer = await several.run(making)
+    assert (answer.status, STOPPING in str(answer.headers)) == (503, True)
+    assert first.member.address in str(answer.headers)
+    open_gates(sources)
+    await several.time.advance(5)
+    assert await shown(second) == [("backup", "FAILED", UNWANTED)]
+    assert os.listdir(tmp_path / "backups") == []
+
+
+async def test_the_log_tells_whether_another_member_is_asked(
+    several: Several, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    members, _ = await started(several, tmp_path)
+    lite = await a_lite_one(several)
+    for member in members:
+        del member.membership.on_change[REQUEST]
+    with caplog.at_level("WARNING", "grid.persistence"):
+        assert (await several.run(lite.call("backup"), 3 * TAKE_S + 10)).status == 503
+    told = [r.getMessage() for r in caplog.records if "makes no backup" in r.getMessage()]
+    assert [NEXT in message for message in told] == [True, True, False]
