@@ -44,6 +44,8 @@ LOST_S: Final = 600
 lost: the moment is a matter of seconds, but for a volume that hangs."""
 STOPPING: Final = "the member is stopping"
 NOBODY: Final = "no member that holds data is there to make a backup"
+WITHDRAW_S: Final = 20.0
+"""How long a call waits until all can see that it waits no more; that goes on being tried."""
 NEXT: Final = "the next one is asked"
 LATE: Final = "it was told to too late"
 _OPERATION: Final = "operation"
@@ -130,8 +132,8 @@ class LiteBackups(Backups):
                 return None
             refused = (await carry_out(Put(request.go, b"1", GONE_ON_S).begin(store)))[0]
             if refused is not None:
-                membership.keep(self._withdrawn(membership, request))
-                return refused
+                # The log may take it later, and the maker begin until it sees that nobody waits.
+                return await self._withdrawn(membership, maker, request) or refused
             return await self._made(membership, maker, request, life.decode())
         finally:
             for key, _ in store.system_items(request.asked):
@@ -157,15 +159,10 @@ class LiteBackups(Backups):
             # For as long as the log takes something of this member.
             Put(request.withdrawn, b"1", WITHDRAWN_S).begin(membership.engine)(_ignore)
             return Refused(Reason.CLOSING, f"{STOPPING}: {_unknown(maker)}")
-        unknown = Refused(Reason.UNAVAILABLE, _unknown(maker))
-        await self._withdrawn(membership, request)
-        if not _is_there(membership, request.withdrawn):
-            return unknown
-        begun = self._operations.find(request.operation)
-        if begun is not None and begun["error"] not in {UNNOTED, UNWANTED}:
-            # Begun is what any member answers for; the operation tells what became of it.
-            return request.operation
-        return None if gone() else unknown
+        begun = await self._withdrawn(membership, maker, request)
+        if begun is not None or gone():
+            return begun
+        return Refused(Reason.UNAVAILABLE, _unknown(maker))
 
     def _told(self, membership: Membership, request: Request) -> _Told | None:
         """Return what the maker tells, or what its operation does: what it told may be gone."""
@@ -179,8 +176,19 @@ class LiteBackups(Backups):
             return {_REFUSED: found["error"], _REASON: Reason.UNAVAILABLE.name}
         return {_OPERATION: request.operation}
 
-    async def _withdrawn(self, membership: Membership, request: Request) -> None:
-        await _insist(membership, Put(request.withdrawn, b"1", WITHDRAWN_S))
+    async def _withdrawn(
+        self, membership: Membership, maker: MemberRecord, request: Request
+    ) -> str | Refused | None:
+        """Let all see that nobody waits; return the operation that has begun by then, if any."""
+        membership.keep(_insist(membership, Put(request.withdrawn, b"1", WITHDRAWN_S)))
+        if not await membership.conditions.until(
+            lambda: _is_there(membership, request.withdrawn), WITHDRAW_S
+        ):
+            return Refused(Reason.UNAVAILABLE, _unknown(maker))
+        begun = self._operations.find(request.operation)
+        # Begun is what any member answers for; the operation tells what became of it.
+        made = begun is not None and begun["error"] not in {UNNOTED, UNWANTED}
+        return request.operation if made else None
 
 
 def serve_requests(membership: Membership, backups: Backups) -> None:
@@ -238,8 +246,15 @@ async def _insist(
     membership: Membership, put: Put, wanted: Callable[[], bool] = lambda: True
 ) -> None:
     """Put something until the log takes it, it is not wanted any more, or this member ends."""
-    conditions = membership.conditions
-    while wanted() and any(await carry_out(put.begin(membership.engine))):
+    conditions, told = membership.conditions, False
+    while wanted():
+        refused = (await carry_out(put.begin(membership.engine)))[0]
+        if refused is None:
+            return
+        if not told:
+            event(_log, logging.WARNING, "what a backup goes by is not taken: it is tried again",
+                  reason=refused.message)  # fmt: skip
+        told = True
         await conditions.until(lambda: False, AGAIN_S)
         if conditions.ended:
             return

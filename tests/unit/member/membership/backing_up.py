@@ -100,6 +100,20 @@ def refusing(member: OneOfSeveral, part: str, patch: pytest.MonkeyPatch, times: 
     return refused
 
 
+def in_doubt(member: OneOfSeveral, part: str, patch: pytest.MonkeyPatch) -> None:
+    """Let the log refuse that a member puts keys with a part, and take it all the same."""
+    put, loop = member.engine.system_put, asyncio.get_running_loop()
+
+    def system_put(key: str, value: bytes | None, done: Done[None], **more: int) -> None:
+        if part not in key or value is None:
+            put(key, value, done, **more)
+            return
+        put(key, value, lambda _: None, **more)
+        loop.call_soon(done, UNAVAILABLE)
+
+    patch.setattr(member.engine, "system_put", system_put)
+
+
 async def shown(member: OneOfSeveral) -> list[tuple[str, str, str | None]]:
     """Return kind, stage and error of the operations that a member shows."""
     documents: list[dict[str, Any]] = json.loads((await member.call("operations")).body)

@@ -16,21 +16,20 @@ from grid_member.engine.api import Reason, Refused
 from grid_member.engine.cluster_holders import HOST
 from tests.unit.member.membership.backing_up import (
     a_lite_one,
+    in_doubt,
     makes_backups,
     open_gates,
     refusing,
     shown,
     started,
 )
-from tests.unit.member.membership.shared_log import UNAVAILABLE
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     import pytest
 
-    from grid_member.engine.api import Done
-    from tests.unit.member.membership.several import OneOfSeveral, Several
+    from tests.unit.member.membership.several import Several
 
 FINISHED = ("backup", "FINISHED", None)
 
@@ -192,20 +191,6 @@ async def test_a_backup_that_takes_long_is_waited_for(several: Several, tmp_path
     again = await several.run(lite.call("backup", key="mine"))
     assert (again.status, await shown(second)) == (200, [FINISHED])
     assert os.listdir(tmp_path / "backups") == ["backup-1"]
-
-
-def in_doubt(member: OneOfSeveral, part: str, patch: pytest.MonkeyPatch) -> None:
-    """Let the log refuse that a member puts keys with a part, and take it all the same."""
-    put, loop = member.engine.system_put, asyncio.get_running_loop()
-
-    def system_put(key: str, value: bytes | None, done: Done[None], **more: int) -> None:
-        if part not in key or value is None:
-            put(key, value, done, **more)
-            return
-        put(key, value, lambda _: None, **more)
-        loop.call_soon(done, UNAVAILABLE)
-
-    patch.setattr(member.engine, "system_put", system_put)
 
 
 async def test_what_came_of_it_is_told_until_the_log_takes_it(

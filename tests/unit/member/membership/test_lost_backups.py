@@ -7,9 +7,17 @@ import os
 from typing import TYPE_CHECKING
 
 from grid_member.cluster.backup_keys import REQUEST
-from grid_member.cluster.backup_requests import LATE, LOST_S, NEXT, STOPPING, TAKE_S
+from grid_member.cluster.backup_requests import LATE, LOST_S, NEXT, STOPPING, TAKE_S, WITHDRAW_S
 from grid_member.cluster.backups import UNWANTED
-from tests.unit.member.membership.backing_up import a_lite_one, open_gates, shown, started
+from grid_member.cluster.pulse import LEASE_S
+from tests.unit.member.membership.backing_up import (
+    a_lite_one,
+    in_doubt,
+    open_gates,
+    refusing,
+    shown,
+    started,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -135,3 +143,43 @@ async def test_the_log_tells_whether_another_member_is_asked(
         assert (await several.run(lite.call("backup"), 3 * TAKE_S + 10)).status == 503
     told = [r.getMessage() for r in caplog.records if "makes no backup" in r.getMessage()]
     assert [NEXT in message for message in told] == [True, True, False]
+
+
+async def test_a_call_ends_whose_end_cannot_be_told_to_the_maker(
+    several: Several,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    (first, second, _), _ = await started(several, tmp_path)
+    lite = await a_lite_one(several)
+    making = asyncio.ensure_future(lite.call("backup", key="mine"))
+    await several.time.settle()
+    with monkeypatch.context() as meanwhile, caplog.at_level("WARNING", "grid.persistence"):
+        refused = refusing(lite, "/withdrawn", meanwhile, 1_000)
+        await first.end()
+        answer = await several.run(making, 2 * LEASE_S + 2 * WITHDRAW_S)
+    assert (answer.status, first.member.address in str(answer.headers)) == (503, True)
+    assert len(refused) > 1
+    told = [record for record in caplog.records if "tried again" in record.getMessage()]
+    assert len(told) == 1
+    assert await shown(second) == []
+    await several.time.advance(5)
+    left = [key for key, _ in second.engine.system_items(REQUEST)]
+    assert [key.rpartition("/")[2] for key in left] == ["withdrawn"]
+
+
+async def test_who_could_not_tell_the_maker_to_go_knows_whether_it_began(
+    several: Several, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (first, second, _), sources = await started(several, tmp_path)
+    lite = await a_lite_one(several)
+    open_gates(sources)
+    with monkeypatch.context() as meanwhile:
+        in_doubt(lite, "/go", meanwhile)
+        refusing(lite, "/withdrawn", meanwhile, 1)
+        answer = await several.run(lite.call("backup"))
+    assert (answer.status, "X-Grid-Operation" in dict(answer.headers)) == (200, True)
+    await several.time.settle()
+    assert (await shown(second), os.listdir(tmp_path / "backups")) == ([FINISHED], ["backup-1"])
+    assert await shown(first) == [FINISHED]
