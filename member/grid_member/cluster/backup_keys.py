@@ -1,6 +1,7 @@
 """The keys by which a lite member and the member that makes a backup for it find each other.
 
-    backup-asked/<maker>/<id>              empty: can you?      by who asks
+    backup-asked/<maker>/<id>              can you? and what    by who asks
+                                           is kept of it
     backup-asked/<maker>/<id>/taken        the maker's life     by the maker
     backup-asked/<maker>/<id>/go           then make it         by who asks
     backup-asked/<maker>/<id>/told         what came of it      by the maker, as JSON

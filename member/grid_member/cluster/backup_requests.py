@@ -9,6 +9,7 @@ interrupt always meets one; what it leaves when it dies ends by itself.
 
 from __future__ import annotations
 
+import base64
 import json
 import logging
 import uuid
@@ -31,7 +32,7 @@ from grid_member.cluster.system_store import Put, carry_out
 from grid_member.engine.api import EngineError, Reason, Refused
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from grid_member.cluster.membership import Membership
     from grid_member.cluster.roll import MemberRecord
@@ -62,12 +63,16 @@ class LiteBackups(Backups):
         """Return why nobody is asked for a backup now, None when somebody can be."""
         return RUNNING if self._makers() else None
 
-    async def make(self) -> str | Refused:
+    async def make(self, remember: Callable[[str], Put] | None = None) -> str | Refused:
         """Let a member that holds data begin a backup; return the operation that makes it.
 
         The oldest is asked first of those that hold all of the data and are in contact. One that
         does not say in time that it makes it, or is gone before it is made, is followed by the
         next one.
+
+        Args:
+            remember: given the operation returns what keeps the caller's answer, if anything: the
+                maker does it, as this member may be gone by then.
 
         Raises:
             EngineError: it can make none now, and why; or nobody is there.
@@ -81,7 +86,8 @@ class LiteBackups(Backups):
         while (maker := _first(membership, asked)) is not None:
             asked.append(maker)
             requests.append(Request(f"{REQUEST}{maker.uuid}/{uuid.uuid4()}"))
-            told = await self._asked(membership, maker, requests)
+            kept = None if remember is None else remember(requests[-1].operation)
+            told = await self._asked(membership, maker, requests, kept)
             if not isinstance(told, str) and _interrupted(membership, requests):
                 return await self._given_up()
             if told is not None:
@@ -106,11 +112,15 @@ class LiteBackups(Backups):
         return refused
 
     async def _asked(
-        self, membership: Membership, maker: MemberRecord, requests: list[Request]
+        self,
+        membership: Membership,
+        maker: MemberRecord,
+        requests: list[Request],
+        kept: Put | None,
     ) -> str | Refused | None:
         """Return what came of the last request; None when nothing will any more."""
         store, conditions, request = membership.engine, membership.conditions, requests[-1]
-        refused = (await carry_out(Put(request.asked, b"", REQUEST_S).begin(store)))[0]
+        refused = (await carry_out(Put(request.asked, _packed(kept), REQUEST_S).begin(store)))[0]
         if refused is not None:
             return refused
 
@@ -180,7 +190,7 @@ class LiteBackups(Backups):
         self, membership: Membership, maker: MemberRecord, request: Request
     ) -> str | Refused | None:
         """Let all see that nobody waits; return the operation that has begun by then, if any."""
-        membership.keep(_insist(membership, Put(request.withdrawn, b"1", WITHDRAWN_S)))
+        membership.keep(_insist(membership, [Put(request.withdrawn, b"1", WITHDRAWN_S)]))
         if not await membership.conditions.until(
             lambda: _is_there(membership, request.withdrawn), WITHDRAW_S
         ):
@@ -218,15 +228,17 @@ def serve_requests(membership: Membership, backups: Backups) -> None:
 
 async def _serve(membership: Membership, backups: Backups, request: Request) -> None:
     """Say that this member makes the backup, and do so when it is told to."""
+    life, kept = membership.signs.life, _unpacked(membership.engine.system_get(request.asked))
+    # With an outcome the same call was carried out elsewhere: who asked first has died.
+    unwanted = request.lasting if kept is None else request.lasting | {kept.key}
 
     def wanted() -> bool:
-        return not any(_is_there(membership, key) for key in request.lasting)
+        return not any(_is_there(membership, key) for key in unwanted)
 
     def waits() -> bool:
         return _is_there(membership, request.asked) and wanted()
 
-    life = membership.signs.life
-    await _insist(membership, Put(request.taken, life.encode(), REQUEST_S), waits)
+    await _insist(membership, [Put(request.taken, life.encode(), REQUEST_S)], waits)
     await membership.conditions.until(
         lambda: _is_there(membership, request.go) or _is_there(membership, request.withdrawn),
         REQUEST_S,
@@ -239,16 +251,21 @@ async def _serve(membership: Membership, backups: Backups, request: Request) -> 
     else:
         # Whoever said so still waits to be told.
         told = {_REFUSED: LATE, _REASON: Reason.UNAVAILABLE.name}
-    await _insist(membership, Put(request.told, json.dumps(told).encode(), GONE_ON_S))
+    puts = [Put(request.told, json.dumps(told).encode(), GONE_ON_S)]
+    if kept is not None and _OPERATION in told:
+        # The same call, sent to another member when its own is gone, is to find this one.
+        puts.append(kept)
+    await _insist(membership, puts)
 
 
 async def _insist(
-    membership: Membership, put: Put, wanted: Callable[[], bool] = lambda: True
+    membership: Membership, puts: Sequence[Put], wanted: Callable[[], bool] = lambda: True
 ) -> None:
     """Put something until the log takes it, it is not wanted any more, or this member ends."""
     conditions, told = membership.conditions, False
     while wanted():
-        refused = (await carry_out(put.begin(membership.engine)))[0]
+        outcomes = await carry_out(*(put.begin(membership.engine) for put in puts))
+        refused = next(filter(None, outcomes), None)
         if refused is None:
             return
         if not told:
@@ -271,6 +288,21 @@ async def _made(backups: Backups, operation: str, wanted: Callable[[], bool]) ->
     if isinstance(made, Refused):
         return {_REFUSED: made.message, _REASON: made.reason.name}
     return {_OPERATION: made}
+
+
+def _packed(kept: Put | None) -> bytes:
+    if kept is None:
+        return b""
+    value = base64.b64encode(kept.value or b"").decode()
+    return json.dumps([kept.key, value, kept.time_to_live_s]).encode()
+
+
+def _unpacked(asked: bytes | None) -> Put | None:
+    """Return what is to be kept of a request's answer."""
+    if not asked:
+        return None
+    key, value, time_to_live_s = json.loads(asked)
+    return Put(key, base64.b64decode(value), time_to_live_s)
 
 
 def _is_there(membership: Membership, key: str) -> bool:

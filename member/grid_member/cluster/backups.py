@@ -161,8 +161,12 @@ class Backups:
         named, puts = self._operations.begin(KIND, operation)
         return Begun(draft, images, self._clock_ms(), named, puts)
 
-    async def make(self) -> str | Refused:
+    async def make(self, remember: Callable[[str], Put] | None = None) -> str | Refused:
         """Begin a backup and note that; return the operation that makes it, or why it is not noted.
+
+        Args:
+            remember: given the operation returns what keeps the caller's answer, if anything: for a
+                maker that may outlive who answers. This one does not, and keeps nothing.
 
         Raises:
             EngineError: no backup can begin now, or none can be made in the directory.

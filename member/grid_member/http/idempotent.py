@@ -135,6 +135,15 @@ def noting(call: Call) -> Around | None:
     return lambda work: starts.noted(key, request, work)
 
 
+def remembering(call: Call, answer: Callable[[str], Answer]) -> Callable[[str], Put] | None:
+    """Return what keeps a call's answer, made of a result, under its key; None without a key."""
+    key = call.request.headers.get(HEADER)
+    if key is None:
+        return None
+    outcomes, request = management_of(call).outcomes, fingerprint(call)
+    return lambda result: outcomes.remember(key, _outcome(answer(result), request))
+
+
 def recovered(problem: str | None) -> Answer:
     """Return the answer of a start call that failed because of the problem, if any."""
     return success() if problem is None else failed(200, problem)

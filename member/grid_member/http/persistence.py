@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.api import EngineError, Refused
 from grid_member.http.answers import CARRIED_OUT, Answer, error, failed, success
 from grid_member.http.data import refusal
-from grid_member.http.idempotent import management_of, noting, recovered, settle
+from grid_member.http.idempotent import management_of, noting, recovered, remembering, settle
 from grid_member.http.managed import behind, not_joined
 
 if TYPE_CHECKING:
@@ -68,7 +69,8 @@ async def _backup(call: Call, answer: Answer) -> Answer:
             return await _of_one(call, answer, await backups.begin())
         # What the log of several refuses it may take later. So nothing is remembered under the
         # call's key before it is known that the backup is made.
-        made = await backups.make()
+        named = partial(_named, answer)
+        made = await backups.make(remembering(call, named))
     except EngineError as error:
         return failed(409, str(error))
     return refusal(made) if isinstance(made, Refused) else _named(answer, made)

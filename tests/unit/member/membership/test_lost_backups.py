@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 from grid_member.cluster.backup_keys import REQUEST
 from grid_member.cluster.backup_requests import LATE, LOST_S, NEXT, STOPPING, TAKE_S, WITHDRAW_S
 from grid_member.cluster.backups import UNWANTED
+from grid_member.cluster.operations import OPERATION
 from grid_member.cluster.pulse import LEASE_S
+from grid_member.http.persistence import DEPRECATED
 from tests.unit.member.membership.backing_up import (
     a_lite_one,
     in_doubt,
@@ -183,3 +185,43 @@ async def test_who_could_not_tell_the_maker_to_go_knows_whether_it_began(
     await several.time.settle()
     assert (await shown(second), os.listdir(tmp_path / "backups")) == ([FINISHED], ["backup-1"])
     assert await shown(first) == [FINISHED]
+
+
+async def test_a_call_finds_its_backup_when_the_lite_member_has_died(
+    several: Several, tmp_path: Path
+) -> None:
+    (first, second, third), sources = await started(several, tmp_path)
+    lite = await a_lite_one(several)
+    making = asyncio.ensure_future(lite.call("hot_backup", key="mine"))
+    await several.time.settle()
+    lite.engine.cut_off()  # nothing is said as it dies
+    await lite.end()
+    making.cancel()
+    open_gates(sources)
+    await several.time.advance(2 * LEASE_S)
+    ((operation, _),) = first.engine.system_items(OPERATION)
+    for member in (second, third):
+        again = await several.run(member.call("hot_backup", key="mine"))
+        assert (again.status, again.repeated, DEPRECATED in again.headers) == (200, True, True)
+        assert operation == OPERATION + dict(again.headers)["X-Grid-Operation"]
+    assert (await shown(second), os.listdir(tmp_path / "backups")) == ([FINISHED], ["backup-1"])
+
+
+async def test_a_maker_writes_nothing_for_a_call_that_another_member_has_carried_out(
+    several: Several, tmp_path: Path
+) -> None:
+    (first, second, third), sources = await started(several, tmp_path)
+    lite = await a_lite_one(several)
+    making = asyncio.ensure_future(lite.call("backup", key="mine"))
+    await several.time.settle()
+    for member in (lite, first):
+        member.engine.cut_off()
+    await lite.end()
+    making.cancel()
+    await several.time.advance(2 * LEASE_S)
+    open_gates(sources)
+    assert (await several.run(second.call("backup", key="mine"))).status == 200
+    first.engine.heal()
+    await several.time.advance(5)
+    assert sorted(await shown(third), key=str) == [("backup", "FAILED", UNWANTED), FINISHED]
+    assert os.listdir(tmp_path / "backups") == ["backup-1"]
