@@ -79,13 +79,14 @@ class Count:
         self._most = max(LOOKS, math.ceil(patience_s / PERIOD_S))
         self._looks: Counter[Group] = Counter()
         self._leads = 0
-        self._all = 0
+        self._made = 0
+        """Looks, whatever they found."""
 
     @property
     def reason(self) -> str:
         """Why a start waits."""
         if not self._looks:
-            return ELECTING if self._all < LOOKS else _MISSING
+            return ELECTING if self._made < LOOKS else _MISSING
         return described(math.ceil((self._most - max(self._looks.values())) * PERIOD_S))
 
     def failed(self) -> None:
@@ -113,7 +114,7 @@ class Count:
         """
         self._looks = Counter({group: self._looks[group] + 1 for group in found})
         self._leads = self._leads + 1 if leads else 0
-        self._all += 1
+        self._made += 1
         # Who is heard again and did not answer yet is just coming back, maybe with all of it.
         if self._leads < LEADS or not missing <= silent:
             return []
