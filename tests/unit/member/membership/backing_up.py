@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from tests.unit.member.membership.several import OneOfSeveral, Several
 
 
+FINISHED = ("backup", "FINISHED", None)
+"""What `shown` returns of a backup that was made."""
+
+
 class Source:
     """The data of a member, which is there when the gate is open."""
 

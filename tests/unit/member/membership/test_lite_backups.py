@@ -15,6 +15,7 @@ from grid_member.cluster.pulse import LEASE_S
 from grid_member.engine.api import Reason, Refused
 from grid_member.engine.cluster_holders import HOST
 from tests.unit.member.membership.backing_up import (
+    FINISHED,
     a_lite_one,
     in_doubt,
     makes_backups,
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
     import pytest
 
     from tests.unit.member.membership.several import Several
-
-FINISHED = ("backup", "FINISHED", None)
 
 
 async def test_a_lite_member_lets_the_oldest_member_with_data_make_a_backup(

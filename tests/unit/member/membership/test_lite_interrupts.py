@@ -6,14 +6,14 @@ import asyncio
 import os
 from typing import TYPE_CHECKING
 
+import pytest
+
 from grid_member.cluster.backup_keys import REQUEST
 from grid_member.cluster.backups import INTERRUPTED
 from tests.unit.member.membership.backing_up import a_lite_one, open_gates, shown, started
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import pytest
 
     from grid_member.engine.api import Done
     from tests.unit.member.membership.several import Several
@@ -40,8 +40,9 @@ async def test_an_interrupt_that_outlasts_the_maker_keeps_the_next_one_from_bein
     assert not (tmp_path / "backups").exists() or os.listdir(tmp_path / "backups") == []
 
 
+@pytest.mark.parametrize("by_lite", [False, True], ids=["with data", "the one that was asked"])
 async def test_a_backup_that_nobody_has_taken_yet_is_interrupted(
-    several: Several, tmp_path: Path
+    several: Several, tmp_path: Path, by_lite: bool
 ) -> None:
     (first, second, _), sources = await started(several, tmp_path)
     lite = await a_lite_one(several)
@@ -49,26 +50,12 @@ async def test_a_backup_that_nobody_has_taken_yet_is_interrupted(
     del first.membership.on_change[REQUEST]
     making = asyncio.ensure_future(lite.call("backup"))
     await several.time.advance(2)
-    assert (await several.run(second.call("backup_interrupt"))).status == 200
+    interrupting = lite if by_lite else second
+    assert (await several.run(interrupting.call("backup_interrupt"))).status == 200
     assert (await several.run(making)).status == 200
     await several.time.advance(10)
     assert await shown(second) == [GIVEN_UP]
     assert (await several.run(second.call("backup"))).status == 200
-
-
-async def test_a_lite_member_interrupts_what_it_has_asked_for(
-    several: Several, tmp_path: Path
-) -> None:
-    (first, second, _), sources = await started(several, tmp_path)
-    lite = await a_lite_one(several)
-    open_gates(sources)
-    del first.membership.on_change[REQUEST]
-    making = asyncio.ensure_future(lite.call("backup"))
-    await several.time.advance(2)
-    assert (await several.run(lite.call("backup_interrupt"))).status == 200
-    assert (await several.run(making)).status == 200
-    await several.time.advance(10)
-    assert await shown(second) == [GIVEN_UP]
 
 
 async def test_a_maker_that_is_told_to_go_after_an_interrupt_begins_nothing(

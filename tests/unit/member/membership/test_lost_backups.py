@@ -13,6 +13,7 @@ from grid_member.cluster.operations import OPERATION
 from grid_member.cluster.pulse import LEASE_S
 from grid_member.http.persistence import DEPRECATED
 from tests.unit.member.membership.backing_up import (
+    FINISHED,
     a_lite_one,
     in_doubt,
     open_gates,
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
 
     from grid_member.engine.api import Done
     from tests.unit.member.membership.several import OneOfSeveral, Several
-
-FINISHED = ("backup", "FINISHED", None)
 
 
 def forgotten(member: OneOfSeveral) -> None:
