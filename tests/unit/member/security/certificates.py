@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import ssl
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+from grid_member.config.model_security import ClientCertificates
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from grid_member.config.model_security import TlsConfig
+
 VALID_DAYS = "2"
+EXPIRED = ("20200101", "20200102")
+"""Begin and end of what is over long ago, as `Authority.reissue` has it."""
 LOCAL_NAMES = "DNS:localhost,IP:127.0.0.1"
 
 
@@ -99,3 +105,19 @@ def common_name(certificate: object) -> str:
     """Return the common name of what `getpeercert` returns."""
     assert isinstance(certificate, dict)
     return str(dict(part[0] for part in certificate["subject"])["commonName"])
+
+
+def missing(config: TlsConfig, authority: Authority) -> TlsConfig:
+    """Name a certificate that is not there."""
+    return replace(config, certificate=authority.directory / "no.crt")
+
+
+def foreign(config: TlsConfig, authority: Authority) -> TlsConfig:
+    """Name the key of another certificate."""
+    return replace(config, key=authority.issue("other").key)
+
+
+def no_authorities(config: TlsConfig, authority: Authority) -> TlsConfig:
+    """Name a key in place of the authorities."""
+    required = ClientCertificates.REQUIRED
+    return replace(config, client_certificates=required, client_ca=config.key)

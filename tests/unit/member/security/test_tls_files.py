@@ -13,7 +13,13 @@ import pytest
 from grid_member.config.model_security import ClientCertificates, TlsConfig
 from grid_member.security import tls
 from grid_member.security.tls import ServerTls, TlsError, keep_fresh, server_context
-from tests.unit.member.security.certificates import openssl
+from tests.unit.member.security.certificates import (
+    EXPIRED,
+    foreign,
+    missing,
+    no_authorities,
+    openssl,
+)
 
 if TYPE_CHECKING:
     import ssl
@@ -38,10 +44,6 @@ def config(pair: Pair) -> TlsConfig:
 
 
 # Errors
-
-
-def missing(config: TlsConfig, authority: Authority) -> TlsConfig:
-    return replace(config, certificate=authority.directory / "no.crt")
 
 
 def key_missing(config: TlsConfig, authority: Authority) -> TlsConfig:
@@ -76,21 +78,12 @@ def cut(config: TlsConfig, authority: Authority) -> TlsConfig:
     return config
 
 
-def foreign(config: TlsConfig, authority: Authority) -> TlsConfig:
-    return replace(config, key=authority.issue("other").key)
-
-
 def encrypted(config: TlsConfig, authority: Authority) -> TlsConfig:
     return config_of(authority.issue("locked", "Hidden-pw"))
 
 
 def wrong_password(config: TlsConfig, authority: Authority) -> TlsConfig:
     return replace(config_of(authority.issue("locked", "Hidden-pw")), key_password="Wrong-pw")
-
-
-def no_authorities(config: TlsConfig, authority: Authority) -> TlsConfig:
-    required = ClientCertificates.REQUIRED
-    return replace(config, client_certificates=required, client_ca=config.key)
 
 
 def weak(config: TlsConfig, authority: Authority) -> TlsConfig:
@@ -141,7 +134,6 @@ def test_an_encrypted_key_opens_with_its_password(authority: Authority) -> None:
     assert "Hidden-pw" not in repr(replace(config_of(pair), key_password="Hidden-pw"))
 
 
-EXPIRED = ("20200101", "20200102")
 COMING = ("20900101", "20900102")
 
 

@@ -13,6 +13,7 @@ from grid_member.security.tls import TlsError
 from grid_member.security.tls_members import check_members_tls
 from tests.unit.member.cluster.bad_days import three
 from tests.unit.member.running import MemberProcess
+from tests.unit.member.security.certificates import EXPIRED, foreign, missing, no_authorities
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from tests.unit.member.security.certificates import Authority, Pair
 
 SETTING = "network.cluster.ssl"
-EXPIRED = ("20200101", "20200102")
 
 
 @pytest.fixture
@@ -35,25 +35,13 @@ def config(pair: Pair, authority: Authority) -> TlsConfig:
     )
 
 
-def foreign(config: TlsConfig, authority: Authority) -> TlsConfig:
-    return replace(config, key=authority.issue("other").key)
-
-
 def encrypted(config: TlsConfig, authority: Authority) -> TlsConfig:
     locked = authority.issue("locked", "Hidden-pw")
     return replace(config, certificate=locked.certificate, key=locked.key)
 
 
-def missing(config: TlsConfig, authority: Authority) -> TlsConfig:
-    return replace(config, certificate=authority.directory / "no.crt")
-
-
 def no_certificate(config: TlsConfig, authority: Authority) -> TlsConfig:
     return replace(config, certificate=config.key)
-
-
-def no_authorities(config: TlsConfig, authority: Authority) -> TlsConfig:
-    return replace(config, client_ca=config.key)
 
 
 @pytest.mark.parametrize(
