@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Final
 import lmdb
 
 from grid_member.engine.api import EngineError, Reason, Refused
+from grid_member.engine.lmdb_ahead import Ahead
 from grid_member.engine.lmdb_cleaning import (
     IMAGE_CHUNK_BYTES,
     SHORT_CHUNK_BYTES,
@@ -88,6 +89,7 @@ class LmdbLog:
         self._map_size_bytes = map_size_bytes
         self._clean_slack_bytes = clean_slack_bytes
         self._space = Space(path, reserve_bytes)
+        self._ahead = Ahead(path)
         self._environments = environments
         self._tables: Tables | None = self._open()
         self._sequence = 0
@@ -179,6 +181,8 @@ class LmdbLog:
         while True:
             group, size_bytes = self._next_group()
             if group:
+                # Before the commit: once that was told, the file stays as it is until the next.
+                self._ahead.keep(None if self._is_short() else self._tables)
                 self._commit(group, size_bytes)
             elif self._inbox.over:
                 return

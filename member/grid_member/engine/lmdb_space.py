@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 import lmdb
 
+from grid_member.engine.lmdb_tables import DATA_FILE
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -87,11 +89,17 @@ class Space:
         """
         disk = os.statvfs(self._path)
         disk_bytes = disk.f_bavail * disk.f_frsize + self._held_bytes
+        disk_bytes += self._ahead_bytes(tables)
         free_bytes, growth_bytes = tables.free_bytes()
         self._growth_bytes = min(disk_bytes, growth_bytes)
         self._room_bytes = free_bytes + self._growth_bytes
         # More than `fits` asks for, so that a log at the edge does not change its mind at once.
         return self._room_bytes >= self._needed_bytes + self._reserve_bytes // 2 + COMMIT_BYTES
+
+    def _ahead_bytes(self, tables: Tables) -> int:
+        """What the file has already behind its last page; a hole there is nothing."""
+        found = (self._path / DATA_FILE).stat()
+        return max(0, min(found.st_size, found.st_blocks * 512) - tables.used_bytes())
 
     def fits(self, size_bytes: int, tables: Tables) -> bool:
         """Tell whether records of so many bytes fit, and an image after them."""

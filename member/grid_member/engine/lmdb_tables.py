@@ -22,6 +22,8 @@ MAP_SIZE_BYTES: Final = 1 << 40
 Environments: TypeAlias = Callable[[Path, int, bool], lmdb.Environment]
 """Opens LMDB: directory, map size in bytes, whether to create it."""
 
+DATA_FILE: Final = "data.mdb"
+"""What LMDB keeps its pages in."""
 KIND: Final = b"grid-log"
 FORMAT: Final = struct.Struct(">8sII")  # kind, format, shard
 SEQUENCE: Final = struct.Struct(">Q")
@@ -83,6 +85,12 @@ class Tables:
             found: bytes | None = transaction.get(SEQUENCE.pack(sequence))
         return found
 
+    def used_bytes(self) -> int:
+        """Return where the last page ends in the file, which may be longer, or shorter."""
+        environment = self.environment
+        end: int = (environment.info()["last_pgno"] + 1) * environment.stat()["psize"]
+        return end
+
     def free_bytes(self) -> tuple[int, int]:
         """Return the bytes of free pages, and by how many bytes the file may grow."""
         environment = self.environment
@@ -116,7 +124,7 @@ def open_tables(path: Path, shard: int, map_size_bytes: int, environments: Envir
             `DamagedStoreError`: they are missing or damaged.
     """
     try:
-        with (path / "data.mdb").open("rb+") as file:
+        with (path / DATA_FILE).open("rb+") as file:
             size_bytes = os.fstat(file.fileno()).st_size
     except FileNotFoundError:
         raise damaged(str(path), "it holds no log") from None

@@ -150,17 +150,34 @@ def newest_root(directory: Path) -> int:
         return Pages(file).roots[0].commit % 2 * PAGE
 
 
-@pytest.mark.parametrize("bit", [7, 20, 27, 28, 40, 63])
-async def test_a_wrong_count_of_pages_is_damage(plain: Path, bit: int) -> None:
+def counts_more_pages(plain: Path, bit: int) -> bytes:
+    """Flip a bit of the newest count of pages; return the file."""
     data = (plain / LOG).read_bytes()
     place = newest_root(plain) + LAST_PAGE_AT
     (last,) = struct.unpack_from("=Q", data, place)
     damaged = flipped(data, place * 8 + bit)
-    assert struct.unpack_from("=Q", damaged, place)[0] == last ^ (1 << bit)
+    assert struct.unpack_from("=Q", damaged, place)[0] == last + (1 << bit)
     (plain / LOG).write_bytes(damaged)
+    return damaged
+
+
+@pytest.mark.parametrize("bit", [9, 20, 27, 28, 40, 63])
+async def test_a_wrong_count_of_pages_is_damage(plain: Path, bit: int) -> None:
+    damaged = counts_more_pages(plain, bit)
     with pytest.raises(DamagedStoreError):
         await open_engine(STRUCTURES, plain).start()
     assert (plain / LOG).read_bytes() == damaged
+
+
+async def test_a_count_within_the_zeros_behind_the_pages_takes_nothing_away(plain: Path) -> None:
+    counts_more_pages(plain, 7)
+    engine = open_engine(STRUCTURES, plain)
+    await engine.start()
+    driver = Driver(engine)
+    assert await driver.size("q") == 25
+    assert await driver.offer("q", b"one more")
+    await engine.stop()
+    check_pages((plain / LOG).parent)
 
 
 async def test_pages_that_nobody_uses_are_no_damage(plain: Path) -> None:
