@@ -47,11 +47,15 @@ class PortError(Exception):
     """No port could be taken; the message says which were tried and what to do."""
 
 
+class TakenError(PortError):
+    """None of the ports is free now."""
+
+
 def bind(listener: ListenerConfig) -> list[socket.socket]:
     """Return a listening socket for each interface, all on the first port that is free.
 
     Raises:
-        PortError: none of the ports is free, or an interface does not exist.
+        PortError: an interface does not exist; `TakenError`: none of the ports is free.
     """
     ports = _candidates(listener)
     for port in ports:
@@ -93,16 +97,16 @@ def _cannot_listen(listener: ListenerConfig, port: int, problem: OSError) -> Por
     return PortError(f"cannot listen on {where}: {problem.strerror}")
 
 
-def _taken(listener: ListenerConfig, ports: range | list[int]) -> PortError:
+def _taken(listener: ListenerConfig, ports: range | list[int]) -> TakenError:
     setting = listener.port_setting
     if listener.port == 0:
-        return PortError(f"no port is free on every interface at once; choose one in {setting}")
+        return TakenError(f"no port is free on every interface at once; choose one in {setting}")
     if len(ports) == 1:
         hint = "" if listener.auto_increment else ", or its auto-increment"
-        return PortError(
+        return TakenError(
             f"port {listener.port} is taken; stop what uses it or change {setting}{hint}"
         )
-    return PortError(
+    return TakenError(
         f"all ports {ports[0]} to {ports[-1]} are taken; "
         f"stop what uses one of them or change {setting}"
     )

@@ -10,24 +10,24 @@ A disk that answers nothing does not hold up a stop for ever: it is given up, wi
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import socket
 from typing import TYPE_CHECKING, Final
 
 from grid_member.cluster.logs import event
 from grid_member.cluster.member import Phase
-from grid_member.http.listener import Listeners, bind, in_binding_order
+from grid_member.http.listener import Listeners
 from grid_member.release import VERSION
 from grid_member.security.tls_members import check_members_tls
 from grid_member.start.address import shown_address
 from grid_member.start.listed import warn_unless_listed
 from grid_member.start.parts import make_member
+from grid_member.start.ports import GivenUpError, bind_in_time
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
-    from grid_member.config import Config, ListenerConfig
+    from grid_member.config import Config
 
 STOP_GRACE_S: Final = 20.0
 """How long a graceful stop waits for answers under way; below Kubernetes' 30 s."""
@@ -148,6 +148,8 @@ class MemberHandle:
                 self._starting.result()
             else:
                 await self.stopped()
+        except GivenUpError:
+            await self.stopped()
         except BaseException:
             await self.stop()
             raise
@@ -240,14 +242,7 @@ class MemberHandle:
         if config.cluster is not None and config.cluster.tls is not None:
             # Before the members' server, which would complain of them seconds later.
             check_members_tls(config.cluster.tls)
-        bound: list[tuple[ListenerConfig, list[socket.socket]]] = []
-        with contextlib.ExitStack() as unserved:
-            for listener in in_binding_order(wanted):
-                sockets = bind(listener)
-                bound.append((listener, sockets))
-                for one in sockets:
-                    unserved.enter_context(one)
-            unserved.pop_all()
+        bound = await bind_in_time(wanted, lambda: self._stopping is not None)
         ports = {id(listener): sockets[0].getsockname()[1] for listener, sockets in bound}
         self._rest_port = ports.get(id(config.rest))
         self._management_port = ports.get(id(config.management))

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import gc
 import logging
+import math
 import socket
 import subprocess
 import sys
@@ -24,6 +25,7 @@ from grid_member import (
 )
 from grid_member.cluster.member import Member
 from grid_member.command import member as command
+from grid_member.start import ports
 from tests.unit.engine.drive import condition
 from tests.unit.member.handles import config, is_free, is_ready, port_of
 from tests.unit.member.wire import once
@@ -129,6 +131,58 @@ async def test_a_taken_port_releases_the_other_and_the_directory(
     assert is_free(free_port)
     async with await start_member(config(free_port, directory=tmp_path)) as member:
         assert member.ready
+
+
+async def test_a_port_of_a_former_process_that_ends_is_waited_for(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    with socket.create_server(("127.0.0.1", 0)) as former:
+        port = former.getsockname()[1]
+        starting = asyncio.create_task(start_member(config(port)))
+        await condition(lambda: f"waiting for a port: port {port} is taken" in caplog.text)
+        assert not starting.done()
+    async with await starting as member:
+        assert member.rest_port == port
+        assert is_ready(member)
+
+
+async def waiting_start(
+    member: MemberHandle, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> asyncio.Task[None]:
+    """Start a member that waits for a port, for ever."""
+    caplog.set_level(logging.INFO)
+    monkeypatch.setattr(ports, "PORT_PATIENCE_S", math.inf)
+    starting = asyncio.create_task(member.start())
+    await condition(lambda: "waiting for a port" in caplog.text)
+    return starting
+
+
+async def test_a_start_that_waits_for_a_port_can_be_cancelled(
+    free_port: int, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        member = MemberHandle(config(free_port, taken.getsockname()[1]))
+        starting = await waiting_start(member, caplog, monkeypatch)
+        assert is_free(free_port)
+        starting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await starting
+    assert is_free(free_port)
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+async def test_a_stop_ends_a_start_that_waits_for_a_port(
+    free_port: int, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        member = MemberHandle(config(free_port, taken.getsockname()[1]))
+        starting = await waiting_start(member, caplog, monkeypatch)
+        await member.stop()
+        await starting
+    assert not member.ready
+    assert "stopped" in [record.message for record in caplog.records]
+    assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
 async def test_a_taken_directory_releases_the_ports(tmp_path: Path, free_port: int) -> None:
