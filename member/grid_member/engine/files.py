@@ -29,3 +29,13 @@ def sync_directory(directory: Path) -> None:
         os.fsync(directory_fd)
     finally:
         os.close(directory_fd)
+
+
+def file_signature(file: Path) -> tuple[int, ...]:
+    """Return what changes whenever a file, or a link on the way to it, does; nothing without it."""
+    try:
+        found = file.stat()
+    except OSError:
+        return ()
+    # The change time cannot be set: it tells also of contents with their old time and size.
+    return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from grid_member.cluster.logs import event
 from grid_member.config.model_security import ClientCertificates
+from grid_member.engine.files import file_signature
 from grid_member.security.tls_validity import why_invalid
 
 if TYPE_CHECKING:
@@ -227,13 +228,4 @@ def _has_certificate(file: Path) -> bool:
 def _signature(config: TlsConfig) -> _Signature:
     """Return what changes whenever one of the files, or a link on the way to it, does."""
     files = (config.certificate, config.key, config.client_ca)
-    return tuple(_file_signature(file) for file in files if file is not None)
-
-
-def _file_signature(file: Path) -> tuple[int, ...]:
-    try:
-        found = file.stat()
-    except OSError:
-        return ()
-    # The change time cannot be set: it tells also of contents with their old time and size.
-    return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+    return tuple(file_signature(file) for file in files if file is not None)

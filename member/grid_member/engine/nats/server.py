@@ -21,6 +21,7 @@ import signal
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -31,6 +32,7 @@ from grid_member.engine.nats.errors import unexpected
 from grid_member.engine.nats.gate import Entry, admitted, stranger_comes
 from grid_member.engine.nats.identity import JETSTREAM
 from grid_member.engine.nats.meeting import meet
+from grid_member.engine.nats.renewal import looked, renewals
 from grid_member.engine.nats.runtime import make_runtime
 from grid_member.engine.nats.server_config import (
     PORTS_SUFFIX,
@@ -250,6 +252,8 @@ class NatsServer:
         """Run a server to its end; return its status."""
         self._log.begin()
         _remove_ports(runtime)
+        tls = self._settings.tls
+        seen = () if tls is None else await asyncio.to_thread(looked, tls)
         child = await asyncio.create_subprocess_exec(
             *(sys.executable, "-I", "-S", _LAUNCH, str(os.getpid())),
             *(binary, "-c", runtime / _CONFIG),
@@ -266,6 +270,9 @@ class NatsServer:
             self._watching,
             asyncio.ensure_future(self._find_ports(runtime)),
         ]
+        if tls is not None:
+            hangup = partial(child.send_signal, signal.SIGHUP)
+            tasks.append(asyncio.ensure_future(renewals(tls, seen, hangup)))
         try:
             return await child.wait()
         finally:

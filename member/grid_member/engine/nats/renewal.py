@@ -1,0 +1,47 @@
+"""Renewed certificates of the members' TLS: the server is told to read its files anew."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from grid_member.engine.files import file_signature
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from grid_member.engine.cluster_settings import ClusterTls
+
+LOOK_S: Final = 10.0
+"""How often the files are looked at. There is no watching of directories: a look finds what
+Kubernetes does as well, which swaps a link to a directory of files."""
+_log: Final = logging.getLogger("grid.engine.nats")
+_Seen: TypeAlias = tuple[tuple[int, ...], ...]
+
+
+async def renewals(tls: ClusterTls, seen: _Seen, read_anew: Callable[[], None]) -> None:
+    """Have the files read anew whenever they have changed, until cancelled.
+
+    Files that are still being written are left alone until two looks find the same. What the server
+    cannot use it says in its log, and goes on with what it had.
+
+    Args:
+        tls: names the files.
+        seen: the files as `looked` found them before the server read them.
+        read_anew: tells the server, which has been there for `LOOK_S` by then.
+    """
+    former = seen
+    while True:
+        await asyncio.sleep(LOOK_S)
+        found = await asyncio.to_thread(looked, tls)
+        if found == former != seen and () not in found:
+            _log.info("the members' TLS files have changed: nats-server reads them anew")
+            read_anew()
+            seen = found
+        former = found
+
+
+def looked(tls: ClusterTls) -> _Seen:
+    """Return what changes whenever one of the files, or a link on the way to it, does. Blocks."""
+    return tuple(map(file_signature, (tls.certificate_file, tls.key_file, tls.ca_file)))
