@@ -168,7 +168,11 @@ class MemberProcess:
         timer.start()
         try:
             while (line := self._written.get()) is not None:
-                self.log.append(json.loads(line))
+                try:
+                    self.log.append(json.loads(line))
+                except ValueError:
+                    rest = [line, *iter(self._written.get, None)]
+                    raise AssertionError(f"no line of a log: {''.join(rest)}") from None
                 yield self.log[-1]
             self._written.put(None)
         finally:
