@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from grid_member.engine.api import Refused
 from grid_member.engine.nats.blocking import BlockingClient
-from tests.unit.engine.cluster.checker import NOTHING
+from tests.unit.engine.cluster.checker import NOTHING, Span
 from tests.unit.engine.drive import condition
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ class EngineClient:
 
     def __init__(self, cluster: Cluster) -> None:
         self._drivers = cluster.drivers
+        self.lost_polls: list[Span] = []
 
     async def put(self, member: int, name: str, key: str, value: str) -> bool | None:
         outcome = await self._drivers[member].put(name, key, value.encode())

@@ -43,6 +43,9 @@ T = TypeVar("T")
 class Client(Protocol):
     """A way to talk to the members; None says that nobody knows what became of a call."""
 
+    lost_polls: list[Span]
+    """Those of which that is so, and which were made once more behind it."""
+
     async def put(self, member: int, name: str, key: str, value: str) -> bool | None: ...
 
     async def get(self, member: int, name: str, key: str) -> str | None: ...
@@ -56,7 +59,7 @@ class Load:
     """Uses the members until it is told to end; `async with`."""
 
     def __init__(self, client: Client, members: int) -> None:
-        self.history = History()
+        self.history = History(lost_polls=client.lost_polls)
         self.done: Counter[tuple[int, str]] = Counter()
         """Answered operations by member and kind."""
         self.refused: Counter[tuple[int, str]] = Counter()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import aiohttp
 
-from tests.unit.engine.cluster.checker import NOTHING
+from tests.unit.engine.cluster.checker import NOTHING, Span
 from tests.unit.engine.cluster.clusters import HOST
 from tests.unit.member.running import MemberProcess
 from tests.unit.ports import free_ports
@@ -185,6 +185,8 @@ class HttpClient:
         self.failed: list[str] = []
         """What a patient one got no answer for in all its time."""
         self.tried_again = 0
+        self.lost_polls: list[Span] = []
+        """Those that a patient one has made again: an item may have been on its way, and back."""
 
     async def __aenter__(self) -> HttpClient:
         self._session = aiohttp.ClientSession(
@@ -252,10 +254,13 @@ class HttpClient:
         until_s = time.monotonic() + REQUEST_S
         for attempt in itertools.count():
             place = (member + attempt) % len(self._urls)
+            begun_s = time.monotonic()
             answer = await self._asked(place, method, path, value)
             if answer is not None or not self.patient:
                 return answer
             self.tried_again += 1
+            if method == "DELETE":
+                self.lost_polls.append(Span(place, begun_s, time.monotonic()))
             if time.monotonic() > until_s:
                 self.failed.append(f"{method} {path}")
                 break
