@@ -35,13 +35,14 @@ from grid_member.engine.leasehold import Leasehold
 from grid_member.engine.nats.outbox import GIVE_UP_S
 from grid_member.engine.operations import Record
 from grid_member.engine.probe import Probe
-from grid_member.engine.system_side import ignore, nothing
+from grid_member.engine.system_side import ignore, nothing, unchecked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from grid_member.engine.image import Part
     from grid_member.engine.lane import Answer, Lane
+    from grid_member.engine.nats.reached import Check
     from grid_member.engine.operations import Committed, Operation, QueueReturn
     from grid_member.engine.shared_log import SharedLog
 
@@ -61,6 +62,7 @@ class ClusterLane(WaitingLane):
         incarnation: int,
         arrived: Callable[[Lane, set[str]], None],
         system_changed: Callable[[set[str]], None] = ignore,
+        check: Check = unchecked,
     ) -> None:
         """Make a lane.
 
@@ -70,11 +72,12 @@ class ClusterLane(WaitingLane):
             incarnation: of this start of the member, higher than that of any before.
             arrived: is told which queues got items, after each batch in which any did.
             system_changed: is told which system values changed, after each batch; some may not.
+            check: raises NatsError when the log that was read is not the one that it should be.
         """
         # Members' clocks differ; what is over is decided by the time that all of them know.
         super().__init__(log, member, lambda: self.state.timestamp_ms, arrived)
         self._first_incarnation = incarnation
-        self._system_changed = system_changed
+        self._system_changed, self._check = system_changed, check
         self._probe = Probe(log, self._ask)
         self._reloading: asyncio.Task[None] | None = None
         self._stopping = self._closing = False
@@ -102,6 +105,7 @@ class ClusterLane(WaitingLane):
         """Bring the state up to the log, on a thread; one that is waited for no more soon ends."""
         try:
             await asyncio.to_thread(self.replay)
+            await self._check(lambda: self.state)
         except asyncio.CancelledError:
             self._closing = True
             raise

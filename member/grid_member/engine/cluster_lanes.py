@@ -380,6 +380,7 @@ class ClusterLanes(Lanes):
             identity.incarnation << INCARNATION_BITS,
             arrived,
             partial(self._changed, shard),
+            partial(self.damage.reached.check, stream, self.member.bytes),
         )
 
     def _changed(self, shard: int, changes: set[str]) -> None:

@@ -22,6 +22,24 @@ def open_private(path: Path) -> TextIO:
     return os.fdopen(file_fd, "w", encoding="utf-8")
 
 
+def replace_file(path: Path, text: str) -> None:
+    """Have a file hold this and nothing else, also after a power failure, or what it held. Blocks.
+
+    Nobody but its owner may read it.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    unfinished = path.with_suffix(".new")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+    with open(os.open(unfinished, flags, PRIVATE_MODE), "w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    unfinished.replace(path)
+    sync_directory(path.parent)
+
+
 def sync_directory(directory: Path) -> None:
     """Make the names in a directory as safe as the disk makes them."""
     directory_fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)

@@ -27,12 +27,14 @@ from grid_member.engine.operations import (
     QueueTake,
 )
 from grid_member.engine.state import State
+from grid_member.engine.system_side import unchecked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from grid_member.engine.image import Part
     from grid_member.engine.lane import Lane
+    from grid_member.engine.nats.reached import Check
     from grid_member.engine.operations import Operation
     from grid_member.engine.shared_log import SharedLog
 
@@ -74,8 +76,9 @@ class SystemLane(ClusterLane):
         incarnation: int,
         arrived: Callable[[Lane, set[str]], None],
         system_changed: Callable[[set[str]], None],
+        check: Check = unchecked,
     ) -> None:
-        super().__init__(log, member, incarnation, arrived, system_changed)
+        super().__init__(log, member, incarnation, arrived, system_changed, check)
         self.state = SystemState()
 
     async def _reload_once(self) -> None:

@@ -5,8 +5,9 @@ another copy then, if there is one. Where no copy has what its servers noted as 
 
     records left out in the midst or at the end     the stream tells how many
     files gone, or cut off                          the group waits for a leader to copy from
+    the same, and an emptied copy leads             the log ends before what members have read
 
-Neither is a majority that is lost: the servers are all there.
+None of that is a majority that is lost: the servers are all there.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ import logging
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from grid_member.engine.nats.errors import LackingError, NatsError
+from grid_member.engine.nats.errors import LackingError, NatsError, ShortError
 from grid_member.engine.nats.identity import member_of
 from grid_member.engine.nats.peers import ACCOUNT, groups_of
+from grid_member.engine.nats.reached import Reached
 from grid_member.engine.nats.rescue import all_answers
 
 if TYPE_CHECKING:
@@ -51,6 +53,8 @@ class Copy(NamedTuple):
     """Whether it lacks what is noted as stored, and nobody leads whom it could be copied from."""
     copies: int
     """How many servers hold the stream; 0 when this one does not tell."""
+    last: int
+    """The sequence of its last record."""
 
     @property
     def damaged(self) -> bool:
@@ -83,11 +87,15 @@ class Damage:
         self._found: dict[str, list[Copy]] = {}
         self._waited: Counter[tuple[str, str]] = Counter()
         """In how many looks in a row a copy waited, by stream and server."""
+        self._short: dict[str, int] = {}
+        """The last record that was read in logs that end before it, as who leads them says."""
         self._lacking: dict[str, set[str]] = {}
         """The servers whose copies lacked something when they were read, by streams that could not
         be read from another copy since."""
         self._everywhere = False
         """Whether there is a stream that is whole nowhere, as far as is told."""
+        self.reached = Reached(directory)
+        """How far this member has read the logs."""
         self.told: str | None = None
         """Which streams are damaged where, and what to do; None: nothing is known."""
 
@@ -99,11 +107,14 @@ class Damage:
             own: the name of the own server.
             waits: tells whether the start waits for something.
         """
+        self.reached.begin(system)
         if self._directory is not None:
             self._looking = asyncio.get_running_loop().create_task(self._look(system, own, waits))
 
     def reason(self, error: NatsError) -> str:
         """Return why a log could not be read, as people put it; copies that lack are noted."""
+        if isinstance(error, ShortError):
+            self._short[error.stream] = error.sequence  # whose copies do is known with a look
         if not isinstance(error, LackingError):
             return str(error)
         self._lacking.setdefault(error.stream, set()).add(error.server or _SOMEBODY)
@@ -113,7 +124,8 @@ class Damage:
     def whole(self, stream: Stream) -> None:
         """Forget what copies of a stream and of its images lacked: they were read to their ends."""
         read = {stream.name, stream.images.name}
-        if not read.isdisjoint(self._lacking):
+        if not read.isdisjoint([*self._lacking, *self._short]):
+            self._short.pop(stream.name, None)
             self._lacking = {name: of for name, of in self._lacking.items() if name not in read}
             self._tell()
 
@@ -127,7 +139,8 @@ class Damage:
         return self.told if self._everywhere else f"{self.told}; {reason}"
 
     async def end(self) -> None:
-        """Look no more."""
+        """Look no more, and note how far the logs are."""
+        await self.reached.end()
         looking, self._looking = self._looking, None
         if looking is not None:
             looking.cancel()
@@ -162,11 +175,19 @@ class Damage:
         }
 
     def _tell(self) -> None:
-        places = _places(self._found, self._lacking)
+        places = _places(self._found, {**self._lacking, **self._emptied()})
         former, self.told = self.told, _described(places)
         self._everywhere = any(place.everywhere for place in places)
         if self.told not in {former, None}:
             _log.error("%s", self.told)
+
+    def _emptied(self) -> dict[str, set[str]]:
+        """Return the servers whose copies of logs end before what was read in them."""
+        return {
+            name: {copy.server for copy in self._found.get(name, ()) if copy.last < sequence}
+            or {_SOMEBODY}
+            for name, sequence in self._short.items()
+        }
 
     def _tell_own(self, own: str) -> None:
         damaged = _damaged(self._found, self._lacking)
@@ -204,10 +225,10 @@ async def copies_found(system: NatsClient, streams: Iterable[Stream]) -> dict[st
             if stream is not None:
                 group = groups_there.get(server, {}).get(detail.get("stream_raft_group", ""), {})
                 # Of images some are given up in the midst.
-                missing = 0 if stream.holds_images else detail["state"].get("num_deleted", 0)
-                found.setdefault(stream.name, []).append(
-                    Copy(server, int(missing), _waits(group), int(group.get("size", 0)))
-                )
+                state, size = detail["state"], int(group.get("size", 0))
+                missing = 0 if stream.holds_images else int(state.get("num_deleted", 0))
+                copy = Copy(server, missing, _waits(group), size, int(state.get("last_seq", 0)))
+                found.setdefault(stream.name, []).append(copy)
     return found
 
 

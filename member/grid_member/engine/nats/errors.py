@@ -7,10 +7,11 @@
     ├── NoRespondersError       nobody listens to the subject: nothing happened
     ├── RequestTimeoutError     no answer in time: the outcome is unknown
     ├── OverloadedError         too much waits already: nothing was sent
-    └── LackingError            the copy of a stream that was read is damaged
+    ├── LackingError            the copy of a stream that was read is damaged
+    └── ShortError              a log ends before what was read in it once
 
-A retry helps after the last five, after the last of them when another copy is read then; where the
-outcome is unknown it must be harmless twice.
+A retry helps after the last six, after the last two of them when another copy is read then, or
+leads; where the outcome is unknown it must be harmless twice.
 """
 
 from __future__ import annotations
@@ -54,6 +55,16 @@ class LackingError(NatsError):
         super().__init__(f"a copy of {stream} lacks messages")
         self.stream = stream
         self.server = server
+
+
+class ShortError(NatsError):
+    """A log ends before what this member has read in it: a copy that was emptied leads it."""
+
+    def __init__(self, stream: str, sequence: int) -> None:
+        """Name the stream, and the last record that was read in it."""
+        super().__init__(f"{stream} ends before record {sequence}, which this member has read")
+        self.stream = stream
+        self.sequence = sequence
 
 
 def unexpected(error: Exception) -> str:

@@ -2,6 +2,7 @@
 
     DIRECTORY/lock                    held by the process that is the member
     DIRECTORY/cluster/identity.json   format, cluster and its id, UUID, incarnation, server's name
+    DIRECTORY/cluster/reached.json    how far it has read the logs: see `reached`
     DIRECTORY/cluster/jetstream/      what its server keeps
 
 The name of the server stays with the data: a server that came back under its name without the data,
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.api import EngineError
 from grid_member.engine.directory_lock import lock_directory
-from grid_member.engine.files import sync_directory
+from grid_member.engine.files import replace_file, sync_directory
 from grid_member.engine.manifest import MANIFEST_FILE
 from grid_member.engine.store import CLUSTER, DIRECTORY_MODE, make_directories
 from grid_member.engine.store_errors import damaged, newer, unusable
@@ -176,14 +177,7 @@ def _write_identity(path: Path, identity: Identity, cluster_name: str) -> None:
         "incarnation": identity.incarnation,
         "server": identity.server_name,
     }
-    unfinished = path.with_suffix(".new")
-    unfinished_fd = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    with open(unfinished_fd, "w", encoding="utf-8") as file:
-        json.dump(content, file)
-        file.flush()
-        os.fsync(file.fileno())
-    unfinished.replace(path)
-    sync_directory(path.parent)
+    replace_file(path, json.dumps(content))
 
 
 def _read_identity(path: Path, cluster_name: str) -> Identity:

@@ -10,7 +10,7 @@ import pytest
 
 from grid_member.engine.nats import damage
 from grid_member.engine.nats.damage import Copy, Damage, copies_found, described
-from grid_member.engine.nats.errors import LackingError, NatsError
+from grid_member.engine.nats.errors import LackingError, NatsError, ShortError
 from grid_member.engine.nats.streams import Stream
 from tests.unit.waiting import until
 
@@ -24,7 +24,8 @@ VOLATILE = Stream("volatile", durable=False)
 STREAMS = [LOG, LOG.images, VOLATILE]
 SERVERS = [f"m{number}-0123abcd-0123ab" for number in range(3)]
 FIRST, SECOND, THIRD = SERVERS
-WHOLE = Copy(FIRST, missing=0, waits=False, copies=3)
+LAST = 40
+WHOLE = Copy(FIRST, missing=0, waits=False, copies=3, last=LAST)
 DIRECTORY = Path("/data/cluster/jetstream")
 MANY = 5
 CONNECTION = cast("NatsClient", None)
@@ -35,6 +36,7 @@ class Servers:
 
     def __init__(self) -> None:
         self.missing = dict.fromkeys(SERVERS, 0)
+        self.last = dict.fromkeys(SERVERS, LAST)
         self.groups: dict[str, dict[str, Any]] = {
             server: {"size": 3, "leader": FIRST, "committed": 9, "applied": 9} for server in SERVERS
         }
@@ -63,7 +65,7 @@ class Servers:
         details = [
             {
                 "name": stream.name,
-                "state": {"num_deleted": self.missing[server]},
+                "state": {"num_deleted": self.missing[server], "last_seq": self.last[server]},
                 "stream_raft_group": f"group of {stream.name}",
             }
             for stream in STREAMS
@@ -96,11 +98,11 @@ async def test_copies_on_disks_are_told_apart(servers: Servers) -> None:
     assert found == {
         LOG.name: [
             WHOLE,
-            Copy(SECOND, missing=7, waits=False, copies=3),
-            Copy(THIRD, missing=0, waits=True, copies=3),
+            Copy(SECOND, missing=7, waits=False, copies=3, last=LAST),
+            Copy(THIRD, missing=0, waits=True, copies=3, last=LAST),
         ],
         # Images are given up in the midst of others.
-        LOG.images.name: [Copy(server, 0, waits=False, copies=0) for server in SERVERS],
+        LOG.images.name: [WHOLE._replace(server=server, copies=0) for server in SERVERS],
     }
 
 
@@ -161,6 +163,22 @@ async def test_damage_is_told_beside_a_majority_that_is_lost_unless_no_copy_is_w
     servers.missing[SECOND] = 1
     await until(lambda: "all that hold it" in (looking.told or ""))
     assert looking.beside("no majority") == looking.told
+
+
+async def test_a_log_that_ends_before_what_was_read_is_damaged_where_copies_end_so(
+    servers: Servers, looking: Damage
+) -> None:
+    servers.last[SECOND] = LAST - 1
+    reason = looking.reason(ShortError(LOG.name, LAST))
+    assert reason == f"shard-1 ends before record {LAST}, which this member has read"
+    looking.begin(CONNECTION, SECOND, lambda: True)
+    await until(lambda: "on the disks of m1:" in (looking.told or ""))
+    servers.last[FIRST] = servers.last[THIRD] = 0
+    await until(lambda: "m0, m1, m2, which are all that hold it" in (looking.told or ""))
+    servers.last = dict.fromkeys(SERVERS, LAST + 1)  # others went on with what is left
+    await until(lambda: "on the disks of a member:" in (looking.told or ""))
+    looking.whole(LOG)
+    assert looking.told is None
 
 
 @pytest.mark.parametrize("stream", [LOG, LOG.images])
