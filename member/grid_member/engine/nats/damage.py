@@ -107,7 +107,7 @@ class Damage:
             own: the name of the own server.
             waits: tells whether the start waits for something.
         """
-        self.reached.begin(system)
+        self.reached.begin(system, own)
         if self._directory is not None:
             self._looking = asyncio.get_running_loop().create_task(self._look(system, own, waits))
 

@@ -7,6 +7,8 @@ nothing is missing. Each member that lives knows better. Its records are in ever
 begun with, and nobody but the servers that vote can lose them: as long as those all vote still, a
 log, or its last image, in which they are not is damaged. When servers were taken off since, as for
 a rescue, a log may lack what only they had.
+
+A member that has never read a log asks the others, before it takes one for new that knows nobody.
 """
 
 from __future__ import annotations
@@ -17,18 +19,20 @@ import json
 import logging
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
+from grid_member.engine.api import EngineError
 from grid_member.engine.files import replace_file
 from grid_member.engine.nats.errors import NatsError, ShortError
-from grid_member.engine.nats.peers import peers
+from grid_member.engine.nats.peers import peer_id, peers
 from grid_member.engine.store import CLUSTER
 from grid_member.engine.store_errors import damaged, newer, unusable
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
     from pathlib import Path
 
     from grid_member.engine.nats.client import NatsClient
     from grid_member.engine.nats.streams import Stream
+    from grid_member.engine.nats.wire import Message
     from grid_member.engine.state import State
 
 Check: TypeAlias = "Callable[[Callable[[], State]], Awaitable[None]]"
@@ -42,6 +46,10 @@ BEGUN_S: Final = 0.2
 """How often it is looked whether all logs have a record of this start: then it is noted first."""
 RETRY_S: Final = 2.0
 """Until it is tried again when nobody tells which servers vote."""
+ANSWER_S: Final = 0.5
+"""How long others may take to tell how far they have read."""
+SUBJECT: Final = b"grid.reached"
+"""What they are asked with, in the account of the system."""
 _log: Final = logging.getLogger("grid.engine.nats")
 
 
@@ -76,6 +84,8 @@ class Reached:
         """
         self._path = None if directory is None else directory / CLUSTER / REACHED_FILE
         self._system: NatsClient | None = None
+        self._server = ""
+        """The id of the own server."""
         self._noting: asyncio.Task[None] | None = None
         self._marks: dict[str, Mark] | None = None
         """By logs; None before they were read."""
@@ -84,14 +94,16 @@ class Reached:
         """Those that voted when somebody told last."""
         self._writing: asyncio.Future[None] | None = None
 
-    def begin(self, system: NatsClient) -> None:
-        """Note from now on how far the logs are that were read.
+    def begin(self, system: NatsClient, own: str) -> None:
+        """Note from now on how far the logs are that were read, and tell it whoever asks.
 
         Args:
             system: a connection in the account of the system.
+            own: the name of the own server.
         """
-        self._system = system
+        self._system, self._server = system, peer_id(own)
         if self._path is not None:
+            system.subscribe(SUBJECT, self._answer)
             self._noting = asyncio.get_running_loop().create_task(self._keep(system))
 
     async def end(self) -> None:
@@ -120,22 +132,69 @@ class Reached:
             NatsError: the same, or nobody tells.
             EngineError: what was noted cannot be read.
         """
-        if self._path is None or not stream.durable:
+        system = self._system
+        if self._path is None or system is None or not stream.durable:
             return
-        if self._marks is None:
-            self._marks = await asyncio.to_thread(_marks_in, self._path)
-        known, own = self._marks.get(stream.name), _own(state(), member)
+        known, own = (await self._known(self._path)).get(stream.name), _own(state(), member)
         if known is not None and own < known.own:
-            if self._system is None or known.servers <= (await peers(self._system)).ids:
+            if known.servers <= (await peers(system)).ids:
                 raise ShortError(stream.name, known.sequence)
             _log.warning(
                 "%s ends before record %d, which this member has read: servers that had it were "
                 "taken off since",
                 *(stream.name, known.sequence),
             )
+        if known is None and not state().members:
+            told = await self._told(system, stream.name)
+            if told > state().sequence:
+                raise ShortError(stream.name, told)
         self._read[stream.name] = _Log(member, state, own)
 
+    async def _known(self, path: Path) -> dict[str, Mark]:
+        if self._marks is None:
+            self._marks = await asyncio.to_thread(_marks_in, path)
+        return self._marks
+
+    async def _told(self, system: NatsClient, name: str) -> int:
+        """Return the last record of a log that was read by members that are there.
+
+        Those that do not tell in time are left out. Raises NatsError: nobody tells who votes.
+        """
+        ids, last, complete = (await peers(system)).ids, 0, asyncio.Event()
+        waited = set(ids)
+
+        def take(messages: Sequence[Message]) -> None:
+            nonlocal last
+            for message in messages:
+                with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):
+                    said = json.loads(message.payload)
+                    waited.discard(said["server"])
+                    mark = _marks_of(said["logs"]).get(name)
+                    if mark is not None and mark.servers <= ids:
+                        last = max(last, mark.sequence)
+            if not waited:
+                complete.set()
+
+        inbox = system.unused_inbox()
+        subscription = system.subscribe(inbox, take)
+        try:
+            system.publish(SUBJECT, b"", inbox)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(complete.wait(), ANSWER_S)
+        finally:
+            subscription.unsubscribe()
+        return last
+
+    def _answer(self, messages: Sequence[Message]) -> None:
+        said = json.dumps({"server": self._server, "logs": _fields(self._marks or {})}).encode()
+        for message in messages:
+            if message.reply and self._system is not None:
+                self._system.publish(message.reply, said)
+
     async def _keep(self, system: NatsClient) -> None:
+        if self._path is not None:
+            with contextlib.suppress(EngineError):  # which whoever reads a log is told
+                await self._known(self._path)
         pause_s = BEGUN_S
         while True:
             await asyncio.sleep(pause_s)
@@ -167,10 +226,10 @@ class Reached:
             if former is None or former.own <= mark.own or not former.servers <= servers:
                 marks[name] = mark
         if marks != self._marks and self._path is not None:
-            self._marks = marks
             written = asyncio.to_thread(replace_file, self._path, _packed(marks))
             self._writing = asyncio.ensure_future(written)
             await asyncio.shield(self._writing)
+            self._marks = marks
 
 
 def _own(state: State, member: bytes) -> tuple[int, int]:
@@ -179,7 +238,11 @@ def _own(state: State, member: bytes) -> tuple[int, int]:
 
 
 def _packed(marks: dict[str, Mark]) -> str:
-    logs = {
+    return json.dumps({"format": REACHED_FORMAT, "logs": _fields(marks)})
+
+
+def _fields(marks: dict[str, Mark]) -> dict[str, Any]:
+    return {
         name: {
             "incarnation": mark.own[0],
             "counter": mark.own[1],
@@ -188,7 +251,6 @@ def _packed(marks: dict[str, Mark]) -> str:
         }
         for name, mark in marks.items()
     }
-    return json.dumps({"format": REACHED_FORMAT, "logs": logs})
 
 
 def _marks_in(path: Path) -> dict[str, Mark]:
@@ -204,11 +266,17 @@ def _marks_in(path: Path) -> dict[str, Mark]:
     try:
         if content["format"] != REACHED_FORMAT:
             raise newer(str(path), content["format"], REACHED_FORMAT)
-        return {name: _mark_of(one) for name, one in content["logs"].items()}
+        return _marks_of(content["logs"])
     except (ValueError, KeyError, TypeError, AttributeError):
         raise damaged(str(path), "it is not what a grid-member writes") from None
 
 
-def _mark_of(noted: dict[str, Any]) -> Mark:
-    own = int(noted["incarnation"]), int(noted["counter"])
-    return Mark(own, int(noted["sequence"]), frozenset(map(str, noted["servers"])))
+def _marks_of(fields: dict[str, Any]) -> dict[str, Mark]:
+    return {
+        name: Mark(
+            (int(one["incarnation"]), int(one["counter"])),
+            int(one["sequence"]),
+            frozenset(map(str, one["servers"])),
+        )
+        for name, one in fields.items()
+    }

@@ -84,9 +84,13 @@ class Damaged(Cluster):
 
 @contextlib.asynccontextmanager
 async def damaged(
-    directory: Path, damage: Harm, members: int, streams: tuple[str, ...] = (SHARD,)
+    directory: Path,
+    damage: Harm,
+    members: int,
+    streams: tuple[str, ...] = (SHARD,),
+    lite: tuple[int, ...] = (),
 ) -> AsyncIterator[Damaged]:
-    cluster = Damaged(3, directory)
+    cluster = Damaged(3 + len(lite), directory, lite=lite)
     async with cluster:
         try:
             await cluster.begin(directory, damage, members, streams)
@@ -128,6 +132,13 @@ async def test_a_log_that_was_emptied_on_all_disks_is_no_new_one(
         for engine in cluster.engines:
             await until_waiting(engine, "m0, m1, m2, which are all that hold it")
             assert f"damaged data: records of {streams[0]} are missing" in (engine.waiting or "")
+        assert not any(start.done() for start in cluster.starts)
+
+
+async def test_who_has_no_data_takes_no_emptied_log_for_a_new_one(tmp_path: Path) -> None:
+    async with damaged(tmp_path, remove_all, 3, ("shard-0",), lite=(3,)) as cluster:
+        (tmp_path / "m3" / "cluster" / "reached.json").unlink()
+        await until_waiting(cluster.engines[3], "damaged data: records of shard-0 are missing on")
         assert not any(start.done() for start in cluster.starts)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
+from unittest.mock import Mock
 
 import pytest
 
@@ -28,7 +29,7 @@ LAST = 40
 WHOLE = Copy(FIRST, missing=0, waits=False, copies=3, last=LAST)
 DIRECTORY = Path("/data/cluster/jetstream")
 MANY = 5
-CONNECTION = cast("NatsClient", None)
+CONNECTION = cast("NatsClient", Mock())
 
 
 class Servers:
