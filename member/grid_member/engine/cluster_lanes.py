@@ -101,7 +101,7 @@ class ClusterLanes(Lanes):
         """Whether the begin is over, and nobody confirms that the lanes are current."""
         self.complaints = Complaints(settings, self._own_trouble)
         """What keeps servers of other members from storing."""
-        self.damage = Damage(lambda: self.all_streams, settings.directory)
+        self.damage = Damage(lambda: self.all_streams, settings.directory, alone=settings.alone)
         """What disks have lost."""
         self.stuck: Callable[[], str | None] = lambda: None
         """Returns which streams wait for servers that are gone, and what to do."""
@@ -363,7 +363,7 @@ class ClusterLanes(Lanes):
     ) -> ClusterLane:
         identity = cast("OpenIdentity", self._identity).identity
         empty = empty or self._settings.lite
-        alone = len(self._settings.members) == 1 or self._settings.lite
+        alone = self._settings.alone or self._settings.lite
         log = (SystemLog if empty else JetStreamLog)(
             client,
             stream.name,

@@ -64,6 +64,11 @@ class ClusterSettings:
         return 2 * max(self.backup_count, 1) + 1
 
     @property
+    def alone(self) -> bool:
+        """Whether there is no other member."""
+        return len(self.members) == 1
+
+    @property
     def crowded(self) -> bool:
         """Whether there may be more members with data than are to hold all of it."""
         return not self.lite and len(self.members) > MOST_HOLDERS

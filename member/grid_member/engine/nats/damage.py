@@ -74,12 +74,19 @@ class _Place(NamedTuple):
 class Damage:
     """Looks for such copies while a start waits, and once at the own ones when it is over."""
 
-    def __init__(self, streams: Callable[[], Iterable[Stream]], directory: Path | None) -> None:
+    def __init__(
+        self,
+        streams: Callable[[], Iterable[Stream]],
+        directory: Path | None,
+        *,
+        alone: bool = False,
+    ) -> None:
         """Look at nothing yet.
 
         Args:
             streams: returns those that a start waits for.
             directory: where this member keeps its copies; without one there are none on disk.
+            alone: whether its server is the only one.
         """
         self._streams = streams
         self._directory = directory
@@ -94,7 +101,7 @@ class Damage:
         be read from another copy since."""
         self._everywhere = False
         """Whether there is a stream that is whole nowhere, as far as is told."""
-        self.reached = Reached(directory)
+        self.reached = Reached(directory, alone=alone)
         """How far this member has read the logs."""
         self.told: str | None = None
         """Which streams are damaged where, and what to do; None: nothing is known."""

@@ -76,12 +76,14 @@ class _Log(NamedTuple):
 class Reached:
     """Looks at each log that is read, and notes how far they are while the member lives."""
 
-    def __init__(self, directory: Path | None) -> None:
+    def __init__(self, directory: Path | None, *, alone: bool = False) -> None:
         """Know nothing yet.
 
         Args:
             directory: of the member; without one nothing is on disks.
+            alone: whether there is one server only, which votes with nobody.
         """
+        self._alone = alone
         self._path = None if directory is None else directory / CLUSTER / REACHED_FILE
         self._system: NatsClient | None = None
         self._server = ""
@@ -137,7 +139,7 @@ class Reached:
             return
         known, own = (await self._known(self._path)).get(stream.name), _own(state(), member)
         if known is not None and own < known.own:
-            if known.servers <= (await peers(system)).ids:
+            if known.servers <= await self._voting(system):
                 raise ShortError(stream.name, known.sequence)
             _log.warning(
                 "%s ends before record %d, which this member has read: servers that had it were "
@@ -150,6 +152,10 @@ class Reached:
                 raise ShortError(stream.name, told)
         self._read[stream.name] = _Log(member, state, own)
 
+    async def _voting(self, system: NatsClient) -> frozenset[str]:
+        """Return the ids of the servers that vote; raises NatsError: nobody tells."""
+        return frozenset({self._server}) if self._alone else (await peers(system)).ids
+
     async def _known(self, path: Path) -> dict[str, Mark]:
         if self._marks is None:
             self._marks = await asyncio.to_thread(_marks_in, path)
@@ -160,7 +166,7 @@ class Reached:
 
         Those that do not tell in time are left out. Raises NatsError: nobody tells who votes.
         """
-        ids, last, complete = (await peers(system)).ids, 0, asyncio.Event()
+        ids, last, complete = await self._voting(system), 0, asyncio.Event()
         waited = set(ids)
 
         def take(messages: Sequence[Message]) -> None:
@@ -202,7 +208,7 @@ class Reached:
                 continue
             pause_s = NOTE_S
             try:
-                self._servers = (await peers(system)).ids
+                self._servers = await self._voting(system)
                 await self._note(self._servers)
             except OSError as error:
                 _log.warning("%s cannot be written: %s", self._path, error.strerror)
