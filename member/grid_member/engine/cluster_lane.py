@@ -105,7 +105,7 @@ class ClusterLane(WaitingLane):
         """Bring the state up to the log, on a thread; one that is waited for no more soon ends."""
         try:
             await asyncio.to_thread(self.replay)
-            await self._check(lambda: self.state)
+            await self._check(self.state, lambda: self.state)
         except asyncio.CancelledError:
             self._closing = True
             raise
@@ -277,8 +277,9 @@ class ClusterLane(WaitingLane):
 
     async def _reload_once(self) -> None:
         life = Life(self._member, self._incarnation)
-        least = min(self._flights, default=self._counter + 1)
-        loaded = await asyncio.to_thread(load, self._log, life, least, lambda: self._closing)
+        wanted = life, min(self._flights, default=self._counter + 1), lambda: self._closing
+        loaded = await asyncio.to_thread(load, self._log, *wanted, type(self.state))
+        await self._check(loaded.state, lambda: self.state)
         self._go_on_with(loaded, life)
 
     def _go_on_with(self, loaded: Loaded, life: Life) -> None:
@@ -296,9 +297,8 @@ class ClusterLane(WaitingLane):
         self._log.forget(seen)
         for counter in sorted(seen):
             flight = self._flights.pop(counter)
-            outcomes = None if ended or self.held is not None else loaded.outcomes.get(counter)
-            if outcomes is None:
-                outcomes = [UNKNOWN] * len(flight.answers)
+            known = None if ended or self.held is not None else loaded.outcomes.get(counter)
+            outcomes = [UNKNOWN] * len(flight.answers) if known is None else known
             orphans.difference_update(returns(outcomes))
             self._answer(flight, outcomes)
             readers = () if ended else self._reading.pop(counter, ())

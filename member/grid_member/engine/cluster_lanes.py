@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, cast
 from grid_member.engine.api import EngineError
 from grid_member.engine.cluster_holders import first_lanes
 from grid_member.engine.cluster_import import BackupImport
-from grid_member.engine.cluster_lane import ClusterLane
+from grid_member.engine.cluster_making import made_lane
 from grid_member.engine.cluster_streams import Streams
 from grid_member.engine.ending import unless
 from grid_member.engine.lanes import Lanes
@@ -31,7 +31,6 @@ from grid_member.engine.nats.damage import Damage
 from grid_member.engine.nats.emptied import Emptied
 from grid_member.engine.nats.errors import NatsError
 from grid_member.engine.nats.identity import open_identity
-from grid_member.engine.nats.log import JetStreamLog
 from grid_member.engine.nats.peers import count_voting
 from grid_member.engine.nats.replay import Source
 from grid_member.engine.nats.rescue import delete_streams, take_off_lost
@@ -47,13 +46,13 @@ from grid_member.engine.own_server import (
 )
 from grid_member.engine.roll_call import NOT_THERE, NOTHING_TO_RESCUE, RollCall
 from grid_member.engine.sharding import shard_of
-from grid_member.engine.system_lane import SystemLane, SystemLog
 from grid_member.engine.system_side import ignore
 from grid_member.engine.usage import tree_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from grid_member.engine.cluster_lane import ClusterLane
     from grid_member.engine.cluster_settings import ClusterSettings
     from grid_member.engine.lane import Lane
     from grid_member.engine.nats.client import NatsClient
@@ -63,8 +62,6 @@ CLUSTER_SHARDS: Final = 3
 """Streams of durable structures: the death of one leader does not stop all."""
 TAKE_BACK_S: Final = 3.0
 """How long a begin that is given up tries to take its server off those that count."""
-INCARNATION_BITS: Final = 20
-"""Lives that a member may begin anew within one start."""
 _log: Final = logging.getLogger("grid.engine.nats")
 
 
@@ -101,7 +98,8 @@ class ClusterLanes(Lanes):
         """Whether the begin is over, and nobody confirms that the lanes are current."""
         self.complaints = Complaints(settings, self._own_trouble)
         """What keeps servers of other members from storing."""
-        self.damage = Damage(lambda: self.all_streams, settings.directory, alone=settings.alone)
+        of_server = {"alone": settings.alone, "lite": settings.lite}
+        self.damage = Damage(lambda: self.all_streams, settings.directory, **of_server)
         """What disks have lost."""
         self.stuck: Callable[[], str | None] = lambda: None
         """Returns which streams wait for servers that are gone, and what to do."""
@@ -110,7 +108,8 @@ class ClusterLanes(Lanes):
         self.departed = False
         """Whether the own server holds nothing any more: the member leaves for good."""
         self._settings = settings
-        self._time_of = time_of
+        self.time_of = time_of
+        """Makes a record's time of the streams'."""
         self._identity: OpenIdentity | None = None
         self._cluster = ""
         """The id of its cluster, also while the member leaves it."""
@@ -118,7 +117,7 @@ class ClusterLanes(Lanes):
         self._client = self._system = cast("NatsClient | None", None)
         self._refused = False
         """Whether the own server was removed before, and must not count again."""
-        self.ending, self._make = asyncio.Event(), cast("Callable[..., ClusterLane]", self._made)
+        self.ending, self._make = asyncio.Event(), cast("Callable[..., ClusterLane]", made_lane)
         self.coming: list[ClusterLane] = []
         """Lanes that were read last and that it may not have yet."""
 
@@ -182,7 +181,8 @@ class ClusterLanes(Lanes):
     @property
     def trouble(self) -> str | None:
         """What keeps servers from storing, and what to do; None: nothing is known."""
-        return self._own_trouble() or self.complaints.of_others or self.stuck()
+        of_others = self.complaints.of_others
+        return self._own_trouble() or of_others or self.damage.of_lanes or self.stuck()
 
     def _own_trouble(self) -> str | None:
         return None if self._server is None else self._server.full
@@ -270,7 +270,7 @@ class ClusterLanes(Lanes):
         self.roll_call.connected(client, lambda: self._cluster, lambda: server.apart)
         self.complaints.begin(client)
         self._system = system = connection_to(server, settings, SYSTEM_USER)
-        self.damage.begin(system, identity.server_name, lambda: bool(self.waiting or self.stalled))
+        self.damage.begin(system, client, identity, lambda: bool(self.waiting or self.stalled))
         await until_connected(client, server, self._wait_for)
         if not settings.lite:
             self._company.begin(system, identity.server_name)
@@ -310,7 +310,8 @@ class ClusterLanes(Lanes):
         """Make the streams and the lanes, brought up to what the streams hold."""
         settings, source = self._settings, Source(lambda: server.client_address, USER, server.token)
         shards = first_lanes(settings, self._shards, len(self.streams))
-        self._make = make = partial(self._made, client, source, arrived)
+        identity = cast("OpenIdentity", self._identity).identity
+        self._make = make = partial(made_lane, self, identity, client, source, arrived)
         told = (self._wait_for, partial(count_voting, self.system), self.damage)
         emptied = Emptied(self.system, client, self.server_name, self.streams, settings)
         async with Streams(client, settings, self.streams, *told, emptied) as streams:
@@ -351,39 +352,8 @@ class ClusterLanes(Lanes):
         if name is not None and self._system is not None and not (settings.lite or lasting):
             await take_off(self._system, name)
 
-    def _made(
-        self,
-        client: NatsClient,
-        source: Source,
-        arrived: Callable[[Lane, set[str]], None],
-        shard: int,
-        stream: Stream,
-        *,
-        empty: bool = False,
-    ) -> ClusterLane:
-        identity = cast("OpenIdentity", self._identity).identity
-        empty = empty or self._settings.lite
-        alone = self._settings.alone or self._settings.lite
-        log = (SystemLog if empty else JetStreamLog)(
-            client,
-            stream.name,
-            shard,
-            self.member.bytes,
-            source=source,
-            own_server=lambda: None if alone or self.departed else identity.server_name,
-            trouble=lambda: self.trouble,
-            time_of=self._time_of,
-        )
-        return (SystemLane if empty else ClusterLane)(
-            log,
-            self.member.bytes,
-            identity.incarnation << INCARNATION_BITS,
-            arrived,
-            partial(self._changed, shard),
-            partial(self.damage.reached.check, stream, self.member.bytes),
-        )
-
-    def _changed(self, shard: int, changes: set[str]) -> None:
+    def changed(self, shard: int, changes: set[str]) -> None:
+        """Hear which values of the system store a batch changed in a lane."""
         if shard == 0:
             self.system_changed(changes)
         elif shard == self._shards:

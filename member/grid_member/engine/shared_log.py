@@ -40,6 +40,9 @@ class SharedLog(Log, Protocol):
     def forget(self, counters: Iterable[int]) -> None:
         """Send those records no more: they are in the log."""
 
+    def distrust(self) -> None:
+        """Take nothing until `resume`: what the stream holds now is not what was read of it."""
+
     def resume(self) -> None:
         """Feed what is behind the last replay."""
 

@@ -6,11 +6,9 @@ they are read; so an image of this state is none of the log.
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.cluster_lane import ClusterLane
-from grid_member.engine.cluster_reload import Life, load
 from grid_member.engine.image import EntryPart, ItemPart, TrackedEntryPart
 from grid_member.engine.nats.log import JetStreamLog
 from grid_member.engine.operations import (
@@ -80,13 +78,6 @@ class SystemLane(ClusterLane):
     ) -> None:
         super().__init__(log, member, incarnation, arrived, system_changed, check)
         self.state = SystemState()
-
-    async def _reload_once(self) -> None:
-        life = Life(self._member, self._incarnation)
-        least = min(self._flights, default=self._counter + 1)
-        ended = lambda: self._closing  # noqa: E731 (as the lane's own)
-        loaded = await asyncio.to_thread(load, self._log, life, least, ended, SystemState)
-        self._go_on_with(loaded, life)
 
 
 def _left_out(operation: Operation, member: bytes, place: int, now_ms: int) -> None:

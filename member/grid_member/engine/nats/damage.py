@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from grid_member.engine.nats.client import NatsClient
+    from grid_member.engine.nats.identity import Identity
     from grid_member.engine.nats.streams import Stream
+    from grid_member.engine.state import State
 
 LOOK_S: Final = 2.0
 """How often servers are asked while a start waits."""
@@ -39,6 +41,20 @@ LOOKS: Final = 4
 _STREAMS: Final = b"$SYS.REQ.SERVER.PING.JSZ"
 _GROUPS: Final = b"$SYS.REQ.SERVER.PING.RAFTZ"
 _SOMEBODY: Final = "a member"
+_ALONE: Final = (
+    "if the other members are ready, or wait and do not say this, only what this one has noted is "
+    "newer than what they have: {}, this one alone; it copies what they have, and what only it had "
+    "read is lost; if all that hold it say this, "
+)
+_WITHOUT: Final = (
+    "if all are there and this stays, they have gone on without: {}, this one alone; it copies "
+    "what they have, and what only it had read is lost"
+)
+_RESTORE: Final = (
+    "stop all members, keep a copy of their directories, empty these and start all with "
+    "persistence.restore-from, which names the last backup; what was written after it is lost; "
+    "partialStart does not help, as no member is lost"
+)
 _log: Final = logging.getLogger("grid.engine.nats")
 
 
@@ -69,10 +85,12 @@ class _Place(NamedTuple):
     """The names of those on whose disks."""
     everywhere: bool
     """Whether all that hold it are there, and their copies damaged."""
+    short: bool
+    """Whether it can be read to its end, which is before what this member has read."""
 
 
 class Damage:
-    """Looks for such copies while a start waits, and once at the own ones when it is over."""
+    """Looks for such copies while a log cannot be read, and once at the own ones when all are."""
 
     def __init__(
         self,
@@ -80,6 +98,7 @@ class Damage:
         directory: Path | None,
         *,
         alone: bool = False,
+        lite: bool = False,
     ) -> None:
         """Look at nothing yet.
 
@@ -87,6 +106,7 @@ class Damage:
             streams: returns those that a start waits for.
             directory: where this member keeps its copies; without one there are none on disk.
             alone: whether its server is the only one.
+            lite: whether its server keeps nothing.
         """
         self._streams = streams
         self._directory = directory
@@ -99,24 +119,49 @@ class Damage:
         self._lacking: dict[str, set[str]] = {}
         """The servers whose copies lacked something when they were read, by streams that could not
         be read from another copy since."""
+        self._waits: Callable[[], bool] = lambda: False
+        self._member = "this member"
         self._everywhere = False
         """Whether there is a stream that is whole nowhere, as far as is told."""
-        self.reached = Reached(directory, alone=alone)
+        self.reached = Reached(directory, alone=alone, lite=lite)
         """How far this member has read the logs."""
         self.told: str | None = None
         """Which streams are damaged where, and what to do; None: nothing is known."""
 
-    def begin(self, system: NatsClient, own: str, waits: Callable[[], bool]) -> None:
+    def begin(
+        self,
+        system: NatsClient,
+        client: NatsClient,
+        identity: Identity,
+        waits: Callable[[], bool],
+    ) -> None:
         """Look from now on.
 
         Args:
             system: a connection in the account of the system.
-            own: the name of the own server.
+            client: a connection in the account of the data.
+            identity: this member's.
             waits: tells whether the start waits for something.
         """
-        self.reached.begin(system, own)
+        own = identity.server_name
+        self._waits, self._member = waits, member_of(own)
+        self.reached.begin(system, client, identity)
         if self._directory is not None:
-            self._looking = asyncio.get_running_loop().create_task(self._look(system, own, waits))
+            self._looking = asyncio.get_running_loop().create_task(self._look(system, own))
+
+    @property
+    def of_lanes(self) -> str | None:
+        """What is told of a log that a member cannot go on with which waits for nothing else."""
+        return self.told if self._short and not self._waits() else None
+
+    async def check(self, stream: Stream, read: State, current: Callable[[], State]) -> None:
+        """See that what was read of a log is all of it, as `Reached.check`; tell what is not."""
+        try:
+            await self.reached.check(stream, read, current)
+        except ShortError as error:
+            self.reason(error)
+            raise
+        self.whole(stream)
 
     def reason(self, error: NatsError) -> str:
         """Return why a log could not be read, as people put it; copies that lack are noted."""
@@ -153,11 +198,11 @@ class Damage:
             looking.cancel()
             await asyncio.gather(looking, return_exceptions=True)
 
-    async def _look(self, system: NatsClient, own: str, waits: Callable[[], bool]) -> None:
+    async def _look(self, system: NatsClient, own: str) -> None:
         looked = False
         while True:
             await asyncio.sleep(LOOK_S)
-            waiting = waits()
+            waiting = self._waits() or bool(self._short)
             if not waiting:
                 self.told = None
                 if looked:
@@ -182,8 +227,9 @@ class Damage:
         }
 
     def _tell(self) -> None:
-        places = _places(self._found, {**self._lacking, **self._emptied()})
-        former, self.told = self.told, _described(places)
+        places = places_of(self._found, self._lacking, self._emptied())
+        empty = f"stop {self._member}, empty {self._directory} and start it again"
+        former, self.told = self.told, described(places, empty)
         self._everywhere = any(place.everywhere for place in places)
         if self.told not in {former, None}:
             _log.error("%s", self.told)
@@ -239,34 +285,33 @@ async def copies_found(system: NatsClient, streams: Iterable[Stream]) -> dict[st
     return found
 
 
-def described(
-    found: Mapping[str, list[Copy]], lacking: Mapping[str, AbstractSet[str]]
-) -> str | None:
-    """Return which streams are damaged on whose disks, and what to do; None: none is.
+def described(places: Mapping[_Place, list[str]], empty: str) -> str | None:
+    """Return which streams are damaged on whose disks, and what to do; None: none is."""
+    told = (_told(streams, place, empty) for place, streams in places.items())
+    return "; ".join(told) or None
+
+
+def places_of(
+    found: Mapping[str, list[Copy]],
+    lacking: Mapping[str, AbstractSet[str]],
+    short: Mapping[str, AbstractSet[str]],
+) -> dict[_Place, list[str]]:
+    """Return where streams are damaged, and which they are.
 
     Args:
         found: what servers tell of their copies, by streams.
         lacking: the servers whose copies could not be read, by streams.
+        short: the servers whose copies end before what was read, by streams.
     """
-    return _described(_places(found, lacking))
-
-
-def _described(places: Mapping[_Place, list[str]]) -> str | None:
-    return "; ".join(_told(streams, place) for place, streams in places.items()) or None
-
-
-def _places(
-    found: Mapping[str, list[Copy]], lacking: Mapping[str, AbstractSet[str]]
-) -> dict[_Place, list[str]]:
-    """Return where streams are damaged, and which they are."""
     places: dict[_Place, list[str]] = {}
-    for stream, damaged in sorted(_damaged(found, lacking).items()):
+    for stream, damaged in sorted(_damaged(found, {**lacking, **short}).items()):
         copies = found.get(stream, ())
         holders = max((copy.copies for copy in copies), default=0)
         # One whose disk was emptied is another server since, and holds no further copy.
         there = {member_of(copy.server) for copy in copies if copy.server in damaged}
         members = ", ".join(sorted(set(map(member_of, damaged))))
-        places.setdefault(_Place(members, 0 < holders <= len(there)), []).append(stream)
+        place = _Place(members, 0 < holders <= len(there), stream in short)
+        places.setdefault(place, []).append(stream)
     return places
 
 
@@ -282,15 +327,14 @@ def _damaged(
     return damaged
 
 
-def _told(streams: list[str], place: _Place) -> str:
+def _told(streams: list[str], place: _Place, empty: str) -> str:
     names = ", ".join(streams)
     what = f"damaged data: records of {names} are missing on the disks of {place.members}"
     if place.everywhere:
-        return (
-            f"{what}, which are all that hold it: stop all members and restore a backup; "
-            "partialStart does not help, as no member is lost"
-        )
-    return f"{what}: start all members, as others may hold it whole"
+        alone = _ALONE.format(empty) if place.short else ""
+        return f"{what}, which are all that hold it: {alone}{_RESTORE}"
+    rest = f"; {_WITHOUT.format(empty)}" if place.short else ""
+    return f"{what}: start all members, as others may hold it whole{rest}"
 
 
 def _waits(group: Mapping[str, Any]) -> bool:

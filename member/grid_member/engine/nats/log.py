@@ -46,6 +46,9 @@ CLOSE_S: Final = 2.0
 
 _log: Final = logging.getLogger("grid.engine.nats")
 _NO_QUORUM: Final = "no quorum of members confirms: what was asked for may or may not be done"
+_SHORT: Final = (
+    "the log lacks what this member has read of it: what was asked for may or may not be done"
+)
 
 
 class SharedFeed(Feed, Protocol):
@@ -105,7 +108,7 @@ class JetStreamLog:
         not tell."""
         self._stored_bytes = 0
         """Of the log behind its image, as the last replay found it."""
-        self._damaged = False
+        self._damaged = self._distrusted = False
         self._outbox = Outbox(client, stream, self._give_up, self._reject)
         self._cleaner = Cleaner(client, stream, own_server)
         life = f"{member.hex()}-{secrets.token_hex(LIFE_BYTES)}"
@@ -164,8 +167,15 @@ class JetStreamLog:
         self._cleaner.count(self._stored_bytes)
         self._messages.start(self._last, self._last_ms)
 
+    def distrust(self) -> None:
+        """Take nothing until `resume`: what the stream holds now is not what was read of it."""
+        if not self._distrusted:
+            self._distrusted = True
+            self._give_up(self.withdraw(), always=True)
+
     def resume(self) -> None:
         """Feed what is behind the last replay."""
+        self._distrusted = False
         self._cleaner.count(self._stored_bytes)
         self._messages.resume(self._last, self._last_ms)
 
@@ -176,7 +186,7 @@ class JetStreamLog:
 
     def append(self, record: Record) -> None:
         """Publish a record; the feed hears of it later."""
-        if self._damaged:
+        if self._damaged or self._distrusted:
             asyncio.get_running_loop().call_soon(self._give_up, [record])
         else:
             self._outbox.append(record)
@@ -275,13 +285,13 @@ class JetStreamLog:
     def _give_up_all(self) -> None:
         self._give_up(self.withdraw())
 
-    def _give_up(self, records: list[Record]) -> None:
+    def _give_up(self, records: list[Record], *, always: bool = False) -> None:
         trouble = self._trouble()
         if self.refusal is None:
             why = "no quorum" if trouble is None else trouble
             _log.warning("the log %s does not confirm records: %s", self._stream, why)
         if self.refusal is None or not self._damaged:
-            told = filter(None, (trouble, _NO_QUORUM))
+            told = filter(None, (trouble, _SHORT if self._distrusted else _NO_QUORUM))
             self.refusal = Refused(Reason.UNAVAILABLE, "; ".join(told))
-        if self._feed is not None and records:
+        if self._feed is not None and (records or always):
             self._feed.unknown(records, self.refusal)

@@ -1,14 +1,13 @@
 """How far a member has read the logs that are on disks: what tells an emptied one from a new one.
 
-    DIRECTORY/cluster/reached.json    of each log its last record and this member's own last one
-
 A log that all servers lost begins anew under its name, and servers may elect who leads it: to them
 nothing is missing. Each member that lives knows better. Its records are in every log that it has
 begun with, and nobody but the servers that vote can lose them: as long as those all vote still, a
 log, or its last image, in which they are not is damaged. When servers were taken off since, as for
 a rescue, a log may lack what only they had.
 
-A member that has never read a log asks the others, before it takes one for new that knows nobody.
+A member that knows nothing of a log that knows nobody asks the others before it takes it for new,
+and so does one whose note is void as servers were taken off.
 """
 
 from __future__ import annotations
@@ -17,167 +16,253 @@ import asyncio
 import contextlib
 import json
 import logging
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+import math
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from grid_member.engine.api import EngineError
 from grid_member.engine.files import replace_file
 from grid_member.engine.nats.errors import NatsError, ShortError
-from grid_member.engine.nats.peers import peer_id, peers
+from grid_member.engine.nats.identity import JETSTREAM
+from grid_member.engine.nats.marks import (
+    Mark,
+    fields_of,
+    holds,
+    last_of,
+    marks_of,
+    packed,
+    read_marks,
+)
+from grid_member.engine.nats.peers import Peers, peer_id, peers
+from grid_member.engine.nats.streams import answered
 from grid_member.engine.store import CLUSTER
-from grid_member.engine.store_errors import damaged, newer, unusable
+from grid_member.engine.store_errors import unusable
 
 if TYPE_CHECKING:
+    import uuid
     from collections.abc import Awaitable, Callable, Sequence
     from pathlib import Path
 
-    from grid_member.engine.nats.client import NatsClient
+    from grid_member.engine.nats.client import NatsClient, Subscription
+    from grid_member.engine.nats.identity import Identity
     from grid_member.engine.nats.streams import Stream
     from grid_member.engine.nats.wire import Message
     from grid_member.engine.state import State
 
-Check: TypeAlias = "Callable[[Callable[[], State]], Awaitable[None]]"
-"""Looks at a log that was read, given what returns its state."""
-REACHED_FORMAT: Final = 1
-"""Counts changes of the layout that an older program must not touch."""
+Check: TypeAlias = "Callable[[State, Callable[[], State]], Awaitable[None]]"
+"""Looks at what was read of a log, given that and what returns the lane's state from then on."""
 REACHED_FILE: Final = "reached.json"
 NOTE_S: Final = 60.0
-"""How often it is noted how far the logs are."""
+"""How often it is noted how far the logs are, at least."""
+LOOK_S: Final = 5.0
+"""How often it is asked who votes."""
 BEGUN_S: Final = 0.2
 """How often it is looked whether all logs have a record of this start: then it is noted first."""
-RETRY_S: Final = 2.0
-"""Until it is tried again when nobody tells which servers vote."""
 ANSWER_S: Final = 0.5
 """How long others may take to tell how far they have read."""
+PATIENCE_S: Final = 10.0
+"""How long, at one start, members are waited for that do not tell though their servers are there:
+they may just be starting. Those of a former version never tell."""
+LEAVE_S: Final = 0.5
+"""How long a member that stops asks who votes."""
 SUBJECT: Final = b"grid.reached"
 """What they are asked with, in the account of the system."""
 _log: Final = logging.getLogger("grid.engine.nats")
 
 
-class Mark(NamedTuple):
-    """How far a log was read."""
-
-    own: tuple[int, int]
-    """Incarnation and counter of this member's own last record."""
-    sequence: int
-    """Of the last record."""
-    servers: frozenset[str]
-    """The ids of those that voted."""
-
-
-class _Log(NamedTuple):
+class _Log:
     """A log that was read."""
 
-    member: bytes
-    state: Callable[[], State]
-    own: tuple[int, int]
-    """The member's last record in it then."""
+    def __init__(
+        self, created: str, read: State, member: uuid.UUID, state: Callable[[], State]
+    ) -> None:
+        self.created = created
+        self.state = state
+        self.servers: frozenset[str] | None = None
+        """Those that vote; None before somebody told."""
+        self._member = member.bytes
+        self._own = last_of(read, self._member)
+        """The member's last record in it then."""
+        self._since = read.sequence
+        """The last record when it was read, or when it was told that one votes no more."""
+
+    @property
+    def begun(self) -> bool:
+        """Whether it has got a record of this start."""
+        return last_of(self.state(), self._member) > self._own
+
+    @property
+    def mark(self) -> Mark | None:
+        """How far it is; None before it is known who has voted since its last record.
+
+        What is in memory may be of before a rescue for some seconds. That some record fitted behind
+        it since tells that nothing is missing.
+        """
+        state = self.state()
+        if self.servers is None or not self.begun or state.sequence <= self._since:
+            return None
+        return Mark(self.created, last_of(state, self._member), state.sequence, self.servers)
+
+    def lacks(self, read: State) -> Mark | None:
+        """Return how far it is when what was read anew lacks some of that, else None."""
+        return None if holds(read, self.state()) else self.mark
+
+    def voted(self, servers: frozenset[str]) -> None:
+        """Hear who votes now."""
+        if self.servers is not None and not self.servers <= servers:
+            self._since = self.state().sequence
+        self.servers = servers
 
 
 class Reached:
     """Looks at each log that is read, and notes how far they are while the member lives."""
 
-    def __init__(self, directory: Path | None, *, alone: bool = False) -> None:
-        """Know nothing yet.
+    def __init__(self, directory: Path | None, *, alone: bool = False, lite: bool = False) -> None:
+        """Know nothing yet but whether the own server has files: it must not have begun.
 
         Args:
             directory: of the member; without one nothing is on disks.
             alone: whether there is one server only, which votes with nobody.
+            lite: whether the own server keeps nothing.
         """
+        self._bare = directory is not None and not (lite or _has_files(directory))
         self._alone = alone
         self._path = None if directory is None else directory / CLUSTER / REACHED_FILE
-        self._system: NatsClient | None = None
-        self._server = ""
-        """The id of the own server."""
+        self._connections: tuple[NatsClient, NatsClient, Identity] | None = None
+        self._answering: Subscription | None = None
         self._noting: asyncio.Task[None] | None = None
         self._marks: dict[str, Mark] | None = None
         """By logs; None before they were read."""
+        self._reading = asyncio.Lock()
         self._read: dict[str, _Log] = {}
-        self._servers: frozenset[str] | None = None
-        """Those that voted when somebody told last."""
+        self._patient_until_s: float | None = None
         self._writing: asyncio.Future[None] | None = None
 
-    def begin(self, system: NatsClient, own: str) -> None:
+    def begin(self, system: NatsClient, client: NatsClient, identity: Identity) -> None:
         """Note from now on how far the logs are that were read, and tell it whoever asks.
 
         Args:
             system: a connection in the account of the system.
-            own: the name of the own server.
+            client: a connection in the account of the data.
+            identity: this member's.
         """
-        self._system, self._server = system, peer_id(own)
-        if self._path is not None:
-            system.subscribe(SUBJECT, self._answer)
-            self._noting = asyncio.get_running_loop().create_task(self._keep(system))
+        if self._path is None:
+            return
+        self._connections = system, client, identity
+
+        def answer(messages: Sequence[Message]) -> None:
+            if self._marks is None:
+                return  # whoever asks waits for it
+            own = peer_id(identity.server_name)
+            said = json.dumps({"server": own, "logs": fields_of(self._marks)}).encode()
+            for message in messages:
+                if message.reply:
+                    system.publish(message.reply, said)
+
+        self._answering = system.subscribe(SUBJECT, answer)
+        keeping = self._keep(system, identity, self._path)
+        self._noting = asyncio.get_running_loop().create_task(keeping)
 
     async def end(self) -> None:
         """Note how far the logs are that are closed."""
         noting, self._noting = self._noting, None
-        if noting is None:
+        if noting is None or self._connections is None or self._path is None:
             return
+        if self._answering is not None:
+            self._answering.unsubscribe()
         noting.cancel()
         await asyncio.gather(noting, return_exceptions=True)
         if self._writing is not None:
             await asyncio.wait([self._writing])  # a thread ends what it began
-        if self._servers is not None:
-            with contextlib.suppress(OSError):
-                await self._note(self._servers)
+        system, _, identity = self._connections
+        # When nobody tells any more, as all stop at once, those are it that were told last.
+        with contextlib.suppress(NatsError, TimeoutError):
+            voting = await asyncio.wait_for(self._voting(system, identity), LEAVE_S)
+            self._voted(voting.ids)
+        with contextlib.suppress(OSError):
+            await self._note(self._path, identity.uuid)
 
-    async def check(self, stream: Stream, member: bytes, state: Callable[[], State]) -> None:
-        """See that a log that was read holds what this member has read in it before.
+    def forget(self, stream: Stream) -> None:
+        """Look no more after a log whose lane was given up: what was noted of it stays."""
+        self._read.pop(stream.name, None)
+
+    async def check(self, stream: Stream, read: State, current: Callable[[], State]) -> None:
+        """See that what was read of a log holds what this member has read of it before.
 
         Args:
             stream: the log's.
-            member: this member's UUID, 16 bytes.
-            state: returns what was read, and all that is applied later.
+            read: what was read now.
+            current: returns the state of its lane from when this returns on.
 
         Raises:
             ShortError: it lacks some of that.
             NatsError: the same, or nobody tells.
             EngineError: what was noted cannot be read.
         """
-        system = self._system
-        if self._path is None or system is None or not stream.durable:
+        if self._path is None or self._connections is None or not stream.durable:
             return
-        known, own = (await self._known(self._path)).get(stream.name), _own(state(), member)
-        if known is not None and own < known.own:
-            if known.servers <= await self._voting(system):
-                raise ShortError(stream.name, known.sequence)
+        system, client, identity = self._connections
+        name, member = stream.name, identity.uuid
+        created = await _created(client, name)
+        noted = (await self._known(self._path, member)).get(name)
+        if noted is not None and noted.created != created and not noted.bare:
+            _log.error(
+                "%s is not the log that this member has read up to record %d: it was deleted and "
+                "made anew since, as by forceStart",
+                *(name, noted.sequence),
+            )
+            noted = None
+        held = noted is None or (noted.created == created and noted.held_by(read, member))
+        lost = None if held else noted
+        former = self._read.get(name)
+        if former is not None and former.created == created:
+            lost = former.lacks(read) or lost
+        if lost is not None and lost.servers <= (await self._voting(system, identity)).ids:
+            raise ShortError(name, lost.sequence)
+        if lost is not None or (noted is None and not read.members):
+            told = await self._told(system, identity, name, created)
+            if told > read.sequence:
+                raise ShortError(name, told)
+        if lost is not None:
             _log.warning(
                 "%s ends before record %d, which this member has read: servers that had it were "
                 "taken off since",
-                *(stream.name, known.sequence),
+                *(name, lost.sequence),
             )
-        if known is None and not state().members:
-            told = await self._told(system, stream.name)
-            if told > state().sequence:
-                raise ShortError(stream.name, told)
-        self._read[stream.name] = _Log(member, state, own)
+        self._read[name] = _Log(created, read, member, current)
 
-    async def _voting(self, system: NatsClient) -> frozenset[str]:
-        """Return the ids of the servers that vote; raises NatsError: nobody tells."""
-        return frozenset({self._server}) if self._alone else (await peers(system)).ids
+    async def _voting(self, system: NatsClient, identity: Identity) -> Peers:
+        """Return the servers that vote; raises NatsError: nobody tells."""
+        if self._alone:
+            return Peers(frozenset({peer_id(identity.server_name)}), frozenset())
+        try:
+            return await peers(system)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise NatsError(f"the servers do not tell who votes: {error!r}") from error
 
-    async def _known(self, path: Path) -> dict[str, Mark]:
-        if self._marks is None:
-            self._marks = await asyncio.to_thread(_marks_in, path)
+    async def _known(self, path: Path, member: uuid.UUID) -> dict[str, Mark]:
+        async with self._reading:
+            if self._marks is None:
+                self._marks = await asyncio.to_thread(_read, path, member, bare=self._bare)
         return self._marks
 
-    async def _told(self, system: NatsClient, name: str) -> int:
+    async def _told(self, system: NatsClient, identity: Identity, name: str, created: str) -> int:
         """Return the last record of a log that was read by members that are there.
 
-        Those that do not tell in time are left out. Raises NatsError: nobody tells who votes.
+        Raises:
+            NatsError: nobody tells who votes, or members that are starting do not tell yet.
         """
-        ids, last, complete = await self._voting(system), 0, asyncio.Event()
-        waited = set(ids)
+        voting, last, complete = await self._voting(system, identity), 0, asyncio.Event()
+        waited = set(voting.ids)
 
         def take(messages: Sequence[Message]) -> None:
             nonlocal last
             for message in messages:
                 with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):
                     said = json.loads(message.payload)
+                    mark = marks_of(said["logs"]).get(name)
                     waited.discard(said["server"])
-                    mark = _marks_of(said["logs"]).get(name)
-                    if mark is not None and mark.servers <= ids:
-                        last = max(last, mark.sequence)
+                    if mark and (mark.created == created or mark.bare):
+                        last = max(last, mark.sequence if mark.servers <= voting.ids else 0)
             if not waited:
                 complete.set()
 
@@ -189,100 +274,97 @@ class Reached:
                 await asyncio.wait_for(complete.wait(), ANSWER_S)
         finally:
             subscription.unsubscribe()
+        now_s = asyncio.get_running_loop().time()
+        if self._patient_until_s is None:
+            self._patient_until_s = now_s + PATIENCE_S
+        starting = waited - voting.silent
+        if starting and now_s < self._patient_until_s:
+            raise NatsError(
+                f"{len(starting)} of the members do not tell yet how far they have read {name}: it "
+                "may be new, or lost"
+            )
         return last
 
-    def _answer(self, messages: Sequence[Message]) -> None:
-        said = json.dumps({"server": self._server, "logs": _fields(self._marks or {})}).encode()
-        for message in messages:
-            if message.reply and self._system is not None:
-                self._system.publish(message.reply, said)
-
-    async def _keep(self, system: NatsClient) -> None:
-        if self._path is not None:
-            with contextlib.suppress(EngineError):  # which whoever reads a log is told
-                await self._known(self._path)
-        pause_s = BEGUN_S
+    async def _keep(self, system: NatsClient, identity: Identity, path: Path) -> None:
+        with contextlib.suppress(EngineError):  # which whoever reads a log is told
+            await self._known(path, identity.uuid)
+        now_s, begun, due_s = asyncio.get_running_loop().time, False, -math.inf
         while True:
-            await asyncio.sleep(pause_s)
-            if not self._begun:
+            await asyncio.sleep(LOOK_S if begun else BEGUN_S)
+            if not (begun or self._begun):
                 continue
-            pause_s = NOTE_S
+            begun = True
             try:
-                self._servers = await self._voting(system)
-                await self._note(self._servers)
+                if self._voted((await self._voting(system, identity)).ids) or now_s() >= due_s:
+                    await self._note(path, identity.uuid)
+                    due_s = now_s() + NOTE_S
             except OSError as error:
-                _log.warning("%s cannot be written: %s", self._path, error.strerror)
-            except (NatsError, ValueError, KeyError, TypeError, AttributeError) as error:
+                _log.warning("%s cannot be written: %s", path, error.strerror)
+            except NatsError as error:
                 _log.debug("it is not noted how far the logs are: %r", error)
-                pause_s = RETRY_S
 
     @property
     def _begun(self) -> bool:
         """Whether each log that was read has got a record of this start."""
-        logs = self._read.values()
-        return bool(logs) and all(_own(log.state(), log.member) > log.own for log in logs)
+        return bool(self._read) and all(log.begun for log in self._read.values())
 
-    async def _note(self, servers: frozenset[str]) -> None:
+    def _voted(self, servers: frozenset[str]) -> bool:
+        """Hear who votes now; return whether a log is to be noted anew for that."""
+        changed = False
+        for log in self._read.values():
+            changed = changed or log.servers != servers
+            log.voted(servers)
+        return changed
+
+    async def _note(self, path: Path, member: uuid.UUID) -> None:
         """Note how far each log is that was read; raises OSError."""
         marks = dict(self._marks or {})
         for name, log in self._read.items():
-            state, former = log.state(), marks.get(name)
-            mark = Mark(_own(state, log.member), state.sequence, servers)
-            # One that lost records in place is to be found short at the next start, too.
-            if former is None or former.own <= mark.own or not former.servers <= servers:
+            mark, former = log.mark, marks.get(name)
+            if mark is not None and _replaces(mark, former):
                 marks[name] = mark
-        if marks != self._marks and self._path is not None:
-            written = asyncio.to_thread(replace_file, self._path, _packed(marks))
+        if marks != self._marks and self._marks is not None:
+            written = asyncio.to_thread(replace_file, path, packed(marks, member))
             self._writing = asyncio.ensure_future(written)
             await asyncio.shield(self._writing)
             self._marks = marks
 
 
-def _own(state: State, member: bytes) -> tuple[int, int]:
-    mark = state.members.get(member)
-    return (0, 0) if mark is None else (mark.incarnation, mark.counter)
-
-
-def _packed(marks: dict[str, Mark]) -> str:
-    return json.dumps({"format": REACHED_FORMAT, "logs": _fields(marks)})
-
-
-def _fields(marks: dict[str, Mark]) -> dict[str, Any]:
-    return {
-        name: {
-            "incarnation": mark.own[0],
-            "counter": mark.own[1],
-            "sequence": mark.sequence,
-            "servers": sorted(mark.servers),
-        }
-        for name, mark in marks.items()
-    }
-
-
-def _marks_in(path: Path) -> dict[str, Mark]:
-    """Return what was noted, nothing when that is a former version's directory. Blocks."""
+def _has_files(directory: Path) -> bool:
     try:
-        content = json.loads(path.read_bytes())
+        return any((directory / CLUSTER / JETSTREAM).iterdir())
     except FileNotFoundError:
-        return {}
+        return False
+    except OSError:
+        return True  # which the start is told of
+
+
+def _read(path: Path, member: uuid.UUID, *, bare: bool) -> dict[str, Mark]:
+    """Return what was noted. That the server's files are gone is noted with it first. Blocks."""
+    found = read_marks(path, member)
+    if not bare or all(mark.bare for mark in found.values()):
+        return found
+    _log.warning(
+        "the files of this member's nats-server are gone: %s is empty", path.parent / JETSTREAM
+    )
+    found = {name: mark._replace(bare=True) for name, mark in found.items()}
+    try:
+        replace_file(path, packed(found, member))
     except OSError as error:
         raise unusable("the file", path, error) from error
-    except ValueError:
-        raise damaged(str(path), "it is not what a grid-member writes") from None
+    return found
+
+
+def _replaces(mark: Mark, former: Mark | None) -> bool:
+    """Return whether a mark may take the place of the former one, which none that is short does."""
+    if former is None or former.created != mark.created or not former.servers <= mark.servers:
+        return True
+    return former.own <= mark.own and former.sequence <= mark.sequence
+
+
+async def _created(client: NatsClient, stream: str) -> str:
+    """Return when a stream was made; raises NatsError: nobody tells."""
     try:
-        if content["format"] != REACHED_FORMAT:
-            raise newer(str(path), content["format"], REACHED_FORMAT)
-        return _marks_of(content["logs"])
-    except (ValueError, KeyError, TypeError, AttributeError):
-        raise damaged(str(path), "it is not what a grid-member writes") from None
-
-
-def _marks_of(fields: dict[str, Any]) -> dict[str, Mark]:
-    return {
-        name: Mark(
-            (int(one["incarnation"]), int(one["counter"])),
-            int(one["sequence"]),
-            frozenset(map(str, one["servers"])),
-        )
-        for name, one in fields.items()
-    }
+        return str((await answered(client, f"STREAM.INFO.{stream}"))["created"])
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise NatsError(f"nobody tells when {stream} was made: {error!r}") from error

@@ -37,6 +37,7 @@ class HandLog:
         self.unreadable: list[Exception] = []
         """What the next replays raise."""
         self.resumed = 0
+        self.distrusted = 0
         self.failures: list[EngineError] = []
         self._sequence = 0
 
@@ -75,6 +76,9 @@ class HandLog:
 
     def forget(self, counters: Iterable[int]) -> None:
         """Nothing is sent again."""
+
+    def distrust(self) -> None:
+        self.distrusted += 1
 
     def resume(self) -> None:
         self.resumed += 1

@@ -4,26 +4,40 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import shutil
 from typing import TYPE_CHECKING, TypeAlias
 
 import pytest
 
-from grid_member.engine.api import EngineError
+from grid_member.engine.api import EngineError, Refused
+from grid_member.engine.nats import reached
+from grid_member.engine.nats.damage import Damage
+from grid_member.engine.nats.peers import peer_id
 from grid_member.engine.nats.streams import copies_of
 from tests.unit.engine.cluster.clusters import Cluster
-from tests.unit.engine.cluster.test_rescue import STEP_S, until_waiting
+from tests.unit.engine.cluster.test_rescue import STEP_S, until_told, until_waiting
 from tests.unit.engine.drive import Driver
+from tests.unit.waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Sequence
     from pathlib import Path
+
+    from grid_member.engine.cluster_engine import ClusterEngine
 
 pytestmark = pytest.mark.timeout(180)
 MAP = "notes"
 RECORDS = 100
+TIMES = 3
+"""Looks in a row that have to find the same."""
 FLIPPED = 16
 SHARD = "shard-1"
+
+
+def holds(member: Path, stream: str) -> bool:
+    """Tell whether a member's server keeps a stream."""
+    return bool(list(member.glob(f"cluster/**/streams/{stream}")))
 
 
 def files_of(member: Path, stream: str) -> Path:
@@ -72,8 +86,10 @@ class Damaged(Cluster):
         groups = [(await copies_of(client, stream)).group for stream in streams]
         await self.stop()
         for number in range(members):
+            place = directory / f"m{number}"
             for stream, group in zip(streams, groups, strict=True):
-                damage(directory / f"m{number}", stream, group)
+                if holds(place, stream):
+                    damage(place, stream, group)
         self.engines = [self.made(number) for number in range(self.size)]
         self.drivers = [Driver(engine) for engine in self.engines]
         self.starts = tuple(asyncio.ensure_future(engine.start()) for engine in self.engines)
@@ -89,8 +105,9 @@ async def damaged(
     members: int,
     streams: tuple[str, ...] = (SHARD,),
     lite: tuple[int, ...] = (),
+    size: int = 3,
 ) -> AsyncIterator[Damaged]:
-    cluster = Damaged(3 + len(lite), directory, lite=lite)
+    cluster = Damaged(size + len(lite), directory, lite=lite)
     async with cluster:
         try:
             await cluster.begin(directory, damage, members, streams)
@@ -101,18 +118,37 @@ async def damaged(
             await asyncio.gather(*cluster.starts, return_exceptions=True)
 
 
+async def stays_told(
+    monkeypatch: pytest.MonkeyPatch, engines: Sequence[ClusterEngine], words: str
+) -> None:
+    """Wait until members say something of damage, and then, look by look, nothing else."""
+    said: list[list[str]] = [[] for _ in engines]
+    for engine, told in zip(engines, said, strict=True):
+        await until_waiting(engine, words)
+        damage = engine._lanes.damage
+
+        def tell(damage: Damage = damage, told: list[str] = told) -> None:
+            Damage._tell(damage)
+            told.append(damage.told or "")
+
+        monkeypatch.setattr(damage, "_tell", tell)
+    await until(lambda: all(len(told) >= TIMES for told in said), STEP_S)
+    assert all(words in one for told in said for one in told)
+
+
 async def test_damage_of_all_copies_is_named_and_is_no_majority_that_is_lost(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with damaged(tmp_path, flip, 3) as cluster:
         for engine in cluster.engines:
             await until_waiting(engine, "m0, m1, m2, which are all that hold it")
             waiting = engine.waiting or ""
             assert waiting.startswith(f"damaged data: records of {SHARD} are missing on the disks")
-            assert "stop all members and restore a backup" in waiting
+            assert "start all with persistence.restore-from" in waiting
             assert "no majority" not in waiting
             with pytest.raises(EngineError, match="a majority of the members is there"):
                 await engine.rescue(wipe=False)
+        await stays_told(monkeypatch, cluster.engines, "m0, m1, m2, which are all that hold it")
         assert not any(start.done() for start in cluster.starts)
 
 
@@ -126,20 +162,108 @@ async def test_damage_of_all_copies_is_named_and_is_no_majority_that_is_lost(
     ],
 )
 async def test_a_log_that_was_emptied_on_all_disks_is_no_new_one(
-    tmp_path: Path, damage: Harm, streams: tuple[str, ...]
+    tmp_path: Path, damage: Harm, streams: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with damaged(tmp_path, damage, 3, streams) as cluster:
-        for engine in cluster.engines:
-            await until_waiting(engine, "m0, m1, m2, which are all that hold it")
-            assert f"damaged data: records of {streams[0]} are missing" in (engine.waiting or "")
+        told = f"damaged data: records of {streams[0]} are missing on the disks of m0, m1, m2, "
+        await stays_told(monkeypatch, cluster.engines, told)
+        for number, engine in enumerate(cluster.engines):
+            alone = f"stop m{number}, empty {tmp_path / f'm{number}'} and start it again"
+            assert alone in (engine.waiting or "")
         assert not any(start.done() for start in cluster.starts)
 
 
-async def test_who_has_no_data_takes_no_emptied_log_for_a_new_one(tmp_path: Path) -> None:
+async def test_who_lost_all_files_of_their_servers_begin_no_new_cluster(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def remove_files(member: Path, stream: str, group: str) -> None:
+        shutil.rmtree(member / "cluster" / "jetstream")
+
+    async with damaged(tmp_path, remove_files, 3) as cluster:
+        await stays_told(monkeypatch, cluster.engines, "m0, m1, m2, which are all that hold it")
+        assert not any(start.done() for start in cluster.starts)
+
+
+async def test_who_has_no_data_takes_no_emptied_log_for_a_new_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with damaged(tmp_path, remove_all, 3, ("shard-0",), lite=(3,)) as cluster:
         (tmp_path / "m3" / "cluster" / "reached.json").unlink()
-        await until_waiting(cluster.engines[3], "damaged data: records of shard-0 are missing on")
+        told = "damaged data: records of shard-0 are missing on"
+        await stays_told(monkeypatch, cluster.engines[3:], told)
         assert not any(start.done() for start in cluster.starts)
+
+
+async def test_a_member_that_runs_does_not_go_on_with_a_log_that_was_emptied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("LOOK_S", "NOTE_S"):
+        monkeypatch.setattr(reached, name, 0.2)
+    cluster = Damaged(5, tmp_path)
+    async with cluster:
+        for number in range(RECORDS):
+            await cluster.drivers[0].put(MAP, f"k{number}", b"%d" % number)
+        copies = await copies_of(cluster.engines[0].client, SHARD)
+        holders = [n for n, one in enumerate(cluster.engines) if peer(one) in copies.servers]
+        runs = next(n for n in range(5) if n not in holders)
+        running, file = cluster.engines[runs], tmp_path / f"m{runs}" / "cluster" / "reached.json"
+        await until(lambda: file.exists() and noted(file)["sequence"] > RECORDS // 2, STEP_S)
+        before = noted(file)
+        await asyncio.gather(*(cluster.engines[number].stop() for number in holders))
+        for number in holders:
+            remove_all(tmp_path / f"m{number}", SHARD, copies.group)
+            cluster.engines[number] = cluster.made(number)
+            cluster.drivers[number] = Driver(cluster.engines[number])
+        started = [cluster.engines[number] for number in holders]
+        cluster.starts = tuple(asyncio.ensure_future(one.start()) for one in started)
+        try:
+            told = f"damaged data: records of {SHARD} are missing on the disks of m"
+            await until_told(running, told, "which are all that hold it")
+            assert isinstance(await cluster.drivers[runs].put(MAP, "k", b"v"), Refused)
+            assert isinstance(await cluster.drivers[runs].get(MAP, "k1"), Refused)
+        finally:
+            for engine in started:
+                engine.end_waiting()
+            await asyncio.gather(*cluster.starts, return_exceptions=True)
+        await running.stop()
+        assert noted(file)["sequence"] >= before["sequence"]
+
+
+async def test_whose_directory_alone_is_of_a_later_moment_goes_on_with_an_empty_one(
+    tmp_path: Path,
+) -> None:
+    async with Cluster(3, tmp_path) as cluster:
+        await cluster.drivers[0].put(MAP, "k", b"v")
+        await cluster.engines[2].stop()
+        place = tmp_path / "m2"
+        file = place / "cluster" / "reached.json"
+        content = json.loads(file.read_bytes())
+        content["logs"][SHARD]["sequence"] += RECORDS
+        file.write_text(json.dumps(content), encoding="utf-8")
+        cluster.engines[2] = engine = cluster.made(2)
+        start = asyncio.ensure_future(engine.start())
+        try:
+            await until_waiting(
+                engine, f"stop m2, empty {place} and start it again, this one alone"
+            )
+            assert await cluster.drivers[1].value(MAP, "k") == b"v"
+            assert not start.done()
+        finally:
+            engine.end_waiting()
+            await asyncio.gather(start, return_exceptions=True)
+        shutil.rmtree(place)
+        await cluster.restart(2)
+        assert await cluster.drivers[2].value(MAP, "k") == b"v"
+
+
+def peer(engine: ClusterEngine) -> str:
+    return peer_id(engine.server_name or "")
+
+
+def noted(file: Path) -> dict[str, int]:
+    """Return what a member has noted of the log."""
+    found: dict[str, int] = json.loads(file.read_bytes())["logs"][SHARD]
+    return found
 
 
 @pytest.mark.parametrize(

@@ -178,6 +178,23 @@ async def test_a_burst_goes_out_as_soon_as_what_is_before_it_came_back(stream: S
     assert len(stream.taken()) == 1
 
 
+async def test_nothing_goes_into_a_log_that_is_not_the_one_that_was_read(stream: Stream) -> None:
+    stream.append(1)
+    stream.log.distrust()
+    stream.log.distrust()
+    assert [one.counter for one in stream.feed.unknown_records] == [1]
+    assert stream.log.refusal is not None
+    assert "the log lacks what this member has read of it" in stream.log.refusal.message
+    assert len(stream.taken()) == 1
+    stream.append(2)  # that is how it is found out whether it goes on
+    await condition(lambda: len(stream.feed.unknown_records) == 2)
+    assert stream.taken() == []
+    stream.log.resume()
+    stream.append(3)
+    stream.take(*stream.taken())
+    assert stream.log.refusal is None
+
+
 async def test_what_a_leader_lost_is_sent_again_and_ever_more_rarely(stream: Stream) -> None:
     stream.append(1)
     loop = asyncio.get_running_loop()

@@ -12,7 +12,7 @@ import pytest
 from grid_member.engine import cluster_reload
 from grid_member.engine.api import EngineError, Entry, Reason, Refused
 from grid_member.engine.nats import feed as feed_module
-from grid_member.engine.nats.errors import NatsError
+from grid_member.engine.nats.errors import NatsError, ShortError
 from grid_member.engine.nats.feed import StreamFeed
 from grid_member.engine.nats.wire import Message
 from grid_member.engine.operations import QueueOffer, QueueTake, Record
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from grid_member.engine.lane import Lane
     from grid_member.engine.nats.client import NatsClient
     from grid_member.engine.nats.feed import Fed
+    from grid_member.engine.state import State
 
 GIVEN_UP = Refused(Reason.UNAVAILABLE, "no quorum")
 
@@ -157,6 +158,7 @@ async def test_a_heartbeat_tells_what_was_purged_and_what_was_dropped(
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster_reload, "RELOAD_S", 0.001)
     monkeypatch.setattr(cluster_reload, "RELOAD_FAILED_S", 0.001)
+    monkeypatch.setattr(cluster_reload, "RELOAD_SHORT_S", 0.001)
 
 
 async def test_a_lane_is_read_anew_whatever_goes_wrong_with_that(
@@ -175,6 +177,31 @@ async def test_a_lane_is_read_anew_whatever_goes_wrong_with_that(
     assert "KeyError" in caplog.text
     proposals.lane.lost()
     await condition(lambda: proposals.log.resumed == 2)
+
+
+async def test_a_lane_does_not_go_on_with_a_log_that_lacks_what_was_read_of_it(
+    hasty: None,
+) -> None:
+    proposals, whole = Proposals(), asyncio.Event()
+    await proposals.propose("known", put("a"))
+    proposals.come_back()
+    kept = list(proposals.log.kept)
+
+    async def check(read: State, current: Callable[[], State]) -> None:
+        assert read is not current()
+        if not whole.is_set():
+            raise ShortError("shard-0", 2)
+
+    proposals.lane._check = check
+    proposals.log.kept.clear()
+    proposals.lane.lost()
+    await condition(lambda: proposals.log.distrusted > 1)
+    assert proposals.log.resumed == 0
+    assert proposals.lane.state.entry("m", "a", 0) == Entry(b"v", None)
+    proposals.log.kept += kept
+    whole.set()
+    await condition(lambda: proposals.log.resumed == 1)
+    assert proposals.lane.state.entry("m", "a", 0) == Entry(b"v", None)
 
 
 async def test_a_lane_whose_log_is_damaged_is_not_read_again(hasty: None) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import shutil
 import time
 from typing import TYPE_CHECKING
@@ -122,6 +123,30 @@ async def test_a_forced_start_begins_with_nothing(tmp_path: Path) -> None:
         for driver in cluster.drivers:
             assert await driver.value("orders", "k") is None
         await cluster.drivers[2].put("orders", "k", b"new")
+        assert await cluster.drivers[1].value("orders", "k") == b"new"
+
+
+async def test_a_forced_start_begins_though_a_member_noted_its_logs_before_the_others_came(
+    tmp_path: Path,
+) -> None:
+    async with bereft(tmp_path) as cluster:
+        file = tmp_path / "m0" / "cluster" / "reached.json"
+        content = json.loads(file.read_bytes())
+        assert content["logs"].keys() >= {"shard-0", "shard-1", "shard-2"}
+        for log in content["logs"].values():
+            log["servers"] = [peer_id(name_of(cluster.engines[0]))]  # of which none is taken off
+        file.write_text(json.dumps(content), encoding="utf-8")
+        cluster.engines[0].end_waiting()
+        await asyncio.gather(cluster.starts[0], return_exceptions=True)
+        cluster.engines[0] = cluster.made(0)
+        cluster.drivers[0] = Driver(cluster.engines[0])
+        start = asyncio.ensure_future(cluster.engines[0].start())
+        cluster.starts = (start, *cluster.starts[1:])
+        await until_waiting(cluster.engines[0], "no majority")
+        await cluster.engines[0].rescue(wipe=True)
+        await cluster.started()
+        assert await cluster.drivers[0].value("orders", "k") is None
+        await cluster.drivers[0].put("orders", "k", b"new")
         assert await cluster.drivers[1].value("orders", "k") == b"new"
 
 

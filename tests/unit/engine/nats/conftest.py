@@ -4,6 +4,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from grid_member.engine.nats import reached
+from tests.unit.engine.nats.notes import Servers
 from tests.unit.engine.nats.served import DEADLINE_S, Scripted, Served
 from tests.unit.engine.nats.test_client import client_of
 from tests.unit.engine.nats.worlds import World
@@ -39,3 +41,19 @@ async def world(served: Served) -> AsyncIterator[World]:
     yield world
     await world.close()
     await client.close()
+
+
+@pytest.fixture
+def servers(monkeypatch: pytest.MonkeyPatch) -> Servers:
+    servers = Servers()
+    monkeypatch.setattr(reached, "peers", servers.peers)
+    monkeypatch.setattr(reached, "BEGUN_S", 0.01)
+    monkeypatch.setattr(reached, "LOOK_S", 0.01)
+    monkeypatch.setattr(reached, "ANSWER_S", 0.05)
+    return servers
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    (tmp_path / "cluster" / "jetstream" / "jetstream").mkdir(parents=True)
+    return tmp_path

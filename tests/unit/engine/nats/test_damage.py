@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 from unittest.mock import Mock
@@ -10,13 +11,15 @@ from unittest.mock import Mock
 import pytest
 
 from grid_member.engine.nats import damage
-from grid_member.engine.nats.damage import Copy, Damage, copies_found, described
+from grid_member.engine.nats.damage import Copy, Damage, copies_found, described, places_of
 from grid_member.engine.nats.errors import LackingError, NatsError, ShortError
+from grid_member.engine.nats.identity import Identity
 from grid_member.engine.nats.streams import Stream
+from grid_member.engine.state import State
 from tests.unit.waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable, Mapping
 
     from grid_member.engine.nats.client import NatsClient
 
@@ -27,7 +30,8 @@ SERVERS = [f"m{number}-0123abcd-0123ab" for number in range(3)]
 FIRST, SECOND, THIRD = SERVERS
 LAST = 40
 WHOLE = Copy(FIRST, missing=0, waits=False, copies=3, last=LAST)
-DIRECTORY = Path("/data/cluster/jetstream")
+DIRECTORY = Path("/data")
+SELF = Identity(uuid.UUID(int=1), 1, SECOND)
 MANY = 5
 CONNECTION = cast("NatsClient", Mock())
 
@@ -77,6 +81,10 @@ class Servers:
         return {"GRID": {f"group of {LOG.name}": self.groups[server]}}
 
 
+def told_of(found: Mapping[str, list[Copy]], lacking: Mapping[str, set[str]]) -> str | None:
+    return described(places_of(found, lacking, {}), "empty it")
+
+
 @pytest.fixture
 def servers(monkeypatch: pytest.MonkeyPatch) -> Servers:
     servers = Servers()
@@ -120,23 +128,24 @@ async def test_a_copy_that_is_made_or_applied_is_not_damaged(
     servers: Servers, group: dict[str, Any]
 ) -> None:
     servers.groups[SECOND] = group
-    assert described(await copies_found(CONNECTION, STREAMS), {}) is None
+    assert told_of(await copies_found(CONNECTION, STREAMS), {}) is None
 
 
 async def test_whose_copies_are_damaged_is_told_with_what_to_do(servers: Servers) -> None:
     servers.wait(SECOND)
-    told = described(await copies_found(CONNECTION, STREAMS), {LOG.images.name: {THIRD}})
+    told = told_of(await copies_found(CONNECTION, STREAMS), {LOG.images.name: {THIRD}})
     assert told == (
         "damaged data: records of shard-1 are missing on the disks of m1: start all members, as "
         "others may hold it whole; damaged data: records of shard-1-image are missing on the disks "
         "of m2: start all members, as others may hold it whole"
     )
     servers.wait(FIRST)
-    told = described(await copies_found(CONNECTION, STREAMS), {LOG.name: {THIRD}})
+    told = told_of(await copies_found(CONNECTION, STREAMS), {LOG.name: {THIRD}})
     assert told == (
         "damaged data: records of shard-1 are missing on the disks of m0, m1, m2, which are all "
-        "that hold it: stop all members and restore a backup; partialStart does not help, as no "
-        "member is lost"
+        "that hold it: stop all members, keep a copy of their directories, empty these and start "
+        "all with persistence.restore-from, which names the last backup; what was written after it "
+        "is lost; partialStart does not help, as no member is lost"
     )
 
 
@@ -146,7 +155,7 @@ async def test_copies_of_replaced_and_unnamed_servers_count_for_none(servers: Se
     found = await copies_found(CONNECTION, STREAMS)
     del found[LOG.name][0]  # the whole one is down
     former = "m2-4567cdef-4567cd"
-    told = described(found, {LOG.name: {former, THIRD, "a member"}})
+    told = told_of(found, {LOG.name: {former, THIRD, "a member"}})
     assert told == (
         "damaged data: records of shard-1 are missing on the disks of a member, m1, m2: start all "
         "members, as others may hold it whole"
@@ -158,7 +167,7 @@ async def test_damage_is_told_beside_a_majority_that_is_lost_unless_no_copy_is_w
 ) -> None:
     assert looking.beside("no majority") == "no majority"
     servers.missing[FIRST] = servers.missing[THIRD] = 1
-    looking.begin(CONNECTION, SECOND, lambda: True)
+    looking.begin(CONNECTION, CONNECTION, SELF, lambda: True)
     await until(lambda: looking.told)
     assert looking.beside("no majority") == f"{looking.told}; no majority"
     servers.missing[SECOND] = 1
@@ -166,20 +175,60 @@ async def test_damage_is_told_beside_a_majority_that_is_lost_unless_no_copy_is_w
     assert looking.beside("no majority") == looking.told
 
 
+def planted(looking: Damage, monkeypatch: pytest.MonkeyPatch, found: list[NatsError]) -> None:
+    """Let that be found of logs that are read, one after the other."""
+
+    async def check(stream: Stream, read: State, current: Callable[[], State]) -> None:
+        if found:
+            raise found.pop(0)
+
+    monkeypatch.setattr(looking.reached, "check", check)
+
+
 async def test_a_log_that_ends_before_what_was_read_is_damaged_where_copies_end_so(
-    servers: Servers, looking: Damage
+    servers: Servers, looking: Damage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     servers.last[SECOND] = LAST - 1
-    reason = looking.reason(ShortError(LOG.name, LAST))
-    assert reason == f"shard-1 ends before record {LAST}, which this member has read"
-    looking.begin(CONNECTION, SECOND, lambda: True)
+    planted(looking, monkeypatch, [ShortError(LOG.name, LAST)])
+    looking.begin(CONNECTION, CONNECTION, SELF, lambda: True)
+    with pytest.raises(ShortError):
+        await looking.check(LOG, State(), State)
     await until(lambda: "on the disks of m1:" in (looking.told or ""))
     servers.last[FIRST] = servers.last[THIRD] = 0
     await until(lambda: "m0, m1, m2, which are all that hold it" in (looking.told or ""))
+    assert looking.told == (
+        "damaged data: records of shard-1 are missing on the disks of m0, m1, m2, which are all "
+        "that hold it: if the other members are ready, or wait and do not say this, only what this "
+        "one has noted is newer than what they have: stop m1, empty /data and start it again, this "
+        "one alone; it copies what they have, and what only it had read is lost; if all that hold "
+        "it say this, stop all members, keep a copy of their directories, empty these and start "
+        "all with persistence.restore-from, which names the last backup; what was written after it "
+        "is lost; partialStart does not help, as no member is lost"
+    )
     servers.last = dict.fromkeys(SERVERS, LAST + 1)  # others went on with what is left
     await until(lambda: "on the disks of a member:" in (looking.told or ""))
-    looking.whole(LOG)
+    assert (looking.told or "").endswith(
+        "start all members, as others may hold it whole; if all are there and this stays, they "
+        "have gone on without: stop m1, empty /data and start it again, this one alone; it copies "
+        "what they have, and what only it had read is lost"
+    )
+    assert looking.of_lanes is None
+    await looking.check(LOG, State(), State)
     assert looking.told is None
+
+
+async def test_a_log_that_is_found_short_later_is_told_by_a_member_that_waits_for_nothing(
+    servers: Servers, looking: Damage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    servers.last = dict.fromkeys(SERVERS, 0)
+    planted(looking, monkeypatch, [ShortError(LOG.name, LAST)])
+    looking.begin(CONNECTION, CONNECTION, SELF, lambda: False)
+    with pytest.raises(ShortError):
+        await looking.check(LOG, State(), State)
+    assert looking.of_lanes is None  # whose copies lack it is known with a look
+    await until(lambda: "m0, m1, m2, which are all that hold it" in (looking.of_lanes or ""))
+    await looking.check(LOG, State(), State)
+    assert looking.of_lanes is None
 
 
 @pytest.mark.parametrize("stream", [LOG, LOG.images])
@@ -201,7 +250,7 @@ async def test_it_is_told_while_the_start_waits_and_of_the_own_copies_afterwards
 ) -> None:
     waits = True
     servers.missing[THIRD] = 1
-    looking.begin(CONNECTION, SECOND, lambda: waits)
+    looking.begin(CONNECTION, CONNECTION, SELF, lambda: waits)
     await until(lambda: "disks of m2:" in (looking.told or ""))
     assert looking.reason(NatsError("nobody leads it")) == "nobody leads it"
     reason = looking.reason(LackingError(LOG.name, SECOND))
@@ -222,7 +271,7 @@ async def test_a_copy_that_waits_for_a_leader_is_damaged_when_none_is_elected(
 ) -> None:
     monkeypatch.setattr(damage, "LOOKS", 1000)
     servers.wait(THIRD)
-    looking.begin(CONNECTION, SECOND, lambda: True)
+    looking.begin(CONNECTION, CONNECTION, SELF, lambda: True)
     await until(lambda: servers.looks > MANY)
     assert looking.told is None
     monkeypatch.setattr(damage, "LOOKS", MANY)
@@ -233,14 +282,14 @@ async def test_whose_own_copies_are_whole_says_nothing(
     servers: Servers, looking: Damage, caplog: pytest.LogCaptureFixture
 ) -> None:
     servers.missing[THIRD] = 1
-    looking.begin(CONNECTION, SECOND, lambda: False)
+    looking.begin(CONNECTION, CONNECTION, SELF, lambda: False)
     await until(lambda: servers.looks)
     assert caplog.messages == []
 
 
 async def test_members_without_a_disk_have_nothing_that_is_damaged() -> None:
     looking = Damage(lambda: STREAMS, None)
-    looking.begin(CONNECTION, FIRST, lambda: True)
+    looking.begin(CONNECTION, CONNECTION, SELF, lambda: True)
     assert looking._looking is None
 
 

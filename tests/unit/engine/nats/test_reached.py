@@ -2,129 +2,40 @@
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, NamedTuple, cast
+import logging
+from typing import TYPE_CHECKING
 
 import pytest
 
 from grid_member.engine.api import EngineError
-from grid_member.engine.image import MemberMark
 from grid_member.engine.nats import reached
 from grid_member.engine.nats.errors import NatsError, ShortError
-from grid_member.engine.nats.peers import Peers, peer_id
 from grid_member.engine.nats.reached import Reached
-from grid_member.engine.nats.streams import Stream
-from grid_member.engine.nats.wire import Message
-from grid_member.engine.operations import Record
-from grid_member.engine.state import State
+from grid_member.engine.operations import MemberGone, Record
+from tests.unit.engine.nats.notes import (
+    FILE,
+    FIRST,
+    LOG,
+    MEMBER,
+    NEW,
+    OTHER,
+    SECOND,
+    SELF,
+    STRANGER,
+    VOLATILE,
+    Servers,
+    add,
+    begin,
+    check,
+    found,
+    lived,
+    log_of,
+    noted,
+)
 from tests.unit.waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
     from pathlib import Path
-
-    from grid_member.engine.nats.client import NatsClient
-
-LOG = Stream("shard-1", durable=True)
-OTHER = Stream("shard-2", durable=True)
-VOLATILE = Stream("volatile", durable=False)
-OWN = "m0-0123abcd-0123ab"
-MEMBER, STRANGER = b"m" * 16, b"s" * 16
-FIRST, SECOND = 1 << 20, 2 << 20
-"""Incarnations of two starts."""
-
-
-class Servers:
-    """Those that vote, and what members say to each other over them."""
-
-    def __init__(self) -> None:
-        self.ids: frozenset[str] | None = frozenset({"s0", "s1", "s2"})
-        """None: nobody tells."""
-        self.takers: dict[bytes, Callable[[Sequence[Message]], None]] = {}
-
-    async def peers(self, system: NatsClient) -> Peers:
-        if self.ids is None:
-            raise NatsError("nobody leads the servers now")
-        return Peers(self.ids, frozenset())
-
-    def subscribe(self, subject: bytes, take: Callable[[Sequence[Message]], None]) -> Taking:
-        self.takers[subject] = take
-        return Taking(self, subject)
-
-    def publish(self, subject: bytes, payload: bytes, reply: bytes = b"") -> None:
-        if subject in self.takers:
-            self.takers[subject]([Message(subject, reply, b"", payload, 1)])
-
-    def unused_inbox(self) -> bytes:
-        return b"_INBOX"
-
-
-class Taking(NamedTuple):
-    """A subscription."""
-
-    servers: Servers
-    subject: bytes
-
-    def unsubscribe(self) -> None:
-        del self.servers.takers[self.subject]
-
-
-@pytest.fixture
-def servers(monkeypatch: pytest.MonkeyPatch) -> Servers:
-    servers = Servers()
-    monkeypatch.setattr(reached, "peers", servers.peers)
-    monkeypatch.setattr(reached, "BEGUN_S", 0.01)
-    monkeypatch.setattr(reached, "RETRY_S", 0.01)
-    return servers
-
-
-@pytest.fixture
-def directory(tmp_path: Path) -> Path:
-    (tmp_path / "cluster").mkdir()
-    return tmp_path
-
-
-def begin(one: Reached, servers: Servers) -> None:
-    one.begin(cast("NatsClient", servers), OWN)
-
-
-def log_of(*records: tuple[bytes, int, int]) -> State:
-    """Return the state of a log with these records: member, incarnation, counter."""
-    state = State()
-    for sequence, (member, incarnation, counter) in enumerate(records, 1):
-        state.apply(sequence, 1000 + sequence, Record(member, incarnation, counter, ()))
-    return state
-
-
-def noted(directory: Path) -> dict[str, dict[str, object]]:
-    content = json.loads((directory / "cluster" / "reached.json").read_bytes())
-    logs: dict[str, dict[str, object]] = content["logs"]
-    return logs
-
-
-async def lived(
-    servers: Servers, directory: Path, *states: State, more: Callable[[], None] = lambda: None
-) -> None:
-    """Live as a member that reads logs, and adds its first record to each of them."""
-    one = Reached(directory)
-    begin(one, servers)
-    for stream, state in zip((LOG, OTHER), states, strict=False):
-        await one.check(stream, MEMBER, lambda state=state: state)  # type: ignore[misc]
-    for state in states:
-        state.apply(state.sequence + 1, 2000, Record(MEMBER, FIRST, 1, ()))
-    await until(lambda: one._servers is not None)
-    more()
-    await one.end()
-
-
-async def found(servers: Servers, directory: Path, state: State, stream: Stream = LOG) -> None:
-    """Read a log at the next start."""
-    later = Reached(directory)
-    begin(later, servers)
-    try:
-        await later.check(stream, MEMBER, lambda: state)
-    finally:
-        await later.end()
 
 
 async def test_a_log_that_was_emptied_is_short_however_long_it_grew(
@@ -140,22 +51,29 @@ async def test_a_log_that_was_emptied_is_short_however_long_it_grew(
 
 async def test_a_log_that_lost_its_end_is_short(servers: Servers, directory: Path) -> None:
     state = log_of()
-
-    def more() -> None:
-        state.apply(2, 2001, Record(MEMBER, FIRST, 2, ()))
-
-    await lived(servers, directory, state, more=more)
+    one = Reached(directory)
+    begin(one, servers)
+    await check(one, state)
+    add(state, MEMBER, FIRST, 1)
+    await until(lambda: one._marks)
+    add(state, MEMBER, FIRST, 2)
+    add(state, STRANGER, FIRST, 1)
+    await one.end()
     assert noted(directory)["shard-1"] == {
+        "created": "shard-1 began",
         "incarnation": FIRST,
         "counter": 2,
-        "sequence": 2,
+        "sequence": 3,
         "servers": ["s0", "s1", "s2"],
+        "bare": False,
     }
-    with pytest.raises(ShortError):
-        await found(servers, directory, log_of((MEMBER, FIRST, 1)))
+    whole = ((MEMBER, FIRST, 1), (MEMBER, FIRST, 2), (STRANGER, FIRST, 1))
+    for end in (1, 2):  # its own record is missing, or the last one of another member
+        with pytest.raises(ShortError):
+            await found(servers, directory, log_of(*whole[:end]))
     # The others ended that life, after its last record.
-    ended = log_of()
-    ended.members[MEMBER] = MemberMark(FIRST + 1, 0, 0)
+    ended = log_of(*whole)
+    ended.apply(4, 3000, Record(STRANGER, FIRST, 2, (MemberGone(MEMBER, FIRST),)))
     await found(servers, directory, ended)
 
 
@@ -167,97 +85,204 @@ async def test_what_servers_that_were_taken_off_had_is_not_missed(
     short = log_of()
     later = Reached(directory)
     begin(later, servers)
-    await later.check(LOG, MEMBER, lambda: short)
+    servers.silent = servers.ids
+    await check(later, short)
     assert "servers that had it were taken off" in caplog.text
-    short.apply(1, 3000, Record(MEMBER, SECOND - 1, 1, ()))
-    await until(lambda: later._servers is not None)
+    add(short, MEMBER, SECOND - 1, 1)
+    await until(lambda: noted(directory)["shard-1"]["servers"] == ["s0", "s3", "s4"])
     await later.end()
-    assert noted(directory)["shard-1"]["servers"] == ["s0", "s3", "s4"]
     with pytest.raises(ShortError):
         await found(servers, directory, log_of())
 
 
-async def test_nothing_is_taken_for_whole_while_nobody_tells_who_votes(
+async def test_who_votes_is_asked_once_more_at_the_end(
+    servers: Servers, directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, state = Reached(directory), log_of()
+    begin(one, servers)
+    await check(one, state)
+    add(state, MEMBER, FIRST, 1)
+    await until(lambda: one._marks)
+    monkeypatch.setattr(reached, "LOOK_S", 3600.0)
+    asked = servers.asked
+    await until(lambda: servers.asked > asked)  # now it looks no more
+    servers.ids = frozenset({"s0", "s1", "s2", "s3", "s4"})
+    await one.end()
+    assert noted(directory)["shard-1"]["servers"] == ["s0", "s1", "s2", "s3", "s4"]
+
+
+async def test_at_an_end_at_which_nobody_tells_those_voted_that_did_last(
     servers: Servers, directory: Path
 ) -> None:
-    await lived(servers, directory, log_of())
+    one, state = Reached(directory), log_of()
+    begin(one, servers)
+    await check(one, state)
+    add(state, MEMBER, FIRST, 1)
+    await until(lambda: one._marks)
     servers.ids = None
-    with pytest.raises(NatsError, match="nobody leads the servers"):
+    add(state, MEMBER, FIRST, 2)
+    await one.end()
+    assert noted(directory)["shard-1"]["counter"] == 2
+    assert noted(directory)["shard-1"]["servers"] == ["s0", "s1", "s2"]
+
+
+async def test_what_is_in_memory_is_not_noted_after_a_rescue_before_the_log_goes_on(
+    servers: Servers, directory: Path
+) -> None:
+    one, state = Reached(directory), log_of()
+    begin(one, servers)
+    await check(one, state)
+    add(state, MEMBER, FIRST, 1)
+    await until(lambda: one._marks)
+    before = noted(directory)
+    servers.ids = frozenset({"s0", "s1"})
+    asked = servers.asked
+    await until(lambda: servers.asked > asked + 1)
+    assert noted(directory) == before
+    # The log lacks what only the third had. It is read anew.
+    await check(one, log_of())
+    await one.end()
+    await found(servers, directory, log_of())
+
+
+async def test_once_a_record_fitted_behind_the_others_a_former_server_may_be_gone(
+    servers: Servers, directory: Path
+) -> None:
+    one, state = Reached(directory), log_of()
+    begin(one, servers)
+    await check(one, state)
+    add(state, MEMBER, FIRST, 1)
+    await until(lambda: one._marks)
+    servers.ids = frozenset({"s0", "s1"})
+    asked = servers.asked
+    await until(lambda: servers.asked > asked + 1)
+    add(state, STRANGER, FIRST, 1)
+    await one.end()
+    assert noted(directory)["shard-1"]["servers"] == ["s0", "s1"]
+
+
+@pytest.mark.parametrize("wrong", [None, KeyError("leader"), ValueError("no JSON"), TypeError("a")])
+async def test_nothing_is_taken_for_whole_while_nobody_tells_who_votes(
+    servers: Servers, directory: Path, wrong: Exception | None
+) -> None:
+    await lived(servers, directory, log_of())
+    servers.ids, servers.wrong = None, wrong
+    with pytest.raises(NatsError, match=r"nobody leads|who votes"):
         await found(servers, directory, log_of())
 
 
 async def test_it_is_noted_as_soon_as_each_log_has_begun_and_somebody_tells_who_votes(
     servers: Servers, directory: Path
 ) -> None:
-    state, other = log_of((MEMBER, FIRST, 7)), log_of()
+    state, other = log_of((MEMBER, FIRST, 7)), log_of((STRANGER, FIRST, 1))
     one = Reached(directory)
     begin(one, servers)
-    await one.check(LOG, MEMBER, lambda: state)
-    await one.check(OTHER, MEMBER, lambda: other)
+    await check(one, state)
+    await check(one, other, OTHER)
     servers.ids = None
-    state.apply(2, 2000, Record(MEMBER, SECOND, 1, ()))
+    add(state, MEMBER, SECOND, 1)
     begun = [one._begun]
-    other.apply(1, 2000, Record(MEMBER, SECOND, 1, ()))
+    add(other, MEMBER, SECOND, 1)
     assert [*begun, one._begun] == [False, True]
     servers.ids = frozenset({"s0"})
-    file = directory / "cluster" / "reached.json"
-    await until(file.exists)
+    await until((directory / FILE).exists)
     assert noted(directory).keys() == {"shard-1", "shard-2"}
     await one.end()
 
 
-async def test_a_log_that_lost_records_in_place_is_short_at_the_next_start(
+async def test_a_log_that_is_emptied_under_a_member_that_runs_is_short_and_not_noted(
     servers: Servers, directory: Path
 ) -> None:
     states = [log_of((STRANGER, FIRST, 1))]
     one = Reached(directory)
     begin(one, servers)
-    await one.check(LOG, MEMBER, lambda: states[-1])
-    states[0].apply(2, 2000, Record(MEMBER, FIRST, 1, ()))
+    await one.check(LOG, states[0], lambda: states[-1])
+    add(states[0], MEMBER, FIRST, 1)
     await until(lambda: one._marks)
-    states.append(log_of())
+    for emptied in (log_of(), log_of(*[(MEMBER, FIRST, 1 + number) for number in range(9)])):
+        with pytest.raises(ShortError, match="before record 2"):
+            await one.check(LOG, emptied, lambda: states[-1])
+    states.append(log_of())  # which it goes on with all the same
+    asked = servers.asked
+    await until(lambda: servers.asked > asked + 1)
     await one.end()
     assert noted(directory)["shard-1"]["sequence"] == 2
 
 
-async def test_a_member_that_read_nothing_yet_asks_those_that_did(
-    servers: Servers, directory: Path, tmp_path: Path
+async def test_a_log_of_the_same_name_is_another_one(
+    servers: Servers, directory: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    await lived(servers, directory, log_of((STRANGER, FIRST, 1)))
-    there = Reached(directory)
-    begin(there, servers)
-    await until(lambda: there._marks)
-    new = tmp_path / "new"
-    (new / "cluster").mkdir(parents=True)
-    with pytest.raises(ShortError, match="shard-1 ends before record 2"):
-        await joins(new, servers, log_of())
-    await joins(new, servers, log_of((STRANGER, FIRST, 1)))  # which is being written
-    servers.ids = frozenset({"s0", "s1", "s3"})
-    await joins(new, servers, log_of())
-    await there.end()
+    await lived(servers, directory, log_of())
+    servers.created["shard-1"] = "later"
+    servers.silent = servers.ids
+    one, state = Reached(directory), log_of()
+    begin(one, servers)
+    await check(one, state)
+    assert "shard-1 is not the log that this member has read up to record 1" in caplog.text
+    add(state, MEMBER, SECOND, 1)
+    await until(lambda: noted(directory)["shard-1"]["created"] == "later")
+    servers.created["shard-1"] = "later still"  # also under a member that runs
+    await check(one, log_of((STRANGER, SECOND, 1)))
+    await one.end()
 
 
-async def test_who_is_answered_by_all_that_vote_or_by_nobody_goes_on(
-    servers: Servers, directory: Path, monkeypatch: pytest.MonkeyPatch
+async def test_a_log_of_the_same_name_is_none_when_the_servers_lost_all_files(
+    servers: Servers, directory: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    servers.ids = frozenset({peer_id(OWN)})
-    monkeypatch.setattr(reached, "ANSWER_S", 3600.0)
-    alone = Reached(directory)
-    begin(alone, servers)
-    await until(lambda: alone._marks is not None)
-    await alone.check(LOG, MEMBER, log_of)
-    await alone.end()
-    servers.ids = frozenset({"s1"})
-    monkeypatch.setattr(reached, "ANSWER_S", 0.01)
-    servers.publish(reached.SUBJECT, b"", b"nobody")
-    await alone.check(LOG, MEMBER, log_of)
+    await lived(servers, directory, log_of(), log_of())
+    servers.created = dict.fromkeys(servers.created, "later")
+    files = directory / "cluster" / "jetstream" / "jetstream"
+    files.rmdir()
+    lite = Reached(directory, lite=True)  # whose server has none
+    begin(lite, servers)
+    await check(lite, log_of((STRANGER, FIRST, 1)))
+    await lite.end()
+    with pytest.raises(ShortError):
+        await found(servers, directory, log_of())
+    assert "the files of this member's nats-server are gone" in caplog.text
+    files.mkdir()  # they were made anew, and the member is started again
+    with pytest.raises(ShortError):
+        await found(servers, directory, log_of((STRANGER, SECOND, 1), (STRANGER, SECOND, 2)))
+    servers.ids = servers.silent = frozenset({"s0"})
+    one, state = Reached(directory), log_of()
+    begin(one, servers)
+    await check(one, state)
+    add(state, MEMBER, SECOND, 1)
+    await until(lambda: not noted(directory)["shard-1"]["bare"])
+    await one.end()
+    assert noted(directory)["shard-2"]["bare"]
 
 
-async def joins(directory: Path, servers: Servers, state: State) -> None:
-    """Read a log as somebody new."""
+async def test_a_log_whose_lane_was_given_up_is_looked_after_no_more(
+    servers: Servers, directory: Path
+) -> None:
+    one, state, other = Reached(directory), log_of(), log_of()
+    begin(one, servers)
+    await check(one, state)
+    await check(one, other, OTHER)
+    add(state, MEMBER, FIRST, 1)
+    assert not one._begun
+    one.forget(OTHER)
+    one.forget(VOLATILE)
+    await until(lambda: one._marks)
+    one.forget(LOG)
+    add(state, MEMBER, FIRST, 2)
+    await one.end()
+    assert noted(directory)["shard-1"]["counter"] == 1
+
+
+async def test_what_another_member_noted_is_ignored(
+    servers: Servers, directory: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    await lived(servers, directory, log_of())
+    servers.silent = servers.ids
+    state = log_of((STRANGER, FIRST, 1))
     one = Reached(directory)
-    one._system = cast("NatsClient", servers)
-    await one.check(LOG, b"n" * 16, lambda: state)
+    begin(one, servers, NEW)
+    with caplog.at_level(logging.WARNING, "grid.engine.nats"):
+        await check(one, state)
+    assert f"was noted by the member {SELF.uuid}, not by this one" in caplog.text
+    await one.end()
 
 
 async def test_logs_in_memory_and_members_without_a_disk_note_nothing(
@@ -266,13 +291,13 @@ async def test_logs_in_memory_and_members_without_a_disk_note_nothing(
     state = log_of()
     one = Reached(directory)
     begin(one, servers)
-    await one.check(VOLATILE, MEMBER, lambda: state)
+    await check(one, state, VOLATILE)
     assert not one._begun
     await one.end()
-    assert not (directory / "cluster" / "reached.json").exists()
+    assert not (directory / FILE).exists()
     nowhere = Reached(None)
     begin(nowhere, servers)
-    await nowhere.check(LOG, MEMBER, lambda: state)
+    await check(nowhere, state)
     assert nowhere._noting is None
     await nowhere.end()
 
@@ -281,13 +306,13 @@ async def test_logs_in_memory_and_members_without_a_disk_note_nothing(
     ("content", "said"),
     [
         ("{", "foreign or damaged"),
-        ('{"format": 1, "logs": {"shard-1": {"counter": 1}}}', "foreign or damaged"),
+        ('{"format": 1, "member": "", "logs": {"shard-1": {"counter": 1}}}', "foreign or damaged"),
         ('{"format": 2}', "has format 2, this version reads 1"),
     ],
 )
 async def test_what_was_not_noted_by_this_version_ends_the_start(
     servers: Servers, directory: Path, content: str, said: str
 ) -> None:
-    (directory / "cluster" / "reached.json").write_text(content, encoding="utf-8")
+    (directory / FILE).write_text(content, encoding="utf-8")
     with pytest.raises(EngineError, match=said):
         await found(servers, directory, log_of())

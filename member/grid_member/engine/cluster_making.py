@@ -1,0 +1,69 @@
+"""How the lane of a stream is made: with the data that is in it, or with what is of the cluster."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from grid_member.engine.cluster_lane import ClusterLane
+from grid_member.engine.nats.log import JetStreamLog
+from grid_member.engine.system_lane import SystemLane, SystemLog
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from grid_member.engine.cluster_lanes import ClusterLanes
+    from grid_member.engine.lane import Lane
+    from grid_member.engine.nats.client import NatsClient
+    from grid_member.engine.nats.identity import Identity
+    from grid_member.engine.nats.replay import Source
+    from grid_member.engine.nats.streams import Stream
+
+INCARNATION_BITS: Final = 20
+"""Lives that a member may begin anew within one start."""
+
+
+def made_lane(
+    lanes: ClusterLanes,
+    identity: Identity,
+    client: NatsClient,
+    source: Source,
+    arrived: Callable[[Lane, set[str]], None],
+    shard: int,
+    stream: Stream,
+    *,
+    empty: bool = False,
+) -> ClusterLane:
+    """Return a lane that is not read yet.
+
+    Args:
+        lanes: those that it is to be one of.
+        identity: this member's.
+        client: connected to the member's own server.
+        source: where a thread can read the stream.
+        arrived: is told which queues got items.
+        shard: the lane's number.
+        stream: what its log is in.
+        empty: whether it is to be without data, as a lite member's is in any case.
+    """
+    settings, member = lanes.settings, identity.uuid.bytes
+    empty = empty or settings.lite
+    alone = settings.alone or settings.lite
+    log = (SystemLog if empty else JetStreamLog)(
+        client,
+        stream.name,
+        shard,
+        member,
+        source=source,
+        own_server=lambda: None if alone or lanes.departed else identity.server_name,
+        trouble=lambda: lanes.trouble,
+        time_of=lanes.time_of,
+    )
+    return (SystemLane if empty else ClusterLane)(
+        log,
+        member,
+        identity.incarnation << INCARNATION_BITS,
+        arrived,
+        partial(lanes.changed, shard),
+        partial(lanes.damage.check, stream),
+    )

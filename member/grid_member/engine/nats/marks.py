@@ -1,0 +1,133 @@
+"""What a member notes of logs: how far it has read each, which log that was, and who voted then.
+
+DIRECTORY/cluster/reached.json
+
+format     counts changes of the layout
+member     whose records the marks are of, its UUID
+logs       by the streams' names: the stream's `created`, incarnation and counter of the
+           member's own last record, the sequence of the last one, the ids of those that voted
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from grid_member.engine.store_errors import damaged, newer, unusable
+
+if TYPE_CHECKING:
+    import uuid
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from grid_member.engine.state import State
+
+REACHED_FORMAT: Final = 1
+"""Counts changes of the layout that an older program must not touch."""
+_log: Final = logging.getLogger("grid.engine.nats")
+
+
+class Mark(NamedTuple):
+    """How far a log was read."""
+
+    created: str
+    """When its stream was made, as servers tell it: the same on all of them for as long as it is,
+    also when its files are removed. One that is deleted and made anew has another."""
+    own: tuple[int, int]
+    """Incarnation and counter of this member's own last record."""
+    sequence: int
+    """Of the last record."""
+    servers: frozenset[str]
+    """The ids of those that voted."""
+    bare: bool = False
+    """Whether all files of the own server were gone at a start since. That another log is there
+    was nobody's decision then."""
+
+    def held_by(self, state: State, member: uuid.UUID) -> bool:
+        """Tell whether a log that was read holds what was read of it before."""
+        return state.sequence >= self.sequence and last_of(state, member.bytes) >= self.own
+
+
+def last_of(state: State, member: bytes) -> tuple[int, int]:
+    """Return incarnation and counter of a member's last record, (0, 0) when there is none."""
+    mark = state.members.get(member)
+    return (0, 0) if mark is None else (mark.incarnation, mark.counter)
+
+
+def holds(state: State, former: State) -> bool:
+    """Tell whether a log that was read holds what another state has of the same log.
+
+    Of each member a state knows the last record, in images, too, for ever.
+    """
+    return state.sequence >= former.sequence and all(
+        last_of(state, member) >= last_of(former, member) for member in former.members
+    )
+
+
+def packed(marks: Mapping[str, Mark], member: uuid.UUID) -> str:
+    """Return what the file holds."""
+    noted = {"format": REACHED_FORMAT, "member": str(member), "logs": fields_of(marks)}
+    return json.dumps(noted)
+
+
+def fields_of(marks: Mapping[str, Mark]) -> dict[str, Any]:
+    """Return marks as JSON has them."""
+    return {
+        name: {
+            "created": mark.created,
+            "incarnation": mark.own[0],
+            "counter": mark.own[1],
+            "sequence": mark.sequence,
+            "servers": sorted(mark.servers),
+            "bare": mark.bare,
+        }
+        for name, mark in marks.items()
+    }
+
+
+def marks_of(fields: Mapping[str, Any]) -> dict[str, Mark]:
+    """Return what JSON has as marks.
+
+    Raises:
+        ValueError, KeyError, TypeError, AttributeError: it has none.
+    """
+    return {
+        name: Mark(
+            str(one["created"]),
+            (int(one["incarnation"]), int(one["counter"])),
+            int(one["sequence"]),
+            frozenset(map(str, one["servers"])),
+            bool(one["bare"]),
+        )
+        for name, one in fields.items()
+    }
+
+
+def read_marks(path: Path, member: uuid.UUID) -> dict[str, Mark]:
+    """Return what a member noted: nothing in a former version's directory. Blocks.
+
+    What another member noted, of whose directory this file is, is left out: its records are none of
+    this one.
+
+    Raises:
+        EngineError: the file cannot be read, or is not what a member of this version writes.
+    """
+    try:
+        content = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise unusable("the file", path, error) from error
+    except ValueError:
+        raise damaged(str(path), "it is not what a grid-member writes") from None
+    try:
+        if content["format"] != REACHED_FORMAT:
+            raise newer(str(path), content["format"], REACHED_FORMAT)
+        found, noted_by = marks_of(content["logs"]), str(content["member"])
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise damaged(str(path), "it is not what a grid-member writes") from None
+    if noted_by != str(member):
+        _log.warning("%s was noted by the member %s, not by this one: ignored", path, noted_by)
+        return {}
+    return found

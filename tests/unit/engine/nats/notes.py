@@ -1,0 +1,134 @@
+"""Members that note how far they have read logs, and servers that say what the test wants."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+from grid_member.engine.nats.errors import NatsError
+from grid_member.engine.nats.identity import Identity
+from grid_member.engine.nats.peers import Peers
+from grid_member.engine.nats.reached import Reached
+from grid_member.engine.nats.streams import Stream
+from grid_member.engine.nats.wire import Message
+from grid_member.engine.operations import Record
+from grid_member.engine.state import State
+from tests.unit.waiting import until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from grid_member.engine.nats.client import NatsClient
+
+LOG = Stream("shard-1", durable=True)
+OTHER = Stream("shard-2", durable=True)
+VOLATILE = Stream("volatile", durable=False)
+OWN = "m0-0123abcd-0123ab"
+MEMBER, STRANGER = b"m" * 16, b"s" * 16
+FIRST, SECOND = 1 << 20, 2 << 20
+"""Incarnations of two starts."""
+SELF = Identity(uuid.UUID(bytes=MEMBER), 1, OWN)
+NEW = Identity(uuid.UUID(bytes=b"n" * 16), 1, "m1-0123abcd-0123ab")
+FILE = "cluster/reached.json"
+
+
+class Servers:
+    """Those that vote, what they tell of logs, and what members say to each other over them."""
+
+    def __init__(self) -> None:
+        self.ids: frozenset[str] | None = frozenset({"s0", "s1", "s2"})
+        """None: nobody tells."""
+        self.silent: frozenset[str] | None = self.ids
+        self.wrong: Exception | None = None
+        """What comes of a question who votes."""
+        self.created = {one.name: f"{one.name} began" for one in (LOG, OTHER)}
+        self.takers: list[tuple[bytes, Callable[[Sequence[Message]], None]]] = []
+        self.asked = 0
+
+    async def peers(self, system: NatsClient) -> Peers:
+        self.asked += 1
+        if self.wrong is not None:
+            raise self.wrong
+        if self.ids is None:
+            raise NatsError("nobody leads the servers now")
+        return Peers(self.ids, self.silent or frozenset())
+
+    async def request(self, subject: bytes, body: bytes, *, timeout_s: float) -> Message:
+        said = {"created": self.created[subject.decode().rpartition(".")[2]]}
+        return Message(b"", b"", b"", json.dumps(said).encode(), 1)
+
+    def subscribe(self, subject: bytes, take: Callable[[Sequence[Message]], None]) -> Taking:
+        self.takers.append((subject, take))
+        return Taking(self, subject, take)
+
+    def publish(self, subject: bytes, payload: bytes, reply: bytes = b"") -> None:
+        for of, take in list(self.takers):
+            if of == subject:
+                take([Message(subject, reply, b"", payload, 1)])
+
+    def unused_inbox(self) -> bytes:
+        return b"_INBOX"
+
+
+class Taking(NamedTuple):
+    """A subscription."""
+
+    servers: Servers
+    subject: bytes
+    take: Callable[[Sequence[Message]], None]
+
+    def unsubscribe(self) -> None:
+        self.servers.takers.remove((self.subject, self.take))
+
+
+def begin(one: Reached, servers: Servers, identity: Identity = SELF) -> None:
+    connection = cast("NatsClient", servers)
+    one.begin(connection, connection, identity)
+
+
+def log_of(*records: tuple[bytes, int, int]) -> State:
+    """Return the state of a log with these records: member, incarnation, counter."""
+    state = State()
+    for sequence, (member, incarnation, counter) in enumerate(records, 1):
+        state.apply(sequence, 1000 + sequence, Record(member, incarnation, counter, ()))
+    return state
+
+
+def add(state: State, member: bytes, incarnation: int, counter: int) -> None:
+    """Apply the next record."""
+    state.apply(state.sequence + 1, 2000, Record(member, incarnation, counter, ()))
+
+
+def noted(directory: Path) -> dict[str, dict[str, object]]:
+    content = json.loads((directory / FILE).read_bytes())
+    assert content["member"] == str(SELF.uuid)
+    logs: dict[str, dict[str, object]] = content["logs"]
+    return logs
+
+
+async def check(one: Reached, state: State, stream: Stream = LOG) -> None:
+    await one.check(stream, state, lambda: state)
+
+
+async def lived(servers: Servers, directory: Path, *states: State) -> None:
+    """Live as a member that reads logs, and adds its first record to each of them."""
+    one = Reached(directory)
+    begin(one, servers)
+    for stream, state in zip((LOG, OTHER), states, strict=False):
+        await check(one, state, stream)
+    for state in states:
+        add(state, MEMBER, FIRST, 1)
+    await until(lambda: one._marks)
+    await one.end()
+
+
+async def found(servers: Servers, directory: Path, state: State, stream: Stream = LOG) -> None:
+    """Read a log at the next start."""
+    later = Reached(directory)
+    begin(later, servers)
+    try:
+        await check(later, state, stream)
+    finally:
+        await later.end()
