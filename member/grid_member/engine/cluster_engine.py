@@ -89,7 +89,8 @@ class ClusterEngine(LocalEngine):
         lanes = self._lanes
         waited = lanes.roll_call.added_to(lanes.waiting)
         if self._stalled:
-            nobody = lanes.damage.beside(without_majority(lanes.settings, joined=True))
+            nobody = lanes.delay or without_majority(lanes.settings, joined=True)
+            nobody = lanes.damage.beside(nobody)
             return nobody if lanes.trouble is None else f"{lanes.trouble}; {nobody}"
         known = filter(None, (lanes.complaints.of_others, lanes.damage.told))
         return None if waited is None else "; ".join([*known, waited])

@@ -114,6 +114,7 @@ def first_lanes(settings: ClusterSettings, shards: int, streams: int) -> list[in
 async def read_lanes(
     made: Sequence[Callable[[], ClusterLane]],
     ended: asyncio.Event,
+    told: Callable[[NatsError], None],
     patience_s: float = math.inf,
 ) -> list[ClusterLane]:
     """Return lanes brought up to what their streams hold, one after the other, and not started.
@@ -121,16 +122,20 @@ async def read_lanes(
     Args:
         made: makes each of them.
         ended: is set when the member stops, which waits for none of them.
+        told: hears why one cannot be read now, each time.
         patience_s: how long one is tried again that cannot be read.
 
     Raises:
         EngineError: what is stored is damaged, or cannot be read for so long, or the member stops.
     """
-    return [await _read(make, ended, patience_s) for make in made]
+    return [await _read(make, ended, told, patience_s) for make in made]
 
 
 async def _read(
-    make: Callable[[], ClusterLane], ended: asyncio.Event, patience_s: float
+    make: Callable[[], ClusterLane],
+    ended: asyncio.Event,
+    told: Callable[[NatsError], None],
+    patience_s: float,
 ) -> ClusterLane:
     until_s = time.monotonic() + patience_s
     while not ended.is_set():
@@ -138,6 +143,7 @@ async def _read(
         try:
             await unless(ended, lane.read())
         except NatsError as error:
+            told(error)
             if time.monotonic() > until_s:
                 raise EngineError(f"a part of the data cannot be read now: {error}") from None
             await asyncio.sleep(RETRY_S)

@@ -44,7 +44,7 @@ from grid_member.engine.own_server import (
     trusted,
     until_connected,
 )
-from grid_member.engine.roll_call import NOT_THERE, NOTHING_TO_RESCUE, RollCall
+from grid_member.engine.roll_call import NO_LEADER, NOT_THERE, NOTHING_TO_RESCUE, RollCall
 from grid_member.engine.sharding import shard_of
 from grid_member.engine.system_side import ignore
 from grid_member.engine.usage import tree_bytes
@@ -96,6 +96,8 @@ class ClusterLanes(Lanes):
         """Who of the list is there, while the begin is not over."""
         self.stalled = False
         """Whether the begin is over, and nobody confirms that the lanes are current."""
+        self.delay: str | None = None
+        """Why that is so, when it is not for want of a majority."""
         self.complaints = Complaints(settings, self._own_trouble)
         """What keeps servers of other members from storing."""
         of_server = {"alone": settings.alone, "lite": settings.lite}
@@ -138,6 +140,11 @@ class ClusterLanes(Lanes):
         """
         numbered = list(enumerate(self.streams[: self._shards]))[len(self.durable) :]
         return [partial(self._make, shard, stream, empty=empty) for shard, stream in numbered]
+
+    def forget_missing(self) -> None:
+        """Look no more after the logs of lanes that this member does not have any more."""
+        for stream in self.streams[len(self.durable) : self._shards]:
+            self.damage.forget(stream)
 
     @property
     def streams(self) -> list[Stream]:
@@ -363,6 +370,13 @@ class ClusterLanes(Lanes):
         if connected:
             for lane in (*self.cluster_lanes, *self.coming):
                 lane.connected()
+
+    def wait_to_read(self, error: NatsError) -> None:
+        """Tell why lanes are not there yet which this member brings in, the begin being over."""
+        reason, former = self.damage.reason(error), self.delay
+        self.stalled, self.delay = True, None if NO_LEADER in reason else reason
+        if self.delay not in {former, None}:
+            _log.warning("a part of the data cannot be read yet: %s", reason)
 
     def _wait_for(self, reason: str) -> None:
         reason = self.roll_call.plainly(reason)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from grid_member.engine.api import EngineError
 from grid_member.engine.cluster_cut import NO_CUT
@@ -49,6 +49,8 @@ CUT_PATIENCE_S: Final = 15.0
 """How long a backup waits for a leader of the lanes that this member reads for it."""
 GIVE_UP_S: Final = 3.0
 """How long lanes that are given up wait for what they sent."""
+NO_HOLDER: Final = "none of the members that hold all of the data is there yet"
+"""Why a start waits that is to hold a part of it."""
 _log: Final = logging.getLogger("grid.engine")
 
 
@@ -222,7 +224,9 @@ class PartEngine(LiteEngine):
         while not (has_place := await self._places.taken()) and not await self._sees_holder():
             if lanes.ended:
                 return
+            lanes.stalled, lanes.delay = True, NO_HOLDER
             await asyncio.sleep(CURRENT_RETRY_S)
+        lanes.stalled, lanes.delay = False, None
         # Only who holds everything can begin to agree; members of former versions did not.
         if has_place or not await self._agreement.made():
             self._claims = True
@@ -261,16 +265,16 @@ class PartEngine(LiteEngine):
         Raises:
             EngineError: they cannot be read, or nobody confirms in time that they are current.
         """
-        made = self._lanes.missing(empty=empty)
-        self._lanes.coming = lanes = await read_lanes(
-            made, self._lanes.ending, math.inf if patience_s is None else patience_s
-        )
-        loop = asyncio.get_running_loop()
+        known, lanes = self._lanes, cast("list[ClusterLane]", [])
+        loop, patience = asyncio.get_running_loop(), math.inf if patience_s is None else patience_s
         try:
+            made = known.missing(empty=empty)
+            lanes = await read_lanes(made, known.ending, known.wait_to_read, patience)
+            known.coming, known.delay = lanes, None
             for lane in lanes:
                 lane.start(loop)
             async with asyncio.timeout(patience_s):
-                await unless(self._lanes.ending, self._all_current(lanes))
+                await unless(known.ending, self._all_current(lanes))
         except TimeoutError:
             await self._give_up(lanes)
             raise EngineError(NO_CUT) from None
@@ -278,7 +282,7 @@ class PartEngine(LiteEngine):
             await self._give_up(lanes)
             raise
         finally:
-            self._lanes.stalled = False
+            known.stalled, known.delay = False, None
         return lanes
 
     async def _all_current(self, lanes: Sequence[ClusterLane]) -> None:
@@ -291,6 +295,7 @@ class PartEngine(LiteEngine):
             lane.lose_patience(GIVE_UP_S)
             await lane.settle()
             await lane.close()
+        self._lanes.forget_missing()
 
     async def _keep_place(self) -> None:
         """Keep the place that this member has, or take one that is free for long."""

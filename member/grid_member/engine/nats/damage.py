@@ -181,6 +181,11 @@ class Damage:
             self._lacking = {name: of for name, of in self._lacking.items() if name not in read}
             self._tell()
 
+    def forget(self, stream: Stream) -> None:
+        """Look no more after a log whose lane was given up."""
+        self.reached.forget(stream)
+        self.whole(stream)
+
     def beside(self, reason: str) -> str:
         """Return a reason why a start waits with what is told of damage, which may be so as well.
 

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, TypeAlias
 import pytest
 
 from grid_member.engine.api import EngineError, Refused
+from grid_member.engine.cluster_settings import MOST_HOLDERS
 from grid_member.engine.nats import reached
 from grid_member.engine.nats.damage import Damage
 from grid_member.engine.nats.peers import peer_id
 from grid_member.engine.nats.streams import copies_of
+from grid_member.engine.part_engine import NO_HOLDER
 from tests.unit.engine.cluster.clusters import Cluster
 from tests.unit.engine.cluster.test_rescue import STEP_S, until_told, until_waiting
 from tests.unit.engine.drive import Driver
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.timeout(180)
 MAP = "notes"
 RECORDS = 100
+SIX = 6
 TIMES = 3
 """Looks in a row that have to find the same."""
 FLIPPED = 16
@@ -192,6 +195,22 @@ async def test_who_has_no_data_takes_no_emptied_log_for_a_new_one(
         told = "damaged data: records of shard-0 are missing on"
         await stays_told(monkeypatch, cluster.engines[3:], told)
         assert not any(start.done() for start in cluster.starts)
+
+
+async def test_of_more_than_five_members_each_says_that_a_log_was_emptied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with damaged(tmp_path, remove_all, SIX, size=SIX) as cluster:
+        await until(lambda: sum(map(tells_of_damage, cluster.engines)) == MOST_HOLDERS, STEP_S)
+        (last,) = [engine for engine in cluster.engines if not tells_of_damage(engine)]
+        await until_waiting(last, NO_HOLDER)
+        holders = [engine for engine in cluster.engines if engine is not last]
+        await stays_told(monkeypatch, holders, f"damaged data: records of {SHARD} are missing on")
+        assert not any(start.done() for start in cluster.starts)
+
+
+def tells_of_damage(engine: ClusterEngine) -> bool:
+    return "damaged data" in (engine.waiting or "")
 
 
 async def test_a_member_that_runs_does_not_go_on_with_a_log_that_was_emptied(

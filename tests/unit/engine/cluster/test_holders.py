@@ -143,5 +143,8 @@ async def test_a_lane_that_nobody_leads_is_read_for_so_long_only() -> None:
         async def read(self) -> None:
             raise NatsError("no leader")
 
+    told: list[str] = []
+    made = [lambda: cast("ClusterLane", Unled())]
     with pytest.raises(EngineError, match="cannot be read now: no leader"):
-        await read_lanes([lambda: cast("ClusterLane", Unled())], asyncio.Event(), patience_s=0.0)
+        await read_lanes(made, asyncio.Event(), lambda error: told.append(str(error)), 0.0)
+    assert told == ["no leader"]
