@@ -18,6 +18,7 @@ import logging
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from grid_member.engine.nats.advice import Way, advised
 from grid_member.engine.nats.errors import LackingError, NatsError, ShortError
 from grid_member.engine.nats.identity import member_of
 from grid_member.engine.nats.peers import ACCOUNT, groups_of
@@ -25,7 +26,7 @@ from grid_member.engine.nats.reached import Reached
 from grid_member.engine.nats.rescue import all_answers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from collections.abc import Set as AbstractSet
     from pathlib import Path
 
@@ -37,24 +38,11 @@ if TYPE_CHECKING:
 LOOK_S: Final = 2.0
 """How often servers are asked while a start waits."""
 LOOKS: Final = 4
-"""Looks in a row that have to find a copy waiting for a leader: longer than elections take."""
+"""Looks in a row that have to find a copy waiting for a leader, or a log that ends too early: that
+is longer than elections take, and than who leads an emptied one needs to find it out."""
 _STREAMS: Final = b"$SYS.REQ.SERVER.PING.JSZ"
 _GROUPS: Final = b"$SYS.REQ.SERVER.PING.RAFTZ"
 _SOMEBODY: Final = "a member"
-_ALONE: Final = (
-    "if the other members are ready, or wait and do not say this, only what this one has noted is "
-    "newer than what they have: {}, this one alone; it copies what they have, and what only it had "
-    "read is lost; if all that hold it say this, "
-)
-_WITHOUT: Final = (
-    "if all are there and this stays, they have gone on without: {}, this one alone; it copies "
-    "what they have, and what only it had read is lost"
-)
-_RESTORE: Final = (
-    "stop all members, keep a copy of their directories, empty these and start all with "
-    "persistence.restore-from, which names the last backup; what was written after it is lost; "
-    "partialStart does not help, as no member is lost"
-)
 _log: Final = logging.getLogger("grid.engine.nats")
 
 
@@ -85,8 +73,8 @@ class _Place(NamedTuple):
     """The names of those on whose disks."""
     everywhere: bool
     """Whether all that hold it are there, and their copies damaged."""
-    short: bool
-    """Whether it can be read to its end, which is before what this member has read."""
+    way: Way | None
+    """What else may be done about a log that ends before what this member has read."""
 
 
 class Damage:
@@ -116,6 +104,8 @@ class Damage:
         """In how many looks in a row a copy waited, by stream and server."""
         self._short: dict[str, int] = {}
         """The last record that was read in logs that end before it, as who leads them says."""
+        self._looks: Counter[str] = Counter()
+        """In how many looks that was so."""
         self._lacking: dict[str, set[str]] = {}
         """The servers whose copies lacked something when they were read, by streams that could not
         be read from another copy since."""
@@ -178,6 +168,7 @@ class Damage:
         read = {stream.name, stream.images.name}
         if not read.isdisjoint([*self._lacking, *self._short]):
             self._short.pop(stream.name, None)
+            del self._looks[stream.name]
             self._lacking = {name: of for name, of in self._lacking.items() if name not in read}
             self._tell()
 
@@ -214,6 +205,7 @@ class Damage:
                     continue
             with contextlib.suppress(NatsError, ValueError, KeyError, TypeError, AttributeError):
                 self._found = self._settled(await copies_found(system, self._streams()))
+                self._looks.update(list(self._short))
                 if waiting:
                     self._tell()
                 else:
@@ -232,20 +224,12 @@ class Damage:
         }
 
     def _tell(self) -> None:
-        places = places_of(self._found, self._lacking, self._emptied())
-        empty = f"stop {self._member}, empty {self._directory} and start it again"
-        former, self.told = self.told, described(places, empty)
+        short = {name: last for name, last in self._short.items() if self._looks[name] >= LOOKS}
+        places = places_of(self._found, self._lacking, short)
+        former, self.told = self.told, described(places, self._member, self._directory)
         self._everywhere = any(place.everywhere for place in places)
         if self.told not in {former, None}:
             _log.error("%s", self.told)
-
-    def _emptied(self) -> dict[str, set[str]]:
-        """Return the servers whose copies of logs end before what was read in them."""
-        return {
-            name: {copy.server for copy in self._found.get(name, ()) if copy.last < sequence}
-            or {_SOMEBODY}
-            for name, sequence in self._short.items()
-        }
 
     def _tell_own(self, own: str) -> None:
         damaged = _damaged(self._found, self._lacking)
@@ -290,34 +274,61 @@ async def copies_found(system: NatsClient, streams: Iterable[Stream]) -> dict[st
     return found
 
 
-def described(places: Mapping[_Place, list[str]], empty: str) -> str | None:
-    """Return which streams are damaged on whose disks, and what to do; None: none is."""
-    told = (_told(streams, place, empty) for place, streams in places.items())
+def described(
+    places: Mapping[_Place, list[str]], member: str, directory: Path | None
+) -> str | None:
+    """Return which streams are damaged on whose disks, and what to do; None: none is.
+
+    Args:
+        places: where streams are damaged, and which they are.
+        member: the name of who tells it.
+        directory: where that one keeps its copies.
+    """
+    told = []
+    for place, streams in places.items():
+        names = ", ".join(streams)
+        what = f"damaged data: records of {names} are missing on the disks of {place.members}"
+        advice = advised(place.way, member, directory, everywhere=place.everywhere)
+        told.append(what + advice)
     return "; ".join(told) or None
 
 
 def places_of(
     found: Mapping[str, list[Copy]],
     lacking: Mapping[str, AbstractSet[str]],
-    short: Mapping[str, AbstractSet[str]],
+    short: Mapping[str, int],
 ) -> dict[_Place, list[str]]:
     """Return where streams are damaged, and which they are.
 
     Args:
         found: what servers tell of their copies, by streams.
         lacking: the servers whose copies could not be read, by streams.
-        short: the servers whose copies end before what was read, by streams.
+        short: the last record that was read in logs that end before it, by streams.
     """
+    servers = {stream: set(of) for stream, of in lacking.items()}
+    for stream, last in short.items():
+        ends = {copy.server for copy in found.get(stream, ()) if copy.last < last}
+        servers.setdefault(stream, set()).update(ends or {_SOMEBODY})
     places: dict[_Place, list[str]] = {}
-    for stream, damaged in sorted(_damaged(found, {**lacking, **short}).items()):
+    for stream, damaged in sorted(_damaged(found, servers).items()):
         copies = found.get(stream, ())
         holders = max((copy.copies for copy in copies), default=0)
         # One whose disk was emptied is another server since, and holds no further copy.
         there = {member_of(copy.server) for copy in copies if copy.server in damaged}
         members = ", ".join(sorted(set(map(member_of, damaged))))
-        place = _Place(members, 0 < holders <= len(there), stream in short)
-        places.setdefault(place, []).append(stream)
+        way = _way(copies, holders, short[stream]) if stream in short else None
+        places.setdefault(_Place(members, 0 < holders <= len(there), way), []).append(stream)
     return places
+
+
+def _way(copies: Sequence[Copy], holders: int, last: int) -> Way | None:
+    """Return what may be done about a log that is short, while no copy waits to be copied."""
+    if not 0 < holders <= len({member_of(copy.server) for copy in copies}):
+        return None  # who is not there may hold it whole
+    whole = [copy.last >= last for copy in copies]
+    if any(whole):
+        return Way.GO_ON if all(whole) else None
+    return Way.ALONE
 
 
 def _damaged(
@@ -330,16 +341,6 @@ def _damaged(
         if servers:
             damaged.setdefault(stream, set()).update(servers)
     return damaged
-
-
-def _told(streams: list[str], place: _Place, empty: str) -> str:
-    names = ", ".join(streams)
-    what = f"damaged data: records of {names} are missing on the disks of {place.members}"
-    if place.everywhere:
-        alone = _ALONE.format(empty) if place.short else ""
-        return f"{what}, which are all that hold it: {alone}{_RESTORE}"
-    rest = f"; {_WITHOUT.format(empty)}" if place.short else ""
-    return f"{what}: start all members, as others may hold it whole{rest}"
 
 
 def _waits(group: Mapping[str, Any]) -> bool:

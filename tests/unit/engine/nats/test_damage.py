@@ -45,6 +45,8 @@ class Servers:
         self.groups: dict[str, dict[str, Any]] = {
             server: {"size": 3, "leader": FIRST, "committed": 9, "applied": 9} for server in SERVERS
         }
+        self.off: str | None = None
+        """Who is not there."""
         self.looks = 0
 
     def wait(self, server: str) -> None:
@@ -64,6 +66,7 @@ class Servers:
                 "data": self._streams(name) if of_streams else self._of(name),
             }
             for name in SERVERS
+            if name != self.off
         ]
 
     def _streams(self, server: str) -> dict[str, Any]:
@@ -82,7 +85,7 @@ class Servers:
 
 
 def told_of(found: Mapping[str, list[Copy]], lacking: Mapping[str, set[str]]) -> str | None:
-    return described(places_of(found, lacking, {}), "empty it")
+    return described(places_of(found, lacking, {}), "m1", DIRECTORY)
 
 
 @pytest.fixture
@@ -145,7 +148,7 @@ async def test_whose_copies_are_damaged_is_told_with_what_to_do(servers: Servers
         "damaged data: records of shard-1 are missing on the disks of m0, m1, m2, which are all "
         "that hold it: stop all members, keep a copy of their directories, empty these and start "
         "all with persistence.restore-from, which names the last backup; what was written after it "
-        "is lost; partialStart does not help, as no member is lost"
+        "is lost; partialStart does not help with that, as no member is lost"
     )
 
 
@@ -200,21 +203,84 @@ async def test_a_log_that_ends_before_what_was_read_is_damaged_where_copies_end_
         "damaged data: records of shard-1 are missing on the disks of m0, m1, m2, which are all "
         "that hold it: if the other members are ready, or wait and do not say this, only what this "
         "one has noted is newer than what they have: stop m1, empty /data and start it again, this "
-        "one alone; it copies what they have, and what only it had read is lost; if all that hold "
-        "it say this, stop all members, keep a copy of their directories, empty these and start "
-        "all with persistence.restore-from, which names the last backup; what was written after it "
-        "is lost; partialStart does not help, as no member is lost"
+        "one alone, and only while a majority is there without it: start who is off before; of two "
+        "members the other one is none, and partialStart, asked of this one, goes on then; it "
+        "copies what they have, and what only it had read is lost; if all that hold it say this, "
+        "stop all members, keep a copy of their directories, empty these and start all with "
+        "persistence.restore-from, which names the last backup; what was written after it is lost; "
+        "partialStart does not help with that, as no member is lost"
     )
     servers.last = dict.fromkeys(SERVERS, LAST + 1)  # others went on with what is left
     await until(lambda: "on the disks of a member:" in (looking.told or ""))
     assert (looking.told or "").endswith(
-        "start all members, as others may hold it whole; if all are there and this stays, they "
-        "have gone on without: stop m1, empty /data and start it again, this one alone; it copies "
-        "what they have, and what only it had read is lost"
+        "start all members, as others may hold it whole; if all are there and this stays, the "
+        "others have gone on without what only this one has read: stop m1, keep a copy of "
+        "/data/cluster/reached.json, remove it and start the member again: it goes on with what "
+        "they have"
     )
     assert looking.of_lanes is None
     await looking.check(LOG, State(), State)
     assert looking.told is None
+
+
+@pytest.mark.parametrize("whole", SERVERS)
+async def test_while_one_copy_has_what_was_read_nobody_is_told_to_empty_anything(
+    servers: Servers, looking: Damage, monkeypatch: pytest.MonkeyPatch, whole: str
+) -> None:
+    servers.last = {**dict.fromkeys(SERVERS, 0), whole: LAST}
+    planted(looking, monkeypatch, [ShortError(LOG.name, LAST)])
+    looking.begin(CONNECTION, CONNECTION, SELF, lambda: True)
+    with pytest.raises(ShortError):
+        await looking.check(LOG, State(), State)
+    await until(lambda: looking.told)
+    others = ", ".join(name[:2] for name in SERVERS if name != whole)
+    assert looking.told == (
+        f"damaged data: records of shard-1 are missing on the disks of {others}: start all "
+        "members, as others may hold it whole"
+    )
+
+
+async def test_nobody_is_told_to_empty_anything_while_one_is_off_that_may_have_what_was_read(
+    servers: Servers, looking: Damage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    servers.last = dict.fromkeys(SERVERS, 0)
+    servers.off = THIRD
+    planted(looking, monkeypatch, [ShortError(LOG.name, LAST)])
+    looking.begin(CONNECTION, CONNECTION, SELF, lambda: True)
+    with pytest.raises(ShortError):
+        await looking.check(LOG, State(), State)
+    await until(lambda: looking.told)
+    assert looking.told == (
+        "damaged data: records of shard-1 are missing on the disks of m0, m1: start all members, "
+        "as others may hold it whole"
+    )
+
+
+async def test_a_log_that_is_short_is_told_when_nobody_else_is_elected_that_has_it(
+    servers: Servers, looking: Damage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(damage, "LOOKS", 1000)
+    servers.last = dict.fromkeys(SERVERS, 0)
+    planted(looking, monkeypatch, [ShortError(LOG.name, LAST)])
+    looking.begin(CONNECTION, CONNECTION, SELF, lambda: True)
+    with pytest.raises(ShortError):
+        await looking.check(LOG, State(), State)
+    await until(lambda: servers.looks > MANY)
+    assert looking.told is None
+    monkeypatch.setattr(damage, "LOOKS", MANY)
+    await until(lambda: looking.told)
+
+
+async def test_copies_that_lack_something_are_named_beside_those_that_end_too_early(
+    servers: Servers, looking: Damage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    servers.last[SECOND] = 0
+    planted(looking, monkeypatch, [ShortError(LOG.name, LAST)])
+    looking.reason(LackingError(LOG.name, THIRD))
+    looking.begin(CONNECTION, CONNECTION, SELF, lambda: True)
+    with pytest.raises(ShortError):
+        await looking.check(LOG, State(), State)
+    await until(lambda: "on the disks of m1, m2:" in (looking.told or ""))
 
 
 async def test_a_log_that_is_found_short_later_is_told_by_a_member_that_waits_for_nothing(
