@@ -14,7 +14,7 @@ import json
 import logging
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from grid_member.engine.store_errors import damaged, newer, unusable
+from grid_member.engine.store_errors import newer, unusable
 
 if TYPE_CHECKING:
     import uuid
@@ -108,25 +108,23 @@ def read_marks(path: Path, member: uuid.UUID) -> dict[str, Mark]:
     """Return what a member noted: nothing in a former version's directory. Blocks.
 
     What another member noted, of whose directory this file is, is left out: its records are none of
-    this one.
+    this one. So is what is damaged: the logs may be whole all the same.
 
     Raises:
-        EngineError: the file cannot be read, or is not what a member of this version writes.
+        EngineError: the file cannot be read, or is of a newer version.
     """
     try:
         content = json.loads(path.read_bytes())
+        if content["format"] != REACHED_FORMAT:
+            raise newer(str(path), content["format"], REACHED_FORMAT)
+        found, noted_by = marks_of(content["logs"]), str(content["member"])
     except FileNotFoundError:
         return {}
     except OSError as error:
         raise unusable("the file", path, error) from error
-    except ValueError:
-        raise damaged(str(path), "it is not what a grid-member writes") from None
-    try:
-        if content["format"] != REACHED_FORMAT:
-            raise newer(str(path), content["format"], REACHED_FORMAT)
-        found, noted_by = marks_of(content["logs"]), str(content["member"])
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise damaged(str(path), "it is not what a grid-member writes") from None
+        _log.warning("%s is damaged and ignored: how far this member has read is not known", path)
+        return {}
     if noted_by != str(member):
         _log.warning("%s was noted by the member %s, not by this one: ignored", path, noted_by)
         return {}

@@ -303,16 +303,25 @@ async def test_logs_in_memory_and_members_without_a_disk_note_nothing(
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        ("{", "foreign or damaged"),
-        ('{"format": 1, "member": "", "logs": {"shard-1": {"counter": 1}}}', "foreign or damaged"),
-        ('{"format": 2}', "has format 2, this version reads 1"),
-    ],
+    "content", ["{", "", '{"format": 1, "member": "", "logs": {"shard-1": {"counter": 1}}}', "[]"]
 )
-async def test_what_was_not_noted_by_this_version_ends_the_start(
-    servers: Servers, directory: Path, content: str, said: str
+async def test_notes_that_are_damaged_are_ignored_and_made_anew(
+    servers: Servers, directory: Path, caplog: pytest.LogCaptureFixture, content: str
 ) -> None:
-    (directory / FILE).write_text(content, encoding="utf-8")
-    with pytest.raises(EngineError, match=said):
+    file = directory / FILE
+    file.write_text(content, encoding="utf-8")
+    state = log_of((STRANGER, FIRST, 1))
+    one = Reached(directory)
+    begin(one, servers)
+    await check(one, state)
+    assert f"{file} is damaged and ignored" in caplog.text
+    add(state, MEMBER, FIRST, 1)
+    await until(lambda: one._marks)
+    await one.end()
+    assert noted(directory)["shard-1"]["sequence"] == 2
+
+
+async def test_what_a_newer_version_noted_ends_the_start(servers: Servers, directory: Path) -> None:
+    (directory / FILE).write_text('{"format": 2}', encoding="utf-8")
+    with pytest.raises(EngineError, match="has format 2, this version reads 1"):
         await found(servers, directory, log_of())

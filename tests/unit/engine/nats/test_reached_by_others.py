@@ -12,6 +12,7 @@ from grid_member.engine.nats.errors import NatsError, ShortError
 from grid_member.engine.nats.peers import peer_id
 from grid_member.engine.nats.reached import Reached
 from tests.unit.engine.nats.notes import (
+    FILE,
     FIRST,
     MEMBER,
     NEW,
@@ -52,6 +53,24 @@ async def test_what_others_have_read_counts_when_servers_were_taken_off(
         await found(servers, directory, log_of())
     await there.end()
     await found(servers, directory, log_of())
+
+
+async def test_what_others_have_read_counts_when_the_own_note_is_damaged(
+    servers: Servers, directory: Path, tmp_path: Path
+) -> None:
+    await lived(servers, directory, log_of((STRANGER, FIRST, 1)))
+    other = tmp_path / "other"
+    (other / "cluster").mkdir(parents=True)
+    there = Reached(other)
+    begin(there, servers, NEW)
+    state = log_of((STRANGER, FIRST, 1), (MEMBER, FIRST, 1))
+    await check(there, state)
+    add(state, NEW.uuid.bytes, FIRST, 1)
+    await until(lambda: there._marks)
+    (directory / FILE).write_text("", encoding="utf-8")
+    with pytest.raises(ShortError, match="ends before record 3"):
+        await found(servers, directory, log_of())
+    await there.end()
 
 
 async def test_a_member_that_read_nothing_yet_asks_those_that_did(
