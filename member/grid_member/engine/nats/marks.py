@@ -32,8 +32,9 @@ class Mark(NamedTuple):
     """How far a log was read."""
 
     created: str
-    """When its stream was made, as servers tell it: the same on all of them for as long as it is,
-    also when its files are removed. One that is deleted and made anew has another."""
+    """When its stream was made, as servers tell it: the same on all of them for as long as the
+    group that decides about streams knows it, also when its files are removed. One that is deleted
+    and made anew has another."""
     own: tuple[int, int]
     """Incarnation and counter of this member's own last record."""
     sequence: int
@@ -41,8 +42,8 @@ class Mark(NamedTuple):
     servers: frozenset[str]
     """The ids of those that voted."""
     bare: bool = False
-    """Whether all files of the own server were gone at a start since. That another log is there
-    was nobody's decision then."""
+    """Whether what that group noted was gone from the own disk at a start since. That the log was
+    made anew was nobody's decision then."""
 
     def held_by(self, state: State, member: uuid.UUID) -> bool:
         """Tell whether a log that was read holds what was read of it before."""

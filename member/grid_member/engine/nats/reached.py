@@ -33,6 +33,7 @@ from grid_member.engine.nats.marks import (
     read_marks,
 )
 from grid_member.engine.nats.peers import Peers, peer_id, peers
+from grid_member.engine.nats.server_config import SYSTEM_ACCOUNT
 from grid_member.engine.nats.streams import answered
 from grid_member.engine.store import CLUSTER
 from grid_member.engine.store_errors import unusable
@@ -117,14 +118,14 @@ class Reached:
     """Looks at each log that is read, and notes how far they are while the member lives."""
 
     def __init__(self, directory: Path | None, *, alone: bool = False, lite: bool = False) -> None:
-        """Know nothing yet but whether the own server has files: it must not have begun.
+        """Know nothing yet but what the own server has noted: it must not have begun.
 
         Args:
             directory: of the member; without one nothing is on disks.
             alone: whether there is one server only, which votes with nobody.
             lite: whether the own server keeps nothing.
         """
-        self._bare = directory is not None and not (lite or _has_files(directory))
+        self._bare = directory is not None and not (lite or _has_notes(directory))
         self._alone = alone
         self._path = None if directory is None else directory / CLUSTER / REACHED_FILE
         self._connections: tuple[NatsClient, NatsClient, Identity] | None = None
@@ -134,6 +135,8 @@ class Reached:
         """By logs; None before they were read."""
         self._reading = asyncio.Lock()
         self._read: dict[str, _Log] = {}
+        self._others: set[tuple[str, str]] = set()
+        """Logs that are not those of the marks, as was told: names, and when they were made."""
         self._patient_until_s: float | None = None
         self._writing: asyncio.Future[None] | None = None
 
@@ -204,14 +207,9 @@ class Reached:
         name, member = stream.name, identity.uuid
         created = await _created(client, name)
         noted = (await self._known(self._path, member)).get(name)
-        if noted is not None and noted.created != created and not noted.bare:
-            _log.error(
-                "%s is not the log that this member has read up to record %d: it was deleted and "
-                "made anew since, as by forceStart",
-                *(name, noted.sequence),
-            )
+        if noted is not None and not self._concerns(noted, name, created):
             noted = None
-        held = noted is None or (noted.created == created and noted.held_by(read, member))
+        held = noted is None or noted.held_by(read, member)
         lost = None if held else noted
         former = self._read.get(name)
         if former is not None and former.created == created:
@@ -229,6 +227,21 @@ class Reached:
                 *(name, lost.sequence),
             )
         self._read[name] = _Log(created, read, member, current)
+
+    def _concerns(self, noted: Mark, name: str, created: str) -> bool:
+        """Tell whether a mark is of the log that was made then; tell once that it is not."""
+        if noted.created == created or noted.bare:
+            return True
+        if (name, created) not in self._others:
+            level = logging.INFO if self._others else logging.ERROR  # the others are as well
+            self._others.add((name, created))
+            _log.log(
+                level,
+                "%s is not the log that this member has read up to record %d: it was deleted and "
+                "made anew since, as by forceStart",
+                *(name, noted.sequence),
+            )
+        return False
 
     async def _voting(self, system: NatsClient, identity: Identity) -> Peers:
         """Return the servers that vote; raises NatsError: nobody tells."""
@@ -330,22 +343,23 @@ class Reached:
             self._marks = marks
 
 
-def _has_files(directory: Path) -> bool:
-    try:
-        return any((directory / CLUSTER / JETSTREAM).iterdir())
-    except FileNotFoundError:
-        return False
-    except OSError:
-        return True  # which the start is told of
+def _has_notes(directory: Path) -> bool:
+    """Tell whether the own server has what the group that decides about streams has noted.
+
+    Without that it knows of no stream, and takes what the others make, also anew.
+    """
+    account = directory / CLUSTER / JETSTREAM / JETSTREAM / SYSTEM_ACCOUNT
+    return any(path.is_file() for path in (account / "_js_" / "_meta_").rglob("*"))
 
 
 def _read(path: Path, member: uuid.UUID, *, bare: bool) -> dict[str, Mark]:
-    """Return what was noted. That the server's files are gone is noted with it first. Blocks."""
+    """Return what was noted. That the server's notes are gone is noted with it first. Blocks."""
     found = read_marks(path, member)
     if not bare or all(mark.bare for mark in found.values()):
         return found
     _log.warning(
-        "the files of this member's nats-server are gone: %s is empty", path.parent / JETSTREAM
+        "the notes of this member's nats-server on the cluster's logs are gone from %s",
+        path.parent / JETSTREAM,
     )
     found = {name: mark._replace(bare=True) for name, mark in found.items()}
     try:

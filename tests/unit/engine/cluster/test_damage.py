@@ -186,15 +186,42 @@ async def test_a_log_that_was_emptied_on_all_disks_is_no_new_one(
         assert not any(start.done() for start in cluster.starts)
 
 
-async def test_who_lost_all_files_of_their_servers_begin_no_new_cluster(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def remove_files(member: Path, stream: str, group: str) -> None:
-        shutil.rmtree(member / "cluster" / "jetstream")
+def remove_files(member: Path, stream: str, group: str) -> None:
+    """Remove all that a server has."""
+    shutil.rmtree(member / "cluster" / "jetstream")
 
-    async with damaged(tmp_path, remove_files, 3) as cluster:
+
+def empty_files(member: Path, stream: str, group: str) -> None:
+    """Remove all that a server has but the directory that it made for it."""
+    kept = member / "cluster" / "jetstream" / "jetstream"
+    for one in kept.iterdir():
+        shutil.rmtree(one)
+
+
+def remove_notes(member: Path, stream: str, group: str) -> None:
+    """Remove what the group that decides about streams has noted, and leave the streams."""
+    (notes,) = member.glob("cluster/**/_js_/_meta_")
+    shutil.rmtree(notes)
+
+
+@pytest.mark.parametrize("damage", [remove_files, empty_files])
+async def test_who_lost_all_files_of_their_servers_begin_no_new_cluster(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: Harm
+) -> None:
+    async with damaged(tmp_path, damage, 3) as cluster:
         await stays_told(monkeypatch, cluster.engines, "m0, m1, m2, which are all that hold it")
         assert not any(start.done() for start in cluster.starts)
+
+
+async def test_who_lost_only_what_their_servers_noted_about_streams_go_on_with_the_data(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with damaged(tmp_path, remove_notes, 3) as cluster:
+        await cluster.started()
+        for number in range(RECORDS):
+            assert await cluster.drivers[2].value(MAP, f"k{number}") == b"%d" % number
+    assert "is not the log that this member has read" not in caplog.text
+    assert "damaged data" not in caplog.text
 
 
 async def test_who_has_no_data_takes_no_emptied_log_for_a_new_one(

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from grid_member.engine.nats import reached
-from tests.unit.engine.nats.notes import Servers
+from tests.unit.engine.nats.notes import Servers, note_streams
 from tests.unit.engine.nats.served import DEADLINE_S, Scripted, Served
 from tests.unit.engine.nats.test_client import client_of
 from tests.unit.engine.nats.worlds import World
@@ -55,5 +55,5 @@ def servers(monkeypatch: pytest.MonkeyPatch) -> Servers:
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
-    (tmp_path / "cluster" / "jetstream" / "jetstream").mkdir(parents=True)
+    note_streams(tmp_path)
     return tmp_path

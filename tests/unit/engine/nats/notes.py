@@ -32,6 +32,7 @@ FIRST, SECOND = 1 << 20, 2 << 20
 SELF = Identity(uuid.UUID(bytes=MEMBER), 1, OWN)
 NEW = Identity(uuid.UUID(bytes=b"n" * 16), 1, "m1-0123abcd-0123ab")
 FILE = "cluster/reached.json"
+SERVER_FILES = "cluster/jetstream/jetstream"
 
 
 class Servers:
@@ -81,6 +82,13 @@ class Taking(NamedTuple):
 
     def unsubscribe(self) -> None:
         self.servers.takers.remove((self.subject, self.take))
+
+
+def note_streams(directory: Path) -> None:
+    """Have the own server note on disk what streams there are."""
+    notes = directory / SERVER_FILES / "SYS" / "_js_" / "_meta_"
+    notes.mkdir(parents=True)
+    (notes / "meta.inf").write_text("{}", encoding="utf-8")
 
 
 def begin(one: Reached, servers: Servers, identity: Identity = SELF) -> None:

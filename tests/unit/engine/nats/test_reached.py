@@ -209,50 +209,6 @@ async def test_a_log_that_is_emptied_under_a_member_that_runs_is_short_and_not_n
     assert noted(directory)["shard-1"]["sequence"] == 2
 
 
-async def test_a_log_of_the_same_name_is_another_one(
-    servers: Servers, directory: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    await lived(servers, directory, log_of())
-    servers.created["shard-1"] = "later"
-    servers.silent = servers.ids
-    one, state = Reached(directory), log_of()
-    begin(one, servers)
-    await check(one, state)
-    assert "shard-1 is not the log that this member has read up to record 1" in caplog.text
-    add(state, MEMBER, SECOND, 1)
-    await until(lambda: noted(directory)["shard-1"]["created"] == "later")
-    servers.created["shard-1"] = "later still"  # also under a member that runs
-    await check(one, log_of((STRANGER, SECOND, 1)))
-    await one.end()
-
-
-async def test_a_log_of_the_same_name_is_none_when_the_servers_lost_all_files(
-    servers: Servers, directory: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    await lived(servers, directory, log_of(), log_of())
-    servers.created = dict.fromkeys(servers.created, "later")
-    files = directory / "cluster" / "jetstream" / "jetstream"
-    files.rmdir()
-    lite = Reached(directory, lite=True)  # whose server has none
-    begin(lite, servers)
-    await check(lite, log_of((STRANGER, FIRST, 1)))
-    await lite.end()
-    with pytest.raises(ShortError):
-        await found(servers, directory, log_of())
-    assert "the files of this member's nats-server are gone" in caplog.text
-    files.mkdir()  # they were made anew, and the member is started again
-    with pytest.raises(ShortError):
-        await found(servers, directory, log_of((STRANGER, SECOND, 1), (STRANGER, SECOND, 2)))
-    servers.ids = servers.silent = frozenset({"s0"})
-    one, state = Reached(directory), log_of()
-    begin(one, servers)
-    await check(one, state)
-    add(state, MEMBER, SECOND, 1)
-    await until(lambda: not noted(directory)["shard-1"]["bare"])
-    await one.end()
-    assert noted(directory)["shard-2"]["bare"]
-
-
 async def test_a_log_whose_lane_was_given_up_is_looked_after_no_more(
     servers: Servers, directory: Path
 ) -> None:

@@ -1,0 +1,124 @@
+"""Logs whose streams were made anew: deleted by somebody, or forgotten by servers."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+
+from grid_member.engine.nats.errors import ShortError
+from grid_member.engine.nats.reached import Reached
+from tests.unit.engine.nats.notes import (
+    FIRST,
+    MEMBER,
+    OTHER,
+    SECOND,
+    SERVER_FILES,
+    STRANGER,
+    Servers,
+    add,
+    begin,
+    check,
+    found,
+    lived,
+    log_of,
+    note_streams,
+    noted,
+)
+from tests.unit.waiting import until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+async def test_a_log_of_the_same_name_is_another_one(
+    servers: Servers, directory: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    await lived(servers, directory, log_of(), log_of())
+    servers.created["shard-1"] = "later"
+    servers.silent = servers.ids
+    one, state = Reached(directory), log_of()
+    begin(one, servers)
+    await check(one, state)
+    await check(one, state)  # it is read again
+    servers.created["shard-2"] = "later"
+    await check(one, log_of((STRANGER, SECOND, 1)), OTHER)
+    (said,) = [entry.getMessage() for entry in caplog.records if entry.levelno == logging.ERROR]
+    assert said.startswith("shard-1 is not the log that this member has read up to record 1")
+    one.forget(OTHER)
+    add(state, MEMBER, SECOND, 1)
+    await until(lambda: noted(directory)["shard-1"]["created"] == "later")
+    servers.created["shard-1"] = "later still"  # also under a member that runs
+    await check(one, log_of((STRANGER, SECOND, 1)))
+    await one.end()
+
+
+def remove_all(files: Path) -> None:
+    shutil.rmtree(files)
+
+
+def empty_all(files: Path) -> None:
+    shutil.rmtree(files)
+    files.mkdir()
+
+
+def remove_notes(files: Path) -> None:
+    shutil.rmtree(files / "SYS" / "_js_" / "_meta_")
+
+
+def empty_notes(files: Path) -> None:
+    (files / "SYS" / "_js_" / "_meta_" / "meta.inf").unlink()
+
+
+HARMS = [remove_all, empty_all, remove_notes, empty_notes]
+
+
+@pytest.mark.parametrize("harm", HARMS)
+async def test_a_log_of_the_same_name_is_none_when_the_servers_lost_what_they_noted(
+    servers: Servers,
+    directory: Path,
+    caplog: pytest.LogCaptureFixture,
+    harm: Callable[[Path], None],
+) -> None:
+    await lived(servers, directory, log_of(), log_of())
+    servers.created = dict.fromkeys(servers.created, "later")
+    files = directory / SERVER_FILES
+    harm(files)
+    lite = Reached(directory, lite=True)  # whose server has none
+    begin(lite, servers)
+    await check(lite, log_of((STRANGER, FIRST, 1)))
+    await lite.end()
+    with pytest.raises(ShortError):
+        await found(servers, directory, log_of())
+    assert "the notes of this member's nats-server on the cluster's logs are gone" in caplog.text
+    shutil.rmtree(files, ignore_errors=True)
+    note_streams(directory)  # they were made anew, and the member is started again
+    with pytest.raises(ShortError):
+        await found(servers, directory, log_of((STRANGER, SECOND, 1), (STRANGER, SECOND, 2)))
+    servers.ids = servers.silent = frozenset({"s0"})
+    one, state = Reached(directory), log_of()
+    begin(one, servers)
+    await check(one, state)
+    add(state, MEMBER, SECOND, 1)
+    await until(lambda: not noted(directory)["shard-1"]["bare"])
+    await one.end()
+    assert noted(directory)["shard-2"]["bare"]
+
+
+async def test_a_log_that_was_kept_though_the_servers_lost_what_they_noted_is_the_same(
+    servers: Servers, directory: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    await lived(servers, directory, log_of((STRANGER, FIRST, 1)))
+    servers.created["shard-1"] = "later"
+    remove_notes(directory / SERVER_FILES)
+    one, state = Reached(directory), log_of((STRANGER, FIRST, 1), (MEMBER, FIRST, 1))
+    begin(one, servers)
+    await check(one, state)
+    assert not [entry for entry in caplog.records if entry.levelno == logging.ERROR]
+    add(state, MEMBER, SECOND, 1)
+    await until(lambda: noted(directory)["shard-1"]["created"] == "later")
+    await one.end()
+    assert not noted(directory)["shard-1"]["bare"]
