@@ -65,6 +65,8 @@ PATIENCE_S: Final = 10.0
 they may just be starting. Those of a former version never tell."""
 LEAVE_S: Final = 0.5
 """How long a member that stops asks who votes."""
+END_S: Final = 2.0
+"""How long one that stops waits for its disk: its server is to be ended yet."""
 SUBJECT: Final = b"grid.reached"
 """What they are asked with, in the account of the system."""
 _log: Final = logging.getLogger("grid.engine.nats")
@@ -139,6 +141,8 @@ class Reached:
         """Logs that are not those of the marks, as was told: names, and when they were made."""
         self._patient_until_s: float | None = None
         self._writing: asyncio.Future[None] | None = None
+        self._failed = False
+        """Whether the last note could not be written."""
 
     def begin(self, system: NatsClient, client: NatsClient, identity: Identity) -> None:
         """Note from now on how far the logs are that were read, and tell it whoever asks.
@@ -174,15 +178,18 @@ class Reached:
             self._answering.unsubscribe()
         noting.cancel()
         await asyncio.gather(noting, return_exceptions=True)
-        if self._writing is not None:
-            await asyncio.wait([self._writing])  # a thread ends what it began
         system, _, identity = self._connections
         # When nobody tells any more, as all stop at once, those are it that were told last.
         with contextlib.suppress(NatsError, TimeoutError):
             voting = await asyncio.wait_for(self._voting(system, identity), LEAVE_S)
             self._voted(voting.ids)
-        with contextlib.suppress(OSError):
-            await self._note(self._path, identity.uuid)
+        try:
+            async with asyncio.timeout(END_S):
+                if self._writing is not None:
+                    await asyncio.wait([self._writing])  # a thread ends what it began
+                await self._note(self._path, identity.uuid)
+        except TimeoutError:
+            _log.warning("%s is not written: its disk does not answer", self._path)
 
     def forget(self, stream: Stream) -> None:
         """Look no more after a log whose lane was given up: what was noted of it stays."""
@@ -308,13 +315,13 @@ class Reached:
                 continue
             begun = True
             try:
-                if self._voted((await self._voting(system, identity)).ids) or now_s() >= due_s:
-                    await self._note(path, identity.uuid)
-                    due_s = now_s() + NOTE_S
-            except OSError as error:
-                _log.warning("%s cannot be written: %s", path, error.strerror)
+                changed = self._voted((await self._voting(system, identity)).ids)
             except NatsError as error:
                 _log.debug("it is not noted how far the logs are: %r", error)
+                continue
+            if changed or now_s() >= due_s:
+                due_s = now_s() + NOTE_S  # also when it fails: a disk stays full for a while
+                await self._note(path, identity.uuid)
 
     @property
     def _begun(self) -> bool:
@@ -330,17 +337,26 @@ class Reached:
         return changed
 
     async def _note(self, path: Path, member: uuid.UUID) -> None:
-        """Note how far each log is that was read; raises OSError."""
+        """Note how far each log is that was read; that it fails is told once, until it works."""
         marks = dict(self._marks or {})
         for name, log in self._read.items():
             mark, former = log.mark, marks.get(name)
             if mark is not None and _replaces(mark, former):
                 marks[name] = mark
-        if marks != self._marks and self._marks is not None:
-            written = asyncio.to_thread(replace_file, path, packed(marks, member))
-            self._writing = asyncio.ensure_future(written)
+        if self._marks is None or marks == self._marks:
+            return
+        written = asyncio.to_thread(replace_file, path, packed(marks, member))
+        self._writing = asyncio.ensure_future(written)
+        # Whoever waits for it may be cancelled before it fails.
+        self._writing.add_done_callback(lambda one: one.cancelled() or one.exception())
+        try:
             await asyncio.shield(self._writing)
-            self._marks = marks
+        except OSError as error:
+            if not self._failed:
+                _log.warning("%s cannot be written: %s", path, error.strerror)
+            self._failed = True
+        else:
+            self._failed, self._marks = False, marks
 
 
 def _has_notes(directory: Path) -> bool:
