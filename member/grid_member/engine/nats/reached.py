@@ -23,18 +23,11 @@ from grid_member.engine.api import EngineError
 from grid_member.engine.files import replace_file
 from grid_member.engine.nats.errors import NatsError, ShortError
 from grid_member.engine.nats.identity import JETSTREAM
-from grid_member.engine.nats.marks import (
-    Mark,
-    fields_of,
-    holds,
-    last_of,
-    marks_of,
-    packed,
-    read_marks,
-)
+from grid_member.engine.nats.marks import fields_of, marks_of, packed, read_marks
 from grid_member.engine.nats.peers import Peers, peer_id, peers
+from grid_member.engine.nats.read_log import ReadLog
 from grid_member.engine.nats.server_config import SYSTEM_ACCOUNT
-from grid_member.engine.nats.streams import answered
+from grid_member.engine.nats.streams import NoStreamError, answered
 from grid_member.engine.store import CLUSTER
 from grid_member.engine.store_errors import unusable
 
@@ -45,6 +38,7 @@ if TYPE_CHECKING:
 
     from grid_member.engine.nats.client import NatsClient, Subscription
     from grid_member.engine.nats.identity import Identity
+    from grid_member.engine.nats.marks import Mark
     from grid_member.engine.nats.streams import Stream
     from grid_member.engine.nats.wire import Message
     from grid_member.engine.state import State
@@ -67,53 +61,12 @@ LEAVE_S: Final = 0.5
 """How long a member that stops asks who votes."""
 END_S: Final = 2.0
 """How long one that stops waits for its disk: its server is to be ended yet."""
+MADE_S: Final = 10.0
+"""How long it is asked when a log was made: else what was read of it would be read again."""
+MADE_AGAIN_S: Final = 0.2
 SUBJECT: Final = b"grid.reached"
 """What they are asked with, in the account of the system."""
 _log: Final = logging.getLogger("grid.engine.nats")
-
-
-class _Log:
-    """A log that was read."""
-
-    def __init__(
-        self, created: str, read: State, member: uuid.UUID, state: Callable[[], State]
-    ) -> None:
-        self.created = created
-        self.state = state
-        self.servers: frozenset[str] | None = None
-        """Those that vote; None before somebody told."""
-        self._member = member.bytes
-        self._own = last_of(read, self._member)
-        """The member's last record in it then."""
-        self._since = read.sequence
-        """The last record when it was read, or when it was told that one votes no more."""
-
-    @property
-    def begun(self) -> bool:
-        """Whether it has got a record of this start."""
-        return last_of(self.state(), self._member) > self._own
-
-    @property
-    def mark(self) -> Mark | None:
-        """How far it is; None before it is known who has voted since its last record.
-
-        What is in memory may be of before a rescue for some seconds. That some record fitted behind
-        it since tells that nothing is missing.
-        """
-        state = self.state()
-        if self.servers is None or not self.begun or state.sequence <= self._since:
-            return None
-        return Mark(self.created, last_of(state, self._member), state.sequence, self.servers)
-
-    def lacks(self, read: State) -> Mark | None:
-        """Return how far it is when what was read anew lacks some of that, else None."""
-        return None if holds(read, self.state()) else self.mark
-
-    def voted(self, servers: frozenset[str]) -> None:
-        """Hear who votes now."""
-        if self.servers is not None and not self.servers <= servers:
-            self._since = self.state().sequence
-        self.servers = servers
 
 
 class Reached:
@@ -136,7 +89,7 @@ class Reached:
         self._marks: dict[str, Mark] | None = None
         """By logs; None before they were read."""
         self._reading = asyncio.Lock()
-        self._read: dict[str, _Log] = {}
+        self._read: dict[str, ReadLog] = {}
         self._others: set[tuple[str, str]] = set()
         """Logs that are not those of the marks, as was told: names, and when they were made."""
         self._patient_until_s: float | None = None
@@ -216,24 +169,27 @@ class Reached:
         noted = (await self._known(self._path, member)).get(name)
         if noted is not None and not self._concerns(noted, name, created):
             noted = None
-        held = noted is None or noted.held_by(read, member)
-        lost = None if held else noted
         former = self._read.get(name)
-        if former is not None and former.created == created:
-            lost = former.lacks(read) or lost
-        if lost is not None and lost.servers <= (await self._voting(system, identity)).ids:
-            raise ShortError(name, lost.sequence)
-        if lost is not None or (noted is None and not read.members):
+        if former is not None and former.created != created:
+            former = None
+        losses = _losses(read, member, noted, former)
+        had = (former and former.had) or (noted and noted.servers)
+        if losses or had is None:
+            had = await self._voters(system, identity, needed=bool(losses))
+        for lost in losses:
+            if lost.servers <= (had or frozenset()):
+                raise ShortError(name, lost.sequence)
+        if losses or (noted is None and not read.members):
             told = await self._told(system, identity, name, created)
             if told > read.sequence:
                 raise ShortError(name, told)
-        if lost is not None:
+        if losses:
             _log.warning(
                 "%s ends before record %d, which this member has read: servers that had it were "
                 "taken off since",
-                *(name, lost.sequence),
+                *(name, max(lost.sequence for lost in losses)),
             )
-        self._read[name] = _Log(created, read, member, current)
+        self._read[name] = ReadLog(created, read, member, current, had)
 
     def _concerns(self, noted: Mark, name: str, created: str) -> bool:
         """Tell whether a mark is of the log that was made then; tell once that it is not."""
@@ -249,6 +205,17 @@ class Reached:
                 *(name, noted.sequence),
             )
         return False
+
+    async def _voters(
+        self, system: NatsClient, identity: Identity, *, needed: bool
+    ) -> frozenset[str] | None:
+        """Return the servers that vote; None, or NatsError when it is needed: nobody tells."""
+        try:
+            return (await self._voting(system, identity)).ids
+        except NatsError:
+            if needed:
+                raise
+            return None
 
     async def _voting(self, system: NatsClient, identity: Identity) -> Peers:
         """Return the servers that vote; raises NatsError: nobody tells."""
@@ -385,6 +352,15 @@ def _read(path: Path, member: uuid.UUID, *, bare: bool) -> dict[str, Mark]:
     return found
 
 
+def _losses(
+    read: State, member: uuid.UUID, noted: Mark | None, former: ReadLog | None
+) -> list[Mark]:
+    """Return what was known of a log before, on disk and in memory, that is not in it."""
+    losses = [] if noted is None or noted.held_by(read, member) else [noted]
+    lacking = None if former is None else former.lacks(read)
+    return losses if lacking is None else [*losses, lacking]
+
+
 def _replaces(mark: Mark, former: Mark | None) -> bool:
     """Return whether a mark may take the place of the former one, which none that is short does."""
     if former is None or former.created != mark.created or not former.servers <= mark.servers:
@@ -394,7 +370,14 @@ def _replaces(mark: Mark, former: Mark | None) -> bool:
 
 async def _created(client: NatsClient, stream: str) -> str:
     """Return when a stream was made; raises NatsError: nobody tells."""
-    try:
-        return str((await answered(client, f"STREAM.INFO.{stream}"))["created"])
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise NatsError(f"nobody tells when {stream} was made: {error!r}") from error
+    now_s = asyncio.get_running_loop().time
+    until_s = now_s() + MADE_S
+    while True:
+        try:
+            return str((await answered(client, f"STREAM.INFO.{stream}"))["created"])
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise NatsError(f"nobody tells when {stream} was made: {error!r}") from error
+        except NatsError as error:  # an answer may be lost, or nobody lead it for a moment
+            if isinstance(error, NoStreamError) or now_s() >= until_s:
+                raise
+        await asyncio.sleep(MADE_AGAIN_S)

@@ -6,7 +6,7 @@ import json
 import uuid
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-from grid_member.engine.nats.errors import NatsError
+from grid_member.engine.nats.errors import NatsError, RequestTimeoutError
 from grid_member.engine.nats.identity import Identity
 from grid_member.engine.nats.peers import Peers
 from grid_member.engine.nats.reached import Reached
@@ -47,6 +47,8 @@ class Servers:
         self.created = {one.name: f"{one.name} began" for one in (LOG, OTHER)}
         self.takers: list[tuple[bytes, Callable[[Sequence[Message]], None]]] = []
         self.asked = 0
+        self.lost_answers = 0
+        """Of the next questions about logs."""
 
     async def peers(self, system: NatsClient) -> Peers:
         self.asked += 1
@@ -57,6 +59,9 @@ class Servers:
         return Peers(self.ids, self.silent or frozenset())
 
     async def request(self, subject: bytes, body: bytes, *, timeout_s: float) -> Message:
+        if self.lost_answers:
+            self.lost_answers -= 1
+            raise RequestTimeoutError("no answer")
         said = {"created": self.created[subject.decode().rpartition(".")[2]]}
         return Message(b"", b"", b"", json.dumps(said).encode(), 1)
 

@@ -191,22 +191,55 @@ async def test_it_is_noted_as_soon_as_each_log_has_begun_and_somebody_tells_who_
 
 
 async def test_a_log_that_is_emptied_under_a_member_that_runs_is_short_and_not_noted(
-    servers: Servers, directory: Path
+    servers: Servers, directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(reached, "NOTE_S", 0.0)
     states = [log_of((STRANGER, FIRST, 1))]
     one = Reached(directory)
     begin(one, servers)
     await one.check(LOG, states[0], lambda: states[-1])
     add(states[0], MEMBER, FIRST, 1)
+    add(states[0], STRANGER, FIRST, 2)
     await until(lambda: one._marks)
     for emptied in (log_of(), log_of(*[(MEMBER, FIRST, 1 + number) for number in range(9)])):
-        with pytest.raises(ShortError, match="before record 2"):
+        with pytest.raises(ShortError, match="before record 3"):
             await one.check(LOG, emptied, lambda: states[-1])
-    states.append(log_of())  # which it goes on with all the same
+    # It goes on with it all the same, and adds to it.
+    states.append(log_of((STRANGER, FIRST, 1), (MEMBER, FIRST, 1)))
+    assert one._read[LOG.name].mark is not None
     asked = servers.asked
     await until(lambda: servers.asked > asked + 1)
     await one.end()
-    assert noted(directory)["shard-1"]["sequence"] == 2
+    assert noted(directory)["shard-1"]["sequence"] == 3
+
+
+async def test_a_log_that_is_emptied_is_short_for_a_member_that_has_noted_nothing_of_this_start(
+    servers: Servers, directory: Path
+) -> None:
+    state = log_of((STRANGER, FIRST, 1))
+    await lived(servers, directory, log_of())
+    one = Reached(directory)
+    begin(one, servers)
+    add(state, MEMBER, FIRST, 1)
+    add(state, STRANGER, FIRST, 2)
+    await check(one, state)
+    emptied = log_of((MEMBER, FIRST, 1))
+    for _ in range(2):  # the mark is of before the last record, and fits
+        with pytest.raises(ShortError, match="before record 3"):
+            await one.check(LOG, emptied, lambda: state)
+    await one.end()
+
+
+async def test_a_log_that_is_emptied_is_short_for_a_member_that_had_no_notes(
+    servers: Servers, directory: Path
+) -> None:
+    state = log_of((STRANGER, FIRST, 1))
+    one = Reached(directory)
+    begin(one, servers)
+    await check(one, state)
+    with pytest.raises(ShortError, match="before record 1"):
+        await one.check(LOG, log_of(), lambda: state)
+    await one.end()
 
 
 async def test_a_log_whose_lane_was_given_up_is_looked_after_no_more(
@@ -281,3 +314,17 @@ async def test_what_a_newer_version_noted_ends_the_start(servers: Servers, direc
     (directory / FILE).write_text('{"format": 2}', encoding="utf-8")
     with pytest.raises(EngineError, match="has format 2, this version reads 1"):
         await found(servers, directory, log_of())
+
+
+async def test_a_question_about_a_log_is_asked_again(
+    servers: Servers, directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reached, "MADE_AGAIN_S", 0.001)
+    await lived(servers, directory, log_of())
+    servers.lost_answers = 2
+    await found(servers, directory, log_of((MEMBER, FIRST, 1)))
+    assert servers.lost_answers == 0
+    monkeypatch.setattr(reached, "MADE_S", 0.0)
+    servers.lost_answers = 1
+    with pytest.raises(NatsError, match="no answer"):
+        await found(servers, directory, log_of((MEMBER, FIRST, 1)))
