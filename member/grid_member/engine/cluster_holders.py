@@ -11,6 +11,7 @@ harm: nothing but who answers depends on it.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 import time
 from typing import TYPE_CHECKING, Final
@@ -18,7 +19,8 @@ from typing import TYPE_CHECKING, Final
 from grid_member.engine.api import EngineError
 from grid_member.engine.cluster_settings import MOST_HOLDERS
 from grid_member.engine.ending import STOPPING, unless
-from grid_member.engine.nats.errors import NatsError
+from grid_member.engine.nats.again import LONGEST_S, longer, until_longer
+from grid_member.engine.nats.errors import NatsError, ShortError
 from grid_member.engine.operations import SystemPut, SystemRemove
 from grid_member.engine.system_side import ignore
 
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from grid_member.engine.api import Refused
     from grid_member.engine.cluster_lane import ClusterLane
     from grid_member.engine.cluster_settings import ClusterSettings
+    from grid_member.engine.nats.client import NatsClient
 
 HOST: Final = "host/"
 """Begins the keys of places in the system store."""
@@ -115,6 +118,7 @@ async def read_lanes(
     made: Sequence[Callable[[], ClusterLane]],
     ended: asyncio.Event,
     told: Callable[[NatsError], None],
+    client: NatsClient,
     patience_s: float = math.inf,
 ) -> list[ClusterLane]:
     """Return lanes brought up to what their streams hold, one after the other, and not started.
@@ -123,30 +127,38 @@ async def read_lanes(
         made: makes each of them.
         ended: is set when the member stops, which waits for none of them.
         told: hears why one cannot be read now, each time.
+        client: connected to the member's own server.
         patience_s: how long one is tried again that cannot be read.
 
     Raises:
         EngineError: what is stored is damaged, or cannot be read for so long, or the member stops.
     """
-    return [await _read(make, ended, told, patience_s) for make in made]
+    return [await _read(make, ended, told, client, patience_s) for make in made]
 
 
 async def _read(
     make: Callable[[], ClusterLane],
     ended: asyncio.Event,
     told: Callable[[NatsError], None],
+    client: NatsClient,
     patience_s: float,
 ) -> ClusterLane:
-    until_s = time.monotonic() + patience_s
+    until_s, short_s = time.monotonic() + patience_s, RETRY_S
     while not ended.is_set():
         lane = make()
         try:
             await unless(ended, lane.read())
         except NatsError as error:
             told(error)
-            if time.monotonic() > until_s:
+            if (left_s := until_s - time.monotonic()) < 0:
                 raise EngineError(f"a part of the data cannot be read now: {error}") from None
-            await asyncio.sleep(RETRY_S)
+            if not isinstance(error, ShortError):
+                await asyncio.sleep(RETRY_S)
+                continue
+            with contextlib.suppress(TimeoutError):
+                waiting = until_longer(client, error, short_s)
+                await unless(ended, asyncio.wait_for(waiting, min(left_s, LONGEST_S)))
+            short_s = longer(short_s)
         else:
             return lane
     raise EngineError(STOPPING)

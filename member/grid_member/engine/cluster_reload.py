@@ -12,6 +12,7 @@ import logging
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from grid_member.engine.api import EngineError, Item, Reason, Refused
+from grid_member.engine.nats.again import longer
 from grid_member.engine.nats.errors import NatsError, ShortError, unexpected
 from grid_member.engine.operations import Committed, QueueReturn
 from grid_member.engine.state import COUNTER_WINDOW, State
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 RELOAD_S: Final = 0.2
 """Until a log that could not be read is read again."""
 RELOAD_SHORT_S: Final = 1.0
-"""The same when it is not, or not all of, the log that was read before: nothing goes into it."""
+"""The same when it is not, or not all of, the log that was read before: nothing goes into it. Each
+time longer when that is found as it is read."""
 RELOAD_FAILED_S: Final = 5.0
 """The same when what went wrong was not to be expected."""
 GONE: Final = Refused(
@@ -64,12 +66,14 @@ async def until_read(log: SharedLog, read: Callable[[], Awaitable[None]]) -> boo
         log: fails when it is damaged.
         read: reads it and goes on with what was read.
     """
+    short_s = RELOAD_SHORT_S
     while True:
         try:
             await read()
-        except ShortError:
+        except ShortError as error:
             log.distrust()
-            await asyncio.sleep(RELOAD_SHORT_S)
+            await log.until_longer(error, short_s)
+            short_s = longer(short_s)
         except NatsError as error:
             _log.debug("lane %d is read again: %s", log.shard, error)
             await asyncio.sleep(RELOAD_S)

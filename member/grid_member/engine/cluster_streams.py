@@ -11,7 +11,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from grid_member.engine.nats.errors import NatsError
+from grid_member.engine.nats.again import longer, until_longer
+from grid_member.engine.nats.errors import NatsError, ShortError
 from grid_member.engine.nats.streams import ensure_stream
 from grid_member.engine.roll_call import NO_LEADER
 
@@ -107,6 +108,7 @@ class Streams:
     async def _read(self, shard: int, made: Callable[[int, Stream], ClusterLane]) -> ClusterLane:
         stream = self._streams[shard]
         await asyncio.gather(self._making[stream], self._making[stream.images])
+        short_s = RETRY_S
         while True:
             lane = made(shard, stream)
             try:
@@ -116,7 +118,11 @@ class Streams:
                 return lane
             except NatsError as error:
                 self._tell(stream, self._damage.reason(error))
-                await asyncio.sleep(RETRY_S)
+                if isinstance(error, ShortError):
+                    await until_longer(self._client, error, short_s)
+                    short_s = longer(short_s)
+                else:
+                    await asyncio.sleep(RETRY_S)
                 for one in (stream, stream.images):  # a rescue may have deleted them
                     await self._ensure(one)
 

@@ -269,7 +269,8 @@ class PartEngine(LiteEngine):
         loop, patience = asyncio.get_running_loop(), math.inf if patience_s is None else patience_s
         try:
             made = known.missing(empty=empty)
-            lanes = await read_lanes(made, known.ending, known.wait_to_read, patience)
+            told, client = known.wait_to_read, known.client
+            lanes = await read_lanes(made, known.ending, told, client, patience)
             known.coming, known.delay = lanes, None
             for lane in lanes:
                 lane.start(loop)

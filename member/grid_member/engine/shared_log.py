@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from grid_member.engine.api import EngineError
+    from grid_member.engine.nats.errors import ShortError
     from grid_member.engine.operations import Record
 
 
@@ -42,6 +43,9 @@ class SharedLog(Log, Protocol):
 
     def distrust(self) -> None:
         """Take nothing until `resume`: what the stream holds now is not what was read of it."""
+
+    async def until_longer(self, error: ShortError, delay_s: float) -> None:
+        """Wait until reading it again may help, as `again.until_longer`."""
 
     def resume(self) -> None:
         """Feed what is behind the last replay."""

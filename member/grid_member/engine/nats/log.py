@@ -21,6 +21,7 @@ from grid_member.engine.codec import (
 )
 from grid_member.engine.image import SystemPart
 from grid_member.engine.log import Feed
+from grid_member.engine.nats.again import until_longer
 from grid_member.engine.nats.cleaning import RECORD_BYTES, Cleaner
 from grid_member.engine.nats.feed import StreamFeed
 from grid_member.engine.nats.outbox import Outbox
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
     from grid_member.engine.image import Image, Part
     from grid_member.engine.nats.client import NatsClient
+    from grid_member.engine.nats.errors import ShortError
     from grid_member.engine.nats.feed import Fed
     from grid_member.engine.nats.replay import Source
 
@@ -172,6 +174,10 @@ class JetStreamLog:
         if not self._distrusted:
             self._distrusted = True
             self._give_up(self.withdraw(), always=True)
+
+    async def until_longer(self, error: ShortError, delay_s: float) -> None:
+        """Wait until reading it again may help, as `again.until_longer`."""
+        await until_longer(self._client, error, delay_s)
 
     def resume(self) -> None:
         """Feed what is behind the last replay."""

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from grid_member.engine.image import Image, Part
     from grid_member.engine.lane import Lane
     from grid_member.engine.log import Feed
+    from grid_member.engine.nats.errors import ShortError
 
 OWN, OTHER = b"o" * 16, b"x" * 16
 
@@ -38,6 +39,8 @@ class HandLog:
         """What the next replays raise."""
         self.resumed = 0
         self.distrusted = 0
+        self.left_alone: list[float] = []
+        """For how long, each time that it was found short."""
         self.failures: list[EngineError] = []
         self._sequence = 0
 
@@ -79,6 +82,10 @@ class HandLog:
 
     def distrust(self) -> None:
         self.distrusted += 1
+
+    async def until_longer(self, error: ShortError, delay_s: float) -> None:
+        self.left_alone.append(delay_s)
+        await asyncio.sleep(0)
 
     def resume(self) -> None:
         self.resumed += 1

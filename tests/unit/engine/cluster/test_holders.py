@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 import pytest
 
+from grid_member.engine import cluster_holders
 from grid_member.engine.api import EngineError, Reason, Refused
 from grid_member.engine.cluster_holders import (
     FREE_S,
@@ -18,7 +20,7 @@ from grid_member.engine.cluster_holders import (
     read_lanes,
 )
 from grid_member.engine.cluster_settings import MOST_HOLDERS, ClusterSettings
-from grid_member.engine.nats.errors import NatsError
+from grid_member.engine.nats.errors import NatsError, ShortError
 from grid_member.engine.operations import Record
 from grid_member.engine.state import State
 from tests.unit.engine.drive import HandClock
@@ -26,7 +28,10 @@ from tests.unit.engine.drive import HandClock
 if TYPE_CHECKING:
     from grid_member.engine.cluster_lane import ClusterLane
     from grid_member.engine.lane import Answer
+    from grid_member.engine.nats.client import NatsClient
     from grid_member.engine.operations import Operation
+
+MANY = 5
 
 
 class First:
@@ -145,6 +150,34 @@ async def test_a_lane_that_nobody_leads_is_read_for_so_long_only() -> None:
 
     told: list[str] = []
     made = [lambda: cast("ClusterLane", Unled())]
+    tell = partial(_appended, told)
     with pytest.raises(EngineError, match="cannot be read now: no leader"):
-        await read_lanes(made, asyncio.Event(), lambda error: told.append(str(error)), 0.0)
+        await read_lanes(made, asyncio.Event(), tell, cast("NatsClient", None), 0.0)
     assert told == ["no leader"]
+
+
+def _appended(told: list[str], error: NatsError) -> None:
+    told.append(str(error))
+
+
+async def test_a_lane_that_is_short_is_left_alone_but_no_longer_than_it_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    client, left_alone = cast("NatsClient", object()), list[float]()
+
+    class Short:
+        async def read(self) -> None:
+            raise ShortError("shard-1", 7)
+
+    async def until_longer(of: NatsClient, error: ShortError, delay_s: float) -> None:
+        assert of is client
+        left_alone.append(delay_s)
+        await asyncio.sleep(0.0 if len(left_alone) < MANY else 3600.0)
+
+    monkeypatch.setattr(cluster_holders, "until_longer", until_longer)
+    told: list[str] = []
+    made = [lambda: cast("ClusterLane", Short())]
+    with pytest.raises(EngineError, match="cannot be read now: shard-1 ends before record 7"):
+        await read_lanes(made, asyncio.Event(), partial(_appended, told), client, 0.2)
+    assert len(left_alone) >= MANY
+    assert left_alone == sorted(set(left_alone))

@@ -195,7 +195,10 @@ async def test_a_lane_does_not_go_on_with_a_log_that_lacks_what_was_read_of_it(
     proposals.lane._check = check
     proposals.log.kept.clear()
     proposals.lane.lost()
-    await condition(lambda: proposals.log.distrusted > 1)
+    await condition(lambda: len(proposals.log.left_alone) > 2)
+    assert proposals.log.distrusted > 1
+    first, second, third = proposals.log.left_alone[:3]
+    assert first < second < third
     assert proposals.log.resumed == 0
     assert proposals.lane.state.entry("m", "a", 0) == Entry(b"v", None)
     proposals.log.kept += kept

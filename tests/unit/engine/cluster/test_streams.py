@@ -20,7 +20,12 @@ from grid_member.engine.cluster_streams import Streams
 from grid_member.engine.log import wall_clock_ms
 from grid_member.engine.nats.blocking import BlockingClient
 from grid_member.engine.nats.damage import Damage
-from grid_member.engine.nats.errors import LackingError, NatsError, RequestTimeoutError
+from grid_member.engine.nats.errors import (
+    LackingError,
+    NatsError,
+    RequestTimeoutError,
+    ShortError,
+)
 from grid_member.engine.nats.streams import Stream, ensure_stream, stream_config
 from grid_member.engine.nats.wire import Message
 from tests.unit.engine.cluster.clusters import HOST, START_S
@@ -183,6 +188,30 @@ async def test_a_lane_that_could_not_be_read_is_made_and_read_anew() -> None:
     assert [lane.stream for lane in begin.lanes].count(STREAMS[2]) == 3
     assert all(lane.was_read.is_set() for lane in lanes)
     assert set(begin.told) == {"no leader now", "nor now"}
+
+
+async def test_a_log_that_is_short_is_left_alone_until_it_is_longer_and_longer_each_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    begin, waits, grown = Begin(), list[float](), asyncio.Event()
+
+    async def until_longer(client: NatsClient, error: ShortError, delay_s: float) -> None:
+        assert client is begin.leaders.client()
+        waits.append(delay_s)
+        await grown.wait()
+
+    monkeypatch.setattr(cluster_streams, "until_longer", until_longer, raising=False)
+    begin.leaders.known.update(one.name for one in ALL)
+    short = ShortError(STREAMS[2].name, 7)
+    begin.failures[STREAMS[2].name] = [short, short]
+    running = asyncio.ensure_future(begin.run())
+    await until(lambda: sum(lane.was_read.is_set() for lane in begin.lanes) == 2)
+    await until(lambda: waits)
+    assert [lane.stream for lane in begin.lanes].count(STREAMS[2]) == 1
+    grown.set()
+    await running
+    assert len(waits) == 2
+    assert waits[0] < waits[1]
 
 
 async def test_of_many_streams_only_the_first_is_told_of() -> None:
