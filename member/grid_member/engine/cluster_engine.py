@@ -30,7 +30,7 @@ from grid_member.engine.operations import SystemPut, SystemRemove
 from grid_member.engine.replication import NOT_REPLICATED
 from grid_member.engine.roll_call import NOTHING_TO_RESCUE, without_majority
 from grid_member.engine.sharding import merged, without_values
-from grid_member.engine.system_side import NOT_STARTED, setter
+from grid_member.engine.system_side import setter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -98,14 +98,14 @@ class ClusterEngine(LocalEngine):
     @property
     def decided(self) -> bool:
         """Whether it is known by now if the start waits for others, or it is over."""
-        lanes, begun = self._lanes, self._refusal is not NOT_STARTED
-        return begun or lanes.waiting is not None or self._stalled or lanes.ended
+        lanes = self._lanes
+        return self._started or lanes.waiting is not None or self._stalled or lanes.ended
 
     @property
     def _stalled(self) -> bool:
         """Whether nobody confirms what a start does that has joined the others."""
-        lanes, begun = self._lanes, self._refusal is not NOT_STARTED
-        return lanes.stalled or not (begun or all(one.answering for one in lanes.cluster_lanes))
+        answering = all(one.answering for one in self._lanes.cluster_lanes)
+        return self._lanes.stalled or not (self._started or answering)
 
     @property
     def ended(self) -> bool:
@@ -389,7 +389,7 @@ class ClusterEngine(LocalEngine):
                 return
             if self._lanes.ended:
                 return
-            self._lanes.stalled = True
+            self._lanes.stalled = not self._started
             await asyncio.sleep(CURRENT_RETRY_S)
 
     def _make_polls(self, name: str, loop: asyncio.AbstractEventLoop) -> QueuePolls:

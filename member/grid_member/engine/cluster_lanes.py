@@ -371,10 +371,15 @@ class ClusterLanes(Lanes):
             for lane in (*self.cluster_lanes, *self.coming):
                 lane.connected()
 
-    def wait_to_read(self, error: NatsError) -> None:
-        """Tell why lanes are not there yet which this member brings in, the begin being over."""
+    def wait_to_read(self, error: NatsError, *, serves: bool = False) -> None:
+        """Tell why lanes are not there yet which this member brings in, the begin being over.
+
+        Args:
+            error: why they cannot be read now.
+            serves: whether the start is over, too, and nobody waits for them but who asked.
+        """
         reason, former = self.damage.reason(error), self.delay
-        self.stalled, self.delay = True, None if NO_LEADER in reason else reason
+        self.stalled, self.delay = not serves, None if NO_LEADER in reason else reason
         if self.delay not in {former, None}:
             _log.warning("a part of the data cannot be read yet: %s", reason)
 

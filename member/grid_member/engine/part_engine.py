@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+from functools import partial
 from typing import TYPE_CHECKING, Final, cast
 
 from grid_member.engine.api import EngineError
@@ -269,8 +270,8 @@ class PartEngine(LiteEngine):
         loop, patience = asyncio.get_running_loop(), math.inf if patience_s is None else patience_s
         try:
             made = known.missing(empty=empty)
-            told, client = known.wait_to_read, known.client
-            lanes = await read_lanes(made, known.ending, told, client, patience)
+            told = partial(known.wait_to_read, serves=self._started)
+            lanes = await read_lanes(made, known.ending, told, known.client, patience)
             known.coming, known.delay = lanes, None
             for lane in lanes:
                 lane.start(loop)

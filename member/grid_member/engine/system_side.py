@@ -50,6 +50,11 @@ class SystemSide:
         return self._refusal is None
 
     @property
+    def _started(self) -> bool:
+        """True from the end of start() on."""
+        return self._refusal is not NOT_STARTED
+
+    @property
     def member_uuid(self) -> str:
         """This member's UUID; the same after a restart on the same directory."""
         return str(self._lanes.member)

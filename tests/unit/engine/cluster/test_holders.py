@@ -19,13 +19,18 @@ from grid_member.engine.cluster_holders import (
     first_lanes,
     read_lanes,
 )
+from grid_member.engine.cluster_lanes import ClusterLanes
 from grid_member.engine.cluster_settings import MOST_HOLDERS, ClusterSettings
+from grid_member.engine.log import wall_clock_ms
 from grid_member.engine.nats.errors import NatsError, ShortError
 from grid_member.engine.operations import Record
+from grid_member.engine.part_engine import PartEngine
 from grid_member.engine.state import State
-from tests.unit.engine.drive import HandClock
+from tests.unit.engine.drive import FixedStructures, HandClock
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from grid_member.engine.cluster_lane import ClusterLane
     from grid_member.engine.lane import Answer
     from grid_member.engine.nats.client import NatsClient
@@ -181,3 +186,48 @@ async def test_a_lane_that_is_short_is_left_alone_but_no_longer_than_it_is_waite
         await read_lanes(made, asyncio.Event(), partial(_appended, told), client, 0.2)
     assert len(left_alone) >= MANY
     assert left_alone == sorted(set(left_alone))
+
+
+@pytest.mark.parametrize("serves", [False, True])
+async def test_a_member_that_serves_waits_for_nothing_that_it_reads_beside(
+    serves: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(cluster_holders, "RETRY_S", 0.001)
+    members = tuple(("h", port) for port in range(MOST_HOLDERS + 1))
+    lanes = ClusterLanes(ClusterSettings("dev", "m", 0, members, "u", "p"))
+    engine = PartEngine(FixedStructures(), lanes, wall_clock_ms)
+    lanes._client = cast("NatsClient", object())
+    if serves:
+        engine._refusal = None
+    heard: list[str | None] = []
+
+    class Unled:
+        async def read(self) -> None:
+            heard.append(engine.waiting)
+            if len(heard) == MANY:
+                raise EngineError("it is over")
+            raise NatsError("a leader is away")
+
+    monkeypatch.setattr(lanes, "missing", lambda **_: [Unled])
+    with pytest.raises(EngineError, match="it is over"):
+        await engine._brought_in()
+    assert heard[0] is None
+    waits = [reason is not None and "a leader is away" in reason for reason in heard[1:]]
+    assert waits == [not serves] * (MANY - 1)
+    assert caplog.text.count("a part of the data cannot be read yet: a leader is away") == 1
+
+
+async def test_a_member_that_serves_waits_for_no_lane_that_is_being_confirmed() -> None:
+    members = tuple(("h", port) for port in range(MOST_HOLDERS + 1))
+    lanes = ClusterLanes(ClusterSettings("dev", "m", 0, members, "u", "p"))
+    engine = PartEngine(FixedStructures(), lanes, wall_clock_ms)
+    engine._refusal = None
+    seen: list[str | None] = []
+
+    class Unconfirmed:
+        def when_current(self, reader: Callable[[Refused | None], None]) -> None:
+            seen.append(engine.waiting)
+            reader(None if len(seen) > 1 else Refused(Reason.UNAVAILABLE, "no quorum"))
+
+    await engine._catch_up(cast("ClusterLane", Unconfirmed()))
+    assert seen == [None, None]
