@@ -105,7 +105,7 @@ class ClusterLane(WaitingLane):
         """Bring the state up to the log, on a thread; one that is waited for no more soon ends."""
         try:
             await asyncio.to_thread(self.replay)
-            await self._check(self.state, lambda: self.state)
+            await self._check(self._log.created, self.state, lambda: self.state)
         except asyncio.CancelledError:
             self._closing = True
             raise
@@ -279,7 +279,7 @@ class ClusterLane(WaitingLane):
         life = Life(self._member, self._incarnation)
         wanted = life, min(self._flights, default=self._counter + 1), lambda: self._closing
         loaded = await asyncio.to_thread(load, self._log, *wanted, type(self.state))
-        await self._check(loaded.state, lambda: self.state)
+        await self._check(self._log.created, loaded.state, lambda: self.state)
         self._go_on_with(loaded, life)
 
     def _go_on_with(self, loaded: Loaded, life: Life) -> None:

@@ -277,7 +277,7 @@ class ClusterLanes(Lanes):
         self.roll_call.connected(client, lambda: self._cluster, lambda: server.apart)
         self.complaints.begin(client)
         self._system = system = connection_to(server, settings, SYSTEM_USER)
-        self.damage.begin(system, client, identity, lambda: bool(self.waiting or self.stalled))
+        self.damage.begin(system, identity, lambda: bool(self.waiting or self.stalled))
         await until_connected(client, server, self._wait_for)
         if not settings.lite:
             self._company.begin(system, identity.server_name)

@@ -18,6 +18,10 @@ class SharedLog(Log, Protocol):
     """A log that other members write, too."""
 
     @property
+    def created(self) -> str:
+        """When its stream was made, as servers told before the last replay."""
+
+    @property
     def crowded(self) -> bool:
         """Whether records had better wait."""
 

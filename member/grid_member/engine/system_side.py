@@ -193,7 +193,7 @@ class SystemSide:
         """Hear that the cluster state is another one in all lanes."""
 
 
-async def unchecked(read: State, current: Callable[[], State]) -> None:
+async def unchecked(created: str, read: State, current: Callable[[], State]) -> None:
     """Find nothing wrong with a log that was read."""
 
 

@@ -118,24 +118,17 @@ class Damage:
         self.told: str | None = None
         """Which streams are damaged where, and what to do; None: nothing is known."""
 
-    def begin(
-        self,
-        system: NatsClient,
-        client: NatsClient,
-        identity: Identity,
-        waits: Callable[[], bool],
-    ) -> None:
+    def begin(self, system: NatsClient, identity: Identity, waits: Callable[[], bool]) -> None:
         """Look from now on.
 
         Args:
             system: a connection in the account of the system.
-            client: a connection in the account of the data.
             identity: this member's.
             waits: tells whether the start waits for something.
         """
         own = identity.server_name
         self._waits, self._member = waits, member_of(own)
-        self.reached.begin(system, client, identity)
+        self.reached.begin(system, identity)
         if self._directory is not None:
             self._looking = asyncio.get_running_loop().create_task(self._look(system, own))
 
@@ -144,10 +137,12 @@ class Damage:
         """What is told of a log that a member cannot go on with which waits for nothing else."""
         return self.told if self._short and not self._waits() else None
 
-    async def check(self, stream: Stream, read: State, current: Callable[[], State]) -> None:
+    async def check(
+        self, stream: Stream, created: str, read: State, current: Callable[[], State]
+    ) -> None:
         """See that what was read of a log is all of it, as `Reached.check`; tell what is not."""
         try:
-            await self.reached.check(stream, read, current)
+            await self.reached.check(stream, created, read, current)
         except ShortError as error:
             self.reason(error)
             raise

@@ -96,6 +96,8 @@ class JetStreamLog:
             time_of: makes a record's time of the stream's, both milliseconds since the epoch.
         """
         self.refusal: Refused | None = None
+        self.created = ""
+        """When the stream was made, as servers told before the last replay."""
         self._client = client
         self._stream = stream
         self._shard = shard
@@ -148,7 +150,7 @@ class JetStreamLog:
             NatsError: the stream cannot be read now, or not as far as was begun.
         """
         self._last, self._last_ms, self._stored_bytes = 0, None, 0
-        for step in replayed(self._source, self._stream):
+        for step in replayed(self._source, self._stream, self._begun):
             try:
                 if isinstance(step, Chunk):
                     empty = [SystemPart(step.log, 0, ClusterState.ACTIVE)]
@@ -161,6 +163,9 @@ class JetStreamLog:
             yield Committed(step.sequence, self._time_of(step.timestamp_ms), record)
             self._last, self._last_ms = step.sequence, step.timestamp_ms
             self._stored_bytes += len(step.payload) + RECORD_BYTES
+
+    def _begun(self, created: str) -> None:
+        self.created = created
 
     def start(self, feed: Feed) -> None:
         """Take records from now on and tell the feed about those of all members."""

@@ -27,7 +27,6 @@ from grid_member.engine.nats.marks import fields_of, marks_of, packed, read_mark
 from grid_member.engine.nats.peers import Peers, peer_id, peers
 from grid_member.engine.nats.read_log import ReadLog
 from grid_member.engine.nats.server_config import SYSTEM_ACCOUNT
-from grid_member.engine.nats.streams import NoStreamError, answered
 from grid_member.engine.store import CLUSTER
 from grid_member.engine.store_errors import unusable
 
@@ -43,8 +42,8 @@ if TYPE_CHECKING:
     from grid_member.engine.nats.wire import Message
     from grid_member.engine.state import State
 
-Check: TypeAlias = "Callable[[State, Callable[[], State]], Awaitable[None]]"
-"""Looks at what was read of a log, given that and what returns the lane's state from then on."""
+Check: TypeAlias = "Callable[[str, State, Callable[[], State]], Awaitable[None]]"
+"""Looks at what was read of a log: `Damage.check` of its stream."""
 REACHED_FILE: Final = "reached.json"
 NOTE_S: Final = 60.0
 """How often it is noted how far the logs are, at least."""
@@ -61,9 +60,6 @@ LEAVE_S: Final = 0.5
 """How long a member that stops asks who votes."""
 END_S: Final = 2.0
 """How long one that stops waits for its disk: its server is to be ended yet."""
-MADE_S: Final = 10.0
-"""How long it is asked when a log was made: else what was read of it would be read again."""
-MADE_AGAIN_S: Final = 0.2
 SUBJECT: Final = b"grid.reached"
 """What they are asked with, in the account of the system."""
 _log: Final = logging.getLogger("grid.engine.nats")
@@ -77,13 +73,13 @@ class Reached:
 
         Args:
             directory: of the member; without one nothing is on disks.
-            alone: whether there is one server only, which votes with nobody.
+            alone: whether there is one server only, which votes with nobody: no group decides.
             lite: whether the own server keeps nothing.
         """
-        self._bare = directory is not None and not (lite or _has_notes(directory))
+        self._bare = directory is not None and not (alone or lite or _has_notes(directory))
         self._alone = alone
         self._path = None if directory is None else directory / CLUSTER / REACHED_FILE
-        self._connections: tuple[NatsClient, NatsClient, Identity] | None = None
+        self._connection: tuple[NatsClient, Identity] | None = None
         self._answering: Subscription | None = None
         self._noting: asyncio.Task[None] | None = None
         self._marks: dict[str, Mark] | None = None
@@ -97,17 +93,16 @@ class Reached:
         self._failed = False
         """Whether the last note could not be written."""
 
-    def begin(self, system: NatsClient, client: NatsClient, identity: Identity) -> None:
+    def begin(self, system: NatsClient, identity: Identity) -> None:
         """Note from now on how far the logs are that were read, and tell it whoever asks.
 
         Args:
             system: a connection in the account of the system.
-            client: a connection in the account of the data.
             identity: this member's.
         """
         if self._path is None:
             return
-        self._connections = system, client, identity
+        self._connection = system, identity
 
         def answer(messages: Sequence[Message]) -> None:
             if self._marks is None:
@@ -125,13 +120,13 @@ class Reached:
     async def end(self) -> None:
         """Note how far the logs are that are closed."""
         noting, self._noting = self._noting, None
-        if noting is None or self._connections is None or self._path is None:
+        if noting is None or self._connection is None or self._path is None:
             return
         if self._answering is not None:
             self._answering.unsubscribe()
         noting.cancel()
         await asyncio.gather(noting, return_exceptions=True)
-        system, _, identity = self._connections
+        system, identity = self._connection
         # When nobody tells any more, as all stop at once, those are it that were told last.
         with contextlib.suppress(NatsError, TimeoutError):
             voting = await asyncio.wait_for(self._voting(system, identity), LEAVE_S)
@@ -148,11 +143,15 @@ class Reached:
         """Look no more after a log whose lane was given up: what was noted of it stays."""
         self._read.pop(stream.name, None)
 
-    async def check(self, stream: Stream, read: State, current: Callable[[], State]) -> None:
+    async def check(
+        self, stream: Stream, created: str, read: State, current: Callable[[], State]
+    ) -> None:
         """See that what was read of a log holds what this member has read of it before.
 
         Args:
             stream: the log's.
+            created: when that was made, as servers told before it was read: what is read of one
+                that is deleted meanwhile must not pass for what the next one held.
             read: what was read now.
             current: returns the state of its lane from when this returns on.
 
@@ -161,11 +160,10 @@ class Reached:
             NatsError: the same, or nobody tells.
             EngineError: what was noted cannot be read.
         """
-        if self._path is None or self._connections is None or not stream.durable:
+        if self._path is None or self._connection is None or not stream.durable:
             return
-        system, client, identity = self._connections
+        system, identity = self._connection
         name, member = stream.name, identity.uuid
-        created = await _created(client, name)
         noted = (await self._known(self._path, member)).get(name)
         if noted is not None and not self._concerns(noted, name, created):
             noted = None
@@ -366,18 +364,3 @@ def _replaces(mark: Mark, former: Mark | None) -> bool:
     if former is None or former.created != mark.created or not former.servers <= mark.servers:
         return True
     return former.own <= mark.own and former.sequence <= mark.sequence
-
-
-async def _created(client: NatsClient, stream: str) -> str:
-    """Return when a stream was made; raises NatsError: nobody tells."""
-    now_s = asyncio.get_running_loop().time
-    until_s = now_s() + MADE_S
-    while True:
-        try:
-            return str((await answered(client, f"STREAM.INFO.{stream}"))["created"])
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise NatsError(f"nobody tells when {stream} was made: {error!r}") from error
-        except NatsError as error:  # an answer may be lost, or nobody lead it for a moment
-            if isinstance(error, NoStreamError) or now_s() >= until_s:
-                raise
-        await asyncio.sleep(MADE_AGAIN_S)

@@ -50,8 +50,19 @@ class Chunk(NamedTuple):
     """When the log's servers took that record, milliseconds since the epoch; None: nobody knows."""
 
 
-def replayed(source: Source, stream: str) -> Iterator[Chunk | Fed]:
+def _ignore(_: str) -> None:
+    """Hear of what is of no matter."""
+
+
+def replayed(
+    source: Source, stream: str, made: Callable[[str], None] = _ignore
+) -> Iterator[Chunk | Fed]:
     """Yield the last image of a log, then all messages behind it that the log holds now, in order.
+
+    Args:
+        source: where to read.
+        stream: the stream's name.
+        made: hears first when that was made, as its leader tells it.
 
     Raises:
         NatsError: the server cannot be reached, has no leader for the stream, or a purge overtook
@@ -63,6 +74,7 @@ def replayed(source: Source, stream: str) -> Iterator[Chunk | Fed]:
         raise NatsError("the member's nats-server does not run")
     with BlockingClient(address, source.user, source.password, READ_TIMEOUT_S) as client:
         found = look(client, stream)
+        made(str(found.log["created"]))
         if not found.fits:  # an image that is of no use is not read
             give_up_lost(client, stream)
             raise OvertakenError(f"the log {stream} begins anew")

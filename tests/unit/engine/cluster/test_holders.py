@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
 import pytest
@@ -15,6 +16,7 @@ from grid_member.engine.cluster_holders import (
     HOST,
     PLACE_MS,
     RENEW_S,
+    RETRY_S,
     Places,
     first_lanes,
     read_lanes,
@@ -168,24 +170,29 @@ def _appended(told: list[str], error: NatsError) -> None:
 async def test_a_lane_that_is_short_is_left_alone_but_no_longer_than_it_is_waited_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    client, left_alone = cast("NatsClient", object()), list[float]()
+    client, now_s = cast("NatsClient", object()), 0.0
+    left_alone: list[float] = []
 
     class Short:
         async def read(self) -> None:
             raise ShortError("shard-1", 7)
 
     async def until_longer(of: NatsClient, error: ShortError, delay_s: float) -> None:
+        nonlocal now_s
         assert of is client
         left_alone.append(delay_s)
-        await asyncio.sleep(0.0 if len(left_alone) < MANY else 3600.0)
+        now_s += delay_s
+        if len(left_alone) == MANY:
+            await asyncio.Event().wait()  # for what is left
 
     monkeypatch.setattr(cluster_holders, "until_longer", until_longer)
+    monkeypatch.setattr(cluster_holders, "time", SimpleNamespace(monotonic=lambda: now_s))
     told: list[str] = []
     made = [lambda: cast("ClusterLane", Short())]
+    patience_s = sum(RETRY_S * 2**wait for wait in range(MANY - 1)) + 0.05
     with pytest.raises(EngineError, match="cannot be read now: shard-1 ends before record 7"):
-        await read_lanes(made, asyncio.Event(), partial(_appended, told), client, 0.2)
-    assert len(left_alone) >= MANY
-    assert left_alone == sorted(set(left_alone))
+        await read_lanes(made, asyncio.Event(), partial(_appended, told), client, patience_s)
+    assert left_alone == [RETRY_S * 2**wait for wait in range(MANY)]
 
 
 @pytest.mark.parametrize("serves", [False, True])

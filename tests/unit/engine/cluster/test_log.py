@@ -332,7 +332,7 @@ class Nobody:
 async def test_behind_an_empty_image_the_log_goes_on_where_that_ends(
     stream: Stream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    info = {"state": {"first_seq": 41, "last_seq": 40}}
+    info = {"state": {"first_seq": 41, "last_seq": 40}, "created": "then"}
     found = Found(info, info, End(40, 7, 0, 0))
     monkeypatch.setattr(replay, "BlockingClient", Nobody)
     monkeypatch.setattr(replay, "look", lambda *_: found)

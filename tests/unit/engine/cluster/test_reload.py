@@ -187,7 +187,8 @@ async def test_a_lane_does_not_go_on_with_a_log_that_lacks_what_was_read_of_it(
     proposals.come_back()
     kept = list(proposals.log.kept)
 
-    async def check(read: State, current: Callable[[], State]) -> None:
+    async def check(created: str, read: State, current: Callable[[], State]) -> None:
+        assert created == proposals.log.created
         assert read is not current()
         if not whole.is_set():
             raise ShortError("shard-0", 2)

@@ -26,6 +26,7 @@ from grid_member.engine.nats.errors import (
     RequestTimeoutError,
     ShortError,
 )
+from grid_member.engine.nats.loss import info
 from grid_member.engine.nats.streams import Stream, ensure_stream, stream_config
 from grid_member.engine.nats.wire import Message
 from tests.unit.engine.cluster.clusters import HOST, START_S
@@ -239,18 +240,19 @@ async def test_a_stream_that_is_another_one_ends_all_of_it(wrong: Stream) -> Non
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
+@pytest.mark.parametrize("made_anew", [False, True], ids=["gone", "made-anew"])
 async def test_what_was_read_before_all_was_deleted_is_not_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made_anew: bool
 ) -> None:
     maps = [f"map-{number}" for number in range(8)]
-    read, reads = ClusterLane.replay, list[str]()
+    read, reads, one = ClusterLane.replay, list[str](), STREAMS[1].name
 
     def replay(lane: ClusterLane) -> None:
         read(lane)
         log = cast("JetStreamLog", lane._log)
         reads.append(log._stream)
-        if len(reads) == lanes:
-            delete_all(log._source)
+        if (log._stream == one and reads.count(one) == 1) if made_anew else len(reads) == lanes:
+            delete_all(log._source, made_anew=made_anew)
 
     settings = replace(SETTINGS, members=((HOST, 0),), directory=tmp_path)
 
@@ -276,14 +278,17 @@ async def test_what_was_read_before_all_was_deleted_is_not_kept(
         assert [await driver.value(name, "k") for name in maps] == [b"w"] * len(maps)
 
 
-def delete_all(source: Source) -> None:
-    """Delete all streams, as a member does that begins with nothing."""
+def delete_all(source: Source, *, made_anew: bool) -> None:
+    """Delete all streams, as a member does that begins with nothing; others may make them anew."""
     address = source.address()
     assert address is not None
     with BlockingClient(address, source.user, source.password, 20) as client:
         names = json.loads(client.request(b"$JS.API.STREAM.NAMES").payload)["streams"]
+        configs = {name: info(client, name)["config"] for name in names}
         for name in names:
             client.request(f"$JS.API.STREAM.DELETE.{name}".encode())
+        for name, config in configs.items() if made_anew else ():
+            client.request(f"$JS.API.STREAM.CREATE.{name}".encode(), json.dumps(config).encode())
 
 
 async def test_what_a_copy_lacked_is_forgotten_when_the_log_was_read_from_another_one() -> None:

@@ -6,7 +6,7 @@ import json
 import uuid
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-from grid_member.engine.nats.errors import NatsError, RequestTimeoutError
+from grid_member.engine.nats.errors import NatsError
 from grid_member.engine.nats.identity import Identity
 from grid_member.engine.nats.peers import Peers
 from grid_member.engine.nats.reached import Reached
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 LOG = Stream("shard-1", durable=True)
 OTHER = Stream("shard-2", durable=True)
 VOLATILE = Stream("volatile", durable=False)
+BEGAN = "shard-1 began"
 OWN = "m0-0123abcd-0123ab"
 MEMBER, STRANGER = b"m" * 16, b"s" * 16
 FIRST, SECOND = 1 << 20, 2 << 20
@@ -44,11 +45,9 @@ class Servers:
         self.silent: frozenset[str] | None = self.ids
         self.wrong: Exception | None = None
         """What comes of a question who votes."""
-        self.created = {one.name: f"{one.name} began" for one in (LOG, OTHER)}
+        self.created = {one.name: f"{one.name} began" for one in (LOG, OTHER, VOLATILE)}
         self.takers: list[tuple[bytes, Callable[[Sequence[Message]], None]]] = []
         self.asked = 0
-        self.lost_answers = 0
-        """Of the next questions about logs."""
 
     async def peers(self, system: NatsClient) -> Peers:
         self.asked += 1
@@ -57,13 +56,6 @@ class Servers:
         if self.ids is None:
             raise NatsError("nobody leads the servers now")
         return Peers(self.ids, self.silent or frozenset())
-
-    async def request(self, subject: bytes, body: bytes, *, timeout_s: float) -> Message:
-        if self.lost_answers:
-            self.lost_answers -= 1
-            raise RequestTimeoutError("no answer")
-        said = {"created": self.created[subject.decode().rpartition(".")[2]]}
-        return Message(b"", b"", b"", json.dumps(said).encode(), 1)
 
     def subscribe(self, subject: bytes, take: Callable[[Sequence[Message]], None]) -> Taking:
         self.takers.append((subject, take))
@@ -97,8 +89,7 @@ def note_streams(directory: Path) -> None:
 
 
 def begin(one: Reached, servers: Servers, identity: Identity = SELF) -> None:
-    connection = cast("NatsClient", servers)
-    one.begin(connection, connection, identity)
+    one.begin(cast("NatsClient", servers), identity)
 
 
 def log_of(*records: tuple[bytes, int, int]) -> State:
@@ -121,8 +112,8 @@ def noted(directory: Path) -> dict[str, dict[str, object]]:
     return logs
 
 
-async def check(one: Reached, state: State, stream: Stream = LOG) -> None:
-    await one.check(stream, state, lambda: state)
+async def check(one: Reached, servers: Servers, state: State, stream: Stream = LOG) -> None:
+    await one.check(stream, servers.created[stream.name], state, lambda: state)
 
 
 async def lived(servers: Servers, directory: Path, *states: State) -> None:
@@ -130,7 +121,7 @@ async def lived(servers: Servers, directory: Path, *states: State) -> None:
     one = Reached(directory)
     begin(one, servers)
     for stream, state in zip((LOG, OTHER), states, strict=False):
-        await check(one, state, stream)
+        await check(one, servers, state, stream)
     for state in states:
         add(state, MEMBER, FIRST, 1)
     await until(lambda: one._marks)
@@ -142,6 +133,6 @@ async def found(servers: Servers, directory: Path, state: State, stream: Stream 
     later = Reached(directory)
     begin(later, servers)
     try:
-        await check(later, state, stream)
+        await check(later, servers, state, stream)
     finally:
         await later.end()

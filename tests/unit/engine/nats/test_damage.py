@@ -170,7 +170,7 @@ async def test_damage_is_told_beside_a_majority_that_is_lost_unless_no_copy_is_w
 ) -> None:
     assert looking.beside("no majority") == "no majority"
     servers.missing[FIRST] = servers.missing[THIRD] = 1
-    looking.begin(CONNECTION, CONNECTION, SELF, lambda: True)
+    looking.begin(CONNECTION, SELF, lambda: True)
     await until(lambda: looking.told)
     assert looking.beside("no majority") == f"{looking.told}; no majority"
     servers.missing[SECOND] = 1
@@ -181,7 +181,9 @@ async def test_damage_is_told_beside_a_majority_that_is_lost_unless_no_copy_is_w
 def planted(looking: Damage, monkeypatch: pytest.MonkeyPatch, found: list[NatsError]) -> None:
     """Let that be found of logs that are read, one after the other."""
 
-    async def check(stream: Stream, read: State, current: Callable[[], State]) -> None:
+    async def check(
+        stream: Stream, created: str, read: State, current: Callable[[], State]
+    ) -> None:
         if found:
             raise found.pop(0)
 
@@ -193,9 +195,9 @@ async def test_a_log_that_ends_before_what_was_read_is_damaged_where_copies_end_
 ) -> None:
     servers.last[SECOND] = LAST - 1
     planted(looking, monkeypatch, [ShortError(LOG.name, LAST)])
-    looking.begin(CONNECTION, CONNECTION, SELF, lambda: True)
+    looking.begin(CONNECTION, SELF, lambda: True)
     with pytest.raises(ShortError):
-        await looking.check(LOG, State(), State)
+        await looking.check(LOG, "then", State(), State)
     await until(lambda: "on the disks of m1:" in (looking.told or ""))
     servers.last[FIRST] = servers.last[THIRD] = 0
     await until(lambda: "m0, m1, m2, which are all that hold it" in (looking.told or ""))
@@ -219,7 +221,7 @@ async def test_a_log_that_ends_before_what_was_read_is_damaged_where_copies_end_
         "they have"
     )
     assert looking.of_lanes is None
-    await looking.check(LOG, State(), State)
+    await looking.check(LOG, "then", State(), State)
     assert looking.told is None
 
 
@@ -229,9 +231,9 @@ async def test_while_one_copy_has_what_was_read_nobody_is_told_to_empty_anything
 ) -> None:
     servers.last = {**dict.fromkeys(SERVERS, 0), whole: LAST}
     planted(looking, monkeypatch, [ShortError(LOG.name, LAST)])
-    looking.begin(CONNECTION, CONNECTION, SELF, lambda: True)
+    looking.begin(CONNECTION, SELF, lambda: True)
     with pytest.raises(ShortError):
-        await looking.check(LOG, State(), State)
+        await looking.check(LOG, "then", State(), State)
     await until(lambda: looking.told)
     others = ", ".join(name[:2] for name in SERVERS if name != whole)
     assert looking.told == (
@@ -246,9 +248,9 @@ async def test_nobody_is_told_to_empty_anything_while_one_is_off_that_may_have_w
     servers.last = dict.fromkeys(SERVERS, 0)
     servers.off = THIRD
     planted(looking, monkeypatch, [ShortError(LOG.name, LAST)])
-    looking.begin(CONNECTION, CONNECTION, SELF, lambda: True)
+    looking.begin(CONNECTION, SELF, lambda: True)
     with pytest.raises(ShortError):
-        await looking.check(LOG, State(), State)
+        await looking.check(LOG, "then", State(), State)
     await until(lambda: looking.told)
     assert looking.told == (
         "damaged data: records of shard-1 are missing on the disks of m0, m1: start all members, "
@@ -262,9 +264,9 @@ async def test_a_log_that_is_short_is_told_when_nobody_else_is_elected_that_has_
     monkeypatch.setattr(damage, "LOOKS", 1000)
     servers.last = dict.fromkeys(SERVERS, 0)
     planted(looking, monkeypatch, [ShortError(LOG.name, LAST)])
-    looking.begin(CONNECTION, CONNECTION, SELF, lambda: True)
+    looking.begin(CONNECTION, SELF, lambda: True)
     with pytest.raises(ShortError):
-        await looking.check(LOG, State(), State)
+        await looking.check(LOG, "then", State(), State)
     await until(lambda: servers.looks > MANY)
     assert looking.told is None
     monkeypatch.setattr(damage, "LOOKS", MANY)
@@ -277,9 +279,9 @@ async def test_copies_that_lack_something_are_named_beside_those_that_end_too_ea
     servers.last[SECOND] = 0
     planted(looking, monkeypatch, [ShortError(LOG.name, LAST)])
     looking.reason(LackingError(LOG.name, THIRD))
-    looking.begin(CONNECTION, CONNECTION, SELF, lambda: True)
+    looking.begin(CONNECTION, SELF, lambda: True)
     with pytest.raises(ShortError):
-        await looking.check(LOG, State(), State)
+        await looking.check(LOG, "then", State(), State)
     await until(lambda: "on the disks of m1, m2:" in (looking.told or ""))
 
 
@@ -288,12 +290,12 @@ async def test_a_log_that_is_found_short_later_is_told_by_a_member_that_waits_fo
 ) -> None:
     servers.last = dict.fromkeys(SERVERS, 0)
     planted(looking, monkeypatch, [ShortError(LOG.name, LAST)])
-    looking.begin(CONNECTION, CONNECTION, SELF, lambda: False)
+    looking.begin(CONNECTION, SELF, lambda: False)
     with pytest.raises(ShortError):
-        await looking.check(LOG, State(), State)
+        await looking.check(LOG, "then", State(), State)
     assert looking.of_lanes is None  # whose copies lack it is known with a look
     await until(lambda: "m0, m1, m2, which are all that hold it" in (looking.of_lanes or ""))
-    await looking.check(LOG, State(), State)
+    await looking.check(LOG, "then", State(), State)
     assert looking.of_lanes is None
 
 
@@ -316,7 +318,7 @@ async def test_it_is_told_while_the_start_waits_and_of_the_own_copies_afterwards
 ) -> None:
     waits = True
     servers.missing[THIRD] = 1
-    looking.begin(CONNECTION, CONNECTION, SELF, lambda: waits)
+    looking.begin(CONNECTION, SELF, lambda: waits)
     await until(lambda: "disks of m2:" in (looking.told or ""))
     assert looking.reason(NatsError("nobody leads it")) == "nobody leads it"
     reason = looking.reason(LackingError(LOG.name, SECOND))
@@ -337,7 +339,7 @@ async def test_a_copy_that_waits_for_a_leader_is_damaged_when_none_is_elected(
 ) -> None:
     monkeypatch.setattr(damage, "LOOKS", 1000)
     servers.wait(THIRD)
-    looking.begin(CONNECTION, CONNECTION, SELF, lambda: True)
+    looking.begin(CONNECTION, SELF, lambda: True)
     await until(lambda: servers.looks > MANY)
     assert looking.told is None
     monkeypatch.setattr(damage, "LOOKS", MANY)
@@ -348,14 +350,14 @@ async def test_whose_own_copies_are_whole_says_nothing(
     servers: Servers, looking: Damage, caplog: pytest.LogCaptureFixture
 ) -> None:
     servers.missing[THIRD] = 1
-    looking.begin(CONNECTION, CONNECTION, SELF, lambda: False)
+    looking.begin(CONNECTION, SELF, lambda: False)
     await until(lambda: servers.looks)
     assert caplog.messages == []
 
 
 async def test_members_without_a_disk_have_nothing_that_is_damaged() -> None:
     looking = Damage(lambda: STREAMS, None)
-    looking.begin(CONNECTION, CONNECTION, SELF, lambda: True)
+    looking.begin(CONNECTION, SELF, lambda: True)
     assert looking._looking is None
 
 

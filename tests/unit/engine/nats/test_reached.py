@@ -13,6 +13,7 @@ from grid_member.engine.nats.errors import NatsError, ShortError
 from grid_member.engine.nats.reached import Reached
 from grid_member.engine.operations import MemberGone, Record
 from tests.unit.engine.nats.notes import (
+    BEGAN,
     FILE,
     FIRST,
     LOG,
@@ -53,7 +54,7 @@ async def test_a_log_that_lost_its_end_is_short(servers: Servers, directory: Pat
     state = log_of()
     one = Reached(directory)
     begin(one, servers)
-    await check(one, state)
+    await check(one, servers, state)
     add(state, MEMBER, FIRST, 1)
     await until(lambda: one._marks)
     add(state, MEMBER, FIRST, 2)
@@ -86,7 +87,7 @@ async def test_what_servers_that_were_taken_off_had_is_not_missed(
     later = Reached(directory)
     begin(later, servers)
     servers.silent = servers.ids
-    await check(later, short)
+    await check(later, servers, short)
     assert "servers that had it were taken off" in caplog.text
     add(short, MEMBER, SECOND - 1, 1)
     await until(lambda: noted(directory)["shard-1"]["servers"] == ["s0", "s3", "s4"])
@@ -100,7 +101,7 @@ async def test_who_votes_is_asked_once_more_at_the_end(
 ) -> None:
     one, state = Reached(directory), log_of()
     begin(one, servers)
-    await check(one, state)
+    await check(one, servers, state)
     add(state, MEMBER, FIRST, 1)
     await until(lambda: one._marks)
     monkeypatch.setattr(reached, "LOOK_S", 3600.0)
@@ -116,7 +117,7 @@ async def test_at_an_end_at_which_nobody_tells_those_voted_that_did_last(
 ) -> None:
     one, state = Reached(directory), log_of()
     begin(one, servers)
-    await check(one, state)
+    await check(one, servers, state)
     add(state, MEMBER, FIRST, 1)
     await until(lambda: one._marks)
     servers.ids = None
@@ -131,7 +132,7 @@ async def test_what_is_in_memory_is_not_noted_after_a_rescue_before_the_log_goes
 ) -> None:
     one, state = Reached(directory), log_of()
     begin(one, servers)
-    await check(one, state)
+    await check(one, servers, state)
     add(state, MEMBER, FIRST, 1)
     await until(lambda: one._marks)
     before = noted(directory)
@@ -140,7 +141,7 @@ async def test_what_is_in_memory_is_not_noted_after_a_rescue_before_the_log_goes
     await until(lambda: servers.asked > asked + 1)
     assert noted(directory) == before
     # The log lacks what only the third had. It is read anew.
-    await check(one, log_of())
+    await check(one, servers, log_of())
     await one.end()
     await found(servers, directory, log_of())
 
@@ -150,7 +151,7 @@ async def test_once_a_record_fitted_behind_the_others_a_former_server_may_be_gon
 ) -> None:
     one, state = Reached(directory), log_of()
     begin(one, servers)
-    await check(one, state)
+    await check(one, servers, state)
     add(state, MEMBER, FIRST, 1)
     await until(lambda: one._marks)
     servers.ids = frozenset({"s0", "s1"})
@@ -177,8 +178,8 @@ async def test_it_is_noted_as_soon_as_each_log_has_begun_and_somebody_tells_who_
     state, other = log_of((MEMBER, FIRST, 7)), log_of((STRANGER, FIRST, 1))
     one = Reached(directory)
     begin(one, servers)
-    await check(one, state)
-    await check(one, other, OTHER)
+    await check(one, servers, state)
+    await check(one, servers, other, OTHER)
     servers.ids = None
     add(state, MEMBER, SECOND, 1)
     begun = [one._begun]
@@ -197,13 +198,13 @@ async def test_a_log_that_is_emptied_under_a_member_that_runs_is_short_and_not_n
     states = [log_of((STRANGER, FIRST, 1))]
     one = Reached(directory)
     begin(one, servers)
-    await one.check(LOG, states[0], lambda: states[-1])
+    await one.check(LOG, BEGAN, states[0], lambda: states[-1])
     add(states[0], MEMBER, FIRST, 1)
     add(states[0], STRANGER, FIRST, 2)
     await until(lambda: one._marks)
     for emptied in (log_of(), log_of(*[(MEMBER, FIRST, 1 + number) for number in range(9)])):
         with pytest.raises(ShortError, match="before record 3"):
-            await one.check(LOG, emptied, lambda: states[-1])
+            await one.check(LOG, BEGAN, emptied, lambda: states[-1])
     # It goes on with it all the same, and adds to it.
     states.append(log_of((STRANGER, FIRST, 1), (MEMBER, FIRST, 1)))
     assert one._read[LOG.name].mark is not None
@@ -222,11 +223,11 @@ async def test_a_log_that_is_emptied_is_short_for_a_member_that_has_noted_nothin
     begin(one, servers)
     add(state, MEMBER, FIRST, 1)
     add(state, STRANGER, FIRST, 2)
-    await check(one, state)
+    await check(one, servers, state)
     emptied = log_of((MEMBER, FIRST, 1))
     for _ in range(2):  # the mark is of before the last record, and fits
         with pytest.raises(ShortError, match="before record 3"):
-            await one.check(LOG, emptied, lambda: state)
+            await one.check(LOG, BEGAN, emptied, lambda: state)
     await one.end()
 
 
@@ -236,9 +237,9 @@ async def test_a_log_that_is_emptied_is_short_for_a_member_that_had_no_notes(
     state = log_of((STRANGER, FIRST, 1))
     one = Reached(directory)
     begin(one, servers)
-    await check(one, state)
+    await check(one, servers, state)
     with pytest.raises(ShortError, match="before record 1"):
-        await one.check(LOG, log_of(), lambda: state)
+        await one.check(LOG, BEGAN, log_of(), lambda: state)
     await one.end()
 
 
@@ -247,8 +248,8 @@ async def test_a_log_whose_lane_was_given_up_is_looked_after_no_more(
 ) -> None:
     one, state, other = Reached(directory), log_of(), log_of()
     begin(one, servers)
-    await check(one, state)
-    await check(one, other, OTHER)
+    await check(one, servers, state)
+    await check(one, servers, other, OTHER)
     add(state, MEMBER, FIRST, 1)
     assert not one._begun
     one.forget(OTHER)
@@ -269,7 +270,7 @@ async def test_what_another_member_noted_is_ignored(
     one = Reached(directory)
     begin(one, servers, NEW)
     with caplog.at_level(logging.WARNING, "grid.engine.nats"):
-        await check(one, state)
+        await check(one, servers, state)
     assert f"was noted by the member {SELF.uuid}, not by this one" in caplog.text
     await one.end()
 
@@ -280,13 +281,13 @@ async def test_logs_in_memory_and_members_without_a_disk_note_nothing(
     state = log_of()
     one = Reached(directory)
     begin(one, servers)
-    await check(one, state, VOLATILE)
+    await check(one, servers, state, VOLATILE)
     assert not one._begun
     await one.end()
     assert not (directory / FILE).exists()
     nowhere = Reached(None)
     begin(nowhere, servers)
-    await check(nowhere, state)
+    await check(nowhere, servers, state)
     assert nowhere._noting is None
     await nowhere.end()
 
@@ -302,7 +303,7 @@ async def test_notes_that_are_damaged_are_ignored_and_made_anew(
     state = log_of((STRANGER, FIRST, 1))
     one = Reached(directory)
     begin(one, servers)
-    await check(one, state)
+    await check(one, servers, state)
     assert f"{file} is damaged and ignored" in caplog.text
     add(state, MEMBER, FIRST, 1)
     await until(lambda: one._marks)
@@ -314,17 +315,3 @@ async def test_what_a_newer_version_noted_ends_the_start(servers: Servers, direc
     (directory / FILE).write_text('{"format": 2}', encoding="utf-8")
     with pytest.raises(EngineError, match="has format 2, this version reads 1"):
         await found(servers, directory, log_of())
-
-
-async def test_a_question_about_a_log_is_asked_again(
-    servers: Servers, directory: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(reached, "MADE_AGAIN_S", 0.001)
-    await lived(servers, directory, log_of())
-    servers.lost_answers = 2
-    await found(servers, directory, log_of((MEMBER, FIRST, 1)))
-    assert servers.lost_answers == 0
-    monkeypatch.setattr(reached, "MADE_S", 0.0)
-    servers.lost_answers = 1
-    with pytest.raises(NatsError, match="no answer"):
-        await found(servers, directory, log_of((MEMBER, FIRST, 1)))

@@ -42,18 +42,32 @@ async def test_a_log_of_the_same_name_is_another_one(
     servers.silent = servers.ids
     one, state = Reached(directory), log_of()
     begin(one, servers)
-    await check(one, state)
-    await check(one, state)  # it is read again
+    await check(one, servers, state)
+    await check(one, servers, state)  # it is read again
     servers.created["shard-2"] = "later"
-    await check(one, log_of((STRANGER, SECOND, 1)), OTHER)
+    await check(one, servers, log_of((STRANGER, SECOND, 1)), OTHER)
     (said,) = [entry.getMessage() for entry in caplog.records if entry.levelno == logging.ERROR]
     assert said.startswith("shard-1 is not the log that this member has read up to record 1")
     one.forget(OTHER)
     add(state, MEMBER, SECOND, 1)
     await until(lambda: noted(directory)["shard-1"]["created"] == "later")
     servers.created["shard-1"] = "later still"  # also under a member that runs
-    await check(one, log_of((STRANGER, SECOND, 1)))
+    await check(one, servers, log_of((STRANGER, SECOND, 1)))
     await one.end()
+
+
+async def test_what_a_server_that_is_alone_has_not_noted_about_streams_is_not_gone(
+    servers: Servers, directory: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    await lived(servers, directory, log_of(), log_of())
+    servers.created["shard-1"] = "later"
+    shutil.rmtree(directory / SERVER_FILES)  # no group decides about streams where one votes
+    one = Reached(directory, alone=True)
+    begin(one, servers)
+    await check(one, servers, log_of())
+    await one.end()
+    assert "shard-1 is not the log that this member has read up to record 1" in caplog.text
+    assert "are gone" not in caplog.text
 
 
 def remove_all(files: Path) -> None:
@@ -89,7 +103,7 @@ async def test_a_log_of_the_same_name_is_none_when_the_servers_lost_what_they_no
     harm(files)
     lite = Reached(directory, lite=True)  # whose server has none
     begin(lite, servers)
-    await check(lite, log_of((STRANGER, FIRST, 1)))
+    await check(lite, servers, log_of((STRANGER, FIRST, 1)))
     await lite.end()
     with pytest.raises(ShortError):
         await found(servers, directory, log_of())
@@ -101,7 +115,7 @@ async def test_a_log_of_the_same_name_is_none_when_the_servers_lost_what_they_no
     servers.ids = servers.silent = frozenset({"s0"})
     one, state = Reached(directory), log_of()
     begin(one, servers)
-    await check(one, state)
+    await check(one, servers, state)
     add(state, MEMBER, SECOND, 1)
     await until(lambda: not noted(directory)["shard-1"]["bare"])
     await one.end()
@@ -116,7 +130,7 @@ async def test_a_log_that_was_kept_though_the_servers_lost_what_they_noted_is_th
     remove_notes(directory / SERVER_FILES)
     one, state = Reached(directory), log_of((STRANGER, FIRST, 1), (MEMBER, FIRST, 1))
     begin(one, servers)
-    await check(one, state)
+    await check(one, servers, state)
     assert not [entry for entry in caplog.records if entry.levelno == logging.ERROR]
     add(state, MEMBER, SECOND, 1)
     await until(lambda: noted(directory)["shard-1"]["created"] == "later")

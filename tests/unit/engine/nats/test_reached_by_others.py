@@ -46,7 +46,7 @@ async def test_what_others_have_read_counts_when_servers_were_taken_off(
     there = Reached(other)
     begin(there, servers, NEW)
     state = log_of((STRANGER, FIRST, 1), (MEMBER, FIRST, 1))
-    await check(there, state)
+    await check(there, servers, state)
     add(state, NEW.uuid.bytes, FIRST, 1)
     await until(lambda: there._marks)
     with pytest.raises(ShortError, match="ends before record 3"):
@@ -64,7 +64,7 @@ async def test_what_others_have_read_counts_when_the_own_note_is_damaged(
     there = Reached(other)
     begin(there, servers, NEW)
     state = log_of((STRANGER, FIRST, 1), (MEMBER, FIRST, 1))
-    await check(there, state)
+    await check(there, servers, state)
     add(state, NEW.uuid.bytes, FIRST, 1)
     await until(lambda: there._marks)
     (directory / FILE).write_text("", encoding="utf-8")
@@ -101,7 +101,7 @@ async def test_who_is_answered_by_all_that_vote_asks_no_longer(
     monkeypatch.setattr(reached, "ANSWER_S", 3600.0)
     alone = Reached(directory)
     begin(alone, servers)
-    await check(alone, log_of())
+    await check(alone, servers, log_of())
     await alone.end()
 
 
@@ -112,17 +112,17 @@ async def test_a_member_that_is_starting_is_waited_for_and_one_that_is_off_is_no
     one = Reached(directory)
     begin(one, servers)
     with pytest.raises(NatsError, match="1 of the members do not tell yet how far"):
-        await check(one, log_of())
+        await check(one, servers, log_of())
     servers.silent = frozenset({"s1"})
-    await check(one, log_of())
+    await check(one, servers, log_of())
     servers.silent = frozenset()
     monkeypatch.setattr(reached, "PATIENCE_S", 0.0)  # a former version's never tells
     with pytest.raises(NatsError, match="do not tell yet"):
-        await check(one, log_of())
+        await check(one, servers, log_of())
     await one.end()
     other = Reached(directory)
     begin(other, servers)
-    await check(other, log_of())
+    await check(other, servers, log_of())
     await other.end()
 
 
@@ -148,6 +148,6 @@ async def joins(directory: Path, servers: Servers, state: State) -> None:
     one = Reached(directory)
     begin(one, servers, NEW)
     try:
-        await check(one, state)
+        await check(one, servers, state)
     finally:
         await one.end()

@@ -65,7 +65,7 @@ async def reading(servers: Servers, directory: Path) -> tuple[Reached, State]:
     """Return a member that has read a log, and is about to note how far."""
     one, state = Reached(directory), log_of()
     begin(one, servers)
-    await check(one, state)
+    await check(one, servers, state)
     add(state, MEMBER, FIRST, 1)
     return one, state
 

@@ -12,7 +12,7 @@ from grid_member.engine.nats import replay
 from grid_member.engine.nats.blocking import BlockingClient
 from grid_member.engine.nats.errors import LackingError, RequestTimeoutError
 from grid_member.engine.nats.images import End, OvertakenError, images_of
-from grid_member.engine.nats.loss import Found, look
+from grid_member.engine.nats.loss import Found, info, look
 from grid_member.engine.nats.replay import Source, replayed
 from grid_member.engine.nats.streams import Stream, stream_config
 from tests.unit.engine.nats.served import DEADLINE_S, PASSWORD, USER, Served
@@ -98,8 +98,10 @@ def read(source: Source) -> list[bytes]:
 
 
 def test_a_log_is_read_and_nothing_is_left_behind(source: Source) -> None:
-    assert read(source) == RECORDS
+    made: list[str] = []
+    assert [step.payload for step in replayed(source, LOG.name, made.append)] == RECORDS
     with connected(source) as client:
+        assert made == [info(client, LOG.name)["created"]]
         held(client, lambda state: state["consumer_count"] == 0)
 
 
