@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from grid_member.engine.lane import Lane
     from grid_member.engine.nats.client import NatsClient
     from grid_member.engine.nats.identity import OpenIdentity
+    from grid_member.engine.state import State
 
 CLUSTER_SHARDS: Final = 3
 """Streams of durable structures: the death of one leader does not stop all."""
@@ -288,7 +289,7 @@ class ClusterLanes(Lanes):
         while self.waiting is not None:
             async with self._rescuing:
                 if wipes == self._wipes:
-                    self._check_own(identity.server_name)
+                    self.check_own(self.durable[0].state)
                     self.waiting = None
                     break
                 wipes = self._wipes
@@ -345,9 +346,10 @@ class ClusterLanes(Lanes):
                 self._identity, self._cluster = found, found.cluster
                 return found.cluster
 
-    def _check_own(self, name: str) -> None:
+    def check_own(self, read: State) -> None:
+        """End a start when the cluster's notes, as read, say that the own server was taken off."""
         try:
-            check_counted(self.durable[0].state, name, self._settings.directory)
+            check_counted(read, cast("str", self.server_name), self._settings.directory)
         except EngineError:
             self._refused = True
             raise

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from grid_member.engine.nats.identity import Identity
     from grid_member.engine.nats.replay import Source
     from grid_member.engine.nats.streams import Stream
+    from grid_member.engine.state import State
 
 INCARNATION_BITS: Final = 20
 """Lives that a member may begin anew within one start."""
@@ -65,5 +66,18 @@ def made_lane(
         identity.incarnation << INCARNATION_BITS,
         arrived,
         partial(lanes.changed, shard),
-        partial(lanes.damage.check, stream),
+        partial(_check, lanes, stream),
     )
+
+
+async def _check(
+    lanes: ClusterLanes, stream: Stream, created: str, read: State, current: Callable[[], State]
+) -> None:
+    """See that what was read of a log is all of it, as `Damage.check`.
+
+    Whom the others took off is told that first: what they went on without is no damage, and while
+    its server votes it would pass for one that is missed.
+    """
+    if lanes.waiting is not None and stream == lanes.streams[0]:
+        lanes.check_own(read)
+    await lanes.damage.check(stream, created, read, current)

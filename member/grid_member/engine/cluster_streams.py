@@ -122,6 +122,7 @@ class Streams:
                     await until_longer(self._client, error, short_s)
                     short_s = longer(short_s)
                 else:
+                    self._damage.unread(stream)
                     await asyncio.sleep(RETRY_S)
                 for one in (stream, stream.images):  # a rescue may have deleted them
                     await self._ensure(one)

@@ -167,6 +167,11 @@ class Damage:
             self._lacking = {name: of for name, of in self._lacking.items() if name not in read}
             self._tell()
 
+    def unread(self, stream: Stream) -> None:
+        """Hear that it is not known now whether a log is short: nobody let it be read."""
+        self._short.pop(stream.name, None)
+        del self._looks[stream.name]
+
     def forget(self, stream: Stream) -> None:
         """Look no more after a log whose lane was given up."""
         self.reached.forget(stream)

@@ -116,6 +116,31 @@ async def test_what_is_left_is_all_there_after_a_partial_start(tmp_path: Path) -
         assert await cluster.drivers[0].value("orders", "k") == b"new"
 
 
+async def test_who_was_lost_and_comes_back_with_others_that_were_is_told_so(
+    tmp_path: Path,
+) -> None:
+    """Together they vote again, and what they had written since was not in what went on."""
+    async with Cluster(3, tmp_path) as cluster:
+        await cluster.drivers[0].put("orders", "k", b"old")
+        await cluster.engines[0].stop()
+        for name in MAPS:
+            await cluster.drivers[1].put(name, "later", b"lost")
+        await asyncio.gather(*(cluster.engines[number].stop() for number in (1, 2)))
+        cluster.engines[0] = cluster.made(0)
+        cluster.drivers[0] = Driver(cluster.engines[0])
+        start = asyncio.ensure_future(cluster.engines[0].start())
+        await until_waiting(cluster.engines[0], "no majority")
+        await cluster.engines[0].rescue(wipe=False)
+        await asyncio.wait_for(start, STEP_S)
+        await cluster.drivers[0].put("orders", "k", b"new")
+
+        ends = await asyncio.gather(*map(cluster.restart, (1, 2)), return_exceptions=True)
+        for number, end in zip((1, 2), ends, strict=True):
+            assert isinstance(end, EngineError)
+            assert f"m{number} and start the member again" in str(end)
+        assert await cluster.drivers[0].value("orders", "k") == b"new"
+
+
 async def test_a_forced_start_begins_with_nothing(tmp_path: Path) -> None:
     async with bereft(tmp_path) as cluster:
         await cluster.engines[0].rescue(wipe=True)

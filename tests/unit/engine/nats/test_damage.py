@@ -273,6 +273,27 @@ async def test_a_log_that_is_short_is_told_when_nobody_else_is_elected_that_has_
     await until(lambda: looking.told)
 
 
+async def test_a_log_that_could_not_be_read_since_is_not_told_as_short(
+    servers: Servers, looking: Damage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who answered too early may lead no more, and who leads then has all of it."""
+    servers.last = dict.fromkeys(SERVERS, 0)
+    planted(looking, monkeypatch, [ShortError(LOG.name, LAST)] * 2)
+    monkeypatch.setattr(damage, "LOOKS", 1000)
+    looking.begin(CONNECTION, SELF, lambda: True)
+    with pytest.raises(ShortError):
+        await looking.check(LOG, "then", State(), State)
+    await until(lambda: servers.looks > MANY)
+    looking.unread(LOG)
+    monkeypatch.setattr(damage, "LOOKS", 1)
+    looks = servers.looks
+    await until(lambda: servers.looks > looks + MANY)
+    assert looking.told is None
+    with pytest.raises(ShortError):
+        await looking.check(LOG, "then", State(), State)
+    await until(lambda: looking.told)
+
+
 async def test_copies_that_lack_something_are_named_beside_those_that_end_too_early(
     servers: Servers, looking: Damage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
