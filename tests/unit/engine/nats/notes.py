@@ -116,6 +116,16 @@ async def check(one: Reached, servers: Servers, state: State, stream: Stream = L
     await one.check(stream, servers.created[stream.name], state, lambda: state)
 
 
+async def noting(servers: Servers, directory: Path) -> tuple[Reached, State]:
+    """Return a member that has read a new log, and noted its first record there; its state, too."""
+    one, state = Reached(directory), log_of()
+    begin(one, servers)
+    await check(one, servers, state)
+    add(state, MEMBER, FIRST, 1)
+    await until(lambda: one._marks)
+    return one, state
+
+
 async def lived(servers: Servers, directory: Path, *states: State) -> None:
     """Live as a member that reads logs, and adds its first record to each of them."""
     one = Reached(directory)

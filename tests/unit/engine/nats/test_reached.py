@@ -32,6 +32,7 @@ from tests.unit.engine.nats.notes import (
     lived,
     log_of,
     noted,
+    noting,
 )
 from tests.unit.waiting import until
 
@@ -99,11 +100,7 @@ async def test_what_servers_that_were_taken_off_had_is_not_missed(
 async def test_who_votes_is_asked_once_more_at_the_end(
     servers: Servers, directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one, state = Reached(directory), log_of()
-    begin(one, servers)
-    await check(one, servers, state)
-    add(state, MEMBER, FIRST, 1)
-    await until(lambda: one._marks)
+    one, _ = await noting(servers, directory)
     monkeypatch.setattr(reached, "LOOK_S", 3600.0)
     asked = servers.asked
     await until(lambda: servers.asked > asked)  # now it looks no more
@@ -115,11 +112,7 @@ async def test_who_votes_is_asked_once_more_at_the_end(
 async def test_at_an_end_at_which_nobody_tells_those_voted_that_did_last(
     servers: Servers, directory: Path
 ) -> None:
-    one, state = Reached(directory), log_of()
-    begin(one, servers)
-    await check(one, servers, state)
-    add(state, MEMBER, FIRST, 1)
-    await until(lambda: one._marks)
+    one, state = await noting(servers, directory)
     servers.ids = None
     add(state, MEMBER, FIRST, 2)
     await one.end()
@@ -130,11 +123,7 @@ async def test_at_an_end_at_which_nobody_tells_those_voted_that_did_last(
 async def test_what_is_in_memory_is_not_noted_after_a_rescue_before_the_log_goes_on(
     servers: Servers, directory: Path
 ) -> None:
-    one, state = Reached(directory), log_of()
-    begin(one, servers)
-    await check(one, servers, state)
-    add(state, MEMBER, FIRST, 1)
-    await until(lambda: one._marks)
+    one, _ = await noting(servers, directory)
     before = noted(directory)
     servers.ids = frozenset({"s0", "s1"})
     asked = servers.asked
@@ -149,11 +138,7 @@ async def test_what_is_in_memory_is_not_noted_after_a_rescue_before_the_log_goes
 async def test_once_a_record_fitted_behind_the_others_a_former_server_may_be_gone(
     servers: Servers, directory: Path
 ) -> None:
-    one, state = Reached(directory), log_of()
-    begin(one, servers)
-    await check(one, servers, state)
-    add(state, MEMBER, FIRST, 1)
-    await until(lambda: one._marks)
+    one, state = await noting(servers, directory)
     servers.ids = frozenset({"s0", "s1"})
     asked = servers.asked
     await until(lambda: servers.asked > asked + 1)

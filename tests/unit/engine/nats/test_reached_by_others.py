@@ -36,19 +36,24 @@ if TYPE_CHECKING:
     from grid_member.engine.state import State
 
 
-async def test_what_others_have_read_counts_when_servers_were_taken_off(
-    servers: Servers, directory: Path, tmp_path: Path
-) -> None:
-    await lived(servers, directory, log_of((STRANGER, FIRST, 1)))
-    servers.ids = servers.silent = frozenset({"s0", "s1", "s3"})
-    other = tmp_path / "other"
-    (other / "cluster").mkdir(parents=True)
-    there = Reached(other)
+async def another(servers: Servers, directory: Path) -> Reached:
+    """Return another member, which has read three records and noted that."""
+    (directory / "cluster").mkdir(parents=True)
+    there = Reached(directory)
     begin(there, servers, NEW)
     state = log_of((STRANGER, FIRST, 1), (MEMBER, FIRST, 1))
     await check(there, servers, state)
     add(state, NEW.uuid.bytes, FIRST, 1)
     await until(lambda: there._marks)
+    return there
+
+
+async def test_what_others_have_read_counts_when_servers_were_taken_off(
+    servers: Servers, directory: Path, tmp_path: Path
+) -> None:
+    await lived(servers, directory, log_of((STRANGER, FIRST, 1)))
+    servers.ids = servers.silent = frozenset({"s0", "s1", "s3"})
+    there = await another(servers, tmp_path / "other")
     with pytest.raises(ShortError, match="ends before record 3"):
         await found(servers, directory, log_of())
     await there.end()
@@ -59,14 +64,7 @@ async def test_what_others_have_read_counts_when_the_own_note_is_damaged(
     servers: Servers, directory: Path, tmp_path: Path
 ) -> None:
     await lived(servers, directory, log_of((STRANGER, FIRST, 1)))
-    other = tmp_path / "other"
-    (other / "cluster").mkdir(parents=True)
-    there = Reached(other)
-    begin(there, servers, NEW)
-    state = log_of((STRANGER, FIRST, 1), (MEMBER, FIRST, 1))
-    await check(there, servers, state)
-    add(state, NEW.uuid.bytes, FIRST, 1)
-    await until(lambda: there._marks)
+    there = await another(servers, tmp_path / "other")
     (directory / FILE).write_text("", encoding="utf-8")
     with pytest.raises(ShortError, match="ends before record 3"):
         await found(servers, directory, log_of())
@@ -102,6 +100,7 @@ async def test_who_is_answered_by_all_that_vote_asks_no_longer(
     alone = Reached(directory)
     begin(alone, servers)
     await check(alone, servers, log_of())
+    assert alone._read.keys() == {"shard-1"}  # it was not waited for an hour
     await alone.end()
 
 
