@@ -144,14 +144,12 @@ class Damage:
         try:
             await self.reached.check(stream, created, read, current)
         except ShortError as error:
-            self.reason(error)
+            self._short[error.stream] = error.sequence  # whose copies do is known with a look
             raise
         self.whole(stream)
 
     def reason(self, error: NatsError) -> str:
         """Return why a log could not be read, as people put it; copies that lack are noted."""
-        if isinstance(error, ShortError):
-            self._short[error.stream] = error.sequence  # whose copies do is known with a look
         if not isinstance(error, LackingError):
             return str(error)
         self._lacking.setdefault(error.stream, set()).add(error.server or _SOMEBODY)
