@@ -57,3 +57,8 @@ def file_signature(file: Path) -> tuple[int, ...]:
         return ()
     # The change time cannot be set: it tells also of contents with their old time and size.
     return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+
+
+def taken_on_disk(found: os.stat_result) -> int:
+    """Return what a file takes on its disk, holes left out."""
+    return found.st_blocks * 512  # the unit of stat(2), whatever the blocks of the disk are

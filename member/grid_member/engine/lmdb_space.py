@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import lmdb
 
+from grid_member.engine.files import taken_on_disk
 from grid_member.engine.lmdb_tables import DATA_FILE
 
 if TYPE_CHECKING:
@@ -97,9 +98,9 @@ class Space:
         return self._room_bytes >= self._needed_bytes + self._reserve_bytes // 2 + COMMIT_BYTES
 
     def _ahead_bytes(self, tables: Tables) -> int:
-        """What the file has already behind its last page; a hole there is nothing."""
+        """Return what the file has already behind its last page; a hole there is nothing."""
         found = (self._path / DATA_FILE).stat()
-        return max(0, min(found.st_size, found.st_blocks * 512) - tables.used_bytes())
+        return max(0, min(found.st_size, taken_on_disk(found)) - tables.used_bytes())
 
     def fits(self, size_bytes: int, tables: Tables) -> bool:
         """Tell whether records of so many bytes fit, and an image after them."""

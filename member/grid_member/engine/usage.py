@@ -9,6 +9,8 @@ import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
+from grid_member.engine.files import taken_on_disk
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
@@ -64,5 +66,5 @@ def tree_bytes(directory: Path) -> int:
     for place, _, names in os.walk(directory):
         for name in names:
             with contextlib.suppress(OSError):
-                total += Path(place, name).lstat().st_blocks * 512
+                total += taken_on_disk(Path(place, name).lstat())
     return total
