@@ -24,8 +24,8 @@ from grid_member.engine.expiry import ExpiryRounds
 from grid_member.engine.landing import Landings
 from grid_member.engine.lanes import Lanes, LogOpener
 from grid_member.engine.log import Clock, wall_clock_ms
-from grid_member.engine.map_side import MAX_WAYS, PASSIVE, MapSide, made, not_configured
-from grid_member.engine.operations import QueueConfirm, QueueOffer, QueueReturn
+from grid_member.engine.map_side import MAX_WAYS, PASSIVE, MapSide, not_configured
+from grid_member.engine.operations import QueueConfirm, QueueOffer, QueueReturn, made
 from grid_member.engine.placement import Placement
 from grid_member.engine.polls import NoPoll, QueuePolls
 from grid_member.engine.stored import shared

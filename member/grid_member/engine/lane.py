@@ -24,6 +24,7 @@ from grid_member.engine.operations import (
     Record,
     SystemPut,
     SystemRemove,
+    made,
 )
 from grid_member.engine.reads import MapReads
 from grid_member.engine.state import State
@@ -246,10 +247,11 @@ class Lane:
         state = self.state
         for sequence, timestamp_ms, record in batch:
             outcomes = state.apply(sequence, timestamp_ms, record)
-            if record.member == self._member and record.incarnation == self._incarnation:
-                flight = self._flights.pop(record.counter, None)
+            member, incarnation, counter, _ = record
+            if member == self._member and incarnation == self._incarnation:
+                flight = self._flights.pop(counter, None)
                 if self._gathering is not None:
-                    self._gathering.came_back(record.counter)
+                    self._gathering.came_back(counter)
                 if flight is not None and outcomes is not None:
                     self._answer(flight, outcomes)
         if self._gathering is not None:
@@ -326,7 +328,7 @@ class Lane:
 
     def _send_waiting(self) -> None:
         operations, answers = self._operations, self._answers
-        flight = _Flight(answers, self._size_bytes)
+        flight = made(_Flight, (answers, self._size_bytes))
         self._operations, self._answers, self._size_bytes = [], [], 0
         system, self._system = self._system, []
         if operations:
@@ -353,12 +355,14 @@ class Lane:
     def _send(self, operations: tuple[Operation, ...], flight: _Flight) -> None:
         self._counter += 1
         self._flights[self._counter] = flight
-        self._log.append(Record(self._member, self._incarnation, self._counter, operations))
+        record = self._member, self._incarnation, self._counter, operations
+        self._log.append(made(Record, record))
 
     def _answer(self, flight: _Flight, outcomes: Sequence[object]) -> None:
-        self._waiting -= len(flight.answers)
-        self._waiting_bytes -= flight.size_bytes
-        for answer, outcome in zip(flight.answers, outcomes, strict=True):
+        answers, size_bytes = flight
+        self._waiting -= len(answers)
+        self._waiting_bytes -= size_bytes
+        for answer, outcome in zip(answers, outcomes, strict=True):
             try:
                 answer(outcome)
             except Exception as error:

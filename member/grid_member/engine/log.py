@@ -20,6 +20,7 @@ from grid_member.engine.operations import (
     QueueOffer,
     Record,
     SystemPut,
+    made,
 )
 
 if TYPE_CHECKING:
@@ -161,17 +162,17 @@ class MemoryLog:
 
     def append(self, record: Record) -> None:
         """Commit the record; one that comes from inside the feed waits its turn."""
-        self._waiting.append(record)
-        if self._feeding or self._feed is None:
+        waiting, feed = self._waiting, self._feed
+        waiting.append(record)
+        if self._feeding or feed is None:
             return
         self._feeding = True
         try:
-            while self._waiting:
+            while waiting:
                 self._sequence += 1
                 self._timestamp_ms = max(self._timestamp_ms, self._clock())
-                self._feed.committed(
-                    [Committed(self._sequence, self._timestamp_ms, self._waiting.popleft())]
-                )
+                place = self._sequence, self._timestamp_ms
+                feed.committed([made(Committed, (*place, waiting.popleft()))])
         finally:
             self._feeding = False
 

@@ -260,7 +260,7 @@ class Maps:
         old = entries.get(key)
         entries[key] = stored
         if old is not None:
-            grown -= len(old) if type(old) is bytes else value_bytes(old)
+            grown -= len(old if isinstance(old, bytes) else old[0])
             if not grown:
                 return
             self.live_bytes += grown

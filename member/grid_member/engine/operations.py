@@ -10,6 +10,8 @@ from typing import Final, NamedTuple, TypeAlias
 
 from grid_member.engine.api import ClusterState, Eviction, Item, Refused
 
+made: Final = tuple.__new__
+"""Makes a named tuple as calling its class does, in half the time: for those of every request."""
 MAX_OPERATIONS_PER_RECORD: Final = 4096
 """Operations on data; more of one tick travel in several records. Item identifiers rely on it."""
 

@@ -32,6 +32,7 @@ from grid_member.engine.operations import (
     SystemPut,
     SystemRemove,
     TransientStateChange,
+    made,
 )
 from grid_member.engine.queues import Queues
 from grid_member.engine.system import SystemValues
@@ -97,14 +98,16 @@ class State:
     def apply(self, sequence: int, timestamp_ms: int, record: Record) -> list[Outcome] | None:
         """Apply the record and return the outcome of each operation; None when it was seen."""
         self.sequence = sequence
-        self.timestamp_ms = now_ms = max(self.timestamp_ms, timestamp_ms)
-        if not self._first_time(record):
+        now_ms = self.timestamp_ms
+        if timestamp_ms > now_ms:
+            self.timestamp_ms = now_ms = timestamp_ms
+        member, incarnation, counter, operations = record
+        if not self._first_time(member, incarnation, counter):
             return None
-        member = record.member
         # An operation may change the cluster state, and the handlers with it.
         return [
             self._handlers[type(operation)](operation, member, place, now_ms)
-            for place, operation in enumerate(record.operations, sequence << _INDEX_BITS)
+            for place, operation in enumerate(operations, sequence << _INDEX_BITS)
         ]
 
     # Reads
@@ -176,23 +179,23 @@ class State:
 
     # Applying
 
-    def _first_time(self, record: Record) -> bool:
-        mark = self.members.get(record.member)
-        if mark is None or record.incarnation > mark.incarnation:
-            self.queues.return_in_flight(record.member)
-            seen = image.MemberMark(record.incarnation, record.counter, 1)
-        elif record.incarnation < mark.incarnation:
+    def _first_time(self, member: bytes, incarnation: int, counter: int) -> bool:
+        mark = self.members.get(member)
+        life, highest, window = (-1, 0, 0) if mark is None else mark
+        if incarnation == life and counter > highest:
+            window = ((window << min(counter - highest, COUNTER_WINDOW)) | 1) & _WINDOW_MASK
+            highest = counter
+        elif incarnation > life:
+            self.queues.return_in_flight(member)
+            highest, window = counter, 1
+        elif incarnation < life:
             return False
-        elif record.counter > mark.counter:
-            distance = min(record.counter - mark.counter, COUNTER_WINDOW)
-            window = ((mark.window << distance) | 1) & _WINDOW_MASK
-            seen = image.MemberMark(record.incarnation, record.counter, window)
         else:
-            bit = 1 << (mark.counter - record.counter)
-            if bit > _WINDOW_MASK or mark.window & bit:
+            bit = 1 << (highest - counter)
+            if bit > _WINDOW_MASK or window & bit:
                 return False
-            seen = image.MemberMark(mark.incarnation, mark.counter, mark.window | bit)
-        self.members[record.member] = seen
+            window |= bit
+        self.members[member] = made(image.MemberMark, (incarnation, highest, window))
         return True
 
     def _member_gone(self, operation: MemberGone, member: bytes, place: int, now_ms: int) -> None:
