@@ -129,6 +129,8 @@ class Recogniser:
         self._key_bytes = limits.key_bytes
         self._beginnings: dict[bytes, Beginning] = {}
         self._line_and_lines_bytes = self._head_bytes - len(_LINE_REST)
+        self._small_bytes = min(self._key_bytes, self._line_and_lines_bytes)
+        """Requests of that size keep both limits, whatever they are made of."""
         self._heads: dict[bytes, tuple[int, str | None]] = {}
         self._texts: dict[bytes, str] = {}
         """What is behind the last slash, by request lines for queues without their version."""
@@ -141,25 +143,22 @@ class Recogniser:
         line, _, rest = data.partition(_LINE_REST)
         lines, end, value = rest.partition(_END)
         start, _, tail = line.rpartition(b"/")
-        head, beginning = self._heads.get(lines), self._beginnings.get(start)
-        if head is None or beginning is None or not end or len(value) != head[0]:
+        try:
+            length, content_type = self._heads[lines]
+            beginning = self._beginnings[start]
+            text = tail.decode() if beginning.is_map else self._texts[line]
+        except (KeyError, UnicodeDecodeError):
             return None
-        if not beginning.is_map:
-            text = self._texts.get(line)
-        elif not 0 < len(tail) <= self._key_bytes or not (
-            tail.isalnum() or not tail.translate(None, _LITERAL)
+        if not end or len(value) != length or (value and not beginning.has_body):
+            return None
+        if not tail.isalnum() and beginning.is_map and (not tail or tail.translate(None, _LITERAL)):
+            return None
+        if len(data) > self._small_bytes and (
+            (beginning.is_map and len(tail) > self._key_bytes)
+            or len(line) + len(lines) > self._line_and_lines_bytes
         ):
             return None
-        else:
-            text = tail.decode()
-        if text is None or (value and not beginning.has_body):
-            return None
-        if (
-            len(data) > self._line_and_lines_bytes
-            and len(line) + len(lines) > self._line_and_lines_bytes
-        ):
-            return None
-        return beginning, text, head[1], value
+        return beginning, text, content_type, value
 
     def request(self, data: bytes, start: int) -> Request | Unplain:
         """Return the request whose head begins at start; its body may not be there yet."""
