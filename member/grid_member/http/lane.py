@@ -113,7 +113,8 @@ class LaneConnection(LaneAnswers):
         self._one, self._pending = beginning, 1
         try:
             if kind is MAP_PUT:
-                desk.engine.map_put(beginning.name, text, value, content_type, self._write_done)
+                done = self._wrote or self._one_done
+                desk.engine.map_put(beginning.name, text, value, content_type, done)
             else:
                 self._call(beginning, text, content_type, value, self._done_for(kind))
         except Exception as problem:

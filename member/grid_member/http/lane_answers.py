@@ -57,9 +57,9 @@ class LaneAnswers(asyncio.Protocol, abc.ABC):
     """What a connection has begun and not answered, and what the kernel has not taken."""
 
     __slots__ = (
-        "_alone", "_began_s", "_due", "_head_at", "_items", "_number", "_one", "_parting",
+        "_alone", "_began_s", "_due", "_got", "_head_at", "_items", "_number", "_one", "_parting",
         "_pending", "_planned", "_poll", "_serving", "_slots", "_transport", "_turn", "_unread",
-        "_written_bytes", "desk",
+        "_written_bytes", "_wrote", "desk",
     )  # fmt: skip
 
     def __init__(self, desk: Desk) -> None:
@@ -96,6 +96,9 @@ class LaneAnswers(asyncio.Protocol, abc.ABC):
         """While the kernel does not take everything."""
         self._written_bytes = 0
         """Meanwhile."""
+        self._wrote: Callable[[Any], None] | None = self._write_done
+        self._got: Callable[[Any], None] | None = self._polled
+        """What takes the outcome of the first, of a write or another, until there is no client."""
 
     @property
     @abc.abstractmethod
@@ -159,7 +162,7 @@ class LaneAnswers(asyncio.Protocol, abc.ABC):
         if kind is QUEUE_OFFER:
             engine.queue_offer(text, value, content_type, done)
         elif kind is QUEUE_POLL:
-            poll = engine.queue_poll(name, float(text), done if self._slots else self._polled)
+            poll = engine.queue_poll(name, float(text), done)
             if self._one is not None:
                 self._alone, self._poll = True, poll
         elif kind is MAP_REMOVE:
@@ -173,7 +176,8 @@ class LaneAnswers(asyncio.Protocol, abc.ABC):
 
     def _done_for(self, kind: Kind) -> Callable[[Any], None]:
         """Return what takes the outcome of the first."""
-        return self._write_done if kind is MAP_PUT or kind is QUEUE_OFFER else self._one_done
+        writes = kind is MAP_PUT or kind is QUEUE_OFFER
+        return (self._wrote if writes else self._got) or self._one_done
 
     def _one_done(self, outcome: Any) -> None:
         """Take the outcome of the first."""
@@ -212,7 +216,7 @@ class LaneAnswers(asyncio.Protocol, abc.ABC):
             transport.write(desk.ready_empty or desk.empty())
 
     def _polled(self, outcome: Any) -> None:
-        """Take the outcome of a poll, which is alone: mostly an item that can be written now."""
+        """Take the outcome of what is no write: mostly an item that can be written now."""
         desk, transport = self.desk, self._transport
         if (
             type(outcome) is not Item
@@ -374,6 +378,7 @@ class LaneAnswers(asyncio.Protocol, abc.ABC):
         self._land(self.desk.engine.queue_return)
 
     def _unfollow(self) -> None:
+        self._wrote = self._got = None  # else it would hold itself
         if self._number >= 0:
             self.desk.leavers.forget(self._number)
             self._number = -1

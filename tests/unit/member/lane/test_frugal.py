@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from grid_member.http.lane import LaneConnection
+from tests.unit.engine.drive import condition
 from tests.unit.member.lane.peers import Peer, request
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Coroutine, Iterator
 
     from tests.unit.member.running import RunningMember
 
@@ -100,3 +103,32 @@ async def test_small_answers_do_not_wait_for_each_other(one: RunningMember, path
         plain: socket.socket = transport.get_extra_info("socket")
         assert plain.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
         assert plain.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+
+
+@pytest.fixture
+def uncollected() -> Iterator[None]:
+    """Nothing is freed that others do not let go."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+def lane_connections() -> int:
+    """Return how many are in memory."""
+    return sum(isinstance(kept, LaneConnection) for kept in gc.get_objects())
+
+
+@pytest.mark.usefixtures("uncollected")
+@pytest.mark.parametrize("how", ["lost", "handed over"])
+async def test_a_connection_that_is_over_does_not_stay(one: RunningMember, how: str) -> None:
+    """With it would stay what it has read, until somebody looks for garbage."""
+    before = lane_connections()
+    async with await Peer.connect(one.port) as peer:
+        for data in ROUND:
+            assert (await peer.ask(data)).startswith(b"HTTP/1.1 200 OK")
+        if how == "handed over":
+            assert (await peer.ask(request("GET /grid/health/ready"))).startswith(b"HTTP/1.1 ")
+            assert lane_connections() == before
+    await condition(lambda: not one.listeners._open[0].factory.watch)
+    assert lane_connections() == before
