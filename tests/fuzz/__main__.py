@@ -31,6 +31,10 @@ PART_INPUTS: Final = 2_500_000
 """A longer run is divided into processes, each with a seed of its own: more cores help."""
 MINUTES: Final = 120
 FINDINGS: Final = ROOT / ".fuzz"
+_MEANING: Final = (
+    "RSS after the corpus / a tenth / at the end, when garbage is collected and what is free given "
+    "back; the peak without that; how many objects more than after the corpus are left"
+)
 
 
 def main() -> int:
@@ -85,7 +89,7 @@ def _run(orders: list[tuple[str, Order]]) -> int:
 
     with ThreadPoolExecutor(max_workers=len(os.sched_getaffinity(0))) as pool:
         outcomes = list(pool.map(one, orders))
-    _say(f"\nin {time.monotonic() - began_s:,.0f} s (RSS: begin / after a tenth / end):")
+    _say(f"\nin {time.monotonic() - began_s:,.0f} s ({_MEANING}):")
     for outcome in outcomes:
         _say(str(outcome))
     for name in dict.fromkeys(name for name, _ in orders):

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Final
 
+from tests.fuzz.memory import Held, held
 from tests.fuzz.mutate import Mutator
 from tests.fuzz.target import FindingError
 
@@ -45,17 +44,12 @@ class Figures:
     inputs: int
     seconds: float
     outcomes: int
-    begin_bytes: int
-    """Resident memory before the first input."""
-    steady_bytes: int
+    begin: Held
+    """After the pool, which is tried first: it imports what is imported late."""
+    steady: Held
     """After the first tenth."""
-    end_bytes: int
-
-
-def resident_bytes() -> int:
-    """Return how much memory this process has now."""
-    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
-    return pages * os.sysconf("SC_PAGESIZE")
+    end: Held
+    """When what was remembered of the inputs is forgotten: what is left is the target's."""
 
 
 def drive(
@@ -80,24 +74,30 @@ def drive(
         CaughtError: one found something.
     """
     mutator = Mutator(Random(seed), pool, target.words, target.max_bytes)
-    outcomes: set[object] = set()
-    began_s, begin_bytes, steady_bytes = time.monotonic(), resident_bytes(), 0
+    outcomes: set[int] = set()
+    looks: dict[int, Held] = {}
+    began, steady = min(len(pool), inputs), int(inputs * STEADY_SHARE)
+    began_s = time.monotonic()
     done = 0
     with _bounded() as beat:
         while done < inputs and (done % _LOOKS or time.monotonic() - began_s < max_s):
             data = pool[done] if done < len(pool) else mutator.next()
             beat()
-            outcome = _outcome(target, data)
+            # A number is all that is remembered of an outcome, which may be a long text.
+            outcome = hash(_outcome(target, data))
             if outcome not in outcomes and len(outcomes) < MAX_OUTCOMES:
                 outcomes.add(outcome)
                 mutator.keep(data)
             done += 1
-            if done == int(inputs * STEADY_SHARE):
-                steady_bytes = resident_bytes()
+            if done in (began, steady):
+                looks[done] = held()
             if done % _LOOKS == 0:
                 report(done)
-    seconds, end_bytes = time.monotonic() - began_s, resident_bytes()
-    return Figures(done, seconds, len(outcomes), begin_bytes, steady_bytes or end_bytes, end_bytes)
+    seconds, different = time.monotonic() - began_s, len(outcomes)
+    del mutator, outcomes
+    end = held()
+    begin = looks.get(began, end)
+    return Figures(done, seconds, different, begin, looks.get(steady, begin), end)
 
 
 def _outcome(target: Target, data: bytes) -> object:

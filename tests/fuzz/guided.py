@@ -1,14 +1,22 @@
-"""The process that atheris drives: `python -m tests.fuzz.guided TARGET` and libFuzzer's arguments.
+"""The process that atheris drives: inputs by what others reached.
 
-It makes inputs by what they reach in the code, which is instrumented for that.
+`python -m tests.fuzz.guided TARGET INPUTS` and libFuzzer's arguments: it makes inputs by what they
+reach in the code, which is instrumented for that.
 """
 
 from __future__ import annotations
 
 import logging
 import sys
+from typing import Final
 
 import atheris
+
+from tests.fuzz.drive import STEADY_SHARE
+from tests.fuzz.memory import held
+
+_BEGIN: Final = 4096
+"""Inputs, about, until the corpus was tried."""
 
 
 def main() -> None:
@@ -18,11 +26,17 @@ def main() -> None:
         from tests.fuzz.targets import target
 
         chosen = target(sys.argv[1])
+    tenth, done = max(1, int(int(sys.argv[2]) * STEADY_SHARE)), 0
+    begin = min(_BEGIN, tenth - 1)
 
     def one(data: bytes) -> None:
+        nonlocal done
         chosen.run(data)
+        done += 1
+        if done == begin or done % tenth == 0:
+            print(held(), flush=True)
 
-    atheris.Setup([sys.argv[0], *sys.argv[2:]], one)
+    atheris.Setup([sys.argv[0], *sys.argv[3:]], one)
     atheris.Fuzz()
 
 

@@ -12,25 +12,29 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from tests.fuzz.drive import STEADY_SHARE
+from tests.fuzz.memory import Held, read
 from tests.fuzz.target import CORPUS, Target
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 ROOT: Final = Path(__file__).parents[2]
-MAX_GROWTH_BYTES: Final = 64 << 20
-"""How much larger than after its first tenth a process may be at its end, when nothing guides it.
+MAX_GROWN_OBJECTS: Final = 10_000
+"""How many objects a process may have more at its end than when it had tried the corpus.
 
-What instruments the code keeps 1 to 2 KiB of every input: the same inputs leave a process without
-it at its size (133 to 142 MiB after each 25,000), and one with it grows (129, 168 MiB).
+However many inputs it tried: caches fill up, and then nothing of an input may stay.
+"""
+MAX_GROWN_BYTES: Final = 8 << 20
+"""How much larger than after its first tenth a process may be at its end.
+
+The allocator's fragments, and of a guided process libFuzzer's corpus and tables.
 """
 GUIDED_SHARE: Final = 0.2
 """Of the inputs: guidance finds the ways, without it three times as many inputs go there."""
 MAX_RESIDENT_MIB: Final = 1024
 MAX_INPUT_S: Final = 20
-LOOK_S: Final = 2.0
 REPORT_S: Final = 60.0
+_LOOKS: Final = 3
 _WORD_BYTES: Final = 64
 """libFuzzer's dictionaries take no longer words."""
 _DONE: Final = re.compile(r"^Done (\d+) runs", re.MULTILINE)
@@ -54,19 +58,53 @@ class Outcome:
     name: str
     inputs: int
     seconds: float
-    begin_bytes: int
-    steady_bytes: int
-    end_bytes: int
+    memory: tuple[Memory, ...]
+    """Of each process."""
     problem: str | None
 
     def __str__(self) -> str:
-        sizes = (self.begin_bytes, self.steady_bytes, self.end_bytes)
-        memory = " / ".join(f"{size / (1 << 20):.0f}" for size in sizes)
         rate = self.inputs / max(self.seconds, 1e-3)
-        return (
-            f"{self.name:<11} {self.inputs:>12,} inputs  {rate:>9,.0f}/s  {self.seconds:>7,.0f} s  "
-            f"RSS {memory} MiB  {self.problem or 'nothing found'}"
+        done = (
+            f"{self.name:<11} {self.inputs:>12,} inputs  {rate:>9,.0f}/s  {self.seconds:>7,.0f} s"
         )
+        return "\n    ".join((f"{done}  {self.problem or 'nothing found'}", *map(str, self.memory)))
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What a process said that it held."""
+
+    guided: bool
+    looks: tuple[Held, ...]
+    """After the corpus, after the first tenth, at the end."""
+
+    def __str__(self) -> str:
+        kind = "guided" if self.guided else "unguided"
+        sizes = " / ".join(_mib(look.resident_bytes) for look in self.looks)
+        peak = _mib(max((look.peak_bytes for look in self.looks), default=0))
+        return f"{kind}: RSS {sizes} MiB, peak {peak} MiB, objects {self.grown_objects:+,}"
+
+    @property
+    def grown_objects(self) -> int:
+        """How many objects more there are at the end than after the corpus."""
+        return self.looks[-1].objects - self.looks[0].objects if self.looks else 0
+
+    @property
+    def problem(self) -> str | None:
+        """Say what is wrong with it."""
+        if len(self.looks) < _LOOKS:
+            return "it ended without having said what it holds"
+        _, steady, end = self.looks
+        if self.grown_objects > MAX_GROWN_OBJECTS:
+            return f"memory grew: {self.grown_objects:,} objects are left of the inputs"
+        grown_bytes = end.resident_bytes - steady.resident_bytes
+        if grown_bytes > MAX_GROWN_BYTES:
+            return f"memory grew by {_mib(grown_bytes)} MiB after the first tenth"
+        return None
+
+
+def _mib(size_bytes: int) -> str:
+    return f"{size_bytes / (1 << 20):.0f}"
 
 
 def guided_here() -> bool:
@@ -90,15 +128,12 @@ def run(target: Target, order: Order, findings: Path, report: Callable[[str], No
 
 
 def _together(target: Target, outcomes: list[Outcome]) -> Outcome:
-    last = outcomes[-1]
     return Outcome(
         target.name,
         sum(outcome.inputs for outcome in outcomes),
         sum(outcome.seconds for outcome in outcomes),
-        last.begin_bytes,
-        last.steady_bytes,
-        last.end_bytes,
-        last.problem,
+        tuple(memory for outcome in outcomes for memory in outcome.memory),
+        outcomes[-1].problem,
     )
 
 
@@ -117,14 +152,14 @@ def _watched(
         process = subprocess.Popen(
             begin(target, order, scratch, findings), cwd=ROOT, stdout=into, stderr=subprocess.STDOUT
         )
-        begun, steady, end = _watch(process, lambda: report(_progress(target, log)))
+        _wait(process, lambda: report(_progress(target, log)))
     seconds, text = time.monotonic() - began_s, _tail(log)
     done = max([_count(text), *(int(match[1]) for match in _DONE.finditer(text))])
     new = sorted(set(_found(target, order, findings)) - known)
-    problem = _problem(target, order, done, process.returncode, new, text)
-    if problem is None and begin is _unguided and end - steady > MAX_GROWTH_BYTES:
-        problem = f"memory grew by {(end - steady) >> 20} MiB after the first tenth"
-    return Outcome(target.name, done, seconds, begun, steady, end, problem)
+    looks = read(log.read_text(encoding="utf-8", errors="replace"))
+    memory = Memory(begin is _guided, (*looks[:2], *looks[2:][-1:]))
+    problem = _problem(target, order, done, process.returncode, new, text) or memory.problem
+    return Outcome(target.name, done, seconds, (memory,), problem)
 
 
 def _prefix(target: Target, order: Order) -> str:
@@ -139,7 +174,7 @@ def _guided(target: Target, order: Order, scratch: Path, findings: Path) -> list
     words = scratch / "words"
     words.write_text("".join(map(_quoted, target.words)), encoding="ascii")
     return [
-        *(sys.executable, "-m", "tests.fuzz.guided", target.name),
+        *(sys.executable, "-m", "tests.fuzz.guided", target.name, str(order.inputs)),
         *(f"-runs={order.inputs}", f"-max_total_time={int(order.max_s)}", f"-seed={order.seed}"),
         *(f"-max_len={target.max_bytes}", f"-timeout={MAX_INPUT_S}", "-print_final_stats=1"),
         *(f"-rss_limit_mb={MAX_RESIDENT_MIB}", f"-dict={words}"),
@@ -162,30 +197,13 @@ def _quoted(word: bytes) -> str:
     return '"' + "".join(f"\\x{byte:02x}" for byte in word) + '"\n'
 
 
-def _watch(process: subprocess.Popen[bytes], report: Callable[[], None]) -> tuple[int, int, int]:
-    """Wait for the process; return its size at the beginning, after the first tenth, at the end."""
-    sizes: list[int] = []
-    told_s = time.monotonic()
+def _wait(process: subprocess.Popen[bytes], report: Callable[[], None]) -> None:
     while True:
         try:
-            process.wait(LOOK_S if sizes else LOOK_S / 4)
-            break
+            process.wait(REPORT_S)
+            return
         except subprocess.TimeoutExpired:
-            sizes.append(_resident_bytes(process.pid))
-        if time.monotonic() - told_s >= REPORT_S:
-            told_s = time.monotonic()
             report()
-    sizes = [size for size in sizes if size] or [0]
-    return sizes[0], sizes[min(len(sizes) - 1, int(len(sizes) * STEADY_SHARE) + 1)], sizes[-1]
-
-
-def _resident_bytes(pid: int) -> int:
-    try:
-        status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
-    except OSError:
-        return 0
-    match = re.search(r"VmRSS:\s+(\d+) kB", status)
-    return int(match[1]) << 10 if match else 0
 
 
 def _tail(log: Path) -> str:

@@ -34,6 +34,7 @@ def main() -> None:
     except CaughtError as error:
         Path(found).write_bytes(error.data)
         raise
+    print(figures.begin, figures.steady, figures.end, sep="\n")
     print(f"Done {figures.inputs} runs in {figures.seconds:.0f} second(s)")
 
 

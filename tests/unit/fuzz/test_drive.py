@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+from zlib import crc32
 
 import pytest
 
@@ -11,7 +12,8 @@ from tests.fuzz import drive as driving
 from tests.fuzz import jobs
 from tests.fuzz.__main__ import PART_INPUTS, orders_for, replay
 from tests.fuzz.drive import CaughtError, drive, smaller
-from tests.fuzz.jobs import Order, run
+from tests.fuzz.jobs import MAX_GROWN_BYTES, MAX_GROWN_OBJECTS, Memory, Order, run
+from tests.fuzz.memory import Held, held, read
 from tests.fuzz.targets import target
 
 if TYPE_CHECKING:
@@ -75,11 +77,71 @@ def test_an_input_that_does_not_end_is_a_finding(monkeypatch: pytest.MonkeyPatch
 def test_a_long_run_counts(guided: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if not guided:
         monkeypatch.setattr(jobs, "guided_here", lambda: False)
-    monkeypatch.setattr(jobs, "LOOK_S", 0.02)
     outcome = run(target("parameters"), Order(3000, 50, 1), tmp_path, lambda _: None)
     assert (outcome.problem, outcome.inputs) == (None, 3000)
-    assert outcome.end_bytes > 1 << 20
+    assert [memory.guided for memory in outcome.memory] == ([True, False] if guided else [False])
+    assert all(memory.looks[-1].peak_bytes > 1 << 20 for memory in outcome.memory)
     assert "nothing found" in str(outcome)
+    assert str(outcome).count("RSS") == len(outcome.memory)
+
+
+def test_what_a_run_remembers_is_not_taken_for_the_targets() -> None:
+    class Forgetting(Listening):
+        def run(self, data: bytes) -> int:
+            return crc32(data)
+
+    grown = {}
+    for one in (Forgetting(), Listening()):
+        figures = drive(one, POOL, 1, 8000)
+        grown[type(one)] = figures.end.objects - figures.begin.objects
+    assert grown[Forgetting] < 500
+    assert grown[Listening] > 5000
+
+
+KEEPS: Final = {
+    "objects": "t.kept.append([[[body]]])",
+    "MiB": "t.more.extend(b'x' * 4096)",
+}
+
+
+@pytest.mark.parametrize("what", KEEPS)
+@pytest.mark.parametrize("guided", [True, False])
+def test_memory_that_grows_is_a_finding(
+    guided: bool, what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not guided:
+        monkeypatch.setattr(jobs, "guided_here", lambda: False)
+    code = (
+        "import tests.fuzz.parameters_target as t\n"
+        "t.kept, t.more, t.real = [], bytearray(), t._parameters\n"
+        f"t._parameters = lambda body, count: ({KEEPS[what]}, t.real(body, count))[1]\n"
+    )
+    (tmp_path / "sitecustomize.py").write_text(code, encoding="utf-8")
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{jobs.ROOT}")
+    outcome = run(target("parameters"), Order(20_000, 50, 1), tmp_path / "f", lambda _: None)
+    assert outcome.memory[-1].guided is guided
+    assert outcome.problem is not None
+    assert outcome.problem.startswith("memory grew")
+    assert what in outcome.problem
+
+
+def test_memory_may_grow_by_so_much() -> None:
+    begin = Held(1000, 1 << 20, 2 << 20)
+    objects = replace(begin, objects=1000 + MAX_GROWN_OBJECTS)
+    size = replace(begin, resident_bytes=begin.resident_bytes + MAX_GROWN_BYTES)
+    for allowed in (objects, size):
+        assert Memory(False, (begin, begin, allowed)).problem is None
+    for end in (
+        replace(objects, objects=objects.objects + 1),
+        replace(size, resident_bytes=size.resident_bytes + 1),
+    ):
+        assert "memory grew" in str(Memory(False, (begin, begin, end)).problem)
+    assert "without" in str(Memory(False, (begin, begin)).problem)
+
+
+def test_what_is_held_is_written_and_read() -> None:
+    one, other = held(), Held(1, 2, 3)
+    assert read(f"#1\n{one}\nholds nothing\n{other}\n") == [one, other]
 
 
 def test_a_long_run_that_stops_early_does_not_count(

@@ -9,10 +9,13 @@ import pytest
 
 from grid_member.config import validate, yaml_events
 from grid_member.http import calls, desk, lane, lane_answers, paths, plain
-from tests.fuzz.target import FindingError
+from tests.fuzz.drive import drive
+from tests.fuzz.jobs import MAX_GROWN_OBJECTS
+from tests.fuzz.target import FindingError, seeds
 from tests.fuzz.targets import target
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable
 
 HOST: Final = b" HTTP/1.1\r\nHost: a\r\n"
@@ -76,6 +79,20 @@ def test_the_lane_forgets_or_confuses_something(
     target("lane").run(data)
     monkeypatch.setattr(owner, part, fault)
     assert found("lane", data)
+
+
+def test_the_lane_keeps_what_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: list[object] = []
+    made = lane.LaneConnection.connection_made
+
+    def made_and_kept(self: lane.LaneConnection, transport: asyncio.BaseTransport) -> None:
+        kept.append(self)
+        made(self, transport)
+
+    chosen = target("lane")
+    monkeypatch.setattr(lane.LaneConnection, "connection_made", made_and_kept)
+    figures = drive(chosen, seeds(chosen), 1, 500)
+    assert figures.end.objects - figures.begin.objects > MAX_GROWN_OBJECTS
 
 
 def test_an_escape_is_decoded_wrongly(monkeypatch: pytest.MonkeyPatch) -> None:
