@@ -51,7 +51,8 @@ except OSError as error:
 DAMAGE_CODE: Final = """
 import pathlib
 value = b"spoilt by a disk"
-for path in pathlib.Path("/data/persistence").rglob("data.mdb"):
+store = pathlib.Path("/data/persistence")
+for path in [*store.rglob("data.mdb"), *store.rglob("tail")]:
     content = path.read_bytes()
     with path.open("r+b") as file:
         at = content.find(value)

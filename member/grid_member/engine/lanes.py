@@ -11,8 +11,9 @@ import os
 import uuid
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
+from grid_member.engine.files import taken_on_disk
 from grid_member.engine.lane import Lane
 from grid_member.engine.log import Clock, Log, MemoryLog
 from grid_member.engine.sharding import shard_of
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
 LogOpener: TypeAlias = Callable[[Path, int, Clock], Log]
 """Opens the log in a directory of the store: path, shard, clock."""
 Arrived: TypeAlias = Callable[["Lane", set[str]], None]
-_BLOCK_BYTES: Final = 512
-"""What `st_blocks` counts."""
 
 
 class Lanes:
@@ -166,7 +165,7 @@ def _disk_bytes(directory: Path) -> int:
     def sizes() -> Iterator[int]:
         with os.scandir(directory) as files:
             for file in files:
-                yield file.stat().st_blocks * _BLOCK_BYTES
+                yield taken_on_disk(file.stat())
 
     try:
         return sum(sizes())

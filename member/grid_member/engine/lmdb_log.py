@@ -1,8 +1,10 @@
 """A durable log for one member, in LMDB.
 
-One writer thread commits what has arrived as one transaction: LMDB syncs the data pages, then
-writes the page that makes them count through a synchronous descriptor. Only then does the feed
-hear of it. LMDB copies on write, so there is nothing to recover after a crash.
+One writer thread commits what has arrived together: a small group of records with one write into
+the tail, a large one, and what the tail has when it is full, as one transaction of LMDB, which
+syncs the data pages, then writes the page that makes them count through a synchronous descriptor.
+Only then does the feed hear of it. LMDB copies on write, so there is nothing to recover after a
+crash; what the tail has more than it is replayed.
 
 A structure with `fsync: false` gets the same treatment, which is more than it asks for: LMDB
 without sync may break as a whole at power loss, and the structures share it.
@@ -21,7 +23,6 @@ from typing import TYPE_CHECKING, Final
 import lmdb
 
 from grid_member.engine.api import EngineError, Reason, Refused
-from grid_member.engine.lmdb_ahead import Ahead
 from grid_member.engine.lmdb_cleaning import (
     IMAGE_CHUNK_BYTES,
     SHORT_CHUNK_BYTES,
@@ -31,7 +32,8 @@ from grid_member.engine.lmdb_cleaning import (
 from grid_member.engine.lmdb_inbox import Inbox
 from grid_member.engine.lmdb_replay import Replay
 from grid_member.engine.lmdb_space import RESERVE_BYTES, Space
-from grid_member.engine.log import grows
+from grid_member.engine.lmdb_tail import TAIL_BYTES, Tail
+from grid_member.engine.log import grows, parted
 from grid_member.engine.operations import Committed, Record
 from grid_member.engine.writer import Writer
 
@@ -42,12 +44,7 @@ if TYPE_CHECKING:
     from grid_member.engine.image import Image, Part
     from grid_member.engine.lmdb_tables import Environments, Tables
     from grid_member.engine.log import Clock, Feed
-from grid_member.engine.lmdb_tables import (
-    MAP_SIZE_BYTES,
-    SEQUENCE,
-    open_environment,
-    open_tables,
-)
+from grid_member.engine.lmdb_tables import MAP_SIZE_BYTES, open_environment, open_tables
 from grid_member.engine.lmdb_values import pack_record
 
 CLEAN_SLACK_BYTES: Final = 16 * 1024 * 1024
@@ -56,6 +53,8 @@ REOPEN_INTERVAL_S: Final = 0.2
 """Seconds between two tries to open LMDB after a commit of unknown outcome."""
 ROOM_INTERVAL_S: Final = 0.2
 """Seconds between two looks for room on a full disk, and between two tries to clean there."""
+IDLE_S: Final = 1.0
+"""Seconds without a record after which LMDB takes over what only the tail has."""
 
 _REFUSED: Final = "the log cannot take writes now"
 _UNKNOWN: Final = "the member stopped before the disk told whether this was written"
@@ -77,8 +76,10 @@ class LmdbLog:
         clean_slack_bytes: int = CLEAN_SLACK_BYTES,
         reserve_bytes: int = RESERVE_BYTES,
         environments: Environments = open_environment,
+        tail_bytes: int = TAIL_BYTES,
+        told: Callable[[float], None] = lambda _: None,
     ) -> None:
-        """Open the log.
+        """Open the log; told takes the seconds of each write to its tail.
 
         Raises:
             EngineError: the files are missing, foreign, of a newer format or damaged.
@@ -89,7 +90,7 @@ class LmdbLog:
         self._map_size_bytes = map_size_bytes
         self._clean_slack_bytes = clean_slack_bytes
         self._space = Space(path, reserve_bytes)
-        self._ahead = Ahead(path)
+        self._tail = Tail(path, shard, tail_bytes, told)
         self._environments = environments
         self._tables: Tables | None = self._open()
         self._sequence = 0
@@ -131,6 +132,8 @@ class LmdbLog:
         self._sequence = replay.sequence
         self._timestamp_ms = replay.timestamp_ms
         self._stored_bytes = replay.stored_bytes
+        if replay.salt:
+            self._tail.resume(replay.salt, replay.tail)
 
     # The event loop's side
 
@@ -171,28 +174,31 @@ class LmdbLog:
         self._inbox.close()
         if self._writer is not None:
             await self._writer.ended()
+        self._tail.close()
         self._close()
 
     # The writer thread's side
 
     def _write(self) -> None:
-        if not self._space.hold():
+        if self._space.hold():
+            self._tail.make()
+        else:
             _log.warning("the log of shard %d gets no reserve from the disk", self._shard)
         while True:
             group, size_bytes = self._next_group()
             if group:
-                # Before the commit: once that was told, the file stays as it is until the next.
-                self._ahead.keep(None if self._is_short() else self._tables)
                 self._commit(group, size_bytes)
             elif self._inbox.over:
+                self._tail.end(self._tables, self._sequence)
                 return
-            self._maintain()
+            self._maintain(idle=not group)
             self._look_for_room()
 
     def _next_group(self) -> tuple[list[Record], int]:
         """Wait for something to do; return the records of one transaction, and about their size."""
         waits = self._paused or self.refusal is not None
-        if not self._inbox.wait(self._may_clean, ROOM_INTERVAL_S if waits else None):
+        patience_s = ROOM_INTERVAL_S if waits else IDLE_S if self._tail.pending else None
+        if not self._inbox.wait(self._may_clean, patience_s):
             self._paused = False
         return self._inbox.take()
 
@@ -207,11 +213,11 @@ class LmdbLog:
             self._refuse("the disk is full, but for what cleaning the log takes")
         refused: list[Record] = []
         if self.refusal is not None:
-            refused, group = _parted(group)
+            refused, group = parted(group)
         error = self._attempt(group)
         if error is not None:
             self._refuse(error)
-            growing, group = _parted(group)
+            growing, group = parted(group)
             refused += growing
             self._space.release()
             if self._attempt(group) is not None:
@@ -235,15 +241,16 @@ class LmdbLog:
             tables = self._tables = self._tables or self._open()
         except Exception as error:
             return error  # nothing was written
-        try:
-            _put(tables, sequence, values)
-        except Exception as error:
-            kept = self._is_kept(sequence + len(values), values[-1])
-            if not kept:
-                return error if kept is False else EngineError(_UNKNOWN)
+        size_bytes = sum(map(len, values))
+        if not self._space.roomy or not self._tail.append(sequence + 1, values, size_bytes):
+            try:
+                self._tail.settle(tables, sequence, values)
+            except Exception as error:
+                kept = self._is_kept(sequence + len(values), values[-1])
+                if not kept:
+                    return error if kept is False else EngineError(_UNKNOWN)
         self._sequence += len(group)
         self._timestamp_ms = timestamp_ms
-        size_bytes = sum(map(len, values))
         self._stored_bytes += size_bytes
         self._since_image_bytes += size_bytes
         if self._failing and any(map(grows, group)):
@@ -284,6 +291,8 @@ class LmdbLog:
         try:
             tables = self._reopen()
             kept = tables.record(sequence) == value
+            if not kept:
+                self._tail.disown()
             try:
                 tables.confirm(sequence)
             except lmdb.Error:
@@ -333,7 +342,8 @@ class LmdbLog:
         except (lmdb.Error, EngineError, OSError):
             return
         if plenty:
-            self._space.hold()
+            if self._space.hold():
+                self._tail.make()
             self.refusal = None
         elif self._job is None and self._space.worth_cleaning(self._stored_bytes):
             self._tell(lambda feed: feed.committed(()))  # the feed asks whether an image is wanted
@@ -351,13 +361,16 @@ class LmdbLog:
 
     # Cleaning
 
-    def _maintain(self) -> None:
-        """Do one small piece of cleaning."""
+    def _maintain(self, *, idle: bool) -> None:
+        """Do one small piece of cleaning, or have LMDB take over what is pending."""
         if self._tables is None or self._inbox.closing or self._paused:
             return
         job = self._job
         try:
             if job is not None:
+                if self._sequence - len(self._tail.pending) < job.sequence:
+                    # What is pending has to go on behind LMDB's last record, or behind the image.
+                    self._tail.settle(self._tables, self._sequence)
                 if not self._space.may_build(self._tables):
                     raise lmdb.DiskError("there is no room for an image")
                 if job.store_next(self._tables):
@@ -366,6 +379,8 @@ class LmdbLog:
                     self._end_image(job)
             elif self._purging:
                 self._purging = purge(self._tables)
+            elif idle and self._tail.pending:
+                self._tail.settle(self._tables, self._sequence)
         except Exception as error:
             self._refuse(error)
             if job is not None:
@@ -383,17 +398,3 @@ class LmdbLog:
         self._stored_bytes = job.size_bytes + self._since_image_bytes
         self._purging = True
         self._job = None
-
-
-def _put(tables: Tables, sequence: int, values: list[bytes]) -> None:
-    with tables.environment.begin(tables.log, write=True) as transaction:
-        for number, value in enumerate(values, 1):
-            if not transaction.put(SEQUENCE.pack(sequence + number), value, append=True):
-                # LMDB reports a taken key by its result only.
-                raise lmdb.KeyExistsError(f"record {sequence + number} is there already")
-
-
-def _parted(group: list[Record]) -> tuple[list[Record], list[Record]]:
-    """Return the records that store something, and the others."""
-    growing = [record for record in group if grows(record)]
-    return growing, [record for record in group if not grows(record)]

@@ -1,4 +1,4 @@
-"""Reading a log in LMDB from its beginning: the image, then the records after it."""
+"""Reading a log from its beginning: LMDB's image and the records after it, then its tail."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from grid_member.engine import codec
 from grid_member.engine.lmdb_check import explained
 from grid_member.engine.lmdb_tables import CHUNK, SEQUENCE
+from grid_member.engine.lmdb_tail import read_tail
 from grid_member.engine.lmdb_values import unpack_record
 from grid_member.engine.operations import Committed
 from grid_member.engine.store_errors import LOG_ERRORS, damaged
@@ -28,6 +29,10 @@ class Replay:
         self.sequence = 0
         self.timestamp_ms = 0
         self.stored_bytes = 0
+        self.salt = b""
+        """Of the tail that LMDB notes; empty without one."""
+        self.tail: list[bytes] = []
+        """The values that are there behind LMDB's records."""
         self._tables = tables
         self._path = path
 
@@ -42,6 +47,7 @@ class Replay:
             self.sequence = base
             yield from self._image(base, chunks)
             yield from self._records(base)
+            yield from self._behind()
         except LOG_ERRORS as error:
             raise explained(self._path, error) from error
 
@@ -58,18 +64,39 @@ class Replay:
     def _records(self, base: int) -> Iterator[Committed]:
         tables = self._tables
         with tables.environment.begin(tables.log) as transaction, transaction.cursor() as cursor:
+            count = transaction.stat(tables.log)["entries"]
+            first = SEQUENCE.unpack(cursor.key())[0] if cursor.first() else 1
             found = cursor.set_range(SEQUENCE.pack(base + 1))
             while found:
                 key, value = cursor.item()
                 sequence = SEQUENCE.unpack(key)[0]
                 if sequence != self.sequence + 1:
                     raise self._damaged(f"record {self.sequence + 1} is missing")
-                timestamp_ms, record = unpack_record(sequence, value)
-                self.sequence = sequence
-                self.timestamp_ms = max(self.timestamp_ms, timestamp_ms)
-                self.stored_bytes += len(value)
-                yield Committed(sequence, timestamp_ms, record)
+                yield self._committed(sequence, value)
                 found = cursor.next()
+        if first + count - 1 > self.sequence:
+            # A damaged page may pass for an empty one, and its neighbours hide it at the end.
+            raise self._damaged(f"record {self.sequence + 1} is missing")
+
+    def _behind(self) -> Iterator[Committed]:
+        self.salt = self._tables.salt()
+        if not self.salt:
+            return
+        found = read_tail(self._path, self.salt, self.sequence)
+        if found is None:
+            raise self._damaged("its tail is gone, or cut")
+        self.tail = found.values
+        for value in found.values:
+            yield self._committed(self.sequence + 1, value)
+        if found.gap:
+            raise self._damaged(f"record {self.sequence + 1} is missing in its tail")
+
+    def _committed(self, sequence: int, value: bytes) -> Committed:
+        timestamp_ms, record = unpack_record(sequence, value)
+        self.sequence = sequence
+        self.timestamp_ms = max(self.timestamp_ms, timestamp_ms)
+        self.stored_bytes += len(value)
+        return Committed(sequence, timestamp_ms, record)
 
     def _damaged(self, what: object) -> EngineError:
         return damaged(f"the log in {self._path}", what)

@@ -14,9 +14,6 @@ from typing import TYPE_CHECKING, Final
 
 import lmdb
 
-from grid_member.engine.files import taken_on_disk
-from grid_member.engine.lmdb_tables import DATA_FILE
-
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -31,8 +28,6 @@ MAX_IMAGE_RATIO: Final = 8.0
 """Where doubts about that end."""
 IMAGE_MARGIN: Final = 1.1
 """How much larger than the last image, relatively, the next may become."""
-
-
 COMMIT_BYTES: Final = 64 * 1024
 """Pages that a commit writes beside its records, about."""
 
@@ -90,17 +85,11 @@ class Space:
         """
         disk = os.statvfs(self._path)
         disk_bytes = disk.f_bavail * disk.f_frsize + self._held_bytes
-        disk_bytes += self._ahead_bytes(tables)
         free_bytes, growth_bytes = tables.free_bytes()
         self._growth_bytes = min(disk_bytes, growth_bytes)
         self._room_bytes = free_bytes + self._growth_bytes
         # More than `fits` asks for, so that a log at the edge does not change its mind at once.
         return self._room_bytes >= self._needed_bytes + self._reserve_bytes // 2 + COMMIT_BYTES
-
-    def _ahead_bytes(self, tables: Tables) -> int:
-        """Return what the file has already behind its last page; a hole there is nothing."""
-        found = (self._path / DATA_FILE).stat()
-        return max(0, min(found.st_size, taken_on_disk(found)) - tables.used_bytes())
 
     def fits(self, size_bytes: int, tables: Tables) -> bool:
         """Tell whether records of so many bytes fit, and an image after them."""
@@ -126,6 +115,11 @@ class Space:
     def short(self) -> bool:
         """Whether garbage had better be removed early."""
         return self._room_bytes < 2 * self._needed_bytes
+
+    @property
+    def roomy(self) -> bool:
+        """Whether there is room for more than what only a log's tail has."""
+        return self._room_bytes >= self._needed_bytes + self._reserve_bytes
 
     def worth_cleaning(self, stored_bytes: int) -> bool:
         """Tell whether an image would fit and save a fifth of what is stored."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -12,11 +12,14 @@ import lmdb
 
 from grid_member.engine.api import EngineError
 from grid_member.engine.lmdb_check import check_length, check_size, explained
-from grid_member.engine.lmdb_values import pack_base, unpack_base
+from grid_member.engine.lmdb_values import pack_base, pack_salt, unpack_base, unpack_salt
 from grid_member.engine.store_errors import LOG_ERRORS, damaged, failed, foreign, newer
 
 LOG_FORMAT: Final = 1
-"""Counts changes of what is stored that an older program must not touch."""
+"""Of a log without a tail. Formats count changes of what is stored that an older program must not
+touch."""
+TAILED_FORMAT: Final = 2
+"""Of a log with a tail, which older programs do not know."""
 MAP_SIZE_BYTES: Final = 1 << 40
 """Address space that the store may grow into; the file is only as large as what it holds."""
 Environments: TypeAlias = Callable[[Path, int, bool], lmdb.Environment]
@@ -79,17 +82,27 @@ class Tables:
         with self.environment.begin(self.meta) as transaction:
             return unpack_base(transaction.get(b"base", b""))
 
+    def salt(self) -> bytes:
+        """Return the salt of the log's tail, nothing when it has none.
+
+        Raises:
+            CodecError: it is damaged.
+        """
+        with self.environment.begin(self.meta) as transaction:
+            version = FORMAT.unpack(transaction.get(b"format", b""))[1]
+            noted = transaction.get(b"tail", b"")
+        return unpack_salt(noted) if noted or version == TAILED_FORMAT else b""
+
+    def last(self) -> int:
+        """Return the sequence of the last record, 0 without one."""
+        with self.environment.begin(self.log) as transaction, transaction.cursor() as cursor:
+            return int(SEQUENCE.unpack(cursor.key())[0]) if cursor.last() else 0
+
     def record(self, sequence: int) -> bytes | None:
         """Return what is stored as this record, None when there is no such record."""
         with self.environment.begin(self.log) as transaction:
             found: bytes | None = transaction.get(SEQUENCE.pack(sequence))
         return found
-
-    def used_bytes(self) -> int:
-        """Return where the last page ends in the file, which may be longer, or shorter."""
-        environment = self.environment
-        end: int = (environment.info()["last_pgno"] + 1) * environment.stat()["psize"]
-        return end
 
     def free_bytes(self) -> tuple[int, int]:
         """Return the bytes of free pages, and by how many bytes the file may grow."""
@@ -106,6 +119,34 @@ class Tables:
             max(0, pages - used) * main["psize"],
             max(0, information["map_size"] - pages * main["psize"]),
         )
+
+    def append(self, sequence: int, values: Sequence[bytes], salt: bytes | None = None) -> None:
+        """Commit the values of the records behind a sequence.
+
+        Args:
+            sequence: of the last record that is there.
+            values: what is stored of each record behind it.
+            salt: what to note of the log's tail from now on, empty for none; None as it is.
+
+        Raises:
+            lmdb.Error: they may be there, or not.
+        """
+        with self.environment.begin(self.log, write=True) as transaction:
+            for number, value in enumerate(values, sequence + 1):
+                if not transaction.put(SEQUENCE.pack(number), value, append=True):
+                    # LMDB reports a taken key by its result only.
+                    raise lmdb.KeyExistsError(f"record {number} is there already")
+            if salt is not None:
+                self._note(transaction, salt)
+
+    def _note(self, transaction: lmdb.Transaction, salt: bytes) -> None:
+        kind, _, shard = FORMAT.unpack(transaction.get(b"format", b"", db=self.meta))
+        version = TAILED_FORMAT if salt else LOG_FORMAT
+        transaction.put(b"format", FORMAT.pack(kind, version, shard), db=self.meta)
+        if salt:
+            transaction.put(b"tail", pack_salt(salt), db=self.meta)
+        else:
+            transaction.delete(b"tail", db=self.meta)
 
     def confirm(self, sequence: int) -> None:
         """Commit something small.
@@ -155,7 +196,7 @@ def _check_format(tables: Tables, path: Path, shard: int) -> None:
         kind, version, kept_shard = FORMAT.unpack(transaction.get(b"format", b""))
     if kind != KIND:
         raise foreign(f"the log in {path}", "it is not a member's")
-    if version != LOG_FORMAT:
-        raise newer(f"the log in {path}", version, LOG_FORMAT)
+    if version not in (LOG_FORMAT, TAILED_FORMAT):
+        raise newer(f"the log in {path}", version, TAILED_FORMAT)
     if kept_shard != shard:
         raise foreign(f"the log in {path}", f"it belongs to shard {kept_shard}")

@@ -1,7 +1,7 @@
-"""What is stored in a log beside its codec's bytes: place and time of a record, place of the image.
+"""What is stored in a log beside its codec's bytes.
 
-Each has a checksum, too: a bit that flips on the disk must not pass for another time, or for a
-shorter image.
+Place and time of a record, the place of the image, the salt of the tail. Each has a checksum, too:
+a bit that flips on the disk must not pass for another time, or for a shorter image.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _PLACE: Final = struct.Struct(">QQ")  # sequence, timestamp
 _HEAD: Final = struct.Struct(">QI")  # timestamp, CRC-32 of sequence and timestamp
+_SALT_CHECK: Final = struct.Struct(">I")  # CRC-32 of the salt
 _BASE: Final = struct.Struct(">QQI")  # sequence, number of chunks, CRC-32 of both
 
 
@@ -57,3 +58,20 @@ def unpack_base(value: bytes) -> tuple[int, int]:
     if zlib.crc32(_PLACE.pack(sequence, chunks)) != check:
         raise codec.CodecError("checksum mismatch: the place of the image is damaged")
     return sequence, chunks
+
+
+def pack_salt(salt: bytes) -> bytes:
+    """Return what is stored of the salt of the log's tail."""
+    return salt + _SALT_CHECK.pack(zlib.crc32(salt))
+
+
+def unpack_salt(value: bytes) -> bytes:
+    """Return the salt of what is stored.
+
+    Raises:
+        CodecError: it is not what `pack_salt` made.
+    """
+    salt = value[: -_SALT_CHECK.size]
+    if not salt or pack_salt(salt) != value:
+        raise codec.CodecError("checksum mismatch: the salt of the tail is damaged")
+    return salt

@@ -55,6 +55,12 @@ def grows(record: Record) -> bool:
     )
 
 
+def parted(records: Sequence[Record]) -> tuple[list[Record], list[Record]]:
+    """Return the records that store something, and the others."""
+    growing = [record for record in records if grows(record)]
+    return growing, [record for record in records if not grows(record)]
+
+
 def is_note(put: SystemPut) -> bool:
     """Tell whether the system value is so small that a full log takes it."""
     return len(put.key) + len(put.value) <= MAX_NOTE_BYTES

@@ -15,6 +15,7 @@ import shutil
 import uuid
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain, takewhile
 from typing import TYPE_CHECKING, Final
 
 import lmdb
@@ -31,14 +32,15 @@ from grid_member.engine.lmdb_tables import (
     CHUNK,
     FORMAT,
     KIND,
-    LOG_FORMAT,
     MAP_SIZE_BYTES,
     NO_IMAGE,
     SEQUENCE,
+    TAILED_FORMAT,
     open_environment,
     open_tables,
 )
-from grid_member.engine.lmdb_values import unpack_base, unpack_record
+from grid_member.engine.lmdb_tail import read_tail
+from grid_member.engine.lmdb_values import unpack_base, unpack_record, unpack_salt
 from grid_member.engine.restore import end_flights
 from grid_member.engine.store import (
     DIRECTORY_MODE,
@@ -71,6 +73,8 @@ if TYPE_CHECKING:
 
     from grid_member.engine.lmdb_pages import Root
 
+    _ReadTail = Callable[[int], list[tuple[int, bytes]]]
+
 GROUP_BYTES: Final = 4 * 1024 * 1024
 """Bytes that are written in one transaction, about."""
 
@@ -95,6 +99,8 @@ class _Left:
     chunks: int
     last: int
     """Sequence of the last record."""
+    tail: list[tuple[int, bytes]]
+    """Those of the records that only the tail has."""
 
 
 def refuse_healthy(directory: Path, shards: int) -> None:
@@ -253,8 +259,9 @@ def _salvage_log(path: Path, shard: int, target: Path) -> int | None:
             for chunks in _grouped(_whole_chunks(pages, left.image, left.base)):
                 put_chunks(tables, left.base, chunks)
             put_base(tables, left.base, left.chunks)
-            for records in _grouped(_whole_records(pages, left.log, left.base)):
-                put_records(tables, records)
+            records = chain(_whole_records(pages, left.log, left.base), left.tail)
+            for group in _grouped(records):
+                put_records(tables, group)
     return left.last
 
 
@@ -266,17 +273,18 @@ def _all_left(pages: Pages, path: Path, shard: int) -> Iterator[_Left]:
             continue
         found = {} if meta is None else dict(pages.items(meta))
         _check_format(found, path, shard)
+        tail = partial(_whole_tail, path, found.get(b"tail", b""))
         try:
             sequence, chunks = unpack_base(found.get(b"base", b""))
         except codec.CodecError:
             sequence, chunks = _only_image(pages, log, image)
         else:
             if (sequence, chunks) == NO_IMAGE and not log.entries:
-                yield _Left(log, image, sequence, chunks, 0)  # nothing was ever written
+                yield _Left(log, image, sequence, chunks, 0, [])  # nothing was ever written
         if chunks and chunks == _chunk_count(pages, image, sequence):
-            yield _left(pages, log, image, sequence, chunks)
+            yield _left(pages, log, image, sequence, chunks, tail)
         # Before an image replaced anything, the records tell everything.
-        from_the_first = _left(pages, log, image, *NO_IMAGE)
+        from_the_first = _left(pages, log, image, *NO_IMAGE, tail)
         if from_the_first.last:
             yield from_the_first
 
@@ -295,9 +303,22 @@ def _only_image(pages: Pages, log: Root, image: Root) -> tuple[int, int]:
     return NO_IMAGE
 
 
-def _left(pages: Pages, log: Root, image: Root, base: int, chunks: int) -> _Left:
+def _left(pages: Pages, log: Root, image: Root, base: int, chunks: int, tail: _ReadTail) -> _Left:
     last = max((sequence for sequence, _ in _whole_records(pages, log, base)), default=base)
-    return _Left(log, image, base, chunks, last)
+    behind = tail(last)
+    return _Left(log, image, base, chunks, last + len(behind), behind)
+
+
+def _whole_tail(path: Path, note: bytes, after: int) -> list[tuple[int, bytes]]:
+    """Return the records that the tail has behind a record, up to the first that is damaged."""
+    try:
+        found = read_tail(path, unpack_salt(note), after)
+    except codec.CodecError:
+        return []
+    records = [] if found is None else enumerate(found.values, after + 1)
+    return list(
+        takewhile(lambda record: _is_whole(partial(unpack_record, record[0]), record[1]), records)
+    )
 
 
 def _check_format(found: dict[bytes, bytes], path: Path, shard: int) -> None:
@@ -307,8 +328,8 @@ def _check_format(found: dict[bytes, bytes], path: Path, shard: int) -> None:
     kind, version, kept_shard = FORMAT.unpack(content)
     if kind != KIND or kept_shard != shard:
         raise foreign(f"the log in {path}", "it is another one's")
-    if version > LOG_FORMAT:
-        raise newer(f"the log in {path}", version, LOG_FORMAT)
+    if version > TAILED_FORMAT:
+        raise newer(f"the log in {path}", version, TAILED_FORMAT)
 
 
 def _whole_chunks(pages: Pages, image: Root, base: int) -> Iterator[tuple[int, bytes]]:

@@ -31,7 +31,7 @@ OPENING: Final = "opening"
 """A file that is in a store while it is being opened."""
 _WIPING: Final = "wiping"
 _WRITTEN: Final = frozenset(
-    {IDENTITY_FILE, MANIFEST_FILE, OPENING, "data.mdb", "lock.mdb", "reserve"}
+    {IDENTITY_FILE, MANIFEST_FILE, OPENING, "data.mdb", "lock.mdb", "reserve", "tail"}
 )
 """Files of a store or backup; LMDB's own tools leave a lock."""
 _SHARD: Final = "shard-"

@@ -83,4 +83,5 @@ def _timed_logs(model: MemberConfig, measurements: Measurements | None) -> LogOp
     from grid_member.engine.lmdb_log import LmdbLog
     from grid_member.engine.lmdb_timing import timed
 
-    return partial(LmdbLog, environments=timed(measurements.committed))
+    told = measurements.committed
+    return partial(LmdbLog, environments=timed(told), told=told)

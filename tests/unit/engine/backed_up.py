@@ -158,6 +158,17 @@ def flipped_everywhere(data: bytes, what: bytes) -> bytes:
     return data
 
 
+def damage_log(directory: Path, what: bytes) -> None:
+    """Flip a bit of every copy in a log, in LMDB's pages and in its tail."""
+    found = 0
+    for name in ("data.mdb", "tail"):
+        data = (directory / name).read_bytes()
+        if what in data:
+            (directory / name).write_bytes(flipped_everywhere(data, what))
+            found += 1
+    assert found
+
+
 def wild_value(data: bytes) -> tuple[bytes, int]:
     """Make a value, which has pages of its own, end far behind the file; return its sequence."""
     nodes = re.findall(struct.pack("=HH", 1, 8) + b"(\0{6}..)", data, re.DOTALL)

@@ -4,6 +4,7 @@ import asyncio
 import os
 import tempfile
 import uuid
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from grid_member.engine.cluster_engine import ClusterEngine
 from grid_member.engine.cluster_lanes import ClusterLanes
 from grid_member.engine.cluster_settings import ClusterSettings
 from grid_member.engine.lite_engine import LiteEngine
+from grid_member.engine.lmdb_log import LmdbLog
 from grid_member.engine.nats import server, server_config
 from grid_member.engine.part_engine import PartEngine
 from tests.unit.engine.backed_up import STRUCTURES, fill
@@ -231,9 +233,9 @@ def memory(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.fixture
 async def plain(memory: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A store of records only."""
+    """A store of records only, all of them in LMDB and nowhere else."""
     monkeypatch.setattr(landing, "DRAIN_TIMEOUT_S", IMPATIENCE_S)
-    engine = open_engine(STRUCTURES, memory / "plain")
+    engine = open_engine(STRUCTURES, memory / "plain", open_log=partial(LmdbLog, tail_bytes=0))
     await engine.start()
     await fill(Driver(engine), rounds=25)
     await engine.stop()

@@ -7,6 +7,7 @@ whose directory was not synced, any first part may be there, as a journalling fi
 
 from __future__ import annotations
 
+import contextlib
 import struct
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
@@ -151,6 +152,17 @@ class Disk:
         for change in self.pending[: last + 1]:
             _rename(self.names, change)
         del self.pending[: last + 1]
+
+    @contextlib.contextmanager
+    def under_way(self, event: Event) -> Iterator[None]:
+        """Let the write of an event be there as a whole, in part, or not at all."""
+        if event.kind != "W" or event.path.endswith("/journal"):
+            yield
+            return
+        content = self.contents[event.inode]
+        content.pending.append((event.offset, event.data))
+        yield
+        content.pending.pop()
 
     def cached_names(self) -> Names:
         """Return what is there as long as there is power."""

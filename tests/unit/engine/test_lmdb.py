@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Final
 import lmdb
 import pytest
 
-from grid_member.engine import LocalEngine, image, lmdb_check, lmdb_log, open_engine
+from grid_member.engine import LocalEngine, image, lmdb_check, lmdb_space, open_engine
 from grid_member.engine.api import EngineError, Item
-from grid_member.engine.lmdb_log import LmdbLog, _put
+from grid_member.engine.lmdb_log import LmdbLog
 from grid_member.engine.lmdb_pages import Pages, open_file
 from grid_member.engine.lmdb_tables import Tables, open_environment
+from grid_member.engine.lmdb_tail import TAIL_BYTES
 from grid_member.engine.recovery import salvage_store
 from grid_member.engine.store_errors import DamagedStoreError
 from tests.unit.engine.drive import Driver, FixedStructures, condition
@@ -32,10 +33,15 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[3]
 SLACK_BYTES: Final = 50_000
 RESERVE_BYTES: Final = 256 * 1024
+SMALL_TAIL_BYTES: Final = RESERVE_BYTES * TAIL_BYTES // lmdb_space.RESERVE_BYTES
 
 
 def engine_at(
-    directory: Path, *, map_size_bytes: int = 1 << 30, slack_bytes: int = SLACK_BYTES
+    directory: Path,
+    *,
+    map_size_bytes: int = 1 << 30,
+    slack_bytes: int = SLACK_BYTES,
+    tail_bytes: int = SMALL_TAIL_BYTES,
 ) -> LocalEngine:
     def open_log(path: Path, shard: int, clock: Clock) -> LmdbLog:
         return LmdbLog(
@@ -45,6 +51,7 @@ def engine_at(
             map_size_bytes=map_size_bytes,
             clean_slack_bytes=slack_bytes,
             reserve_bytes=RESERVE_BYTES,
+            tail_bytes=tail_bytes,
         )
 
     return open_engine(FixedStructures(), directory, open_log=open_log)
@@ -123,14 +130,18 @@ async def test_a_confirm_that_a_full_log_refused_is_sent_again(
     failing: list[bool] = []
     refused: list[int] = []
 
-    def sometimes(tables: Tables, sequence: int, values: list[bytes]) -> None:
+    append = Tables.append
+
+    def sometimes(
+        tables: Tables, sequence: int, values: list[bytes], salt: bytes | None = None
+    ) -> None:
         if failing:
             refused.append(len(values))
             raise OSError(errno.ENOSPC, "No space left on device")
-        _put(tables, sequence, values)
+        append(tables, sequence, values, salt)
 
-    monkeypatch.setattr(lmdb_log, "_put", sometimes)
-    driver = await started(engine_at(tmp_path))
+    monkeypatch.setattr(Tables, "append", sometimes)
+    driver = await started(engine_at(tmp_path, tail_bytes=0))
     await driver.offer("q", b"1")
     item = await driver.poll("q")
     assert isinstance(item, Item)
@@ -217,7 +228,7 @@ async def test_a_store_without_identity_is_refused(tmp_path: Path) -> None:
 async def test_a_newer_log_is_refused(tmp_path: Path) -> None:
     shard = await made(tmp_path) / "shard-0"
     for stored_format, message in (
-        (b"grid-log\0\0\0\2\0\0\0\0", "has format 2"),
+        (b"grid-log\0\0\0\3\0\0\0\0", "has format 3"),
         (b"grid-log\0\0\0\1\0\0\0\5", "belongs to shard 5"),
         (b"not-ours\0\0\0\1\0\0\0\0", "is foreign"),
         (b"?", "foreign or damaged"),

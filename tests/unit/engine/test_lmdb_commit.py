@@ -12,7 +12,7 @@ import pytest
 from grid_member.engine import lmdb_log
 from grid_member.engine.api import ClusterState, EngineError, Reason, Refused
 from grid_member.engine.gathering import LARGE
-from grid_member.engine.lmdb_log import LmdbLog, _put
+from grid_member.engine.lmdb_log import LmdbLog
 from grid_member.engine.lmdb_tables import MAP_SIZE_BYTES, Tables, open_environment
 from tests.unit.engine.drive import condition
 from tests.unit.engine.test_lmdb import engine_at, started
@@ -24,19 +24,24 @@ if TYPE_CHECKING:
 async def test_a_commit_that_failed_late_and_is_there_is_answered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    driver = await started(engine_at(tmp_path))
+    driver = await started(engine_at(tmp_path, tail_bytes=0))
     with monkeypatch.context() as patch:
-        patch.setattr(lmdb_log, "_put", commit_then_fail)
+        patch.setattr(Tables, "append", commit_then_fail)
         assert await driver.put("m", "k", b"1") is None
     assert await driver.put("m", "l", b"2") is None
     await driver.engine.stop()
-    again = await started(engine_at(tmp_path))
+    again = await started(engine_at(tmp_path, tail_bytes=0))
     assert [await again.value("m", "k"), await again.value("m", "l")] == [b"1", b"2"]
     await again.engine.stop()
 
 
-def commit_then_fail(tables: Tables, sequence: int, values: list[bytes]) -> None:
-    _put(tables, sequence, values)
+_append = Tables.append
+
+
+def commit_then_fail(
+    tables: Tables, sequence: int, values: list[bytes], salt: bytes | None = None
+) -> None:
+    _append(tables, sequence, values, salt)
     raise lmdb.DiskError("after the root page was written")
 
 
@@ -52,12 +57,12 @@ async def test_a_commit_of_unknown_outcome_is_answered_only_when_it_is_known(
             raise refusals.pop()
         return reopen(self)
 
-    def once(tables: Tables, sequence: int, values: list[bytes]) -> None:
-        monkeypatch.setattr(lmdb_log, "_put", _put)
-        commit_then_fail(tables, sequence, values)
+    def once(tables: Tables, sequence: int, values: list[bytes], salt: bytes | None = None) -> None:
+        monkeypatch.setattr(Tables, "append", _append)
+        commit_then_fail(tables, sequence, values, salt)
 
-    driver = await started(engine_at(tmp_path))
-    monkeypatch.setattr(lmdb_log, "_put", once)
+    driver = await started(engine_at(tmp_path, tail_bytes=0))
+    monkeypatch.setattr(Tables, "append", once)
     monkeypatch.setattr(LmdbLog, "_open", stubborn)
     # What was refused for this alone is taken again before anyone looks at the disk.
     monkeypatch.setattr(LmdbLog, "_look_for_room", lambda log: None)
@@ -66,7 +71,7 @@ async def test_a_commit_of_unknown_outcome_is_answered_only_when_it_is_known(
     assert answers == [None, None]
     assert await driver.put("m", "c", b"1") is None
     await driver.engine.stop()
-    again = await started(engine_at(tmp_path))
+    again = await started(engine_at(tmp_path, tail_bytes=0))
     assert [await again.value("m", key) for key in "abc"] == [b"1"] * 3
     await again.engine.stop()
 
@@ -79,15 +84,19 @@ class Silent:
         self.failed = threading.Event()
         self.looks = 0
         self._reopen = LmdbLog._open
-        monkeypatch.setattr(lmdb_log, "_put", self._put)
+        monkeypatch.setattr(
+            Tables, "append", lambda tables, *arguments: self._append(tables, *arguments)
+        )
         monkeypatch.setattr(LmdbLog, "_open", lambda log: self._open(log))
         monkeypatch.setattr(lmdb_log, "REOPEN_INTERVAL_S", 0.01)
 
-    def _put(self, tables: Tables, sequence: int, values: list[bytes]) -> None:
+    def _append(
+        self, tables: Tables, sequence: int, values: list[bytes], salt: bytes | None = None
+    ) -> None:
         if not self.well:
             self.failed.set()
             raise lmdb.DiskError("planted")
-        _put(tables, sequence, values)
+        _append(tables, sequence, values, salt)
 
     def _open(self, log: LmdbLog) -> Tables:
         self.looks += 1
@@ -104,7 +113,7 @@ async def test_only_what_was_in_a_commit_of_unknown_outcome_waits(
     puts: int,
 ) -> None:
     disk = Silent(monkeypatch)
-    driver = await started(engine_at(tmp_path))
+    driver = await started(engine_at(tmp_path, tail_bytes=0))
     assert await driver.put("m", "old", b"1") is None
     disk.well = False
     waiting = asyncio.gather(*(driver.put("m", "k", b"1") for _ in range(puts)))
@@ -131,7 +140,7 @@ async def test_only_what_was_in_a_commit_of_unknown_outcome_waits(
     assert all(isinstance(one, Refused) for one in await waiting)
     assert await driver.put("m", "l", b"2") is None
     await driver.engine.stop()
-    again = await started(engine_at(tmp_path))
+    again = await started(engine_at(tmp_path, tail_bytes=0))
     assert [await again.value("m", key) for key in ("old", "k", "l")] == [b"1", None, b"2"]
     await again.engine.stop()
 
@@ -142,7 +151,7 @@ async def test_a_stop_waits_for_a_silent_disk_only_so_long(
 ) -> None:
     monkeypatch.setattr("grid_member.engine.engine.UNKNOWN_GRACE_S", grace_s)
     disk = Silent(monkeypatch)
-    driver = await started(engine_at(tmp_path))
+    driver = await started(engine_at(tmp_path, tail_bytes=0))
     disk.well = False
     waiting = asyncio.create_task(driver.put("m", "k", b"1"))
     await condition(disk.failed.is_set)
@@ -160,14 +169,14 @@ async def test_a_stop_waits_for_a_silent_disk_only_so_long(
 
 
 async def test_a_record_is_never_written_over_another(tmp_path: Path) -> None:
-    driver = await started(engine_at(tmp_path))
+    driver = await started(engine_at(tmp_path, tail_bytes=0))
     await driver.put("m", "a", b"1")
     await driver.engine.stop()
     environment = open_environment(tmp_path / "store" / "shard-0", MAP_SIZE_BYTES, False)
     try:
         tables = Tables(environment)
         with pytest.raises(lmdb.KeyExistsError):
-            _put(tables, 0, [b"other"])
+            tables.append(0, [b"other"])
         assert tables.record(1) not in (None, b"other")
     finally:
         environment.close()

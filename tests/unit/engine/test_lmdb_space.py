@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 import lmdb
 import pytest
 
-from grid_member.engine import lmdb_log
 from grid_member.engine.api import Item, Reason, Refused
-from grid_member.engine.lmdb_log import _put
+from grid_member.engine.lmdb_tables import Tables
 from tests.unit.engine.drive import Driver, condition
 from tests.unit.engine.test_lmdb import RESERVE_BYTES, data, engine_at, started
 from tests.unit.engine.volume import MIB, VOLUMES, fill, volume
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from grid_member.engine.lmdb_tables import Tables
 
 VALUE = b"v" * 50_000
 
@@ -85,15 +83,19 @@ async def test_what_removes_is_not_refused_with_what_stores(
     """Operations of one tick travel in one record."""
     full = [True]
 
-    def small(tables: Tables, sequence: int, values: list[bytes]) -> None:
+    append = Tables.append
+
+    def small(
+        tables: Tables, sequence: int, values: list[bytes], salt: bytes | None = None
+    ) -> None:
         if full and any(len(value) > len(VALUE) for value in values):
             raise lmdb.DiskError("No space left on device")
-        _put(tables, sequence, values)
+        append(tables, sequence, values, salt)
 
-    driver = await started(engine_at(tmp_path))
+    driver = await started(engine_at(tmp_path, tail_bytes=0))
     await driver.put("m", "k", b"1")
     await driver.offer("q", b"1")
-    monkeypatch.setattr(lmdb_log, "_put", small)
+    monkeypatch.setattr(Tables, "append", small)
     put, offer, removed, item = await asyncio.gather(
         driver.put("m", "l", VALUE),
         driver.offer("q", VALUE),

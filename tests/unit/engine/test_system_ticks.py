@@ -11,7 +11,7 @@ import pytest
 from grid_member.engine import lane as lane_module
 from grid_member.engine import lmdb_log
 from grid_member.engine.api import ClusterState, Reason, Refused
-from grid_member.engine.lmdb_log import _put
+from grid_member.engine.lmdb_tables import Tables
 from grid_member.engine.log import MAX_NOTE_BYTES
 from grid_member.engine.operations import (
     MAX_OPERATIONS_PER_RECORD,
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from grid_member.engine.lmdb_tables import Tables
     from grid_member.engine.log import Feed
     from tests.unit.engine.conftest import Bench
 
@@ -204,13 +203,17 @@ async def test_a_log_known_to_be_full_refuses_a_value_before_it_joins_a_record(
 async def test_a_large_value_of_data_takes_no_system_operation_down(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def small(tables: Tables, sequence: int, values: list[bytes]) -> None:
+    append = Tables.append
+
+    def small(
+        tables: Tables, sequence: int, values: list[bytes], salt: bytes | None = None
+    ) -> None:
         if any(len(value) > len(VALUE) for value in values):
             raise lmdb.DiskError("No space left on device")
-        _put(tables, sequence, values)
+        append(tables, sequence, values, salt)
 
-    driver = await started(engine_at(tmp_path))
-    monkeypatch.setattr(lmdb_log, "_put", small)
+    driver = await started(engine_at(tmp_path, tail_bytes=0))
+    monkeypatch.setattr(Tables, "append", small)
     put, changed, removed = await asyncio.gather(
         driver.put("m", "k", VALUE),
         driver.change_state(ClusterState.PASSIVE),
@@ -248,14 +251,15 @@ async def test_what_is_no_note_takes_its_record_along(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An effect that a log refuses leaves no outcome behind."""
+    append = Tables.append
 
-    def full(tables: Tables, sequence: int, values: list[bytes]) -> None:
+    def full(tables: Tables, sequence: int, values: list[bytes], salt: bytes | None = None) -> None:
         if any(len(value) > MAX_NOTE_BYTES for value in values):
             raise lmdb.DiskError("No space left on device")
-        _put(tables, sequence, values)
+        append(tables, sequence, values, salt)
 
-    driver = await started(engine_at(tmp_path))
-    monkeypatch.setattr(lmdb_log, "_put", full)
+    driver = await started(engine_at(tmp_path, tail_bytes=0))
+    monkeypatch.setattr(Tables, "append", full)
     outcomes = await asyncio.gather(
         driver.system("config/1", LARGE), driver.system("idempotency/k", b"200")
     )

@@ -13,15 +13,19 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from grid_member.engine import open_engine
+from grid_member.engine import lmdb_log, open_engine
 from grid_member.engine.api import ClusterState, Item
 from grid_member.engine.lmdb_log import LmdbLog
 from grid_member.engine.lmdb_tables import open_environment
+from grid_member.engine.lmdb_tail import TAIL_FILE, Tail
 from tests.unit.engine.drive import Driver, FixedStructures
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import lmdb
 
+    from grid_member.engine.lmdb_tables import Environments, Tables
     from grid_member.engine.log import Clock, Log
 
 KEYS = 12
@@ -31,6 +35,7 @@ SYSTEM = "system"
 STATES = [ClusterState.ACTIVE, ClusterState.FROZEN, ClusterState.NO_MIGRATION]
 CLEAN_SLACK_BYTES = 20_000
 RESERVE_BYTES = 16_384
+TAIL_BYTES = 32_768
 
 
 def unsynced_environment(path: Path, map_size_bytes: int, create: bool) -> lmdb.Environment:
@@ -49,10 +54,37 @@ def metaunsynced_environment(path: Path, map_size_bytes: int, create: bool) -> l
     )
 
 
-BUILDS = {
-    "real": open_environment,
-    "no-sync": unsynced_environment,
-    "no-meta-sync": metaunsynced_environment,
+class Left(Tail):
+    """A tail that stays as a dead process leaves it."""
+
+    def end(self, tables: Tables | None, sequence: int) -> None:
+        pass
+
+
+class Hasty(Left):
+    """A tail whose writes are not synced."""
+
+    def append(self, first: int, values: Sequence[bytes], size_bytes: int) -> bool:
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = os.open(self._path / TAIL_FILE, os.O_WRONLY | os.O_CLOEXEC)
+        return super().append(first, values, size_bytes)
+
+
+class Unnoted(Left):
+    """A tail whose salt LMDB does not note."""
+
+    @property
+    def note(self) -> bytes | None:
+        return None
+
+
+BUILDS: dict[str, tuple[Environments, type[Tail]]] = {
+    "real": (open_environment, Left),
+    "no-sync": (unsynced_environment, Left),
+    "no-meta-sync": (metaunsynced_environment, Left),
+    "no-tail-sync": (open_environment, Hasty),
+    "no-tail-note": (open_environment, Unnoted),
 }
 
 
@@ -118,6 +150,8 @@ async def change_system(driver: Driver, journal: Journal, chance: random.Random)
 
 async def run(directory: Path, journal: Journal, build: str, rounds: int, seed: int) -> None:
     chance = random.Random(seed)
+    environments, tail = BUILDS[build]
+    setattr(lmdb_log, "Tail", tail)  # noqa: B010 - it takes no other one
 
     def open_log(path: Path, shard: int, clock: Clock) -> Log:
         return LmdbLog(
@@ -126,7 +160,8 @@ async def run(directory: Path, journal: Journal, build: str, rounds: int, seed: 
             clock,
             clean_slack_bytes=CLEAN_SLACK_BYTES,
             reserve_bytes=RESERVE_BYTES,
-            environments=BUILDS[build],
+            environments=environments,
+            tail_bytes=TAIL_BYTES,
         )
 
     engine = open_engine(FixedStructures(), directory, open_log=open_log)

@@ -1,7 +1,7 @@
 /* Preloaded into a member: lets writes and syncs of files below FAULT_ROOT fail with EIO while the
- * file FAULT_SWITCH exists. Its letters choose: w writes, s syncs, r the write of LMDB's root page,
- * R the same but only after the page was written, so that the writer cannot know. With h a sync does
- * not come back as long as the file says so, with u a look at the size of the disk;
+ * file FAULT_SWITCH exists. Its letters choose: w writes, s syncs, r synchronous writes (of LMDB's
+ * root page, of the tail), R the same but only after all was written, so that the writer cannot know;
+ * to s and h they are syncs, too. With h a sync does not come back as long as the file says so, with u a look at the size of the disk;
  * FAULT_SWITCH.hanging appears before one. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -47,6 +47,8 @@ static int chosen(int fd, char letter) {
 
 static int synchronous(int fd) { return (fcntl(fd, F_GETFL) & O_DSYNC) != 0; }
 
+static void hang(void);
+
 static int failed(void) {
     errno = EIO;
     return -1;
@@ -58,8 +60,9 @@ static int taken_back(int fd, off_t at) { return !synchronous(fd) && at < ROOT_P
 ssize_t pwrite64(int fd, const void *data, size_t len, off_t at) {
     if (chosen(fd, 'w') || (synchronous(fd) && chosen(fd, 'r'))) return failed();
     if (taken_back(fd, at) && chosen(fd, 'R')) return failed();
+    while (synchronous(fd) && chosen(fd, 'h')) hang();
     ssize_t done = syscall(SYS_pwrite64, fd, data, len, at);
-    return synchronous(fd) && chosen(fd, 'R') ? failed() : done;
+    return synchronous(fd) && (chosen(fd, 'R') || chosen(fd, 's')) ? failed() : done;
 }
 ssize_t pwrite(int fd, const void *data, size_t len, off_t at) {
     return pwrite64(fd, data, len, at);

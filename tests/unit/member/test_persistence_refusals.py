@@ -97,7 +97,7 @@ def foreign_lmdb(data: Path) -> None:
 
 CASES: Final[dict[str, tuple[Callable[[Path], None], str, str]]] = {
     "newer store": (identity(format=2), "has format 2, this version reads 1", NEWER),
-    "newer log": (log_format(b"grid-log\0\0\0\2\0\0\0\0"), "has format 2", NEWER),
+    "newer log": (log_format(b"grid-log\0\0\0\3\0\0\0\0"), "has format 3", NEWER),
     "foreign identity": (identity(kind="x"), "not written by a grid-member", "choose another"),
     "no member": (identity(member=7), "store.json is foreign or damaged", RESTORE),
     "torn identity": (content("store/store.json", b'{"kind"'), "store.json is foreign", RESTORE),

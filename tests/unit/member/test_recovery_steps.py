@@ -34,7 +34,7 @@ from grid_member.cluster.store_recovery import StoreDirectory, StoreRecovery
 from grid_member.engine import landing, open_engine
 from grid_member.engine.api import EngineError
 from grid_member.engine.store_errors import DamagedStoreError
-from tests.unit.engine.backed_up import STRUCTURES, fill, flipped_everywhere
+from tests.unit.engine.backed_up import STRUCTURES, damage_log, fill
 from tests.unit.engine.drive import Driver, condition
 
 if TYPE_CHECKING:
@@ -319,8 +319,7 @@ async def test_a_real_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, for
     await engine.start()
     await fill(Driver(engine), rounds=20)
     await engine.stop()
-    log = tmp_path / "store/shard-0/data.mdb"
-    log.write_bytes(flipped_everywhere(log.read_bytes(), b"item 12"))
+    damage_log(tmp_path / "store/shard-0", b"item 12")
 
     engines = [open_engine(STRUCTURES, tmp_path) for _ in range(2)]
     used: list[Driver] = []

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from grid_member import EngineError, StopError, start_member
-from grid_member.engine import lmdb_log
+from grid_member.engine.lmdb_tail import Tail
 from grid_member.start import handle
 from tests.unit.member.handles import config, is_free, port_of
 from tests.unit.member.running import configuration
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from grid_member.engine.lmdb_tables import Tables
     from tests.unit.member.running import MemberProcess
 
     Start = Callable[[str], MemberProcess]
@@ -239,14 +238,14 @@ class StuckDisk:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.asked = threading.Event()
         self.answers = threading.Event()
-        put = lmdb_log._put
+        append = Tail.append
 
-        def stuck(tables: Tables, sequence: int, values: list[bytes]) -> None:
+        def stuck(tail: Tail, first: int, values: list[bytes], size_bytes: int) -> bool:
             self.asked.set()
             self.answers.wait()
-            put(tables, sequence, values)
+            return append(tail, first, values, size_bytes)
 
-        monkeypatch.setattr(lmdb_log, "_put", stuck)
+        monkeypatch.setattr(Tail, "append", stuck)
 
 
 async def test_a_disk_that_does_not_answer_ends_a_stop_but_not_the_program(

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import aiohttp
 from aiohttp import web
 
-from tests.unit.engine.backed_up import flipped_everywhere
+from tests.unit.engine.backed_up import damage_log
 from tests.unit.operator.crash.pods import JOB, POD, SECRET, SET, Node
 from tests.unit.operator.crash.scenarios import PERSISTENCE
 from tests.unit.operator.fake_api import FakeApi
@@ -176,8 +176,7 @@ class World:
         await self.fill()
         assert self.node.pid is not None
         os.kill(self.node.pid, signal.SIGSTOP)
-        file = self.place / "data/store/shard-0/data.mdb"
-        file.write_bytes(flipped_everywhere(file.read_bytes(), b"item 12"))
+        damage_log(self.place / "data/store/shard-0", b"item 12")
         os.kill(self.node.pid, signal.SIGKILL)
         waits = "the store is damaged: the member waits for forceStart or partialStart"
         await self.until(lambda: any(e["message"] == waits for e in self.node.log()))

@@ -9,7 +9,7 @@ import pytest
 
 from grid_operator.ports.local_program import LocalHost, program_of
 from grid_operator.render import render_children
-from tests.unit.engine.backed_up import flipped_everywhere
+from tests.unit.engine.backed_up import damage_log
 from tests.unit.gridctl.running import until
 from tests.unit.operator.api.clusters import CONTEXT
 from tests.unit.operator.fields.pods import Rendered
@@ -63,8 +63,7 @@ def damaged(pod: RunningPod) -> None:
     for number in range(20):
         assert pod.call("rest/queues/default", b"item %d" % number)[0] == 200
     pod.kill()
-    store = next((pod.directory / "data").rglob("shard-0/data.mdb"))
-    store.write_bytes(flipped_everywhere(store.read_bytes(), b"item 12"))
+    damage_log(next((pod.directory / "data").rglob("shard-0")), b"item 12")
 
 
 @pytest.mark.parametrize(

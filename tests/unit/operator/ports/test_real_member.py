@@ -13,7 +13,7 @@ from grid_operator.decide.model import MemberProblem, MemberView
 from grid_operator.ports.api import MemberAccess
 from grid_operator.ports.member import MemberClient
 from grid_operator.ports.member_trust import FORMER_TRUSTED_S, MemberTrust
-from tests.unit.engine.backed_up import flipped_everywhere
+from tests.unit.engine.backed_up import damage_log
 from tests.unit.member.running import MemberProcess, configuration
 from tests.unit.member.security.certificates import Authority
 from tests.unit.member.wire import once
@@ -168,8 +168,7 @@ async def damage(start: Start, tmp_path: Path) -> None:
         body = b"item %d" % number
         assert (await once(member.port, "POST", "/grid/rest/queues/default", body)).status == 200
     member.kill()
-    log = tmp_path / "data/store/shard-0/data.mdb"
-    log.write_bytes(flipped_everywhere(log.read_bytes(), b"item 12"))
+    damage_log(tmp_path / "data/store/shard-0", b"item 12")
 
 
 @pytest.mark.parametrize("endpoint", [Endpoint.PARTIAL_START, Endpoint.FORCE_START])
