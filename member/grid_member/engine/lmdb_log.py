@@ -2,9 +2,8 @@
 
 One writer thread commits what has arrived together: a small group of records with one write into
 the tail, a large one, and what the tail has when it is full, as one transaction of LMDB, which
-syncs the data pages, then writes the page that makes them count through a synchronous descriptor.
-Only then does the feed hear of it. LMDB copies on write, so there is nothing to recover after a
-crash; what the tail has more than it is replayed.
+syncs the data pages, then writes the page that makes them count. Only then does the feed hear of
+it. LMDB copies on write: nothing has to be recovered after a crash, and the tail is replayed.
 
 A structure with `fsync: false` gets the same treatment, which is more than it asks for: LMDB
 without sync may break as a whole at power loss, and the structures share it.
@@ -363,24 +362,25 @@ class LmdbLog:
 
     def _maintain(self, *, idle: bool) -> None:
         """Do one small piece of cleaning, or have LMDB take over what is pending."""
-        if self._tables is None or self._inbox.closing or self._paused:
+        if self._inbox.closing or self._paused:
             return
         job = self._job
         try:
+            tables = self._tables = self._tables or self._open()
             if job is not None:
                 if self._sequence - len(self._tail.pending) < job.sequence:
                     # What is pending has to go on behind LMDB's last record, or behind the image.
-                    self._tail.settle(self._tables, self._sequence)
-                if not self._space.may_build(self._tables):
+                    self._tail.settle(tables, self._sequence)
+                if not self._space.may_build(tables):
                     raise lmdb.DiskError("there is no room for an image")
-                if job.store_next(self._tables):
+                if job.store_next(tables):
                     self._space.building_bytes = job.size_bytes
                 else:
                     self._end_image(job)
             elif self._purging:
-                self._purging = purge(self._tables)
+                self._purging = purge(tables)
             elif idle and self._tail.pending:
-                self._tail.settle(self._tables, self._sequence)
+                self._tail.settle(tables, self._sequence)
         except Exception as error:
             self._refuse(error)
             if job is not None:
@@ -391,7 +391,7 @@ class LmdbLog:
             self._retry_above_bytes = self._stored_bytes + self._clean_slack_bytes
             self._space.release()
             with contextlib.suppress(lmdb.Error, EngineError, OSError):
-                self._reopen()  # else the next commit opens it
+                self._reopen()  # else the next look at it does
 
     def _end_image(self, job: ImageJob) -> None:
         self._space.learn(job.live_bytes, job.size_bytes)

@@ -95,7 +95,8 @@ class Tail:
         self._doubtful = False
         """Whether a write to the tail failed, and may yet be on the disk."""
         self._whole = False
-        """Whether all of it may be: then it is written over before it is no more."""
+        """Whether all of it may be: then it counts until its first block was written over. The page
+        cache does not tell any more, when that failed once."""
         self._unsettled = False
         """Whether LMDB has to commit something first, since it may have some of what is pending, or
         something else in its place."""
@@ -163,7 +164,7 @@ class Tail:
 
         Args:
             tables: of the log.
-            sequence: of the last record, that of the last pending one if any is.
+            sequence: of the last record, whether LMDB or only the tail has it.
             values: of the records behind that.
 
         Raises:
@@ -171,7 +172,11 @@ class Tail:
         """
         self._forget_known(tables, sequence)
         self._unsettled = True  # until it is known that LMDB has it
-        tables.append(sequence - len(self.pending), [*self.pending, *values], self.note)
+        behind = [*self.pending, *values]
+        if behind or self.note is not None:
+            tables.append(sequence - len(self.pending), behind, self.note)
+        else:
+            tables.confirm(sequence)  # LMDB has it: but a commit of nothing would not be one
         self.pending = []
         self._end_bytes = 0
         self._noted = self._file >= 0

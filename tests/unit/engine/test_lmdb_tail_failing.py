@@ -13,11 +13,17 @@ import pytest
 
 from grid_member.engine import lmdb_log
 from grid_member.engine.api import Refused
-from grid_member.engine.lmdb_tables import Tables, create_log
+from grid_member.engine.lmdb_tables import (
+    MAP_SIZE_BYTES,
+    Tables,
+    create_log,
+    open_environment,
+    open_tables,
+)
 from grid_member.engine.lmdb_tail import SMALL_BYTES, Tail
 from grid_member.engine.operations import Committed, MapPut, Record
 from tests.unit.engine.drive import condition
-from tests.unit.engine.test_lmdb import RESERVE_BYTES, engine_at, started
+from tests.unit.engine.test_lmdb import RESERVE_BYTES, SMALL_TAIL_BYTES, engine_at, started
 from tests.unit.engine.test_lmdb_tail import LAST, TAIL, VALUE, copied, lively
 
 if TYPE_CHECKING:
@@ -104,6 +110,58 @@ async def test_what_was_refused_is_not_found_in_the_tail(
         assert await again.value("m", LAST) == VALUE
         assert [await again.value("m", key) for key in ("refused", "later")] == expected
         await again.engine.stop()
+
+
+async def test_a_takeover_that_failed_keeps_nobody_waiting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor does it when LMDB cannot be opened again at the first try."""
+    driver = await lively(tmp_path)
+    append, reopen = Tables.append, lmdb_log.LmdbLog._open
+    failures: list[str] = []
+
+    def failing(
+        tables: Tables, sequence: int, values: Sequence[bytes], salt: bytes | None = None
+    ) -> None:
+        if "commit" not in failures:
+            failures.append("commit")
+            raise lmdb.DiskError("planted")
+        append(tables, sequence, values, salt)
+
+    def closed(log: lmdb_log.LmdbLog) -> Tables:
+        if "open" not in failures:
+            failures.append("open")
+            raise OSError(errno.EMFILE, "planted")
+        return reopen(log)
+
+    monkeypatch.setattr(Tables, "append", failing)
+    monkeypatch.setattr(lmdb_log.LmdbLog, "_open", closed)
+    monkeypatch.setattr(lmdb_log, "IDLE_S", 0.01)
+    driver.engine.lanes[0]._log.lose_patience(3600)  # wakes the writer
+    await condition(lambda: failures == ["commit", "open"])
+    async with asyncio.timeout(20):
+        while isinstance(await driver.put("m", "later", b"1"), Refused):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    assert await driver.value("m", LAST) == VALUE
+    await driver.engine.stop()
+
+
+def test_what_lmdb_has_already_is_confirmed_by_a_commit_of_its_own(tmp_path: Path) -> None:
+    """Its root page may be in the page cache only."""
+    create_log(tmp_path, 0)
+    tables = open_tables(tmp_path, 0, MAP_SIZE_BYTES, open_environment)
+    tail = Tail(tmp_path, 0, SMALL_TAIL_BYTES, lambda _: None)
+    tail.make()
+    tail.settle(tables, 0, [b"first"])
+    assert tail.append(2, [b"second"], 6)
+    tables.append(1, [b"second"])  # which was said to have failed
+    tail._unsettled = True
+    commits = tables.environment.info()["last_txnid"]
+    tail.settle(tables, 2)
+    assert tables.environment.info()["last_txnid"] == commits + 1
+    assert tail.append(3, [b"third"], 5)
+    tail.close()
+    tables.environment.close()
 
 
 async def test_a_commit_that_is_there_although_it_failed_is_not_made_again(
