@@ -47,11 +47,14 @@ except OSError as error:
     print(type(error).__name__, 0)
 """
 
-# Turns the bits of a value wherever the store has it, in place.
+# Turns the bits of a value wherever the store has it, in place, once LMDB has it.
 DAMAGE_CODE: Final = """
 import pathlib
+import time
 value = b"spoilt by a disk"
 store = pathlib.Path("/data/persistence")
+while not any(value in path.read_bytes() for path in store.rglob("data.mdb")):
+    time.sleep(0.05)
 for path in [*store.rglob("data.mdb"), *store.rglob("tail")]:
     content = path.read_bytes()
     with path.open("r+b") as file:

@@ -15,6 +15,8 @@ import lmdb
 import pytest
 
 from grid_member.engine.directory_lock import lock_directory
+from grid_member.engine.lmdb_pages import Pages, open_file
+from tests.unit.engine.drive import condition
 from tests.unit.engine.volume import MIB, VOLUMES, privilege, volume
 from tests.unit.member.durable import MAP, durable
 from tests.unit.member.wire import once
@@ -217,17 +219,27 @@ def remount(disk: Path, option: str) -> None:
     subprocess.run(command, check=True)
 
 
+def committed(log: Path, what: bytes) -> bool:
+    """Tell whether LMDB's last commit has a record with these bytes in it."""
+    with open_file(log) as file:
+        pages = Pages(file)
+        tree = pages.tree(pages.roots[0], b"log")
+        return tree is not None and any(what in value for _, value in pages.items(tree))
+
+
 async def test_a_second_process(member_process: Start, tmp_path: Path) -> None:
     first = member_process(durable(tmp_path / "data"))
     first.wait_for("ready")
-    assert (await once(first.port, "POST", f"{MAP}/k", b"v")).status == 200
+    assert (await once(first.port, "POST", f"{MAP}/k", b"taken over")).status == 200
+    # By LMDB, as nobody writes: then nothing changes any more.
+    await condition(lambda: committed(tmp_path / "data/store/shard-0", b"taken over"))
     before = digest(tmp_path / "data")
     message = refused(tmp_path / "data")
     assert (
         f"is in use by another process (process {first.process.pid}): stop it, or give" in message
     )
     assert digest(tmp_path / "data") == before
-    assert (await once(first.port, "GET", f"{MAP}/k")).body == b"v"
+    assert (await once(first.port, "GET", f"{MAP}/k")).body == b"taken over"
 
 
 async def test_a_start_right_after_a_stop_waits_for_the_end_of_that(
