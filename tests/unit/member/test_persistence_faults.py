@@ -59,15 +59,19 @@ def faults(shim: Path, tmp_path: Path) -> tuple[dict[str, str], Path]:
     return environment, switch
 
 
+async def loaded(member: DurableMember) -> None:
+    for number in range(20):
+        assert (await member.put(f"k{number}", b"%d" % number)).status == 200
+        assert (await member.offer(b"%d" % number)).status == 200
+
+
 @pytest.mark.parametrize("what", ["w", "r", "ws"])
 async def test_io_errors(
     member_process: Start, tmp_path: Path, faults: tuple[dict[str, str], Path], what: str
 ) -> None:
     environment, switch = faults
     async with DurableMember(member_process, tmp_path / "data", environment) as member:
-        for number in range(20):
-            assert (await member.put(f"k{number}", b"%d" % number)).status == 200
-            assert (await member.offer(b"%d" % number)).status == 200
+        await loaded(member)
         switch.write_text(what)
         for number in range(5):
             member.entries[f"more{number}"] = None
@@ -92,9 +96,7 @@ async def test_syncs_that_fail(
     """What was written may be on the disk: who asked waits until it is not, the others do not."""
     environment, switch = faults
     async with DurableMember(member_process, tmp_path / "data", environment) as member:
-        for number in range(20):
-            assert (await member.put(f"k{number}", b"%d" % number)).status == 200
-            assert (await member.offer(b"%d" % number)).status == 200
+        await loaded(member)
         switch.write_text("s")
         port = member.process.port
         waiting = asyncio.create_task(once(port, "POST", f"{MAP}/k0", b"new"))
@@ -172,9 +174,7 @@ async def test_a_stop_ends_although_a_sync_never_returns(
 ) -> None:
     environment, switch = faults
     async with DurableMember(member_process, tmp_path / "data", environment) as member:
-        for number in range(20):
-            assert (await member.put(f"k{number}", b"%d" % number)).status == 200
-            assert (await member.offer(b"%d" % number)).status == 200
+        await loaded(member)
         switch.write_text("h")
         port, process = member.process.port, member.process.process
         waiting = asyncio.create_task(once(port, "POST", f"{MAP}/k0", b"new"))
