@@ -78,7 +78,7 @@ class LmdbLog:
         tail_bytes: int = TAIL_BYTES,
         told: Callable[[float], None] = lambda _: None,
     ) -> None:
-        """Open the log; told takes the seconds of each write to its tail.
+        """Open the log; told takes the seconds of each write to its tail, which 0 bytes leave out.
 
         Raises:
             EngineError: the files are missing, foreign, of a newer format or damaged.

@@ -49,13 +49,18 @@ def version(directory: Path) -> int:
     return found
 
 
+def log_of(driver: Driver) -> lmdb_log.LmdbLog:
+    log = driver.engine.lanes[0]._log
+    assert isinstance(log, lmdb_log.LmdbLog)
+    return log
+
+
 async def lively(directory: Path) -> Driver:
     """A member that has some records in LMDB and some in the tail only."""
     driver = await started(engine_at(directory))
     for number in range(KEYS):
         assert await driver.put("m", f"k{number}", b"v%d" % number) is None
-    log = driver.engine.lanes[0]._log
-    assert isinstance(log, lmdb_log.LmdbLog)
+    log = log_of(driver)
     assert log._sequence - len(log._tail.pending) == SETTLED < log._sequence
     return driver
 
@@ -75,8 +80,7 @@ async def test_when_nobody_writes_lmdb_takes_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     driver = await lively(tmp_path)
-    log = driver.engine.lanes[0]._log
-    assert isinstance(log, lmdb_log.LmdbLog)
+    log = log_of(driver)
     monkeypatch.setattr(lmdb_log, "IDLE_S", 0.01)
     assert await driver.put("m", "last", b"1") is None
     await condition(lambda: log._tail.pending == [])
@@ -194,10 +198,8 @@ async def test_records_that_the_tail_has_still_are_recovered_from_it(tmp_path: P
 
 async def test_what_is_pending_goes_on_behind_an_image(tmp_path: Path) -> None:
     driver = await lively(tmp_path / "a")
-    lane = driver.engine.lanes[0]
-    log = lane._log
-    assert isinstance(log, lmdb_log.LmdbLog)
-    log.store_image(lane.state.snapshot())
+    log = log_of(driver)
+    log.store_image(driver.engine.lanes[0].state.snapshot())
     await condition(lambda: log._job is None and not log._purging)
     assert await driver.put("m", "later", b"1") is None
     left = copied(tmp_path / "a", tmp_path / "b")
@@ -211,8 +213,7 @@ async def test_on_a_disk_that_is_short_nothing_waits_for_lmdb(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     driver = await lively(tmp_path)
-    log = driver.engine.lanes[0]._log
-    assert isinstance(log, lmdb_log.LmdbLog)
+    log = log_of(driver)
     monkeypatch.setattr(Space, "roomy", False)
     for number in range(3):
         assert await driver.put("m", f"more{number}", b"1") is None
