@@ -10,7 +10,7 @@ EXAMPLE := examples/gridcluster.yaml
 ARGS ?=
 PYTEST_ARGS ?=
 
-.PHONY: help setup run test check lint fix unit soak e2e e2e-up e2e-down images crds schema lock bench fuzz clean
+.PHONY: help setup compiled run test check lint fix unit soak e2e e2e-up e2e-down images crds schema lock bench fuzz clean
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -23,12 +23,15 @@ $(VENV)/.installed: requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
+compiled: setup ## Compile what data requests run through, if the sources have changed
+	@$(BIN)/python -m grid_member.compiled.build --if-needed
+
 run: setup ## Start examples/gridcluster.yaml on this machine (ARGS go to gridctl up)
 	@exec $(BIN)/gridctl up -f $(EXAMPLE) $(ARGS)
 
 test: check ## The same as check
 
-check: lint unit e2e ## Everything that CI runs
+check: lint compiled unit e2e ## Everything that CI runs
 
 lint: setup ## Lint, format, types, import contracts, dead code, generated files
 	$(BIN)/ruff check .
@@ -70,13 +73,15 @@ lock: setup ## Resolve the dependencies anew
 	$(BIN)/uv pip compile pyproject.toml --all-extras --group dev --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q -o requirements.lock
 	$(BIN)/uv pip compile pyproject.toml --extra member --extra speed --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q -o member/requirements.lock
 	$(BIN)/uv pip compile pyproject.toml --extra operator --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q -o operator/requirements.lock
+	$(BIN)/uv pip compile pyproject.toml --extra compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q -o member/compile.lock
 	echo 'hatchling>=1.27' | $(BIN)/uv pip compile - --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q -o member/build.lock
 
 bench: setup ## Measure all that is promised of speed; writes bench/RESULTS.md
+	@$(BIN)/python -m grid_member.compiled.build --if-needed --optional
 	@$(BIN)/python -m bench $(ARGS)
 
 fuzz: setup ## Millions of inputs for the fuzz targets (ARGS: --target, --inputs, --minutes, --seed)
 	$(BIN)/python -m tests.fuzz run $(ARGS)
 
 clean: ## Remove what the tasks made in this checkout
-	rm -rf $(VENV) dist build .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .fuzz
+	rm -rf member/grid_member/compiled/built $(VENV) dist build .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .fuzz

@@ -18,6 +18,12 @@ grid_find_python() {
     return 1
 }
 
+grid_has_headers() {
+    "$PYTHON" -c '
+import pathlib, sys, sysconfig
+sys.exit(not pathlib.Path(sysconfig.get_path("include"), "Python.h").exists())'
+}
+
 grid_missing=
 command -v make >/dev/null 2>&1 || grid_missing="make"
 grid_find_python || grid_missing="$grid_missing python3 python3-venv"
@@ -46,4 +52,18 @@ if [ -n "$grid_missing" ]; then
         echo "No Python 3.11 or newer with the venv module was found; name one: PYTHON=… $0" >&2
         exit 2
     }
+fi
+
+# Members are compiled where that can be done, and run from their sources elsewhere.
+grid_wished=
+command -v cc >/dev/null 2>&1 || command -v gcc >/dev/null 2>&1 || grid_wished="gcc libc6-dev"
+case $PYTHON in
+    /usr/bin/*) grid_has_headers || grid_wished="$grid_wished python3-dev" ;;
+esac
+if [ -n "$grid_wished" ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+    echo "installing: $grid_wished" >&2
+    # shellcheck disable=SC2086  # a list of package names
+    { apt-get update -qq &&
+        DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $grid_wished; } >&2 ||
+        echo "it was not installed: members run from their sources, which is slower" >&2
 fi

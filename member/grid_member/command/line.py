@@ -14,7 +14,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from grid_member.command import EXIT_CONFIG
+from grid_member.command import EXIT_CONFIG, EXIT_START
+from grid_member.compiled import NotCompiledError, use
 from grid_member.config import ConfigError
 from grid_member.config.programmatic import Config
 from grid_member.release import VERSION
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 _RUN: Final = "run"
 _DOCUMENTS: Final = ("check", "convert", "schema")
+_COMPILED: Final = "GRID_COMPILED"
+"""Whether compiled modules are used: one of `grid_member.compiled.WANTED`."""
 _AUTHORITIES: Final = "SSL_CERT_FILE"
 """Where OpenSSL finds the authorities that the system trusts: openssl-env(7)."""
 
@@ -39,6 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             _documents(chosen)
         elif chosen.verb == "restore":
             # As running a member, this needs the store.
+            use(os.environ.get(_COMPILED, "auto"))
             from grid_member.command.restore import restore
 
             return restore(
@@ -53,6 +57,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for problem in error.problems:
             sys.stderr.write(f"{problem}\n")
         return EXIT_CONFIG
+    except NotCompiledError as error:
+        sys.stderr.write(f"cannot start: {_COMPILED}: {error}\n")
+        return EXIT_START
     return 0
 
 
@@ -70,6 +77,7 @@ def _documents(chosen: argparse.Namespace) -> None:
 
 def _run(file: Path | None) -> int:
     config = Config.from_file(file) if file else Config.default()
+    use(os.environ.get(_COMPILED, "auto"))
     # Configurations are checked and converted without the HTTP server and the store.
     gc.disable()  # as in __main__
     try:

@@ -65,7 +65,31 @@ RUNTIME_PACKAGES: Final = (
     "tzdata",
     "zlib1g",
 )
-BUILD_PACKAGES: Final = ("python3-pip", "python3-setuptools", "python3-wheel", "python3-distutils")
+PIP_PACKAGES: Final = ("python3-pip", "python3-setuptools", "python3-wheel", "python3-distutils")
+COMPILER_PACKAGES: Final = (
+    "binutils",
+    "binutils-common",
+    f"binutils-{platform.machine().replace('_', '-')}-linux-gnu",
+    "cpp",
+    "cpp-12",
+    "gcc",
+    "gcc-12",
+    "libbinutils",
+    "libc6-dev",
+    "libcrypt-dev",
+    "libctf-nobfd0",
+    "libctf0",
+    "libgcc-12-dev",
+    "libgprofng0",
+    "libisl23",
+    "libjansson4",
+    "libmpc3",
+    "libmpfr6",
+    "libpython3.11-dev",
+    "libstdc++6",
+    "libzstd1",
+    "linux-libc-dev",
+)
 DOCUMENTS: Final = ("bug", "doc", "info", "lintian", "locale", "man")
 DIRECTORIES: Final = ("dev", "etc/ssl/certs", "proc", "root", "run", "sys", "tmp", "var/tmp")
 USERS: Final = (
@@ -117,7 +141,7 @@ def _make_images(scratch: Path) -> None:
     _unpack(RUNTIME_PACKAGES, scratch, tree)
     _complete(tree)
     write_image(out / "runtime.tar", RUNTIME_IMAGE, tree)
-    _unpack(BUILD_PACKAGES, scratch, tree)
+    _unpack(PIP_PACKAGES + COMPILER_PACKAGES, scratch, tree)
     write_image(out / "build.tar", BUILD_IMAGE, tree)
 
 

@@ -26,7 +26,15 @@ BUILD_TIMEOUT_S: Final = 900.0
 VERSION: Final = "0.1.0"
 BASE_IMAGE_VARIABLE: Final = "GRID_E2E_BASE_IMAGE"
 PUBLIC_REGISTRY: Final = "docker.io/library"
-COMMON_INPUTS: Final = ("pyproject.toml", "README.md", "LICENSE", "member/build.lock")
+COMMON_INPUTS: Final = (
+    "pyproject.toml",
+    "README.md",
+    "LICENSE",
+    "member/build.lock",
+    "member/compile.lock",
+)
+MADE_HERE: Final = {"__pycache__", "built"}
+"""Directories of what this machine's Python made of the sources."""
 # Let pip inside a build reach what pip outside it reaches.
 BOUND_INTO_BUILDS: Final = ("/etc/pip.conf", "/etc/ssl/certs/ca-certificates.crt")
 
@@ -55,7 +63,7 @@ class Recipe:
             names += [
                 str(path.relative_to(REPOSITORY))
                 for path in found
-                if path.is_file() and "__pycache__" not in path.parts
+                if path.is_file() and not MADE_HERE.intersection(path.relative_to(REPOSITORY).parts)
             ]
         return sorted(names)
 

@@ -1,0 +1,104 @@
+"""Builds the compiled modules: `python -m grid_member.compiled.build`.
+
+Needs mypy with mypyc, setuptools and a C compiler with Python's headers: the extra `compile`, and
+on Debian the packages gcc and python3-dev. Without arguments everything is built anew, with
+`--if-needed` only when what is there does not fit, with `--optional` a failure is told and no
+failure.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import sys
+import tempfile
+import time
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from grid_member.compiled import BUILT, GROUP, MANIFEST, misfit, sources_digest
+from grid_member.compiled.modules import MODULES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+_SOURCES: Final = Path(__file__).parents[2]
+_CHECKS: Final = ("--config-file=", "--ignore-missing-imports", "--no-incremental")
+"""For mypy: types are checked elsewhere, and what is not installed here is any object."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Do what the arguments say; return the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m grid_member.compiled.build")
+    parser.add_argument("--into", type=Path, default=BUILT, metavar="DIRECTORY")
+    parser.add_argument("--if-needed", action="store_true")
+    parser.add_argument("--optional", action="store_true")
+    chosen = parser.parse_args(arguments)
+    into = chosen.into.resolve()
+    if chosen.if_needed and misfit(into) is None:
+        return 0
+    began_s = time.monotonic()
+    sys.stderr.write(f"compiling {len(MODULES)} modules, for about a minute\n")
+    try:
+        build(into)
+    except (Exception, SystemExit) as error:  # mypyc ends with the latter
+        sys.stderr.write(f"not compiled, members run from their sources: {error}\n")
+        return 0 if chosen.optional else 1
+    sys.stderr.write(f"compiled in {time.monotonic() - began_s:.0f} s\n")
+    return 0
+
+
+def build(into: Path) -> None:
+    """Compile the modules into a directory, which is replaced as a whole.
+
+    Raises:
+        Exception: whatever a missing compiler or the build ends with.
+    """
+    from mypyc.build import mypycify
+    from setuptools import Distribution
+    from setuptools.command.build_ext import build_ext
+
+    digest = sources_digest()
+    into.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=into.parent, prefix=".build-") as name:
+        scratch = Path(name)
+        with _in(_SOURCES), contextlib.redirect_stdout(sys.stderr):
+            extensions = mypycify(
+                [*_CHECKS, f"--cache-dir={os.devnull}", *MODULES],
+                opt_level="3",
+                debug_level="0",
+                target_dir=str(scratch / "c"),
+                group_name=GROUP.removesuffix("__mypyc"),
+            )
+            for extension in extensions:
+                # What is only a warning today may be new in another compiler.
+                flags = extension.extra_compile_args
+                extension.extra_compile_args = [flag for flag in flags if flag != "-Werror"]
+            command = build_ext(Distribution({"name": GROUP, "ext_modules": extensions}))
+            command.build_lib = str(scratch / "built")
+            command.build_temp = str(scratch / "objects")
+            command.verbose = False
+            command.ensure_finalized()
+            command.run()
+        manifest = {"suffix": EXTENSION_SUFFIXES[0], "sources": digest}
+        (scratch / "built" / MANIFEST).write_text(json.dumps(manifest))
+        if into.exists():
+            into.rename(scratch / "former")
+        (scratch / "built").rename(into)
+
+
+@contextlib.contextmanager
+def _in(directory: Path) -> Iterator[None]:
+    former = Path.cwd()
+    os.chdir(directory)
+    try:
+        yield
+    finally:
+        os.chdir(former)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
