@@ -160,7 +160,8 @@ def three_engines() -> Iterator[tuple[ClusterMember, ...]]:
         places = Places(Path(directory), durable=False)
         engines = []
         for port, file in zip(places.ports, places.files, strict=True):
-            command = [sys.executable, "-m", "bench.bare_engine", str(file), str(port)]
+            module = ["bench.compiled", "bench.bare_engine"]
+            command = [sys.executable, "-m", *module, str(file), str(port)]
             engines.append((stack.enter_context(running(command)), port))
         for engine, port in engines:
             engine.wait_until(lambda port=port: answers(port, b"ready\n"))  # type: ignore[misc]

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from bench.oha import find_oha
+from grid_member.compiled import misfit
 
 _CPU_INFO: Final = Path("/proc/cpuinfo")
 _MOUNTS: Final = Path("/proc/self/mounts")
@@ -41,7 +42,13 @@ def machine() -> list[str]:
         f"Memory: {memory:.0f} GiB",
         f"Kernel: {platform.system()} {platform.release()}",
         f"Python: {platform.python_implementation()} {platform.python_version()}",
+        f"Members: {_members()}",
     ]
+
+
+def _members() -> str:
+    reason = misfit()
+    return "compiled" if reason is None else f"interpreted ({reason})"
 
 
 def tools() -> str:

@@ -50,16 +50,24 @@ def configuration(port: int, *, lane: bool, base_dir: Path | None, event_loop: s
 
 @contextlib.contextmanager
 def member(
-    *, lane: bool = True, data_directory: Path | None = None, event_loop: str = "auto"
+    *,
+    lane: bool = True,
+    data_directory: Path | None = None,
+    event_loop: str = "auto",
+    compiled: str = "auto",
 ) -> Iterator[Server]:
-    """Run a member until the end of the block; below a data directory it persists what it has."""
+    """Run a member until the end of the block; below a data directory it persists what it has.
+
+    Compiled modules are used as `grid_member.compiled.use` is told.
+    """
     with tempfile.TemporaryDirectory(dir=data_directory) as directory:
         port = free_port()
         base_dir = Path(directory) / "persistence" if data_directory else None
         config = Path(directory) / "grid.yaml"
         text = configuration(port, lane=lane, base_dir=base_dir, event_loop=event_loop)
         config.write_text(text, encoding="utf-8")
-        with running(member_command(config)) as server:
+        environment = {"GRID_COMPILED": compiled}
+        with running(member_command(config), environment=environment) as server:
             server.wait_until(lambda: answers(port, get_request("none")))
             yield Server((server.process.pid,), port)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 HOST: Final = "127.0.0.1"
@@ -125,8 +125,12 @@ class Running:
 
 
 @contextlib.contextmanager
-def running(command: Sequence[str], given: bytes = b"") -> Iterator[Running]:
+def running(
+    command: Sequence[str], given: bytes = b"", environment: Mapping[str, str] | None = None
+) -> Iterator[Running]:
     """Run a server from the top of the project with something to read, and end it.
+
+    The environment adds to this one's.
 
     Raises:
         BenchError: it ended by itself.
@@ -134,7 +138,14 @@ def running(command: Sequence[str], given: bytes = b"") -> Iterator[Running]:
     with tempfile.TemporaryFile() as log, tempfile.TemporaryFile() as stdin:
         stdin.write(given)
         stdin.seek(0)
-        process = subprocess.Popen(command, cwd=ROOT, stdin=stdin, stdout=log, stderr=log)
+        process = subprocess.Popen(
+            command,
+            cwd=ROOT,
+            stdin=stdin,
+            stdout=log,
+            stderr=log,
+            env={**os.environ, **(environment or {})},
+        )
         server = Running(process, log.fileno())
         try:
             yield server

@@ -24,7 +24,8 @@ ANCHORS: Final = {"GET": (57_000, 24.0), "POST": (49_000, 28.0)}
 _MEANING: Final = (
     "The same member with `http.lane.enabled` true and false, in memory, beside a bare "
     "`asyncio.Protocol` that gives each read the member's own answer as a constant, all on the "
-    "event loop that a member has when nothing is set."
+    "event loop that a member has when nothing is set. Where members are compiled, all are but the "
+    "one that is called interpreted."
 )
 
 
@@ -35,17 +36,15 @@ def measured(options: Options) -> list[Section]:
     notes = []
     for method in MAP_LOADS:
         seen = _figures(method, options)
-        lane, plain, aiohttp, constant = seen
+        lane, plain, interpreted, aiohttp, constant = seen
         figures += seen
         verdicts += [
             at_least(f"{method}: lane ÷ aiohttp, rate", lane, aiohttp, RATE_BAR),
             p99_at_most(f"{method}: lane ÷ aiohttp, p99", lane, aiohttp, P99_BAR),
             cpu_at_most(f"{method}: lane ÷ bare protocol, CPU", lane, constant, CPU_BAR),
         ]
-        notes.append(
-            f"{method}: {lane.rate / plain.rate:.2f} x the rate at "
-            f"{lane.cpu_us / plain.cpu_us:.2f} x the CPU of the same on asyncio's own loop."
-        )
+        notes += [_beside("on asyncio's own loop", method, lane, plain)]
+        notes += [_beside("interpreted, not compiled", method, lane, interpreted)]
         notes.append(_beside_the_anchor(method, lane))
     return [Section("Lane, aiohttp and a bare protocol", _MEANING, figures, verdicts, notes)]
 
@@ -56,18 +55,27 @@ def _figures(method: str, options: Options) -> list[Figure]:
     with (
         member(lane=True) as lane,
         member(lane=True, event_loop="asyncio") as plain,
+        member(lane=True, compiled="off") as interpreted,
         member(lane=False) as aiohttp,
     ):
-        for one in (lane, plain, aiohttp):
+        for one in (lane, plain, interpreted, aiohttp):
             fill_map(one.port, 0, KEYS, VALUE_BYTES)
         with bare(ask(lane.port, request)) as constant:
             contenders = {
                 f"{method}, lane": measuring(lane, load, options),
                 f"{method}, lane, asyncio's own loop": measuring(plain, load, options),
+                f"{method}, lane, interpreted": measuring(interpreted, load, options),
                 f"{method}, aiohttp": measuring(aiohttp, load, options),
                 f"{method}, bare protocol": measuring(constant, load, options),
             }
             return list(alternate(contenders, options.rounds).values())
+
+
+def _beside(which: str, method: str, lane: Figure, other: Figure) -> str:
+    return (
+        f"{method}: {lane.rate / other.rate:.2f} x the rate at "
+        f"{lane.cpu_us / other.cpu_us:.2f} x the CPU of the same {which}."
+    )
 
 
 def _beside_the_anchor(method: str, lane: Figure) -> str:
