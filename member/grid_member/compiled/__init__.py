@@ -61,6 +61,8 @@ class _Told:
 def use(wanted: str = "auto", directory: Path = BUILT) -> None:
     """Load compiled modules from now on, instead of the sources of the same names.
 
+    Once they are used they are, whatever is wanted then.
+
     Args:
         wanted: one of `WANTED`.
         directory: where they were built.
@@ -70,6 +72,8 @@ def use(wanted: str = "auto", directory: Path = BUILT) -> None:
     """
     if wanted not in WANTED:
         raise NotCompiledError(f"{wanted!r} is none of {', '.join(WANTED)}")
+    if _Told.interpreted is None:
+        return
     reason = "it is switched off" if wanted == "off" else _use(directory)
     _Told.interpreted = reason
     if wanted == "required" and reason is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 MODULES: Final = (
+    "grid_member/compiled/proof.py",
     "grid_member/http/lane.py",
     "grid_member/http/lane_answers.py",
     "grid_member/http/desk.py",

@@ -25,19 +25,26 @@ class Setup:
     tls: bool = False
     """On both listeners."""
     lane: bool = True
+    compiled: bool = True
+    """Where modules were compiled."""
 
     def __str__(self) -> str:
-        more = [name for name in ("security", "tls", "lane") if getattr(self, name)]
+        more = [name for name in ("security", "tls", "lane", "compiled") if getattr(self, name)]
         return "+".join([self.syntax, self.network, *more])
 
 
 CHOICES = (("yaml", "xml"), ("network", "advanced-network"), (False, True), (False, True))
 SETUPS = tuple(
-    # The lane is on in one half. So every three of the choices meet it on and off.
-    Setup(*choices, lane=sum(map(tuple.index, CHOICES, choices)) % 2 == 0)
+    # The lane is on in one half. So every three of the choices meet it on and off. Compiled is
+    # another half, and half of each.
+    Setup(
+        *choices,
+        lane=sum(map(tuple.index, CHOICES, choices)) % 2 == 0,
+        compiled=CHOICES[0].index(choices[0]) == CHOICES[2].index(choices[2]),
+    )
     for choices in product(*CHOICES)
 )
-"""Every one there is but for the lane."""
+"""Every one there is but for the lane and what is compiled."""
 
 
 @dataclass(frozen=True, slots=True)

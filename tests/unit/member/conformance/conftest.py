@@ -15,10 +15,11 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="session")
 def new_subjects(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], Subjects]]:
     """Give a function that returns members under test of its own; whoever has them ends them."""
-    nursery = Nursery()
+    nurseries = {compiled: Nursery(compiled=compiled) for compiled in (True, False)}
     authority = Authority(tmp_path_factory.mktemp("authority"))
-    yield lambda: Subjects(nursery, authority, tmp_path_factory)
-    nursery.end()
+    yield lambda: Subjects(nurseries, authority, tmp_path_factory)
+    for nursery in nurseries.values():
+        nursery.end()
 
 
 @pytest.fixture(scope="module", params=SETUPS, ids=str)

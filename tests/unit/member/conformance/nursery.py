@@ -10,7 +10,8 @@ Each line it reads is a JSON list, each line it writes the answer:
     ["ended", ID]           its exit code, null while it runs
     ["kill", ID]            null, when it is gone
 
-It ends the members that are left when nothing more is to be read.
+It ends the members that are left when nothing more is to be read. The word after its name says
+whether they use compiled modules: one of `grid_member.compiled.WANTED`.
 """
 
 from __future__ import annotations
@@ -21,9 +22,8 @@ import signal
 import sys
 from typing import TYPE_CHECKING
 
-# `main` itself reads this one only when a member is run, which is after the fork.
-import grid_member.command.member  # noqa: F401
 from grid_member.command.line import main as run
+from grid_member.compiled import use
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -76,7 +76,12 @@ ORDER_BYTES = 4096
 """More than an order has: each is written at once, and the next only after the answer."""
 
 
-def main() -> None:
+def main(compiled: str) -> None:
+    os.environ["GRID_COMPILED"] = compiled
+    use(compiled)
+    # `run` itself reads this one only when a member is run, which is after the fork.
+    import grid_member.command.member  # noqa: F401
+
     nursery = Nursery()
     does: dict[str, Callable[..., int | None]]
     does = {"start": nursery.start, "ended": nursery.ended, "kill": nursery.kill}
@@ -87,4 +92,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1])

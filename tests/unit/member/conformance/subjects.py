@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -29,10 +30,11 @@ READ_PERIOD_S = 0.01
 class Nursery:
     """The process that members are forked from."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, compiled: bool) -> None:
+        wanted = os.environ.get("GRID_COMPILED", "auto") if compiled else "off"
         # Not in the path of the modules: this directory, whose names others have as well.
         self._process = subprocess.Popen(
-            [sys.executable, "-P", str(Path(__file__).with_name("nursery.py"))],
+            [sys.executable, "-P", str(Path(__file__).with_name("nursery.py")), wanted],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
@@ -107,9 +109,13 @@ class Subjects:
     """The members that run for some rows."""
 
     def __init__(
-        self, nursery: Nursery, authority: Authority, directories: pytest.TempPathFactory
+        self,
+        nurseries: dict[bool, Nursery],
+        authority: Authority,
+        directories: pytest.TempPathFactory,
     ) -> None:
-        self._nursery, self._directories = nursery, directories
+        """Take processes to fork members from, by whether those use compiled modules."""
+        self._nurseries, self._directories = nurseries, directories
         self._pair, self._trusting = authority.issue("member"), authority.client()
         self._started: dict[tuple[Role, Setup], Subject] = {}
         self._owned: list[Subject] = []
@@ -132,7 +138,7 @@ class Subjects:
         text = configuration(role, setup, Place(directory, self._pair))
         file.write_text(text, encoding="utf-8")
         context = self._trusting if setup.tls else None
-        return Subject(self._nursery, file, directory / "log", context)
+        return Subject(self._nurseries[setup.compiled], file, directory / "log", context)
 
     def end(self) -> None:
         for one in (*self._started.values(), *self._owned):
