@@ -1,16 +1,20 @@
 """Runs the unit tests in three processes: those of several members beside all others.
 
 Tests of several members mostly wait, for elections and for patience that ends, while the others
-keep a core busy: `python -m tests.side_by_side [arguments of pytest]`.
+keep a core busy: `python -m tests.side_by_side [arguments of pytest]`. Before these, those of the
+data path run once with compiled modules, where they were built; for CI they have to be.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 import subprocess
 import sys
 import tempfile
 from typing import IO, Final
+
+from grid_member.compiled import misfit
 
 ALL: Final = "tests/unit"
 BESIDE: Final = (
@@ -18,6 +22,11 @@ BESIDE: Final = (
     ("tests/unit/engine/cluster", "tests/unit/engine/nats", "tests/unit/engine/server"),
 )
 """What runs beside the others, each in a process of its own."""
+COMPILED: Final = (
+    *("-p", "tests.compiled", "tests/unit/engine", "tests/unit/member/lane"),
+    *(f"--ignore=tests/unit/engine/{name}" for name in ("cluster", "nats", "server")),
+)
+"""What runs with compiled modules, too."""
 NOTHING_FOUND: Final = 5
 """Pytest's exit status when no test fits the arguments."""
 PYTEST: Final = (sys.executable, "-m", "pytest", "-p", "no:cacheprovider")
@@ -35,13 +44,22 @@ def main(arguments: list[str]) -> int:
             )
             stack.callback(_end, process)
             beside.append((process, told))
-        found = [subprocess.call([*PYTEST, ALL, *ignored, *arguments])]
+        found = [_compiled(arguments), subprocess.call([*PYTEST, ALL, *ignored, *arguments])]
         for process, output in beside:
             found.append(process.wait())
             output.seek(0)
             sys.stdout.buffer.write(output.read())
             sys.stdout.buffer.flush()
     return _status(found)
+
+
+def _compiled(arguments: list[str]) -> int:
+    """Run what runs with compiled modules; return the exit status."""
+    reason = misfit()
+    if reason is not None and not os.environ.get("CI"):
+        sys.stderr.write(f"nothing runs compiled: {reason}\n")
+        return NOTHING_FOUND
+    return subprocess.call([*PYTEST, *COMPILED, *arguments])
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

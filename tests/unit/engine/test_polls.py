@@ -6,6 +6,8 @@ import asyncio
 import math
 from typing import TYPE_CHECKING, Any, cast
 
+import pytest
+
 from grid_member.engine.api import Item, Reason, Refused
 from grid_member.engine.cluster_polls import ClusterPolls
 from grid_member.engine.leasehold import LATE, Leasehold, steady_s
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
     from grid_member.engine.lane import Lane
 
+pytestmark = pytest.mark.interpreted
 REFUSED = Refused(Reason.UNAVAILABLE, "no quorum")
 ITEM = Item(b"v", None, "q", 1, 2)
 
