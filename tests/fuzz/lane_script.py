@@ -59,7 +59,8 @@ class Run:
         self.lane = LaneConnection(self.desk)
         self.watch.add(self.lane)
         self.transport = Transport(self.loop, sockets)
-        self.transport.protocol = self.transport.lane = self.lane
+        self.transport.lane = self.lane
+        self.transport.protocol = cast("asyncio.Protocol", self.lane)
         self.engine.can_confirm = lambda: self.transport.buffered == 0 and not self.transport.lost
         self.received = bytearray()
         self.inbox = bytearray()
@@ -117,9 +118,7 @@ class Run:
 
     @property
     def _protocol(self) -> asyncio.Protocol:
-        protocol = self.transport.get_protocol()
-        assert isinstance(protocol, asyncio.Protocol)
-        return protocol
+        return cast("asyncio.Protocol", self.transport.get_protocol())
 
     # Commands
 

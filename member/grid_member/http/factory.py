@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from aiohttp import web
 
@@ -63,7 +63,7 @@ class ConnectionFactory(web.Server):
         connection = self._served() if over < 0 else self.complete(crowded=True)
         # Now: more may be accepted before this one is made.
         self.watch.add(connection)
-        return connection
+        return cast("asyncio.Protocol", connection)  # what loops call is all that they ask for
 
     def _served(self) -> ConnectionProtocol | LaneConnection:
         return self.complete() if self.desk is None else LaneConnection(self.desk)

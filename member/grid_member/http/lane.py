@@ -47,7 +47,10 @@ _log: Final = logging.getLogger("grid.http")
 
 
 class LaneConnection(LaneAnswers):
-    """One connection, until it is handed over or lost."""
+    """One connection, until it is handed over or lost.
+
+    A protocol by what it does, without the base class: compiled, that would cost time and memory.
+    """
 
     __slots__ = (
         "_active", "_asked", "_body", "_body_bytes", "_ended", "_gone", "_held", "_idle_since_s",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import abc
-import asyncio
 import logging
 import math
 import time
@@ -17,6 +16,7 @@ from grid_member.http.plain import MAP_GET, MAP_PUT, MAP_REMOVE, QUEUE_OFFER, QU
 from grid_member.http.watch import Unread, write_pieces
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable
 
     from grid_member.engine.api import Poll
@@ -53,7 +53,7 @@ class Slot:
             self.lane.completed()
 
 
-class LaneAnswers(asyncio.Protocol, abc.ABC):
+class LaneAnswers(metaclass=abc.ABCMeta):
     """What a connection has begun and not answered, and what the kernel has not taken."""
 
     __slots__ = (
