@@ -58,7 +58,7 @@ class Entry:
     content_type: str | None
 
 
-@dataclass(slots=True, unsafe_hash=True)
+@dataclass(slots=True, unsafe_hash=True, init=False)
 class Item:
     """A queue item taken by a poll: in flight until it is confirmed or returned."""
 
@@ -71,6 +71,23 @@ class Item:
     """Made from the place of its take in the log: tells this delivery from any other."""
     until_s: float = field(default=math.inf, compare=False)
     """By `steady_s`: somebody else may have it from then on, so it is handed out before."""
+
+    # By hand: one that is made for it is not compiled with the rest, and one is made for each poll.
+    def __init__(
+        self,
+        value: bytes,
+        content_type: str | None,
+        queue: str,
+        item_id: int,
+        take_id: int,
+        until_s: float = math.inf,
+    ) -> None:
+        self.value = value
+        self.content_type = content_type
+        self.queue = queue
+        self.item_id = item_id
+        self.take_id = take_id
+        self.until_s = until_s
 
 
 Done: TypeAlias = Callable[[T | Refused], None]

@@ -362,7 +362,8 @@ class Lane:
         answers, size_bytes = flight
         self._waiting -= len(answers)
         self._waiting_bytes -= size_bytes
-        for answer, outcome in zip(answers, outcomes, strict=True):
+        for place, answer in enumerate(answers):
+            outcome = outcomes[place]
             try:
                 answer(outcome)
             except Exception as error:

@@ -49,15 +49,16 @@ class MapSide(SystemSide):
     ) -> None:
         """Create or replace an entry."""
         way = self._ways.get(name)
-        if way is not None and not way[0].state.passive:
-            # As below, for most puts.
-            _, lane, ttl_ms = way
-            if content_type is not None:
-                content_type = shared(content_type)
-            operation = made(MapPut, (name, key, value, content_type, ttl_ms))
-            lane.propose(operation, done, len(key) + len(value))
-        else:
-            self._map_put(name, key, value, content_type, done)
+        if way is not None:
+            first, lane, ttl_ms = way
+            if not first.state.passive:
+                # As below, for most puts.
+                if content_type is not None:
+                    content_type = shared(content_type)
+                operation = made(MapPut, (name, key, value, content_type, ttl_ms))
+                lane.propose(operation, done, len(key) + len(value))
+                return
+        self._map_put(name, key, value, content_type, done)
 
     def _map_put(
         self, name: str, key: str, value: bytes, content_type: str | None, done: Done[None]

@@ -104,11 +104,17 @@ class State:
         member, incarnation, counter, operations = record
         if not self._first_time(member, incarnation, counter):
             return None
-        # An operation may change the cluster state, and the handlers with it.
-        return [
-            self._handlers[type(operation)](operation, member, place, now_ms)
-            for place, operation in enumerate(operations, sequence << _INDEX_BITS)
-        ]
+        maps, outcomes, place = self.maps, list[Outcome](), sequence << _INDEX_BITS
+        for operation in operations:
+            # An operation may change the cluster state, and the handlers with it.
+            if type(operation) is MapPut and not self.passive:
+                maps.put(operation, member, place, now_ms)  # as its handler does it: most
+                outcomes.append(None)
+            else:
+                handler = self._handlers[type(operation)]
+                outcomes.append(handler(operation, member, place, now_ms))
+            place += 1
+        return outcomes
 
     # Reads
 

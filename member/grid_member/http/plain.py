@@ -169,7 +169,8 @@ class Recogniser:
             return Unplain.OTHER
         line_end = data.find(_LINE_END, start)
         target_end = line_end - len(_VERSION)
-        if data[target_end:line_end] != _VERSION:
+        # Without lines there is no Host. Compiled, a slice that ends before its beginning raises.
+        if line_end == head_end or not data.endswith(_VERSION, start, line_end):
             return Unplain.OTHER
         cut = data.rfind(b"/", start, target_end)
         beginning = self._beginnings.get(data[start:cut]) or self._begun(data[start:cut])
