@@ -192,8 +192,10 @@ class LocalEngine(MapSide):
     def queue_poll(self, name: str, timeout_s: float, done: Done[Item | None]) -> Poll:
         """Take the head, waiting up to timeout_s seconds for one; None when none came."""
         way, polls = self._queue_ways.get(name), self._polls.get(name)
-        if way is not None and polls is not None and not way[0].state.passive:
-            return polls.poll(way[1], timeout_s, done)  # as below, for most polls
+        if way is not None and polls is not None:
+            first, lane, _ = way
+            if not first.state.passive:
+                return polls.poll(lane, timeout_s, done)  # as below, for most polls
         settings = self._structures.queue_settings(name)
         if settings is None:
             done(not_configured("queue"))
