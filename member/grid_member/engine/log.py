@@ -177,8 +177,8 @@ class MemoryLog:
             while waiting:
                 self._sequence += 1
                 self._timestamp_ms = max(self._timestamp_ms, self._clock())
-                place = self._sequence, self._timestamp_ms
-                feed.committed([made(Committed, (*place, waiting.popleft()))])
+                fields = self._sequence, self._timestamp_ms, waiting.popleft()
+                feed.committed([made(Committed, fields)])
         finally:
             self._feeding = False
 

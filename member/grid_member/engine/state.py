@@ -189,7 +189,8 @@ class State:
         mark = self.members.get(member)
         life, highest, window = (-1, 0, 0) if mark is None else mark
         if incarnation == life and counter > highest:
-            window = ((window << min(counter - highest, COUNTER_WINDOW)) | 1) & _WINDOW_MASK
+            if window != _WINDOW_MASK or counter != highest + 1:  # else it stays what it mostly is
+                window = ((window << min(counter - highest, COUNTER_WINDOW)) | 1) & _WINDOW_MASK
             highest = counter
         elif incarnation > life:
             self.queues.return_in_flight(member)
