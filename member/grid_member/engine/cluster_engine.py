@@ -57,9 +57,6 @@ _log: Final = logging.getLogger("grid.engine.nats")
 class ClusterEngine(LocalEngine):
     """The `Engine` of a member of a cluster."""
 
-    _lanes: ClusterLanes
-    _maps: AgreedPlacement
-    _queues: AgreedPlacement
     _keeps_ways = False  # lanes come and go
 
     def __init__(self, structures: Structures, lanes: ClusterLanes, clock: Clock) -> None:
@@ -71,6 +68,8 @@ class ClusterEngine(LocalEngine):
             clock: milliseconds since the epoch; what is over is decided by the log, not by it.
         """
         super().__init__(structures, lanes, clock)
+        self._cluster = lanes
+        """`_lanes`, as what they are here."""
         self._maps = maps = AgreedPlacement(lanes, lambda lane: lane.state.maps.found)
         self._queues = queues = AgreedPlacement(lanes, lambda lane: lane.state.queues.found)
         self._agreement = Agreement(lanes, maps, queues)
@@ -86,7 +85,7 @@ class ClusterEngine(LocalEngine):
     @property
     def waiting(self) -> str | None:
         """Why the start is not over yet; None when nothing is waited for."""
-        lanes = self._lanes
+        lanes = self._cluster
         waited = lanes.roll_call.added_to(lanes.waiting)
         if self._stalled:
             nobody = lanes.delay or without_majority(lanes.settings, joined=True)
@@ -98,29 +97,29 @@ class ClusterEngine(LocalEngine):
     @property
     def decided(self) -> bool:
         """Whether it is known by now if the start waits for others, or it is over."""
-        lanes = self._lanes
+        lanes = self._cluster
         return self._started or lanes.waiting is not None or self._stalled or lanes.ended
 
     @property
     def _stalled(self) -> bool:
         """Whether nobody confirms what a start does that has joined the others."""
-        answering = all(one.answering for one in self._lanes.cluster_lanes)
-        return self._lanes.stalled or not (self._started or answering)
+        answering = all(one.answering for one in self._cluster.cluster_lanes)
+        return self._cluster.stalled or not (self._started or answering)
 
     @property
     def ended(self) -> bool:
         """Whether the start is given up, as the member is to stop."""
-        return self._lanes.ended
+        return self._cluster.ended
 
     @property
     def client(self) -> NatsClient:
         """The connection to the member's own server."""
-        return self._lanes.client
+        return self._cluster.client
 
     @property
     def server_name(self) -> str | None:
         """The name of the member's own server."""
-        return self._lanes.server_name
+        return self._cluster.server_name
 
     @property
     def restart_state(self) -> ClusterState:
@@ -129,7 +128,7 @@ class ClusterEngine(LocalEngine):
 
     def groups(self) -> ServerGroups:
         """Return the groups of the servers, once the member has joined them."""
-        lanes = self._lanes
+        lanes = self._cluster
         return ServerGroups(
             lanes.client,
             lanes.system,
@@ -140,7 +139,7 @@ class ClusterEngine(LocalEngine):
 
     def end_waiting(self) -> None:
         """End a start that waits for the other members."""
-        self._lanes.end_waiting()
+        self._cluster.end_waiting()
 
     async def rescue(self, *, wipe: bool) -> None:
         """Let a start go on with the members that are there, as the others are gone for good.
@@ -151,27 +150,27 @@ class ClusterEngine(LocalEngine):
         Raises:
             EngineError: there is no need for it, or it cannot be done.
         """
-        if self._lanes.waiting is None and (wipe or not self._stalled):
+        if self._cluster.waiting is None and (wipe or not self._stalled):
             raise EngineError(NOTHING_TO_RESCUE)
-        await self._lanes.rescue(wipe=wipe)
+        await self._cluster.rescue(wipe=wipe)
 
     def replication(self) -> Replication:
         """Return how well the data is replicated."""
         if self._watch is None:
             return NOT_REPLICATED
         return self._watch.replication(self.in_contact)._replace(
-            trouble=self._lanes.trouble, answering=self.answering
+            trouble=self._cluster.trouble, answering=self.answering
         )
 
     @property
     def in_contact(self) -> bool:
         """Whether a quorum confirms what this member sends, in every lane."""
-        return all(lane.in_contact for lane in self._lanes.cluster_lanes)
+        return all(lane.in_contact for lane in self._cluster.cluster_lanes)
 
     @property
     def answering(self) -> bool:
         """Whether no lane refuses what it is asked, as nothing was confirmed for too long."""
-        return all(lane.answering for lane in self._lanes.cluster_lanes)
+        return all(lane.answering for lane in self._cluster.cluster_lanes)
 
     def use_structures(self, structures: Structures) -> None:
         """Find settings there from now on; everything stays where all agreed that it is."""
@@ -193,13 +192,13 @@ class ClusterEngine(LocalEngine):
         """
         if self._servers is None:
             raise EngineError("the engine has not started: there is nothing to move yet")
-        if not self._lanes.settings.lite:
+        if not self._cluster.settings.lite:
             await Departure(self._servers, self._steady).evacuate(told)
-        self._lanes.departed = True
+        self._cluster.departed = True
 
     def watch_system(self, changed: Callable[[set[str]], None]) -> None:
         """Tell changed which keys of the system store a batch changed, whoever did it."""
-        self._lanes.system_changed = changed
+        self._cluster.system_changed = changed
 
     async def current(self) -> bool:
         """Wait until everything is applied here that was answered before, on any member.
@@ -219,17 +218,17 @@ class ClusterEngine(LocalEngine):
             EngineError: that could not be had.
         """
         whole = merged(await self._cuts.take())
-        return [without_values(whole, self._lanes.settings.left_behind)]
+        return [without_values(whole, self._cluster.settings.left_behind)]
 
     def holders(self) -> set[Holder]:
         """Return the lives of other members that have items in flight, as far as is known here."""
         own = self.member_uuid
-        return {found for found in holders(self._lanes.cluster_lanes) if found.member != own}
+        return {found for found in holders(self._cluster.cluster_lanes) if found.member != own}
 
     def end_life(self, holder: Holder) -> None:
         """Give back what was taken in that life, as far as the log takes that now."""
         if self._refusal is None:
-            end_life(self._lanes.cluster_lanes, holder)
+            end_life(self._cluster.cluster_lanes, holder)
 
     def lease(self, until_s: float, *, ended: bool) -> None:
         """Hear until when the others leave this member what it takes out of queues.
@@ -270,8 +269,8 @@ class ClusterEngine(LocalEngine):
     # Inside
 
     def _lease(self, until_s: float, ended: bool) -> None:
-        held = all(lane.leasehold.holds for lane in self._lanes.cluster_lanes)
-        for lane in self._lanes.cluster_lanes:
+        held = all(lane.leasehold.holds for lane in self._cluster.cluster_lanes)
+        for lane in self._cluster.cluster_lanes:
             lane.lease(until_s, ended=ended)
         if not held:
             for polls in list(self._polls.values()):
@@ -279,7 +278,7 @@ class ClusterEngine(LocalEngine):
 
     @property
     def _system_lane(self) -> ClusterLane:
-        return self._lanes.cluster_lanes[0]
+        return self._cluster.cluster_lanes[0]
 
     def _now_of(self, lane: Lane) -> int:
         # Members' clocks differ: the log's time is what they have in common.
@@ -290,12 +289,12 @@ class ClusterEngine(LocalEngine):
         return lane  # type: ignore[return-value]  # all lanes of these lanes are
 
     async def _begin(self) -> None:
-        for lane in self._lanes.cluster_lanes:
+        for lane in self._cluster.cluster_lanes:
             lane.leasehold.hold(self._leased_until_s)
         self._watch_cuts()
         self._system_lane.state_changed = self._state_changed
-        await asyncio.gather(*map(self._catch_up, self._lanes.cluster_lanes))
-        self._lanes.stalled = False
+        await asyncio.gather(*map(self._catch_up, self._cluster.cluster_lanes))
+        self._cluster.stalled = False
         await self._find_place()
         await self._agreement.begin(self._structures.kept())
         self._serve_others()
@@ -303,15 +302,15 @@ class ClusterEngine(LocalEngine):
 
     def _watch_cuts(self) -> None:
         """Watch for cuts in the lanes that there are now."""
-        durable = [self._cluster_lane(lane) for lane in self._lanes.durable]
-        self._cuts.begin(durable, whole=self._lanes.whole)
+        durable = [self._cluster_lane(lane) for lane in self._cluster.durable]
+        self._cuts.begin(durable, whole=self._cluster.whole)
 
     async def _find_place(self) -> None:
         """Find out which lanes this member is to have, and bring them in: it has them all."""
 
     def _serve_others(self) -> None:
         """Do for lite members what they ask for, once this member has started."""
-        self._hosting = Hosting(self.client, self, self._lanes.member.bytes)
+        self._hosting = Hosting(self.client, self, self._cluster.member.bytes)
         self._hosting.start()
 
     async def stop(self) -> None:
@@ -330,7 +329,7 @@ class ClusterEngine(LocalEngine):
 
     async def _begin_to_keep(self) -> None:
         """Note this member's server; look after servers and copies from then on."""
-        lanes, settings, name = self._lanes, self._lanes.settings, self.server_name
+        lanes, settings, name = self._cluster, self._cluster.settings, self.server_name
         if name is None:
             return
         streams = [stream.name for stream in lanes.all_streams]
@@ -366,7 +365,7 @@ class ClusterEngine(LocalEngine):
     async def _keep_images(self) -> None:
         while True:
             await asyncio.sleep(IMAGE_LOOK_S)
-            for lane in self._lanes.cluster_lanes:
+            for lane in self._cluster.cluster_lanes:
                 lane.keep_image()
 
     def _steady(self) -> bool:
@@ -387,9 +386,9 @@ class ClusterEngine(LocalEngine):
             lane.when_current(setter(outcome))
             if await outcome is None:
                 return
-            if self._lanes.ended:
+            if self._cluster.ended:
                 return
-            self._lanes.stalled = not self._started
+            self._cluster.stalled = not self._started
             await asyncio.sleep(CURRENT_RETRY_S)
 
     def _make_polls(self, name: str, loop: asyncio.AbstractEventLoop) -> QueuePolls:

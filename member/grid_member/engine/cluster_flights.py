@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from grid_member.engine.api import Refused
     from grid_member.engine.cluster_lane import Reader
-    from grid_member.engine.gathering import Gathering
     from grid_member.engine.lane import Lane
     from grid_member.engine.log import Clock
     from grid_member.engine.operations import Record
@@ -25,9 +24,6 @@ if TYPE_CHECKING:
 
 class WaitingLane(PackingLane):
     """A lane on whose records reads wait as well."""
-
-    _gathering: Gathering
-    _log: SharedLog
 
     def __init__(
         self,
@@ -38,6 +34,8 @@ class WaitingLane(PackingLane):
     ) -> None:
         """Make a lane as `Lane` does; nobody waits yet."""
         super().__init__(log, member, clock, arrived)
+        self._shared = log
+        """`_log`, as what it is here."""
         self._readers: list[Reader] = []
         """Of this tick, or of several while the log is crowded."""
         self._reading: dict[int, list[Reader]] = {}
@@ -46,17 +44,17 @@ class WaitingLane(PackingLane):
     @property
     def shard(self) -> int:
         """The lane's number."""
-        return self._log.shard
+        return self._shared.shard
 
     @property
     def in_contact(self) -> bool:
         """Whether a quorum confirms what this member sends."""
-        return self._log.in_contact
+        return self._shared.in_contact
 
     @property
     def answering(self) -> bool:
         """Whether what is proposed or read waits for a quorum, and is not refused at once."""
-        return self._log.refusal is None
+        return self._shared.refusal is None
 
     def _tell(self, readers: Iterable[Reader], refused: Refused | None) -> None:
         """Call readers; what one of them raises is not the others' business, nor the state's."""
@@ -92,6 +90,9 @@ class WaitingLane(PackingLane):
         """Answer those of the flights that wait still; another life's have the same counters."""
         self._refuse([one for one in flights if self._flights.get(one) is flights[one]], refused)
         self._check_settled()
+
+    def _carries(self, counter: int) -> bool:
+        return self._shared.carries(counter)
 
     def _of_this_life(self, records: Sequence[Record]) -> list[Record]:
         return [record for record in records if record.incarnation == self._incarnation]

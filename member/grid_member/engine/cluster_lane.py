@@ -105,7 +105,7 @@ class ClusterLane(WaitingLane):
         """Bring the state up to the log, on a thread; one that is waited for no more soon ends."""
         try:
             await asyncio.to_thread(self.replay)
-            await self._check(self._log.created, self.state, lambda: self.state)
+            await self._check(self._shared.created, self.state, lambda: self.state)
         except asyncio.CancelledError:
             self._closing = True
             raise
@@ -117,11 +117,11 @@ class ClusterLane(WaitingLane):
 
     def connected(self) -> None:
         """Go on over a new connection to the server."""
-        self._log.connected()
+        self._shared.connected()
 
     def when_current(self, reader: Reader) -> None:
         """Call reader when everything is applied that was answered before on any member."""
-        refusal = self._log.refusal
+        refusal = self._shared.refusal
         if refusal is not None:
             reader(refusal)
             return
@@ -132,7 +132,7 @@ class ClusterLane(WaitingLane):
         self, operation: Operation, answer: Answer, size_bytes: int, *, always: bool = False
     ) -> None:
         """Send the operation with the next record; refuse it when nothing is confirmed."""
-        refusal = self._log.refusal
+        refusal = self._shared.refusal
         if refusal is not None:
             answer(refusal)
         else:
@@ -140,7 +140,7 @@ class ClusterLane(WaitingLane):
 
     def propose_always(self, operations: Sequence[Operation], answer: Answer) -> None:
         """Send operations with the next record; refuse them when nothing is confirmed."""
-        refusal = self._log.refusal
+        refusal = self._shared.refusal
         if refusal is None:
             super().propose_always(operations, answer)
             return
@@ -149,7 +149,7 @@ class ClusterLane(WaitingLane):
 
     def propose_system(self, operation: Operation, answer: Answer, size_bytes: int = 0) -> None:
         """Send the operation in a record of its own; refuse it when nothing is confirmed."""
-        refusal = self._log.refusal
+        refusal = self._shared.refusal
         if refusal is not None:
             answer(refusal)
         else:
@@ -189,8 +189,8 @@ class ClusterLane(WaitingLane):
 
     def keep_image(self) -> None:
         """Have an image written if one is due, as when it was lost: also while nothing happens."""
-        if self._reloading is None and self._log.wants_image(self.state.live_bytes):
-            self._log.store_image(self.state.snapshot())
+        if self._reloading is None and self._shared.wants_image(self.state.live_bytes):
+            self._shared.store_image(self.state.snapshot())
 
     def release(self) -> None:
         """Let everybody hear of what was held."""
@@ -227,7 +227,7 @@ class ClusterLane(WaitingLane):
         if self._stopping and count:
             _logger.warning(
                 "the stop waits no more for a quorum: %d operations of lane %d may not be done",
-                *(count, self._log.shard),
+                *(count, self.shard),
             )
         self._refuse_waiting(refused)
         self._probe.begin()
@@ -239,7 +239,7 @@ class ClusterLane(WaitingLane):
         The state is not current meanwhile, and no read gets by that.
         """
         if self._loop is not None and self._reloading is None:
-            _logger.warning("the log of lane %d is read anew: records were missed", self._log.shard)
+            _logger.warning("the log of lane %d is read anew: records were missed", self.shard)
             self._reloading = self._loop.create_task(self._reload())
             self._give_up_later()
 
@@ -261,10 +261,10 @@ class ClusterLane(WaitingLane):
     # Inside
 
     def _steps(self) -> Iterator[Committed | Sequence[Part]]:
-        return while_wanted(self._log.replay(), lambda: self._closing)
+        return while_wanted(self._shared.replay(), lambda: self._closing)
 
     async def _reload(self) -> None:
-        if await until_read(self._log, self._reload_once):
+        if await until_read(self._shared, self._reload_once):
             self._reloading = None
         else:
             self._give_up(dict(self._flights), UNKNOWN)
@@ -278,8 +278,8 @@ class ClusterLane(WaitingLane):
     async def _reload_once(self) -> None:
         life = Life(self._member, self._incarnation)
         wanted = life, min(self._flights, default=self._counter + 1), lambda: self._closing
-        loaded = await asyncio.to_thread(load, self._log, *wanted, type(self.state))
-        await self._check(self._log.created, loaded.state, lambda: self.state)
+        loaded = await asyncio.to_thread(load, self._shared, *wanted, type(self.state))
+        await self._check(self._shared.created, loaded.state, lambda: self.state)
         self._go_on_with(loaded, life)
 
     def _go_on_with(self, loaded: Loaded, life: Life) -> None:
@@ -294,7 +294,7 @@ class ClusterLane(WaitingLane):
         ended = mark is not None and mark.incarnation > life.incarnation
         orphans = taken(state, self._member) - taken(old, self._member)
         seen = [one for one in self._flights if is_seen(state, life, one)]
-        self._log.forget(seen)
+        self._shared.forget(seen)
         for counter in sorted(seen):
             flight = self._flights.pop(counter)
             known = None if ended or self.held is not None else loaded.outcomes.get(counter)
@@ -312,12 +312,13 @@ class ClusterLane(WaitingLane):
         state.system.changes = changed_values(old, state)
         state.queues.arrivals = set(state.queues.found)
         self.committed(())
-        self._log.resume()
-        if not self._log.crowded:
+        self._shared.resume()
+        if not self._shared.crowded:
             self.room()
 
     def _came_back(self, record: Record, outcomes: Sequence[object] | None) -> None:
-        self._gathering.came_back(record.counter)
+        if self._gathering is not None:
+            self._gathering.came_back(record.counter)
         self._outcomes(record, outcomes)
         self._tell(self._reading.pop(record.counter, ()), None)
 
@@ -360,13 +361,10 @@ class ClusterLane(WaitingLane):
         except Exception as error:
             self._report(error)
 
-    def _carries(self, counter: int) -> bool:
-        return self._log.carries(counter)
-
     def _ask(self) -> None:
         """Send a record that is no flight: a stop need not wait for it."""
         self._counter += 1
-        self._log.append(Record(self._member, self._incarnation, self._counter, ()))
+        self._shared.append(Record(self._member, self._incarnation, self._counter, ()))
 
     def _begin_anew(self, incarnation: int, refused: Refused) -> None:
         """Go on in another life; tell with refused what became of all that this one sent."""
@@ -374,7 +372,7 @@ class ClusterLane(WaitingLane):
         self.leasehold.begin_anew()
         self._incarnation = incarnation
         self._counter = 0
-        self._log.withdraw()
+        self._shared.withdraw()
         reading, self._reading = self._reading, {}
         self._readers += [reader for readers in reading.values() for reader in readers]
         flights, self._flights = self._flights, {}
@@ -385,10 +383,10 @@ class ClusterLane(WaitingLane):
 
     def _flush(self) -> None:
         self._flushes = False
-        if self._log.crowded:
+        if self._shared.crowded:
             return  # `room` sends it
         size, gathering = len(self._operations) + len(self._readers), self._gathering
-        if not self._system and gathering.holds(size):
+        if not self._system and gathering is not None and gathering.holds(size):
             return
         readers, self._readers = self._readers, []
         if self._operations or self._system:
@@ -397,4 +395,5 @@ class ClusterLane(WaitingLane):
             self._send((), _Flight([], 0))
         if readers:
             self._reading[self._counter] = readers
-        gathering.sent(self._counter, size)
+        if gathering is not None:
+            gathering.sent(self._counter, size)

@@ -121,7 +121,7 @@ class LiteEngine(ClusterEngine):
 
             if isinstance(outcome, Refused):
                 done(outcome)
-            elif self._lanes.whole:
+            elif self._cluster.whole:
                 StateChange(self.lanes[1:], operation, nothing, spread).send()
             else:
                 self._forward(Word(kind, 0, state.value), spread)

@@ -79,22 +79,22 @@ class PartEngine(LiteEngine):
     @property
     def in_contact(self) -> bool:
         """Whether a quorum confirms what this member sends, and all of the data can be reached."""
-        if self._lanes.whole:
-            return all(lane.in_contact for lane in self._lanes.cluster_lanes)
+        if self._cluster.whole:
+            return all(lane.in_contact for lane in self._cluster.cluster_lanes)
         return super().in_contact
 
     @property
     def answering(self) -> bool:
         """Whether no lane refuses, and all of the data can be reached or could a moment ago."""
-        if self._lanes.whole:
-            return all(lane.answering for lane in self._lanes.cluster_lanes)
+        if self._cluster.whole:
+            return all(lane.answering for lane in self._cluster.cluster_lanes)
         return super().answering
 
     @property
     def agreed(self) -> bool:
         """Whether all lanes have the same cluster state."""
         here = {lane.state.cluster_state for lane in self.lanes}
-        return len(here) <= 1 and (self._lanes.whole or super().agreed)
+        return len(here) <= 1 and (self._cluster.whole or super().agreed)
 
     async def moment(self) -> list[Image]:
         """Return one image of all that is kept, of one moment on all members.
@@ -105,11 +105,11 @@ class PartEngine(LiteEngine):
             EngineError: that could not be had.
         """
         async with self._bringing_in:
-            if self._lanes.whole:
+            if self._cluster.whole:
                 return await ClusterEngine.moment(self)
             others = await self._brought_in(patience_s=CUT_PATIENCE_S)
             try:
-                durable = [self._cluster_lane(lane) for lane in self._lanes.durable]
+                durable = [self._cluster_lane(lane) for lane in self._cluster.durable]
                 self._cuts.begin([*durable, *others])
                 return await ClusterEngine.moment(self)
             finally:
@@ -118,7 +118,7 @@ class PartEngine(LiteEngine):
 
     async def cluster_usage(self) -> list[StructureUsage] | Refused:
         """Return what the structures hold, as a member tells that holds them all."""
-        return self.structure_usage() if self._lanes.whole else await super().cluster_usage()
+        return self.structure_usage() if self._cluster.whole else await super().cluster_usage()
 
     def lease(self, until_s: float, *, ended: bool) -> None:
         """Hear until when the others leave this member what it takes out of queues."""
@@ -127,7 +127,7 @@ class PartEngine(LiteEngine):
     @property
     def _host_name(self) -> bytes:
         """What this member is called once it is a host, so that it does not ask itself."""
-        return self._lanes.member.bytes
+        return self._cluster.member.bytes
 
     # The cluster state
 
@@ -189,10 +189,10 @@ class PartEngine(LiteEngine):
 
     @property
     def _for_all(self) -> type[ClusterEngine]:
-        return ClusterEngine if self._lanes.whole else LiteEngine
+        return ClusterEngine if self._cluster.whole else LiteEngine
 
     def _for_map(self, name: str) -> type[ClusterEngine]:
-        if self._lanes.whole or self._refusal is not None:
+        if self._cluster.whole or self._refusal is not None:
             return ClusterEngine
         settings = self._structures.map_settings(name)
         away = settings is not None and self._maps.away(name, settings.persistent)
@@ -220,7 +220,7 @@ class PartEngine(LiteEngine):
 
     async def _find_place(self) -> None:
         """Bring in all lanes if there is a place for this member, or else see a holder."""
-        lanes = self._lanes
+        lanes = self._cluster
         self._places = Places(self._system_lane, self.system_items, self.member_uuid)
         while not (has_place := await self._places.taken()) and not await self._sees_holder():
             if lanes.ended:
@@ -243,7 +243,7 @@ class PartEngine(LiteEngine):
 
     async def _sees_holder(self) -> bool:
         try:
-            await self.client.request(HOSTS, self._lanes.member.bytes, timeout_s=FIND_S)
+            await self.client.request(HOSTS, self._cluster.member.bytes, timeout_s=FIND_S)
         except NatsError:
             return False
         return True
@@ -254,8 +254,8 @@ class PartEngine(LiteEngine):
             others = await self._brought_in()
             for lane in others:
                 lane.leasehold.hold(self._leased_until_s)
-            self._lanes.durable = [*self._lanes.durable, *others]
-            self._lanes.coming = []
+            self._cluster.durable = [*self._cluster.durable, *others]
+            self._cluster.coming = []
             self._watch_cuts()
 
     async def _brought_in(
@@ -266,7 +266,7 @@ class PartEngine(LiteEngine):
         Raises:
             EngineError: they cannot be read, or nobody confirms in time that they are current.
         """
-        known, lanes = self._lanes, cast("list[ClusterLane]", [])
+        known, lanes = self._cluster, cast("list[ClusterLane]", [])
         loop, patience = asyncio.get_running_loop(), math.inf if patience_s is None else patience_s
         try:
             made = known.missing(empty=empty)
@@ -292,12 +292,12 @@ class PartEngine(LiteEngine):
 
     async def _give_up(self, lanes: Sequence[ClusterLane]) -> None:
         """Close lanes that are not needed any more, once what they sent has its outcome."""
-        self._lanes.coming = []
+        self._cluster.coming = []
         for lane in lanes:
             lane.lose_patience(GIVE_UP_S)
             await lane.settle()
             await lane.close()
-        self._lanes.forget_missing()
+        self._cluster.forget_missing()
 
     async def _keep_place(self) -> None:
         """Keep the place that this member has, or take one that is free for long."""
@@ -306,7 +306,7 @@ class PartEngine(LiteEngine):
             try:
                 await self._look()
             except Exception as error:
-                if self._lanes.ended:
+                if self._cluster.ended:
                     return
                 _log.error("the data is not brought in: %s", unexpected(error))
 
@@ -314,7 +314,7 @@ class PartEngine(LiteEngine):
         places, now_s = self._places, asyncio.get_running_loop().time()
         if places is None:
             return
-        if self._lanes.whole:
+        if self._cluster.whole:
             await self._end_forwarding()
         elif places.long_free(now_s) and await places.taken():
             await self._become_holder(places)

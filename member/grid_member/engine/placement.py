@@ -90,6 +90,10 @@ class Placement:
 
         return counted
 
+    def away(self, name: str, persistent: bool) -> bool:
+        """Tell whether the structure is in a lane that this member does not have."""
+        return False
+
     def begin(self, kind: Kind, settings_of: SettingsOf) -> None:
         """Hear with which settings a start finds the data that there is.
 

@@ -87,7 +87,7 @@ class ForwardedEngine(LiteEngine):
     """Asks a member that holds the data, whose lanes and connection it shares."""
 
     def __init__(self, host: HandEngine, lanes: ClusterLanes | None = None) -> None:
-        super().__init__(host._structures, lanes or host._lanes, host._clock)
+        super().__init__(host._structures, lanes or host._cluster, host._clock)
         self.data = host
 
     async def start(self, replayed: Callable[[], None] | None = None) -> None:
@@ -150,7 +150,7 @@ class PartOfEngine(ForwardedEngine, PartEngine):
     """Has the first lane of a member that holds the data, and asks it for the rest."""
 
     def __init__(self, host: SharingEngine) -> None:
-        lanes = host._lanes
+        lanes = host._cluster
         super().__init__(host, ClusterLanes(lanes.settings, shards=lanes._shards))
         host.other = self
 
@@ -160,7 +160,7 @@ class PartOfEngine(ForwardedEngine, PartEngine):
 
     def _go_on(self) -> None:
         self._loop = asyncio.get_running_loop()
-        here, lanes = self._lanes, self.data._lanes
+        here, lanes = self._cluster, self.data._cluster
         here.durable, here.member, here._client = lanes.durable[:1], uuid.uuid4(), lanes.client
         assert not here.whole
         super()._go_on()

@@ -56,7 +56,7 @@ class EngineClient:
 
 
 def server_of(cluster: Cluster, member: int) -> NatsServer:
-    server = cluster.engines[member]._lanes._server
+    server = cluster.engines[member]._cluster._server
     assert server is not None
     return server
 

@@ -190,7 +190,7 @@ async def test_what_is_on_disk_stays_there_with_all_that_is_meant_by_the_same_na
 def places(cluster: Cluster) -> set[str]:
     """Return where maps are, as far as any member knows."""
     return {
-        "memory" if lane is engine._lanes.volatile else "disk"
+        "memory" if lane is engine._cluster.volatile else "disk"
         for engine in cluster.engines
         for lane in engine.lanes
         if lane.state.maps.found
@@ -260,7 +260,7 @@ async def test_who_starts_agrees_with_those_that_run_though_the_log_was_lost(
     async with Cluster(3, tmp_path, structures=ON_DISK) as cluster:
         await cluster.drivers[0].put("m", "k", b"0")
         await cluster.drivers[0].remove("m", "k")
-        assert await _told(cluster.engines[1]._lanes) == ON_DISK.kept()
+        assert await _told(cluster.engines[1]._cluster) == ON_DISK.kept()
         await lose_memory(cluster)
         await cluster.engines[2].stop()
         cluster.structures = IN_MEMORY
@@ -274,7 +274,7 @@ async def test_who_starts_agrees_with_those_that_run_though_the_log_was_lost(
 
 async def lose_memory(cluster: Cluster) -> None:
     """Have what was in memory begin anew, as when most servers end at the same time."""
-    client, stream = cluster.engines[0].client, cluster.engines[0]._lanes.streams[-1]
+    client, stream = cluster.engines[0].client, cluster.engines[0]._cluster.streams[-1]
     for one in (stream, stream.images):
         await answered(client, f"STREAM.DELETE.{one.name}")
         await answered(client, f"STREAM.CREATE.{one.name}", stream_config(one, 3, "dev"))

@@ -223,13 +223,13 @@ async def test_a_member_that_starts_in_a_cut_holds_its_answers_too(
             lane.propose_system(SystemPut(MARK + "open", b"", MARK_MS), ignore)
         await restarting
         assert await cluster.drivers[2].put(FIRST, "k", b"1") is None
-        lanes = [lane for engine in cluster.engines for lane in engine._lanes.cluster_lanes]
+        lanes = [lane for engine in cluster.engines for lane in engine._cluster.cluster_lanes]
         # A member that is left alone in a cut holds its answers for as long as its patience.
         await until(lambda: all(lane.held is None for lane in lanes), START_S)
 
 
 def holds_answers(engine: ClusterEngine, former: ClusterEngine) -> bool:
-    return engine is not former and any(lane.held for lane in engine._lanes.cluster_lanes)
+    return engine is not former and any(lane.held for lane in engine._cluster.cluster_lanes)
 
 
 async def seen(cluster: Cluster, mark: str) -> None:

@@ -138,7 +138,7 @@ async def stays_told(
     said: list[list[str]] = [[] for _ in engines]
     for engine, told in zip(engines, said, strict=True):
         await until_waiting(engine, words)
-        damage = engine._lanes.damage
+        damage = engine._cluster.damage
 
         def tell(damage: Damage = damage, told: list[str] = told) -> None:
             Damage._tell(damage)

@@ -32,7 +32,7 @@ async def test_a_member_that_fails_its_start_again_and_again_leaves_no_servers(
             in_memory = cluster.made(2, durable=False)
             with pytest.raises(EngineError, match="persistence"):
                 await in_memory.start()
-        found = await peers(cluster.engines[0]._lanes.system)
+        found = await peers(cluster.engines[0]._cluster.system)
         assert found.ids == members
 
 
@@ -40,7 +40,7 @@ async def test_a_server_that_counts_is_taken_off_also_when_nobody_leads_for_a_mo
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with Cluster(3) as cluster:
-        system, name = cluster.engines[0]._lanes.system, str(cluster.engines[2].server_name)
+        system, name = cluster.engines[0]._cluster.system, str(cluster.engines[2].server_name)
         await cluster.engines[2].stop()
         await led(system)
         asked = []
@@ -73,7 +73,7 @@ async def led(system: NatsClient | None) -> None:
 async def test_a_close_that_fails_leaves_nothing_open(monkeypatch: pytest.MonkeyPatch) -> None:
     async with Cluster(2) as cluster:
         engine = cluster.engines[0]
-        server, client = engine._lanes._server, engine._lanes._client
+        server, client = engine._cluster._server, engine._cluster._client
         assert server is not None
         assert client is not None
 
@@ -81,8 +81,8 @@ async def test_a_close_that_fails_leaves_nothing_open(monkeypatch: pytest.Monkey
             raise OSError("no space left")
 
         with monkeypatch.context() as patched:
-            patched.setattr(engine._lanes.cluster_lanes[0], "close", broken)
+            patched.setattr(engine._cluster.cluster_lanes[0], "close", broken)
             with pytest.raises(OSError, match="no space"):
-                await engine._lanes.close()
+                await engine._cluster.close()
         assert server.process_id is None
         assert not client.connected

@@ -28,7 +28,7 @@ class Healing:
     def __init__(self, cluster: Cluster, member: int, shard: int) -> None:
         self._client = cluster.engines[member].client
         self._shard = shard
-        self._lane = cluster.engines[member]._lanes.cluster_lanes[shard]
+        self._lane = cluster.engines[member]._cluster.cluster_lanes[shard]
         self._begun_s = 0.0
         self._sequence = 0
         self.phases: dict[str, float] = {}

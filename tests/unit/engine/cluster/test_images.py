@@ -39,12 +39,12 @@ def _always(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def lanes_of(cluster: Cluster, lane: int) -> list[ClusterLane]:
-    return [engine._lanes.cluster_lanes[lane] for engine in cluster.engines]
+    return [engine._cluster.cluster_lanes[lane] for engine in cluster.engines]
 
 
 def number_of_lane(cluster: Cluster) -> int:
     engine = cluster.engines[0]
-    return engine.lanes.index(engine._lanes.durable_of(MAP))
+    return engine.lanes.index(engine._cluster.durable_of(MAP))
 
 
 def images(cluster: Cluster, lane: int) -> int:

@@ -53,7 +53,9 @@ class Restored(Cluster):
 
     def made(self, number: int, *, durable: bool = True) -> ClusterEngine:
         engine = super().made(number, durable=durable)
-        settings = replace(engine._lanes.settings, restore_from=self.backup, left_behind=OF_MEMBERS)
+        settings = replace(
+            engine._cluster.settings, restore_from=self.backup, left_behind=OF_MEMBERS
+        )
         return type(engine)(self.structures, ClusterLanes(settings), wall_clock_ms)
 
 
@@ -94,7 +96,7 @@ def restored(backup: Path, directory: Path) -> list[bytes]:
 
 
 def held_by(engine: ClusterEngine) -> list[bytes]:
-    return content([lane.state.snapshot() for lane in engine._lanes.durable])
+    return content([lane.state.snapshot() for lane in engine._cluster.durable])
 
 
 async def test_two_begin_as_a_backup_with_a_copy_each(backup: Path, tmp_path: Path) -> None:
@@ -111,7 +113,7 @@ async def test_from_one_to_three_and_back(backup: Path, tmp_path: Path) -> None:
         assert sum(engine.imported for engine in cluster.engines) == 1
         for engine in cluster.engines:
             assert held_by(engine) == expected
-            assert sum(bool(lane.state.maps.found) for lane in engine._lanes.durable) > 1
+            assert sum(bool(lane.state.maps.found) for lane in engine._cluster.durable) > 1
         draft = open_draft(tmp_path / "of-three", tmp_path / "members" / "m1")
         images = await cluster.engines[1].moment()
         place = draft.write(images, MEMBER, CREATED_MS, lambda _: None)

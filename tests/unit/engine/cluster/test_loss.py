@@ -38,12 +38,12 @@ def _hurry(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def lanes_of(cluster: Cluster) -> list[ClusterLane]:
-    return [engine._lanes.cluster_lanes[cluster.shard_of(MAP)] for engine in cluster.engines]
+    return [engine._cluster.cluster_lanes[cluster.shard_of(MAP)] for engine in cluster.engines]
 
 
 async def imaged(cluster: Cluster) -> None:
     """Write until the log has been replaced by an image."""
-    stream = cluster.engines[0]._lanes.streams[cluster.shard_of(MAP)]
+    stream = cluster.engines[0]._cluster.streams[cluster.shard_of(MAP)]
     async with asyncio.timeout(LONG_S):
         number = 0
         while True:
@@ -60,7 +60,7 @@ async def imaged(cluster: Cluster) -> None:
 
 async def lost(cluster: Cluster, *, images: bool) -> None:
     """Have a stream in place of another one that holds nothing."""
-    stream = cluster.engines[0]._lanes.streams[cluster.shard_of(MAP)]
+    stream = cluster.engines[0]._cluster.streams[cluster.shard_of(MAP)]
     stream = stream.images if images else stream
     client = cluster.engines[0].client
     await answered(client, f"STREAM.DELETE.{stream.name}")
@@ -105,7 +105,7 @@ async def test_a_log_that_is_as_long_as_the_one_that_was_lost_is_not_taken_for_i
     monkeypatch.setattr(feed, "INACTIVE_S", 1)
     async with Cluster(3) as cluster:
         await imaged(cluster)
-        stream = cluster.engines[0]._lanes.streams[cluster.shard_of(MAP)]
+        stream = cluster.engines[0]._cluster.streams[cluster.shard_of(MAP)]
         length = max(lane.state.sequence for lane in lanes_of(cluster)) + 20
         client = cluster.engines[0].client
 
@@ -131,7 +131,7 @@ async def test_a_log_that_is_as_long_as_the_one_that_was_lost_is_not_taken_for_i
 async def test_an_image_of_another_log_is_written_anew_by_who_knows_the_state() -> None:
     async with Cluster(3) as cluster:
         await imaged(cluster)
-        stream = cluster.engines[0]._lanes.streams[cluster.shard_of(MAP)]
+        stream = cluster.engines[0]._cluster.streams[cluster.shard_of(MAP)]
         client = cluster.engines[0].client
         await cluster.drivers[0].put(MAP, "last", b"v")
         sequence = max(lane.state.sequence for lane in lanes_of(cluster))
@@ -190,7 +190,7 @@ async def test_the_lost_image_of_a_log_that_nobody_writes_to_is_written_anew() -
         await imaged(cluster)
         heard_s = [lane.heard_s for lane in lanes_of(cluster)]
         await lost(cluster, images=True)
-        stream = cluster.engines[0]._lanes.streams[cluster.shard_of(MAP)]
+        stream = cluster.engines[0]._cluster.streams[cluster.shard_of(MAP)]
         client = cluster.engines[0].client
 
         async def is_there() -> bool:

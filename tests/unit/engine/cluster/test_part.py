@@ -44,7 +44,7 @@ def engines_of(cluster: Cluster) -> list[PartEngine]:
 
 def holders_of(cluster: Cluster) -> list[int]:
     engines = engines_of(cluster)
-    return [number for number, engine in enumerate(engines) if engine._lanes.whole]
+    return [number for number, engine in enumerate(engines) if engine._cluster.whole]
 
 
 def part_of(cluster: Cluster) -> int:
@@ -99,7 +99,7 @@ async def the_backup_is_whole(cluster: Cluster) -> None:
         assert image.maps[name].entries["k"] == b"v"
     # What was read for it is given up, and what is answered meanwhile and later is not held.
     assert number not in holders_of(cluster)
-    assert engine._lanes.damage.reached._read.keys() <= {"shard-0"}
+    assert engine._cluster.damage.reached._read.keys() <= {"shard-0"}
     for name in MAPS:
         assert await cluster.drivers[number].put(name, "k", b"later") is None
         assert image.maps[name].entries["k"] == b"v"

@@ -206,7 +206,7 @@ async def test_a_log_that_lost_most_copies_waits_for_the_call_though_a_majority_
             for engine in new:
                 engine.end_waiting()
             await asyncio.gather(*cluster.starts, return_exceptions=True)
-        assert len((await peers(left._lanes.system)).ids) == 5
+        assert len((await peers(left._cluster.system)).ids) == 5
         for driver in cluster.drivers:
             for name in MAPS:
                 assert await driver.value(name, "k") == name.encode()
@@ -278,7 +278,7 @@ async def test_a_majority_that_can_serve_is_left_alone(tmp_path: Path, wipe: boo
     async with Cluster(3, tmp_path) as cluster:
         await cluster.drivers[0].put("orders", "k", b"v")
         await cluster.engines[1].stop()
-        lanes = cluster.engines[0]._lanes
+        lanes = cluster.engines[0]._cluster
         await until_silent(lanes.system)
         with pytest.raises(EngineError, match="a majority of the members is there"):
             await take_off_lost(

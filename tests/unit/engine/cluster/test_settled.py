@@ -23,7 +23,7 @@ SETTLED = {"leader": "a", "pindex": 1, "observer": False, "peers": {"a": {}, "b"
 
 async def test_a_real_server_tells_of_the_groups_of_streams() -> None:
     async with Cluster(3) as cluster:
-        lanes = cluster.engines[0]._lanes
+        lanes = cluster.engines[0]._cluster
         copies = await copies_of(lanes.client, "shard-0-image")
         found = await peers(lanes.system)
         name = lanes.server_name

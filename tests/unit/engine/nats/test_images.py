@@ -216,7 +216,7 @@ async def test_an_image_that_is_interrupted_anywhere_leaves_everything(
     await ImageWriter(client, STREAM, await look_at(client, STREAM))._put(b"")
 
     def kill() -> None:
-        server = engine_of(driver)._lanes._server
+        server = engine_of(driver)._cluster._server
         assert server is not None
         assert server.process_id is not None
         os.kill(server.process_id, signal.SIGKILL)
