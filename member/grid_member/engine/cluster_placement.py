@@ -233,10 +233,11 @@ async def _told(lanes: ClusterLanes) -> Kept | None:
         except (NoRespondersError, RequestTimeoutError):
             return None
         except NatsError:
-            await asyncio.sleep(RETRY_S)  # it is the own server that is not there
+            pass  # it is the own server that is not there
         else:
             kept: Kept | None = json.loads(answer.payload)
             return kept
+        await asyncio.sleep(RETRY_S)
     return None
 
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from grid_member.engine.api import EngineError
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Awaitable, Callable, Coroutine
 
 STOPPING: Final = "the member is stopping"
+T = TypeVar("T")
 
 
 async def unless(ended: asyncio.Event, work: Coroutine[None, None, None]) -> None:
@@ -32,3 +33,20 @@ async def unless(ended: asyncio.Event, work: Coroutine[None, None, None]) -> Non
         raise
     finally:
         ending.cancel()
+
+
+async def undone(work: Awaitable[T], undo: Callable[[], Awaitable[None]]) -> T:
+    """Do the work; undo it when it fails."""
+    try:
+        return await work
+    except BaseException:
+        await undo()
+        raise
+
+
+async def with_end(work: Awaitable[T], end: Callable[[], Awaitable[None]]) -> T:
+    """Do the work and end it, whatever becomes of it."""
+    try:
+        return await work
+    finally:
+        await end()

@@ -101,13 +101,16 @@ class LocalEngine(MapSide):
             self._loop = None  # a store that was recovered meanwhile may be opened
             raise
         self._replayed = True
+        failure: BaseException | None = None
         try:
             if replayed is not None:
                 replayed()
-        except BaseException:
+        except BaseException as error:
+            failure = error
+        if failure is not None:
             self._replayed = False
             await self._lanes.abandon()
-            raise
+            raise failure
         for lane in self.lanes:
             lane.start(self._loop)
         await self._begin()

@@ -13,13 +13,13 @@ import asyncio
 import logging
 import math
 from functools import partial
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.api import EngineError
 from grid_member.engine.cluster_cut import NO_CUT
 from grid_member.engine.cluster_engine import CURRENT_RETRY_S, ClusterEngine
 from grid_member.engine.cluster_holders import RENEW_S, Places, read_lanes
-from grid_member.engine.ending import unless
+from grid_member.engine.ending import undone, unless, with_end
 from grid_member.engine.engine import _CLOSING
 from grid_member.engine.forward_words import HOSTS
 from grid_member.engine.forwarding import FIND_S
@@ -27,7 +27,7 @@ from grid_member.engine.lite_engine import LiteEngine
 from grid_member.engine.nats.errors import NatsError, unexpected
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from grid_member.engine.api import (
         ClusterState,
@@ -108,13 +108,15 @@ class PartEngine(LiteEngine):
             if self._cluster.whole:
                 return await ClusterEngine.moment(self)
             others = await self._brought_in(patience_s=CUT_PATIENCE_S)
-            try:
-                durable = [self._cluster_lane(lane) for lane in self._cluster.durable]
-                self._cuts.begin([*durable, *others])
-                return await ClusterEngine.moment(self)
-            finally:
-                self._watch_cuts()
-                await self._give_up(others)
+            return await with_end(self._moment_with(others), partial(self._give_up, others))
+
+    async def _moment_with(self, others: Sequence[ClusterLane]) -> list[Image]:
+        durable = [self._cluster_lane(lane) for lane in self._cluster.durable]
+        try:
+            self._cuts.begin([*durable, *others])
+            return await ClusterEngine.moment(self)
+        finally:
+            self._watch_cuts()
 
     async def cluster_usage(self) -> list[StructureUsage] | Refused:
         """Return what the structures hold, as a member tells that holds them all."""
@@ -266,26 +268,35 @@ class PartEngine(LiteEngine):
         Raises:
             EngineError: they cannot be read, or nobody confirms in time that they are current.
         """
-        known, lanes = self._cluster, cast("list[ClusterLane]", [])
-        loop, patience = asyncio.get_running_loop(), math.inf if patience_s is None else patience_s
+        known = self._cluster
+        lanes: list[ClusterLane] = []
+        made = known.missing(empty=empty)
         try:
-            made = known.missing(empty=empty)
-            told = partial(known.wait_to_read, serves=self._started)
-            lanes = await read_lanes(made, known.ending, told, known.client, patience)
+            work = self._bring_in(made, lanes, patience_s)
+            await undone(work, partial(self._give_up, lanes))
+        finally:
+            known.stalled, known.delay = False, None
+        return lanes
+
+    async def _bring_in(
+        self,
+        made: Sequence[Callable[[], ClusterLane]],
+        lanes: list[ClusterLane],
+        patience_s: float | None,
+    ) -> None:
+        """Append the lanes, and wait until they are current."""
+        known, loop = self._cluster, asyncio.get_running_loop()
+        told = partial(known.wait_to_read, serves=self._started)
+        patience = math.inf if patience_s is None else patience_s
+        try:
+            lanes += await read_lanes(made, known.ending, told, known.client, patience)
             known.coming, known.delay = lanes, None
             for lane in lanes:
                 lane.start(loop)
             async with asyncio.timeout(patience_s):
                 await unless(known.ending, self._all_current(lanes))
         except TimeoutError:
-            await self._give_up(lanes)
             raise EngineError(NO_CUT) from None
-        except BaseException:
-            await self._give_up(lanes)
-            raise
-        finally:
-            known.stalled, known.delay = False, None
-        return lanes
 
     async def _all_current(self, lanes: Sequence[ClusterLane]) -> None:
         await asyncio.gather(*map(self._catch_up, lanes))

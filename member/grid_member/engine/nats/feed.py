@@ -9,6 +9,7 @@ once between machines.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
@@ -160,27 +161,35 @@ class StreamFeed:
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def _run(self) -> None:
-        loop = asyncio.get_running_loop()
         while not self._ended:
             await self._complete.wait()
             self._broken.clear()
-            try:
-                await self._create()
-                await self._compare()
-            except (NatsError, ValueError) as error:
-                _log.debug("no consumer of %s: %s", self._stream, error)
-                self._leave()
-                await asyncio.sleep(RETRY_S)
-                continue
-            while not self._broken.is_set():
-                left_s = self._heard_s + SILENCE_S - loop.time()
-                if left_s <= 0:
-                    break
-                try:
-                    await asyncio.wait_for(self._broken.wait(), left_s)
-                except TimeoutError:
-                    continue
+            made = await self._made()
+            if made:
+                await self._doubtful()
             self._leave()
+            if not made:
+                await asyncio.sleep(RETRY_S)
+
+    async def _made(self) -> bool:
+        """Make a consumer; False when there is none to go on with."""
+        try:
+            await self._create()
+            await self._compare()
+        except (NatsError, ValueError) as error:
+            _log.debug("no consumer of %s: %s", self._stream, error)
+            return False
+        return True
+
+    async def _doubtful(self) -> None:
+        """Return when anything about the consumer is in doubt."""
+        loop = asyncio.get_running_loop()
+        while not self._broken.is_set():
+            left_s = self._heard_s + SILENCE_S - loop.time()
+            if left_s <= 0:
+                return
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._broken.wait(), left_s)
 
     async def _create(self) -> None:
         """Make a consumer, if it can be had one that the own server leads."""
