@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 _SOURCES: Final = Path(__file__).parents[2]
 _CHECKS: Final = ("--config-file=", "--ignore-missing-imports", "--no-incremental")
 """For mypy: types are checked elsewhere, and what is not installed here is any object."""
+_FLAGS: Final = ("-O1", "-g0", "-w", "-Wno-all")
+"""For the compiler: optimising more, and looking for what to warn of, take three times as long and
+bring nothing."""
 _RUNTIME: Final = "bytes_ops.c"
 """The part of mypyc's runtime that is mended."""
 _WRONG: Final = "slice_len = endn - startn;"
@@ -82,16 +85,12 @@ def build(into: Path) -> None:
         with _in(_SOURCES), contextlib.redirect_stdout(sys.stderr):
             extensions = mypycify(
                 [*_CHECKS, f"--cache-dir={os.devnull}", *MODULES],
-                opt_level="1",  # more takes three times as long and brings nothing
-                debug_level="0",
                 target_dir=str(scratch / "c"),
                 group_name=GROUP.removesuffix("__mypyc"),
             )
             for extension in extensions:
-                # What is only a warning today may be new in another compiler.
                 extension.include_dirs.insert(0, str(scratch / "c"))  # before mypyc's own
-                flags = extension.extra_compile_args
-                extension.extra_compile_args = [flag for flag in flags if flag != "-Werror"]
+                extension.extra_compile_args = list(_FLAGS)
             runtime = Path(include_dir(), _RUNTIME).read_text(encoding="utf-8")
             (scratch / "c" / _RUNTIME).write_text(runtime.replace(_WRONG, _RIGHT))
             command = build_ext(Distribution({"name": GROUP, "ext_modules": extensions}))
