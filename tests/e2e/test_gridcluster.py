@@ -63,6 +63,10 @@ def test_the_example_becomes_ready(
     assert grid.condition("Progressing")["status"] == "False"
 
 
+def test_the_image_has_what_data_requests_run_through_compiled(grid: Installation) -> None:
+    assert "the data path is compiled" in grid.kubectl("logs", "demo-0")
+
+
 def test_kubectl_shows_and_explains(grid: Installation) -> None:
     header, row = grid.kubectl("get", "gc").splitlines()
     assert header.split() == ["NAME", "SIZE", "READY", "STATE", "VERSION", "AGE"]
