@@ -1,8 +1,8 @@
-"""Runs the unit tests in three processes: those of several members beside all others.
+"""Runs the unit tests in four processes: those of several members beside all others.
 
 Tests of several members mostly wait, for elections and for patience that ends, while the others
-keep a core busy: `python -m tests.side_by_side [arguments of pytest]`. Before these, those of the
-data path run once with compiled modules, where they were built; for CI they have to be.
+keep a core busy: `python -m tests.side_by_side [arguments of pytest]`. The fourth runs those of the
+data path a second time, with compiled modules where those were built; for CI they have to be.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ def main(arguments: list[str]) -> int:
     ignored = [f"--ignore={path}" for paths in BESIDE for path in paths]
     with contextlib.ExitStack() as stack:
         beside: list[tuple[subprocess.Popen[bytes], IO[bytes]]] = []
-        for paths in BESIDE:
+        for paths in (*BESIDE, *_compiled()):
             told = stack.enter_context(tempfile.TemporaryFile())
             process = subprocess.Popen(
                 [*PYTEST, *paths, *arguments], stdout=told, stderr=subprocess.STDOUT
             )
             stack.callback(_end, process)
             beside.append((process, told))
-        found = [_compiled(arguments), subprocess.call([*PYTEST, ALL, *ignored, *arguments])]
+        found = [subprocess.call([*PYTEST, ALL, *ignored, *arguments])]
         for process, output in beside:
             found.append(process.wait())
             output.seek(0)
@@ -53,13 +53,13 @@ def main(arguments: list[str]) -> int:
     return _status(found)
 
 
-def _compiled(arguments: list[str]) -> int:
-    """Run what runs with compiled modules; return the exit status."""
+def _compiled() -> tuple[tuple[str, ...], ...]:
+    """Return what is run with compiled modules; nothing where there are none, but for CI."""
     reason = misfit()
     if reason is not None and not os.environ.get("CI"):
         sys.stderr.write(f"nothing runs compiled: {reason}\n")
-        return NOTHING_FOUND
-    return subprocess.call([*PYTEST, *COMPILED, *arguments])
+        return ()
+    return (COMPILED,)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
