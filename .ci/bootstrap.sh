@@ -54,16 +54,24 @@ if [ -n "$grid_missing" ]; then
     }
 fi
 
-# Members are compiled where that can be done, and run from their sources elsewhere.
+# Members are compiled where that can be done, and run from their sources elsewhere. It is asked for
+# once: a machine without a network must not wait for it at each start.
+grid_asked=build/.compiler-asked-for
 grid_wished=
 command -v cc >/dev/null 2>&1 || command -v gcc >/dev/null 2>&1 || grid_wished="gcc libc6-dev"
 case $PYTHON in
-    /usr/bin/*) grid_has_headers || grid_wished="$grid_wished python3-dev" ;;
+    /usr/bin/*)
+        grid_has_headers ||
+            grid_wished="$grid_wished $("$PYTHON" -c 'import sys; print("python%d.%d-dev" % sys.version_info[:2])')"
+        ;;
 esac
-if [ -n "$grid_wished" ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+if [ -n "$grid_wished" ] && [ ! -e "$grid_asked" ] && [ "$(id -u)" = 0 ] &&
+    command -v apt-get >/dev/null 2>&1; then
     echo "installing: $grid_wished" >&2
     # shellcheck disable=SC2086  # a list of package names
     { apt-get update -qq &&
         DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $grid_wished; } >&2 ||
         echo "it was not installed: members run from their sources, which is slower" >&2
+    mkdir -p build
+    : >"$grid_asked"
 fi

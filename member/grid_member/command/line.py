@@ -42,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             _documents(chosen)
         elif chosen.verb == "restore":
             # As running a member, this needs the store.
-            use(os.environ.get(_COMPILED, "auto"))
+            use(os.environ.get(_COMPILED) or "auto")
             from grid_member.command.restore import restore
 
             return restore(
@@ -77,7 +77,7 @@ def _documents(chosen: argparse.Namespace) -> None:
 
 def _run(file: Path | None) -> int:
     config = Config.from_file(file) if file else Config.default()
-    use(os.environ.get(_COMPILED, "auto"))
+    use(os.environ.get(_COMPILED) or "auto")
     # Configurations are checked and converted without the HTTP server and the store.
     gc.disable()  # as in __main__
     try:

@@ -4,7 +4,7 @@
     python -m grid_member.compiled.build  builds them for this Python, from these sources
 
 The sources are what counts. Modules that were built from others, or for another Python, are left
-alone, and the sources are interpreted: nothing else differs but the speed.
+alone, and the sources are interpreted: what a member answers is the same.
 """
 
 from __future__ import annotations
@@ -92,9 +92,11 @@ def misfit(directory: Path = BUILT) -> str | None:
         return _NOT_BUILT
     if manifest.get("suffix") != EXTENSION_SUFFIXES[0]:
         return f"what was built is for {manifest.get('suffix')}, not {EXTENSION_SUFFIXES[0]}"
-    if manifest.get("sources") != sources_digest():
-        return "the sources have changed since they were compiled: build anew"
-    return None
+    try:
+        fits = manifest.get("sources") == sources_digest()
+    except OSError as error:
+        return f"the sources cannot be read: {error}"
+    return None if fits else "the sources have changed since they were compiled: build anew"
 
 
 def sources_digest() -> str:

@@ -10,10 +10,14 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import fcntl
 import json
 import os
+import shlex
+import shutil
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import time
 from importlib.machinery import EXTENSION_SUFFIXES
@@ -29,6 +33,7 @@ if TYPE_CHECKING:
 _SOURCES: Final = Path(__file__).parents[2]
 _CHECKS: Final = ("--config-file=", "--ignore-missing-imports", "--no-incremental")
 """For mypy: types are checked elsewhere, and what is not installed here is any object."""
+_SCRATCH: Final = ".build-"
 _FLAGS: Final = ("-O1", "-g0", "-w", "-Wno-all")
 """For the compiler: optimising more, and looking for what to warn of, take three times as long and
 bring nothing."""
@@ -55,12 +60,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--optional", action="store_true")
     chosen = parser.parse_args(arguments)
     into = chosen.into.resolve()
-    if chosen.if_needed and misfit(into) is None:
-        return 0
     began_s = time.monotonic()
-    sys.stderr.write(f"compiling {len(MODULES)} modules, for about a minute\n")
     try:
-        build(into)
+        if chosen.if_needed and misfit(into) is None:
+            return 0
+        with _alone(into):
+            if chosen.if_needed and misfit(into) is None:
+                return 0
+            _require_compiler()
+            sys.stderr.write(f"compiling {len(MODULES)} modules, for about a minute\n")
+            build(into)
     except (Exception, SystemExit) as error:  # mypyc ends with the latter
         sys.stderr.write(f"not compiled, members run from their sources: {error}\n")
         return 0 if chosen.optional else 1
@@ -79,8 +88,7 @@ def build(into: Path) -> None:
     from setuptools.command.build_ext import build_ext
 
     digest = sources_digest()
-    into.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=into.parent, prefix=".build-") as name:
+    with tempfile.TemporaryDirectory(dir=into.parent, prefix=_SCRATCH) as name:
         scratch = Path(name)
         with _in(_SOURCES), contextlib.redirect_stdout(sys.stderr):
             extensions = mypycify(
@@ -106,6 +114,26 @@ def build(into: Path) -> None:
         if into.exists():
             into.rename(scratch / "former")
         (scratch / "built").rename(into)
+
+
+def _require_compiler() -> None:
+    compiler, *_ = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")
+    if shutil.which(compiler) is None:
+        raise FileNotFoundError(f"there is no C compiler {compiler!r}; Debian's package is gcc")
+    headers = Path(sysconfig.get_path("include"), "Python.h")
+    if not headers.exists():
+        raise FileNotFoundError(f"there is no {headers}; Debian's package is python3-dev")
+
+
+@contextlib.contextmanager
+def _alone(into: Path) -> Iterator[None]:
+    """Wait for another build into the same place, and have none beside this one."""
+    into.parent.mkdir(parents=True, exist_ok=True)
+    with into.with_name(f".{into.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        for left in into.parent.glob(f"{_SCRATCH}*"):
+            shutil.rmtree(left)  # by a build that was killed
+        yield
 
 
 @contextlib.contextmanager

@@ -68,6 +68,8 @@ class State:
         """What a restart begins with: the cluster state, unless that is transient."""
         self.system = SystemValues()
         self.maps = Maps()
+        self._keeps_data = True
+        """Whether what is put is kept, which a subclass may leave to others."""
         self.queues = Queues()
         self.members: dict[bytes, image.MemberMark] = {}
         self._active_handlers: dict[type[Operation], Handler] = {
@@ -107,7 +109,7 @@ class State:
         maps, outcomes, place = self.maps, list[Outcome](), sequence << _INDEX_BITS
         for operation in operations:
             # An operation may change the cluster state, and the handlers with it.
-            if type(operation) is MapPut and not self.passive:
+            if type(operation) is MapPut and self._keeps_data and not self.passive:
                 maps.put(operation, member, place, now_ms)  # as its handler does it: most
                 outcomes.append(None)
             else:

@@ -48,6 +48,7 @@ class SystemState(State):
 
     def __init__(self) -> None:
         super().__init__()
+        self._keeps_data = False
         self._active_handlers.update(dict.fromkeys(OF_DATA, _left_out))
         self._passive_handlers.update(dict.fromkeys(OF_DATA, _left_out))
 

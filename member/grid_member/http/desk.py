@@ -189,7 +189,7 @@ class Desk:
             if not head:
                 head = _TYPED % (content_type.encode("latin-1"), size, self._date)
                 if (
-                    content_type is TEXT
+                    content_type == TEXT
                     and size <= MAX_JOINED_BYTES
                     and len(self._texts) < MAX_KNOWN
                 ):

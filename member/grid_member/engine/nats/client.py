@@ -7,7 +7,7 @@ import contextlib
 import logging
 import secrets
 from itertools import count
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from grid_member.engine.nats.connection import Connection
 from grid_member.engine.nats.errors import (
@@ -357,10 +357,11 @@ class NatsClient:
     async def _talk(self, address: tuple[str, int]) -> bool:
         """Connect, and return when the connection is lost: whether there was one."""
         connection = Connection(self, MAX_PAYLOAD_BYTES, self._ping_interval_s)
+        protocol = cast("asyncio.Protocol", connection)
         self._connection = connection
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT_S):
-                await asyncio.get_running_loop().create_connection(lambda: connection, *address)
+                await asyncio.get_running_loop().create_connection(lambda: protocol, *address)
         except (OSError, ValueError, OverflowError) as error:
             self._reason = f"the server is not to be reached: {str(error) or 'it takes too long'}"
             self._refused = False

@@ -45,8 +45,10 @@ class Owner(Protocol):
         """Take note of what the server found wrong."""
 
 
-class Connection(asyncio.Protocol):
+class Connection:
     """A connection from its making to its loss; `ended` is done when it is lost.
+
+    It has what an `asyncio.Protocol` has and is none: that base makes compiled classes slow.
 
     Any byte is a sign of life: a server that has much to say answers a PING late. Until the
     greeting is answered nothing is, so that a server which only listens is given up as well.
@@ -144,6 +146,12 @@ class Connection(asyncio.Protocol):
         """Give the connection up: the server says no more."""
         # A transport that closes by itself would first wait until all is sent.
         self.drop(self.reason)
+
+    def pause_writing(self) -> None:
+        """Go on: who sends looks at `pending_bytes`."""
+
+    def resume_writing(self) -> None:
+        """Nothing waits for that."""
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell whom this works for, once."""
