@@ -154,8 +154,32 @@ def test_what_cannot_be_loaded(copied: Path) -> None:
 
 def test_what_is_loaded_already(built: Path) -> None:
     reason, suffix = loads("auto", built, "import grid_member.engine.api")
-    assert reason == "grid_member.engine.api is loaded already"
+    assert reason.endswith("is loaded already")
     assert suffix == ".py"
+
+
+def test_an_empty_word_is_none(member_process: Callable[..., MemberProcess]) -> None:
+    member_process(configuration(), {VARIABLE: ""}).wait_for("ready")
+
+
+def test_a_source_that_cannot_be_read(
+    copied: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "gone.py").symlink_to("nowhere")
+    monkeypatch.setattr(compiled, "_PACKAGE", tmp_path)
+    assert "the sources cannot be read" in str(misfit(copied))
+
+
+@pytest.mark.parametrize("optional", [True, False])
+def test_without_a_compiler_nothing_is_begun(tmp_path: Path, optional: bool) -> None:
+    command = [sys.executable, "-m", "grid_member.compiled.build", "--into", str(tmp_path / "b")]
+    command += ["--optional"] if optional else []
+    environment = {**os.environ, "CC": "no-such-compiler -pthread"}
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    assert ran.returncode == (0 if optional else 1)
+    (line,) = ran.stderr.splitlines()
+    assert "there is no C compiler 'no-such-compiler'" in line
+    assert not (tmp_path / "b").exists()
 
 
 def test_required_and_not_there(tmp_path: Path) -> None:
