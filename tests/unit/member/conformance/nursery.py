@@ -76,12 +76,15 @@ ORDER_BYTES = 4096
 """More than an order has: each is written at once, and the next only after the answer."""
 
 
-def main(compiled: str) -> None:
+def read(compiled: str) -> None:
+    """Read the code of members, which use compiled modules as the word says."""
     os.environ["GRID_COMPILED"] = compiled
     use(compiled)
     # `run` itself reads this one only when a member is run, which is after the fork.
     import grid_member.command.member  # noqa: F401
 
+
+def main() -> None:
     nursery = Nursery()
     does: dict[str, Callable[..., int | None]]
     does = {"start": nursery.start, "ended": nursery.ended, "kill": nursery.kill}
@@ -92,4 +95,5 @@ def main(compiled: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    read(sys.argv[1])
+    main()
