@@ -114,4 +114,5 @@ def test_the_machine_is_described() -> None:
         "Memory",
         "Kernel",
         "Python",
+        "Members",
     ]
