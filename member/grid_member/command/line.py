@@ -42,7 +42,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             _documents(chosen)
         elif chosen.verb == "restore":
             # As running a member, this needs the store.
-            use(os.environ.get(_COMPILED) or "auto")
             from grid_member.command.restore import restore
 
             return restore(
