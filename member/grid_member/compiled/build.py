@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import fcntl
+import io
 import json
 import os
 import shlex
@@ -90,7 +91,7 @@ def build(into: Path) -> None:
     digest = sources_digest()
     with tempfile.TemporaryDirectory(dir=into.parent, prefix=_SCRATCH) as name:
         scratch = Path(name)
-        with _in(_SOURCES), contextlib.redirect_stdout(sys.stderr):
+        with _in(_SOURCES), _told_on_failure():
             extensions = mypycify(
                 [*_CHECKS, f"--cache-dir={os.devnull}", *MODULES],
                 target_dir=str(scratch / "c"),
@@ -134,6 +135,18 @@ def _alone(into: Path) -> Iterator[None]:
         for left in into.parent.glob(f"{_SCRATCH}*"):
             shutil.rmtree(left)  # by a build that was killed
         yield
+
+
+@contextlib.contextmanager
+def _told_on_failure() -> Iterator[None]:
+    """Keep to themselves what compilers say while all goes well."""
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(said):
+            yield
+    except BaseException:
+        sys.stderr.write(said.getvalue())
+        raise
 
 
 @contextlib.contextmanager
