@@ -44,7 +44,7 @@ fix: setup ## Let ruff mend what it can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-unit: setup ## Unit and integration tests: real processes and sockets, no Kubernetes
+unit: compiled ## Unit and integration tests: real processes and sockets, no Kubernetes
 	$(BIN)/python -m tests.side_by_side $(PYTEST_ARGS)
 
 soak: setup ## Let faults befall three members for as long as GRID_SOAK_SECONDS, ten minutes by default

@@ -2,19 +2,16 @@
 
 Tests of several members mostly wait, for elections and for patience that ends, while the others
 keep a core busy: `python -m tests.side_by_side [arguments of pytest]`. The fourth runs those of the
-data path a second time, with compiled modules where those were built; for CI they have to be.
+data path a second time, with compiled modules, which have to be built.
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
 import subprocess
 import sys
 import tempfile
 from typing import IO, Final
-
-from grid_member.compiled import misfit
 
 ALL: Final = "tests/unit"
 BESIDE: Final = (
@@ -37,7 +34,7 @@ def main(arguments: list[str]) -> int:
     ignored = [f"--ignore={path}" for paths in BESIDE for path in paths]
     with contextlib.ExitStack() as stack:
         beside: list[tuple[subprocess.Popen[bytes], IO[bytes]]] = []
-        for paths in (*BESIDE, *_compiled()):
+        for paths in (*BESIDE, COMPILED):
             told = stack.enter_context(tempfile.TemporaryFile())
             process = subprocess.Popen(
                 [*PYTEST, *paths, *arguments], stdout=told, stderr=subprocess.STDOUT
@@ -51,15 +48,6 @@ def main(arguments: list[str]) -> int:
             sys.stdout.buffer.write(output.read())
             sys.stdout.buffer.flush()
     return _status(found)
-
-
-def _compiled() -> tuple[tuple[str, ...], ...]:
-    """Return what is run with compiled modules; nothing where there are none, but for CI."""
-    reason = misfit()
-    if reason is not None and not os.environ.get("CI"):
-        sys.stderr.write(f"nothing runs compiled: {reason}\n")
-        return ()
-    return (COMPILED,)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
