@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from bench.processes import Server, answers, ask, free_port, running
+from grid_member.compiled import VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,7 +67,7 @@ def member(
         config = Path(directory) / "grid.yaml"
         text = configuration(port, lane=lane, base_dir=base_dir, event_loop=event_loop)
         config.write_text(text, encoding="utf-8")
-        environment = {"GRID_COMPILED": compiled}
+        environment = {VARIABLE: compiled}
         with running(member_command(config), environment=environment) as server:
             server.wait_until(lambda: answers(port, get_request("none")))
             yield Server((server.process.pid,), port)

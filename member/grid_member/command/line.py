@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from grid_member.command import EXIT_CONFIG, EXIT_START
-from grid_member.compiled import NotCompiledError, use
+from grid_member.compiled import VARIABLE, NotCompiledError, use
 from grid_member.config import ConfigError
 from grid_member.config.programmatic import Config
 from grid_member.release import VERSION
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 _RUN: Final = "run"
 _DOCUMENTS: Final = ("check", "convert", "schema")
-_COMPILED: Final = "GRID_COMPILED"
-"""Whether compiled modules are used: one of `grid_member.compiled.WANTED`."""
 _AUTHORITIES: Final = "SSL_CERT_FILE"
 """Where OpenSSL finds the authorities that the system trusts: openssl-env(7)."""
 
@@ -57,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             sys.stderr.write(f"{problem}\n")
         return EXIT_CONFIG
     except NotCompiledError as error:
-        sys.stderr.write(f"cannot start: {_COMPILED}: {error}\n")
+        sys.stderr.write(f"cannot start: {VARIABLE}: {error}\n")
         return EXIT_START
     return 0
 
@@ -76,7 +74,7 @@ def _documents(chosen: argparse.Namespace) -> None:
 
 def _run(file: Path | None) -> int:
     config = Config.from_file(file) if file else Config.default()
-    use(os.environ.get(_COMPILED) or "auto")
+    interpreted = use(os.environ.get(VARIABLE) or "auto")
     # Configurations are checked and converted without the HTTP server and the store.
     gc.disable()  # as in __main__
     try:
@@ -84,7 +82,7 @@ def _run(file: Path | None) -> int:
             from grid_member.command.member import run_member
     finally:
         gc.enable()
-    return run_member(config)
+    return run_member(config, interpreted)
 
 
 @contextlib.contextmanager

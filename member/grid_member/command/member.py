@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Final
 from grid_member.cluster.logs import event, set_up
 from grid_member.command import EXIT_CONFIG, EXIT_START, EXIT_UNCONFIRMED
 from grid_member.command.event_loop import EventLoopError, loop_maker
-from grid_member.compiled import interpreted
 from grid_member.config.tree import ConfigError
 from grid_member.engine.api import EngineError
 from grid_member.http.listener import PortError
@@ -34,11 +33,19 @@ _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 _log: Final = logging.getLogger("grid.member")
 
 
-def run_member(config: Config) -> int:
-    """Run a member until it is stopped; return the exit code."""
+def run_member(config: Config, interpreted: str | None) -> int:
+    """Run a member until it is stopped; return the exit code.
+
+    Args:
+        config: the member's.
+        interpreted: why its sources are, for the log; None when compiled modules are used.
+    """
     set_up(config.model.logging)
     keep_auditing()
-    _tell_what_runs()
+    if interpreted is None:
+        event(_log, logging.INFO, "the data path is compiled")
+    else:
+        event(_log, logging.INFO, "the data path is interpreted", reason=interpreted)
     _allow_many_connections()
     try:
         with asyncio.Runner(loop_factory=loop_maker(config.model.http.event_loop)) as runner:
@@ -54,14 +61,6 @@ def run_member(config: Config) -> int:
             event(_log, logging.ERROR, f"cannot start: {problem}")
         return EXIT_CONFIG
     return 0
-
-
-def _tell_what_runs() -> None:
-    reason = interpreted()
-    if reason is None:
-        event(_log, logging.INFO, "the data path is compiled")
-    else:
-        event(_log, logging.INFO, "the data path is interpreted", reason=reason)
 
 
 def _end_soon() -> threading.Timer:

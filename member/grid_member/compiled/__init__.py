@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+VARIABLE: Final = "GRID_COMPILED"
+"""Of the environment: what the process of a member tells `use`; `auto` when it says nothing."""
 WANTED: Final = ("auto", "off", "required")
 """What `use` can be told: to use what fits, nothing, or to raise when nothing fits."""
 GROUP: Final = "grid__mypyc"
@@ -52,13 +54,7 @@ class _Finder:
         return spec_from_file_location(name, file, loader=ExtensionFileLoader(name, str(file)))
 
 
-class _Told:
-    """What became of the last `use`."""
-
-    interpreted: str | None = "nobody asked for compiled modules"
-
-
-def use(wanted: str = "auto", directory: Path = BUILT) -> None:
+def use(wanted: str = "auto", directory: Path = BUILT) -> str | None:
     """Load compiled modules from now on, instead of the sources of the same names.
 
     Once they are used they are, whatever is wanted then.
@@ -67,22 +63,20 @@ def use(wanted: str = "auto", directory: Path = BUILT) -> None:
         wanted: one of `WANTED`.
         directory: where they were built.
 
+    Returns:
+        Why the sources are interpreted; None when they are not.
+
     Raises:
         NotCompiledError: none fit and they are required, or `wanted` is another word.
     """
     if wanted not in WANTED:
         raise NotCompiledError(f"{wanted!r} is none of {', '.join(WANTED)}")
-    if _Told.interpreted is None:
-        return
+    if GROUP in sys.modules:
+        return None
     reason = "it is switched off" if wanted == "off" else _use(directory)
-    _Told.interpreted = reason
     if wanted == "required" and reason is not None:
         raise NotCompiledError(f"compiled modules are required, and {reason}")
-
-
-def interpreted() -> str | None:
-    """Return why the sources are interpreted, None when compiled modules are used."""
-    return _Told.interpreted
+    return reason
 
 
 def misfit(directory: Path = BUILT) -> str | None:

@@ -14,7 +14,7 @@ import pytest
 
 from grid_member import compiled
 from grid_member.command import EXIT_START
-from grid_member.compiled import BUILT, GROUP, MANIFEST, NotCompiledError, misfit
+from grid_member.compiled import BUILT, GROUP, MANIFEST, VARIABLE, NotCompiledError, misfit
 from grid_member.compiled.modules import MODULES
 from tests.unit.member.running import configuration
 from tests.unit.member.wire import once
@@ -24,16 +24,14 @@ if TYPE_CHECKING:
 
     from tests.unit.member.running import MemberProcess
 
-VARIABLE = "GRID_COMPILED"
 COMPILED = "the data path is compiled"
 INTERPRETED = "the data path is interpreted"
 LOAD = """
 import sys
 from pathlib import Path
-from grid_member.compiled import interpreted, use
+from grid_member.compiled import use
 {before}
-use(sys.argv[1], Path(sys.argv[2]))
-print(interpreted())
+print(use(sys.argv[1], Path(sys.argv[2])))
 import grid_member.engine.maps
 print(grid_member.engine.maps.__file__)
 """

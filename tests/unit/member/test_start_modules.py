@@ -13,6 +13,7 @@ import pytest
 
 from grid_member.command import member as member_command
 from grid_member.command.line import main
+from grid_member.compiled import VARIABLE
 from tests.unit.member.running import configuration
 from tests.unit.member.wire import Wire
 
@@ -140,12 +141,12 @@ def test_a_member_that_runs_finds_the_authorities_of_the_system(
     monkeypatch: pytest.MonkeyPatch, former: str | None
 ) -> None:
     monkeypatch.delenv(AUTHORITIES, raising=False)
-    monkeypatch.delenv("GRID_COMPILED", raising=False)  # this process has read the sources
+    monkeypatch.delenv(VARIABLE, raising=False)  # this process has read the sources
     if former is not None:
         monkeypatch.setenv(AUTHORITIES, former)
     seen: list[str | None] = []
 
-    def run_member(_: Config) -> int:
+    def run_member(_: Config, __: str | None) -> int:
         seen.append(os.environ.get(AUTHORITIES))
         return 0
 

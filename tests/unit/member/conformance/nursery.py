@@ -23,7 +23,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from grid_member.command.line import main as run
-from grid_member.compiled import use
+from grid_member.compiled import VARIABLE, use
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -78,7 +78,7 @@ ORDER_BYTES = 4096
 
 def read(compiled: str) -> None:
     """Read the code of members, which use compiled modules as the word says."""
-    os.environ["GRID_COMPILED"] = compiled
+    os.environ[VARIABLE] = compiled
     use(compiled)
     # `run` itself reads this one only when a member is run, which is after the fork.
     import grid_member.command.member  # noqa: F401

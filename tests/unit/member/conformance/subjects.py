@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from grid_member.compiled import VARIABLE
 from tests.unit.member.conformance.configurations import Place, Setup, configuration
 from tests.unit.member.conformance.language import Role
 from tests.unit.member.wire import Wire
@@ -31,7 +32,7 @@ class Nursery:
     """The process that members are forked from."""
 
     def __init__(self, *, compiled: bool) -> None:
-        wanted = os.environ.get("GRID_COMPILED", "auto") if compiled else "off"
+        wanted = os.environ.get(VARIABLE, "auto") if compiled else "off"
         # Not in the path of the modules: this directory, whose names others have as well.
         self._process = subprocess.Popen(
             [sys.executable, "-P", str(Path(__file__).with_name("nursery.py")), wanted],
