@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from grid_member.config import Config
@@ -19,7 +20,6 @@ from grid_member.start.parts import make_member
 
 if TYPE_CHECKING:
     from collections.abc import Generator
-    from pathlib import Path
 
     from grid_member.config.convert import Syntax
 
@@ -82,6 +82,11 @@ def configuration(
 def file_name(text: str) -> str:
     """Return a name whose suffix says the syntax of the text."""
     return "grid.xml" if text.lstrip().startswith("<") else "grid.yaml"
+
+
+def loaded(pid: int) -> str:
+    """Return a process's memory map, with the files in it."""
+    return Path(f"/proc/{pid}/maps").read_text()
 
 
 class RunningMember:

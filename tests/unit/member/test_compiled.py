@@ -16,7 +16,7 @@ from grid_member import compiled
 from grid_member.command import EXIT_START
 from grid_member.compiled import BUILT, GROUP, MANIFEST, VARIABLE, NotCompiledError, misfit
 from grid_member.compiled.modules import MODULES
-from tests.unit.member.running import configuration
+from tests.unit.member.running import configuration, loaded
 from tests.unit.member.wire import once
 
 if TYPE_CHECKING:
@@ -57,11 +57,6 @@ def built() -> Path:
 def copied(built: Path, tmp_path: Path) -> Path:
     """Return a copy of them that may be changed."""
     return Path(shutil.copytree(built, tmp_path / "files"))
-
-
-def loaded(pid: int) -> str:
-    """Return a process's memory map, with the files in it."""
-    return Path(f"/proc/{pid}/maps").read_text()
 
 
 def change(directory: Path, **what: Any) -> None:

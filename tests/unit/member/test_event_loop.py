@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,11 +12,12 @@ import uvloop
 
 from grid_member.command import EXIT_START
 from grid_member.command.event_loop import EventLoopError, loop_maker
-from tests.unit.member.running import configuration
+from tests.unit.member.running import configuration, loaded
 from tests.unit.member.wire import once
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from tests.unit.member.running import MemberProcess
 
@@ -33,11 +33,6 @@ def without_uvloop(directory: Path) -> dict[str, str]:
     (directory / "uvloop.py").write_text(GONE)
     paths = [str(directory), *filter(None, [os.environ.get("PYTHONPATH")])]
     return {"PYTHONPATH": os.pathsep.join(paths)}
-
-
-def loaded(pid: int) -> str:
-    """Return a process's memory map, with the files in it."""
-    return Path(f"/proc/{pid}/maps").read_text()
 
 
 async def runs_on_uvloop(member: MemberProcess) -> bool:

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from grid_member.compiled import VARIABLE
 from grid_member.engine.backup import Draft
 
 LOOK_PERIOD_S = 0.002
@@ -29,7 +30,7 @@ def hold_backups() -> None:
 def main() -> None:
     """Take orders as the nursery does."""
     hold_backups()
-    os.environ["GRID_COMPILED"] = "off"  # what is held is in the sources, which are read by now
+    os.environ[VARIABLE] = "off"  # what is held is in the sources, which are read by now
     path = Path(__file__).parents[2] / "member" / "conformance" / "nursery.py"
     spec = importlib.util.spec_from_file_location("nursery", path)
     assert spec is not None
