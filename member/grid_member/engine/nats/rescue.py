@@ -92,7 +92,7 @@ async def take_off_lost(
         found = await _led(system)
     if found is None:
         await _elected(system, size)
-    elif wipe or not await _needed(system, found, client, streams):
+    elif wipe or not await _needed(system, client, streams):
         raise EngineError("a majority of the members is there: they go on without help")
     try:
         await asyncio.wait_for(_taken_off(system, gone), TAKE_OFF_S)
@@ -135,34 +135,33 @@ async def _led(system: NatsClient) -> Peers | None:
         return None
 
 
-async def _needed(
-    system: NatsClient, found: Peers, client: NatsClient, streams: Iterable[str]
-) -> bool:
-    """Tell whether servers are lost without which the majority cannot serve all streams.
+async def _needed(system: NatsClient, client: NatsClient, streams: Iterable[str]) -> bool:
+    """Tell whether the majority cannot serve all streams by itself.
 
-    Of five members two may be gone, and with them two of three copies of a stream.
+    Of five members two may be gone, and with them two of three copies of a stream. Who leads it
+    believes so for some seconds more, and who is gone is not silent at once.
     """
-    if not await _lost(system, found):
-        return False
-    leaderless = set(streams)
+    unserved = set(streams)
     ends_s = asyncio.get_running_loop().time() + LEAD_S
-    while leaderless and asyncio.get_running_loop().time() < ends_s:
-        for name in sorted(leaderless):
-            if await _is_led(client, name):
-                leaderless.discard(name)
-        await asyncio.sleep(RETRY_S)
-    return bool(leaderless)
+    while unserved and asyncio.get_running_loop().time() < ends_s:
+        there = await _there(system)
+        for name in sorted(unserved):
+            if await _is_served(client, name, there):
+                unserved.discard(name)
+        if unserved:
+            await asyncio.sleep(RETRY_S)
+    return bool(unserved)
 
 
-async def _is_led(client: NatsClient, stream: str) -> bool:
-    """Tell whether somebody leads the stream, or there is none that anybody could lead."""
+async def _is_served(client: NatsClient, stream: str, there: frozenset[str]) -> bool:
+    """Tell whether most copies of a stream are there and led, or there is none to be led."""
     try:
-        await copies_of(client, stream)
+        servers = (await copies_of(client, stream)).servers
     except NoStreamError:
         return True
     except NatsError:
         return False
-    return True
+    return 2 * len(servers & there) > len(servers)
 
 
 async def _elected(system: NatsClient, size: int) -> None:

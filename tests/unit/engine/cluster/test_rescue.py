@@ -14,8 +14,9 @@ import pytest
 from grid_member.engine import cluster_copies
 from grid_member.engine.api import EngineError
 from grid_member.engine.cluster_engine import ClusterEngine
+from grid_member.engine.nats import rescue
 from grid_member.engine.nats.errors import NatsError
-from grid_member.engine.nats.peers import peer_id, peers
+from grid_member.engine.nats.peers import Peers, meta_cluster, peer_id, peers
 from grid_member.engine.nats.rescue import take_off_lost
 from grid_member.engine.nats.streams import copies_of
 from tests.unit.engine.cluster.clusters import Cluster
@@ -286,3 +287,52 @@ async def test_a_majority_that_can_serve_is_left_alone(tmp_path: Path, wipe: boo
             )
         assert len((await peers(lanes.system)).ids) == 3
         assert await cluster.drivers[2].value("orders", "k") == b"v"
+
+
+async def test_help_that_is_asked_for_at_once_is_given_when_it_will_be_needed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who is gone was heard of a moment ago, and who leads a log alone does not know it yet."""
+    async with Cluster(2, tmp_path) as cluster:
+        await cluster.drivers[0].put("orders", "k", b"v")
+        leader = (await meta_cluster(cluster.engines[0]._cluster.system))["leader"]
+        left = next(number for number in range(2) if name_of(cluster.engines[number]) == leader)
+        lost = 1 - left
+        await cluster.engines[lost].stop()
+        shutil.rmtree(tmp_path / f"m{lost}")
+        cluster.engines[lost] = engine = cluster.made(lost)
+        cluster.drivers[lost] = Driver(engine)
+        start = asyncio.ensure_future(engine.start())
+        try:
+            lanes, gone = cluster.engines[left]._cluster, set[str]()
+            names = [one.name for one in lanes.streams]
+            await until_voting(lanes.system, 3)
+            heard_of_all(monkeypatch)
+            await take_off_lost(lanes.system, lanes.client, names, 2, gone, wipe=False)
+            assert len(gone) == 1
+            await asyncio.wait_for(start, STEP_S)
+        finally:
+            engine.end_waiting()
+            await asyncio.gather(start, return_exceptions=True)
+        assert await cluster.drivers[lost].value("orders", "k") == b"v"
+
+
+def heard_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the next look of a rescue find nobody silent yet."""
+
+    async def unaware(system: NatsClient) -> Peers:
+        monkeypatch.setattr(rescue, "peers", peers)
+        return (await peers(system))._replace(silent=frozenset())
+
+    monkeypatch.setattr(rescue, "peers", unaware)
+
+
+async def until_voting(system: NatsClient, count: int) -> None:
+    """Wait until so many vote, silent ones too."""
+    ends_s = time.monotonic() + STEP_S
+    while time.monotonic() < ends_s:
+        with contextlib.suppress(NatsError):
+            if len((await peers(system)).ids) == count:
+                return
+        await asyncio.sleep(0.01)
+    raise AssertionError("others vote")
