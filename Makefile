@@ -81,7 +81,8 @@ bench: setup ## Measure all that is promised of speed; writes bench/RESULTS.md
 	@$(BIN)/python -m bench $(ARGS)
 
 fuzz: setup ## Millions of inputs for the fuzz targets (ARGS: --target, --inputs, --minutes, --seed)
-	$(BIN)/python -m tests.fuzz run $(ARGS)
+	@$(BIN)/python -m grid_member.compiled.build --if-needed --optional
+	@$(BIN)/python -m tests.fuzz run $(ARGS)
 
 clean: ## Remove what the tasks made in this checkout
 	rm -rf member/grid_member/compiled/built $(VENV) dist build .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .fuzz

@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
+from grid_member.compiled import misfit
 from tests.fuzz.drive import smaller
 from tests.fuzz.jobs import ROOT, Order, Outcome, guided_here, run
 from tests.fuzz.targets import TARGETS, target
@@ -79,6 +80,9 @@ def replay(name: str, file: Path) -> int:
 
 def _run(orders: list[tuple[str, Order]]) -> int:
     _say("guided by atheris" if guided_here() else "atheris is not installed: unguided")
+    interpreted = misfit()
+    unguided = "compiled" if interpreted is None else f"interpreted, as {interpreted}"
+    _say(f"the member's modules: interpreted where guided, unguided {unguided}")
     began_s = time.monotonic()
 
     def one(named: tuple[str, Order]) -> Outcome:

@@ -185,7 +185,7 @@ def _guided(target: Target, order: Order, scratch: Path, findings: Path) -> list
 
 def _unguided(target: Target, order: Order, scratch: Path, findings: Path) -> list[str]:
     return [
-        *(sys.executable, "-m", "tests.fuzz.unguided", target.name),
+        *(sys.executable, "-m", "bench.compiled", "tests.fuzz.unguided", target.name),
         *(str(order.inputs), str(order.max_s), str(order.seed), str(scratch / "corpus")),
         f"{findings / _prefix(target, order)}found",
     ]

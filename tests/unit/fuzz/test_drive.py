@@ -8,6 +8,7 @@ from zlib import crc32
 
 import pytest
 
+from grid_member.compiled import VARIABLE
 from tests.fuzz import drive as driving
 from tests.fuzz import jobs
 from tests.fuzz.__main__ import PART_INPUTS, orders_for, replay
@@ -118,6 +119,7 @@ def test_memory_that_grows_is_a_finding(
     )
     (tmp_path / "sitecustomize.py").write_text(code, encoding="utf-8")
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{jobs.ROOT}")
+    monkeypatch.setenv(VARIABLE, "off")  # too late for that when the target is loaded
     outcome = run(target("parameters"), Order(20_000, 50, 1), tmp_path / "f", lambda _: None)
     assert outcome.memory[-1].guided is guided
     assert outcome.problem is not None
@@ -163,6 +165,7 @@ def test_a_long_run_leaves_what_it_found(
     code = "import tests.fuzz.parameters_target as t\nt._unescaped = lambda _: 'x'\n"
     (tmp_path / "sitecustomize.py").write_text(code, encoding="utf-8")
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{jobs.ROOT}")
+    monkeypatch.setenv(VARIABLE, "off")  # too late for that when the target is loaded
     findings = tmp_path / "findings"
     outcome = run(target("parameters"), Order(100_000, 50, 1), findings, lambda _: None)
     (file,) = findings.iterdir()
