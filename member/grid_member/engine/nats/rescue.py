@@ -92,7 +92,7 @@ async def take_off_lost(
         found = await _led(system)
     if found is None:
         await _elected(system, size)
-    elif wipe or not await _needed(system, client, streams):
+    elif wipe or not await _needed(system, found, client, streams):
         raise EngineError("a majority of the members is there: they go on without help")
     try:
         await asyncio.wait_for(_taken_off(system, gone), TAKE_OFF_S)
@@ -135,8 +135,10 @@ async def _led(system: NatsClient) -> Peers | None:
         return None
 
 
-async def _needed(system: NatsClient, client: NatsClient, streams: Iterable[str]) -> bool:
-    """Tell whether the majority cannot serve all streams by itself.
+async def _needed(
+    system: NatsClient, found: Peers, client: NatsClient, streams: Iterable[str]
+) -> bool:
+    """Tell whether servers are lost without which the majority cannot serve all streams.
 
     Of five members two may be gone, and with them two of three copies of a stream. Who leads it
     believes so for some seconds more, and who is gone is not silent at once.
@@ -145,6 +147,8 @@ async def _needed(system: NatsClient, client: NatsClient, streams: Iterable[str]
     ends_s = asyncio.get_running_loop().time() + LEAD_S
     while unserved and asyncio.get_running_loop().time() < ends_s:
         there = await _there(system)
+        if there >= found.ids:
+            return False
         for name in sorted(unserved):
             if await _is_served(client, name, there):
                 unserved.discard(name)
