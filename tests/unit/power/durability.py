@@ -7,7 +7,7 @@ It goes by ext4 with its journal in order, and takes away every kindness that ex
 
 At a power loss what is not committed never happened, and dirty pages hold what was synced last. A
 file that was made, committed and never synced is there and empty. With a chance given, any first
-part of the log may be committed and any dirty page written, as a kernel does by itself now and then.
+part of the log may be committed and any dirty page written, as kernels do by themselves.
 """
 
 from __future__ import annotations

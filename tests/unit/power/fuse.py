@@ -7,6 +7,7 @@ nobody else changes anything. Structures: include/uapi/linux/fuse.h, version 7.3
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import os
@@ -64,7 +65,9 @@ class Mount:
             12: lambda node, _, data: self._rename(node, data, 8),
             15: self._read,
             16: self._write,
-            17: lambda *_: struct.pack("<5Q10I", *[_BLOCKS] * 5, PAGE_BYTES, 255, PAGE_BYTES, *[0] * 7),
+            17: lambda *_: struct.pack(
+                "<5Q10I", *[_BLOCKS] * 5, PAGE_BYTES, 255, PAGE_BYTES, *[0] * 7
+            ),
             20: self._sync,
             26: self._init,
             27: self._opendir,
@@ -75,7 +78,9 @@ class Mount:
             45: lambda node, _, data: self._rename(node, data, 16),
         }
         self.fd = os.open(_DEVICE, os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK)
-        options = f"fd={self.fd},rootmode=40000,user_id=0,group_id=0,allow_other,default_permissions"
+        options = (
+            f"fd={self.fd},rootmode=40000,user_id=0,group_id=0,allow_other,default_permissions"
+        )
         flags = _MS_NOSUID | _MS_NODEV
         if _libc.mount(b"grid-power", self._place, b"fuse", flags, options.encode()):
             os.close(self.fd)
@@ -101,10 +106,8 @@ class Mount:
         if failed or answer is not None:
             body = answer or b""
             size = _OUT.size + len(body)
-            try:
+            with contextlib.suppress(FileNotFoundError):  # nobody waits for it any more
                 os.writev(self.fd, [_OUT.pack(size, -failed, unique), body])
-            except FileNotFoundError:
-                pass  # nobody waits for it any more
         return True
 
     def _answered(

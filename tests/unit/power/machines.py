@@ -59,7 +59,11 @@ class Machines:
             stdout=subprocess.PIPE,
             text=True,
         )
-        self._expect("mounted")
+        try:
+            self._expect("mounted")
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
