@@ -28,11 +28,13 @@ if TYPE_CHECKING:
 PATIENCE_S: Final = 60.0
 _AT_ONCE: Final = 12
 """Requests of those who look at what is there."""
+_GONE_S: Final = 10
+"""How long those who are back wait for what others may have in memory."""
 _AGAIN: Final = 4
 """Of so many writes the last is to the key of the one before."""
 _LARGE: Final = 9
 """Of so many writes the last one is large: servers are to begin new files now and then."""
-_LARGE_CHARACTERS: Final = 256 << 10
+_LARGE_CHARACTERS: Final = 128 << 10
 T = TypeVar("T")
 
 
@@ -42,7 +44,8 @@ class Powered(Members):
     def __init__(
         self, directory: Path, machines: Machines, *, before: tuple[str, ...] = ()
     ) -> None:
-        super().__init__(directory, durable=True, size=len(machines.places))
+        size, patience = len(machines.places), f", validation-timeout-seconds: {_GONE_S}"
+        super().__init__(directory, durable=True, size=size, persistence=patience)
         self.machines = machines
         self._before = before
 
@@ -173,9 +176,9 @@ class Writing:
                 answered.done[member] += 1
 
 
-async def check(client: HttpClient, members: int, answered: Answered) -> None:
-    """Note as faults what was answered and is not there, and take all items."""
-    asked = iter(itertools.cycle(range(members)))
+async def check(client: HttpClient, members: Iterable[int], answered: Answered) -> None:
+    """Ask the members; note as faults what was answered and is not there, and take all items."""
+    asked = itertools.cycle(members)
 
     async def look(path: str) -> None:
         member, (name, key) = next(asked), path.split("/")
