@@ -7,11 +7,13 @@ It is put before the command of a member, and takes its place.
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import TYPE_CHECKING
 from unittest import mock
 
 from grid_member.__main__ import main
+from grid_member.compiled import VARIABLE
 from grid_member.engine.nats import server as server_module
 from grid_member.engine.nats.server_config import server_config
 
@@ -31,5 +33,6 @@ def _unsynced_config(settings: ClusterSettings, server_name: str, places: Server
 
 
 if __name__ == "__main__":
+    os.environ[VARIABLE] = "off"  # what is compiled cannot be patched
     with mock.patch.object(server_module, "server_config", _unsynced_config):
         sys.exit(main(sys.argv[4:]))
