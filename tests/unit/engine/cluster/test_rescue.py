@@ -52,6 +52,14 @@ async def until_silent(system: NatsClient) -> None:
     raise AssertionError("nobody is silent")
 
 
+async def until_answering(engine: ClusterEngine) -> None:
+    """Wait until a quorum confirms in all logs what the member sends."""
+    ends_s = time.monotonic() + STEP_S
+    while not engine.answering:
+        assert time.monotonic() < ends_s, engine.replication()
+        await asyncio.sleep(0.05)
+
+
 def name_of(engine: ClusterEngine) -> str:
     assert engine.server_name is not None
     return engine.server_name
@@ -264,6 +272,7 @@ async def test_a_start_that_nobody_confirms_takes_the_call(tmp_path: Path, late:
             engine.end_waiting()
             await asyncio.gather(start, return_exceptions=True)
         assert engine.waiting is None
+        await until_answering(engine)  # until then it is not ready, as its probe says
         assert await cluster.drivers[2].value("orders", "k") == b"v"
 
 
