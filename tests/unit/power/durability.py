@@ -7,7 +7,8 @@ It goes by ext4 with its journal in order, and takes away every kindness that ex
 
 At a power loss what is not committed never happened, and dirty pages hold what was synced last. A
 file that was made, committed and never synced is there and empty. With a chance given, any first
-part of the log may be committed and any dirty page written, as kernels do by themselves.
+part of the log may be committed and any dirty page written, as kernels do by themselves; some of
+these pages are torn: only some of their sectors are written.
 """
 
 from __future__ import annotations
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 PAGE_BYTES: Final = 4096
+SECTOR_BYTES: Final = 512
+TORN: Final = 0.1
+"""The share of pages that are torn, of those that are written by chance."""
 ROOT: Final = 1
 
 
@@ -173,9 +177,11 @@ class Disk:
             share = chance.choice((0.2, 0.5, 0.9))
             for node in dirty:
                 if node not in undone:
-                    _write_back(
-                        node, [page for page in sorted(node.dirty) if chance.random() < share]
-                    )
+                    written = [page for page in sorted(node.dirty) if chance.random() < share]
+                    torn = [page for page in written if chance.random() < TORN]
+                    _write_back(node, [page for page in written if page not in torn])
+                    for page in torn:
+                        _tear(node, page, chance)
         left = Disk(self.root.owner)
         left.root.mode = self.root.mode
         left._restore(self.root, left.root)
@@ -213,11 +219,21 @@ class Disk:
 def _write_back(node: Node, pages: Iterable[int]) -> None:
     """Have pages of the content on disk, with what the file's length has to be for that."""
     for page in pages:
-        begin = page * PAGE_BYTES
-        data = node.content[begin : begin + PAGE_BYTES]
-        if len(node.synced) < begin:
-            _resize(node.synced, begin)
-        node.synced[begin : begin + len(data)] = data
+        _write(node, page * PAGE_BYTES, PAGE_BYTES)
+
+
+def _tear(node: Node, page: int, chance: random.Random) -> None:
+    """Have some sectors of a page on disk."""
+    for begin in range(page * PAGE_BYTES, (page + 1) * PAGE_BYTES, SECTOR_BYTES):
+        if chance.random() < 0.5:
+            _write(node, begin, SECTOR_BYTES)
+
+
+def _write(node: Node, begin: int, length: int) -> None:
+    data = node.content[begin : begin + length]
+    if data and len(node.synced) < begin:
+        _resize(node.synced, begin)
+    node.synced[begin : begin + len(data)] = data
 
 
 def _resize(content: bytearray, length: int) -> None:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PAGE = 4096
+SECTOR = 512
 
 
 @pytest.fixture
@@ -178,7 +179,7 @@ if machines_work():
 
     def test_of_the_rest_any_part_may_be_there(machines: Machines, disk: Path) -> None:
         pages = 32
-        seen = set()
+        seen, torn = set(), 0
         for seed in range(6):
             with synced(disk / "f", b"o" * pages * PAGE).open("r+b", buffering=0) as file:
                 file.write(b"n" * pages * PAGE)
@@ -186,10 +187,13 @@ if machines_work():
             power_fails(machines, seed)
             left = (disk / "f").read_bytes()
             kinds = [left[page * PAGE : (page + 1) * PAGE] for page in range(pages)]
-            assert {*kinds} <= {b"o" * PAGE, b"n" * PAGE}
+            sectors = {left[begin : begin + SECTOR] for begin in range(0, len(left), SECTOR)}
+            assert sectors <= {b"o" * SECTOR, b"n" * SECTOR}
+            torn += len({*kinds} - {b"o" * PAGE, b"n" * PAGE})
             seen.add((kinds.count(b"n" * PAGE), f"g{seed}" in os.listdir(disk)))
         assert len({count for count, _ in seen}) > 2
         assert {there for _, there in seen} == {False, True}
+        assert torn
 
     def test_the_power_of_one_fails(machines: Machines) -> None:
         for place in machines.places:
