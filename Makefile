@@ -85,4 +85,4 @@ fuzz: setup ## Millions of inputs for the fuzz targets (ARGS: --target, --inputs
 	@$(BIN)/python -m tests.fuzz run $(ARGS)
 
 clean: ## Remove what the tasks made in this checkout
-	rm -rf member/grid_member/compiled/built $(VENV) dist build .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .fuzz
+	rm -rf member/grid_member/compiled/built member/grid_member/compiled/.built* $(VENV) dist build .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .fuzz

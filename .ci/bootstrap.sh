@@ -18,20 +18,31 @@ grid_find_python() {
     return 1
 }
 
-grid_has_headers() {
-    "$PYTHON" -c '
+# Says which package has the headers of Debian's Python, when they are not there.
+grid_missing_headers() {
+    case $PYTHON in
+        /usr/bin/*) "$PYTHON" -c '
 import pathlib, sys, sysconfig
-sys.exit(not pathlib.Path(sysconfig.get_path("include"), "Python.h").exists())'
+if not pathlib.Path(sysconfig.get_path("include"), "Python.h").exists():
+    print("python%d.%d-dev" % sys.version_info[:2])' ;;
+    esac
 }
 
 grid_missing=
 command -v make >/dev/null 2>&1 || grid_missing="make"
 grid_find_python || grid_missing="$grid_missing python3 python3-venv"
 
-# The disk tests compile small shims that record or break what is written; the TLS tests make
-# certificates; the tests of lines that swallow packets make networks of their own.
+# The disk tests compile small shims that record or break what is written, and members are tested
+# compiled; the TLS tests make certificates; the tests of lines that swallow packets make networks
+# of their own.
 if [ -n "${GRID_NEEDS_TEST_TOOLS:-}" ]; then
     command -v cc >/dev/null 2>&1 || grid_missing="$grid_missing gcc libc6-dev"
+    if [ -n "${PYTHON:-}" ]; then
+        grid_headers=$(grid_missing_headers)
+        [ -z "$grid_headers" ] || grid_missing="$grid_missing $grid_headers"
+    else
+        grid_missing="$grid_missing python3-dev"
+    fi
     command -v openssl >/dev/null 2>&1 || grid_missing="$grid_missing openssl"
     PATH=$PATH:/usr/sbin:/sbin command -v nft >/dev/null 2>&1 || grid_missing="$grid_missing nftables"
     PATH=$PATH:/usr/sbin:/sbin command -v ip >/dev/null 2>&1 || grid_missing="$grid_missing iproute2"
@@ -59,12 +70,8 @@ fi
 grid_asked=build/.compiler-asked-for
 grid_wished=
 command -v cc >/dev/null 2>&1 || command -v gcc >/dev/null 2>&1 || grid_wished="gcc libc6-dev"
-case $PYTHON in
-    /usr/bin/*)
-        grid_has_headers ||
-            grid_wished="$grid_wished $("$PYTHON" -c 'import sys; print("python%d.%d-dev" % sys.version_info[:2])')"
-        ;;
-esac
+grid_headers=$(grid_missing_headers)
+[ -z "$grid_headers" ] || grid_wished="$grid_wished $grid_headers"
 if [ -n "$grid_wished" ] && [ ! -e "$grid_asked" ] && [ "$(id -u)" = 0 ] &&
     command -v apt-get >/dev/null 2>&1; then
     echo "installing: $grid_wished" >&2

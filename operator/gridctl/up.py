@@ -38,7 +38,10 @@ if TYPE_CHECKING:
 FILE_POLL_PERIOD_S: Final = 0.5
 LOCAL_OPERATOR_NAMESPACE: Final = "gridctl"
 INHERITED_VARIABLES: Final = frozenset(
-    {"PATH", "PYTHONPATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "SYSTEMROOT"}
+    {
+        *("PATH", "PYTHONPATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "SYSTEMROOT"),
+        "GRID_COMPILED",
+    }
 )
 STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 

@@ -2,8 +2,8 @@
 
 Needs mypy with mypyc, setuptools and a C compiler with Python's headers: the extra `compile`, and
 on Debian the packages gcc and python3-dev. Without arguments everything is built anew, with
-`--if-needed` only when what is there does not fit, with `--optional` a failure is told and no
-failure.
+`--if-needed` only when what is there does not fit or another mypy made it, with `--optional` a
+failure is told and no failure. With both a build that failed is not tried again for these sources.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import sysconfig
 import tempfile
 import time
 from importlib.machinery import EXTENSION_SUFFIXES
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 _SOURCES: Final = Path(__file__).parents[2]
 _CHECKS: Final = ("--config-file=", "--ignore-missing-imports", "--no-incremental")
 """For mypy: types are checked elsewhere, and what is not installed here is any object."""
-_SCRATCH: Final = ".build-"
 _FLAGS: Final = ("-O1", "-g0", "-w", "-Wno-all")
 """For the compiler: optimising more, and looking for what to warn of, take three times as long and
 bring nothing."""
@@ -63,19 +63,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
     into = chosen.into.resolve()
     began_s = time.monotonic()
     try:
-        if chosen.if_needed and misfit(into) is None:
+        if chosen.if_needed and up_to_date(into):
             return 0
         with _alone(into):
-            if chosen.if_needed and misfit(into) is None:
+            if chosen.if_needed and up_to_date(into):
                 return 0
             _require_compiler()
-            sys.stderr.write(f"compiling {len(MODULES)} modules, for about a minute\n")
-            build(into)
+            with _noted_failure(into, again=not (chosen.if_needed and chosen.optional)):
+                sys.stderr.write(f"compiling {len(MODULES)} modules, for about a minute\n")
+                build(into)
     except (Exception, SystemExit) as error:  # mypyc ends with the latter
         sys.stderr.write(f"not compiled, members run from their sources: {error}\n")
         return 0 if chosen.optional else 1
     sys.stderr.write(f"compiled in {time.monotonic() - began_s:.0f} s\n")
     return 0
+
+
+def up_to_date(into: Path) -> bool:
+    """Return whether the modules there fit and the mypy that is installed, if any, made them."""
+    if misfit(into) is not None:
+        return False
+    made_by = json.loads((into / MANIFEST).read_bytes()).get("mypy")
+    return _mypy() in {None, made_by}
 
 
 def build(into: Path) -> None:
@@ -89,7 +98,7 @@ def build(into: Path) -> None:
     from setuptools.command.build_ext import build_ext
 
     digest = sources_digest()
-    with tempfile.TemporaryDirectory(dir=into.parent, prefix=_SCRATCH) as name:
+    with tempfile.TemporaryDirectory(dir=into.parent, prefix=_scratch(into)) as name:
         scratch = Path(name)
         with _in(_SOURCES), _told_on_failure():
             extensions = mypycify(
@@ -108,7 +117,7 @@ def build(into: Path) -> None:
             command.verbose = False
             command.ensure_finalized()
             command.run()
-        manifest = {"suffix": EXTENSION_SUFFIXES[0], "sources": digest}
+        manifest = {"suffix": EXTENSION_SUFFIXES[0], "sources": digest, "mypy": _mypy()}
         (scratch / "built" / MANIFEST).write_text(json.dumps(manifest))
         proof = [sys.executable, "-c", _PROOF, str(scratch / "built")]
         subprocess.run(proof, cwd=_SOURCES, check=True)  # noqa: S603  # it is this Python
@@ -126,13 +135,39 @@ def _require_compiler() -> None:
         raise FileNotFoundError(f"there is no {headers}; Debian's package is python3-dev")
 
 
+def _mypy() -> str | None:
+    try:
+        return version("mypy")
+    except PackageNotFoundError:
+        return None
+
+
+@contextlib.contextmanager
+def _noted_failure(into: Path, *, again: bool) -> Iterator[None]:
+    """Note that a build of these sources fails; refuse the next one, if not wanted again."""
+    note, what = into.with_name(f".{into.name}.failed"), f"{sources_digest()} {_mypy()}"
+    if not again and note.exists() and note.read_text(encoding="utf-8") == what:
+        raise FileExistsError(f"that failed before; delete {note} or use --if-needed alone")
+    try:
+        yield
+    except (Exception, SystemExit):
+        note.write_text(what, encoding="utf-8")
+        raise
+    note.unlink(missing_ok=True)
+
+
+def _scratch(into: Path) -> str:
+    """Return what directories begin with in which a build into that place works, and no other."""
+    return f".{into.name}-build-"
+
+
 @contextlib.contextmanager
 def _alone(into: Path) -> Iterator[None]:
     """Wait for another build into the same place, and have none beside this one."""
     into.parent.mkdir(parents=True, exist_ok=True)
     with into.with_name(f".{into.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        for left in into.parent.glob(f"{_SCRATCH}*"):
+        for left in into.parent.glob(f"{_scratch(into)}*"):
             shutil.rmtree(left)  # by a build that was killed
         yield
 

@@ -30,6 +30,8 @@ MAX_STRUCTURE_NAME_BYTES: Final = 255
 """The members' own limit on map and queue names, in UTF-8."""
 RESERVED_VARIABLES: Final = frozenset({"POD_NAME", "POD_NAMESPACE", "POD_IP"})
 RESERVED_VARIABLE_PREFIX: Final = "GRID_"
+FREE_VARIABLES: Final = frozenset({"GRID_COMPILED"})
+"""Of the members' own variables those that the operator does not set."""
 RESERVED_LABELS: Final = frozenset({*child_labels(""), REVISION_LABEL})
 RESERVED_LABEL_DOMAINS: Final = (GROUP, "statefulset.kubernetes.io", "apps.kubernetes.io")
 MAX_LABEL_PREFIX_LENGTH: Final = 253
@@ -122,8 +124,9 @@ def _volume_sizes(persistence: PersistenceSpec) -> Iterable[str]:
 def _environment(spec: GridClusterSpec) -> Iterable[str]:
     for variable in spec.pod.env:
         name = variable.name
-        if name in RESERVED_VARIABLES or name.startswith(RESERVED_VARIABLE_PREFIX):
-            yield f"spec.pod.env: {name} is set by the operator and cannot be overridden"
+        reserved = name in RESERVED_VARIABLES or name.startswith(RESERVED_VARIABLE_PREFIX)
+        if reserved and name not in FREE_VARIABLES:
+            yield f"spec.pod.env: {name} is the operator's own and cannot be overridden"
 
 
 def _labels(spec: GridClusterSpec) -> Iterable[str]:

@@ -8,6 +8,7 @@ import os
 import shutil
 import tempfile
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -33,8 +34,8 @@ COMMON_INPUTS: Final = (
     "member/build.lock",
     "member/compile.lock",
 )
-MADE_HERE: Final = {"__pycache__", "built"}
-"""Directories of what this machine's Python made of the sources."""
+MADE_HERE: Final = ("__pycache__", "built", ".built*")
+"""Names of what this machine's Python made of the sources."""
 # Let pip inside a build reach what pip outside it reaches.
 BOUND_INTO_BUILDS: Final = ("/etc/pip.conf", "/etc/ssl/certs/ca-certificates.crt")
 
@@ -63,9 +64,14 @@ class Recipe:
             names += [
                 str(path.relative_to(REPOSITORY))
                 for path in found
-                if path.is_file() and not MADE_HERE.intersection(path.relative_to(REPOSITORY).parts)
+                if path.is_file() and not _made_here(path)
             ]
         return sorted(names)
+
+
+def _made_here(path: Path) -> bool:
+    parts = path.relative_to(REPOSITORY).parts
+    return any(fnmatch(part, pattern) for part in parts for pattern in MADE_HERE)
 
 
 RECIPES: Final = (

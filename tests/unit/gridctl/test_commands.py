@@ -185,3 +185,7 @@ def test_members_inherit_nothing_that_configures_or_identifies() -> None:
     assert inherited({"PATH": "/bin", "GRID_BIND_ADDRESS": "0.0.0.0", "API_TOKEN": "x"}) == {
         "PATH": "/bin"
     }
+
+
+def test_members_run_from_their_sources_when_gridctl_is_told_so() -> None:
+    assert inherited({"GRID_COMPILED": "off"}) == {"GRID_COMPILED": "off"}

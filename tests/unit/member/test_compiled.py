@@ -14,7 +14,15 @@ import pytest
 
 from grid_member import compiled
 from grid_member.command import EXIT_START
-from grid_member.compiled import BUILT, GROUP, MANIFEST, VARIABLE, NotCompiledError, misfit
+from grid_member.compiled import (
+    BUILT,
+    GROUP,
+    MANIFEST,
+    VARIABLE,
+    NotCompiledError,
+    build,
+    misfit,
+)
 from grid_member.compiled.modules import MODULES
 from tests.unit.member.running import configuration, loaded
 from tests.unit.member.wire import once
@@ -98,8 +106,11 @@ def test_every_module_is_compiled_once(built: Path) -> None:
     package = Path(compiled.__file__).parents[2]
     assert all((package / module).is_file() for module in MODULES)
     assert len(set(MODULES)) == len(MODULES)
-    found = {file.name.partition(".")[0] for file in built.rglob("*.so")}
-    assert found == {Path(module).stem for module in MODULES} | {GROUP}
+    found = {
+        str(file.relative_to(built).with_name(file.name.partition(".")[0]))
+        for file in built.rglob("*.so")
+    }
+    assert found == {module.removesuffix(".py") for module in MODULES} | {GROUP}
 
 
 def test_what_fits_is_used(built: Path) -> None:
@@ -184,3 +195,49 @@ def test_a_changed_source_is_another(tmp_path: Path, monkeypatch: pytest.MonkeyP
         (tmp_path / name).write_text(text)
         digests.add(compiled.sources_digest())
     assert len(digests) == 3
+
+
+def test_what_another_mypy_made_is_built_anew(copied: Path) -> None:
+    assert build.up_to_date(copied)
+    change(copied, mypy="0.1")
+    assert misfit(copied) is None
+    assert not build.up_to_date(copied)
+
+
+def test_a_build_that_failed_is_not_tried_at_each_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tried: list[Path] = []
+
+    def fail(into: Path) -> None:
+        tried.append(into)
+        raise MemoryError("the compiler ran out of it")
+
+    monkeypatch.setattr(build, "build", fail)
+    at_start = [f"--into={tmp_path / 'x'}", "--if-needed", "--optional"]
+    assert [build.main(at_start) for _ in range(3)] == [0, 0, 0]
+    assert len(tried) == 1
+    assert "the compiler ran out of it" in (told := capsys.readouterr().err)
+    assert f"failed before; delete {tmp_path / '.x.failed'}" in told
+
+    assert build.main(at_start[:-1]) == 1  # asked for, as `make compiled` does
+    assert len(tried) == 2
+
+    monkeypatch.setattr(build, "sources_digest", lambda: "others")
+    assert build.main(at_start) == 0
+    assert len(tried) == 3
+
+    monkeypatch.setattr(build, "build", tried.append)
+    assert build.main(at_start[:-1]) == 0
+    assert not (tmp_path / ".x.failed").exists()
+
+
+def test_a_build_leaves_what_is_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build, "build", lambda _: None)
+    for name in (".build-mine", ".y-build-running", ".x-build-killed"):
+        (tmp_path / name).mkdir()
+    assert build.main([f"--into={tmp_path / 'x'}"]) == 0
+    assert sorted(one.name for one in tmp_path.iterdir() if one.is_dir()) == [
+        ".build-mine",
+        ".y-build-running",
+    ]

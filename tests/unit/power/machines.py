@@ -69,7 +69,11 @@ class Machines:
     def __exit__(self, *_: object) -> None:
         process, self._process = self._process, None
         if process is not None:
-            process.communicate(timeout=20)
+            try:
+                process.communicate(timeout=20)
+            finally:
+                process.kill()  # what it has mounted ends with it
+                process.wait()
 
     def cut(self, *numbers: int, seed: int | None = None) -> list[Lost]:
         """Have the power of machines fail; whoever uses their disks waits until `lift`.

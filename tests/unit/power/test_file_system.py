@@ -65,7 +65,8 @@ if machines_work():
             opened.write(b"xyz")
             opened.truncate(300_001)
         assert file.read_bytes() == b"abc" * 99_999 + b"abxy"
-        os.posix_fallocate(os.open(file, os.O_RDWR), 0, 300_010)
+        with file.open("r+b") as opened:
+            os.posix_fallocate(opened.fileno(), 0, 300_010)
         assert file.read_bytes()[-9:] == bytes(9)
         file.rename(disk / "d" / "e" / "g")
         assert sorted(os.walk(disk)) == [

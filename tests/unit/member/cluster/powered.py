@@ -7,6 +7,7 @@ import contextlib
 import itertools
 import os
 import signal
+import time
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from tests.unit.engine.cluster.checker import NOTHING
 from tests.unit.engine.cluster.load import MAPS, QUEUES
 from tests.unit.member.cluster.processes import Members
-from tests.unit.waiting import eventually
+from tests.unit.waiting import LOOK_PERIOD_S, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
@@ -30,6 +31,8 @@ _AT_ONCE: Final = 12
 """Requests of those who look at what is there."""
 _GONE_S: Final = 10
 """How long those who are back wait for what others may have in memory."""
+_RETURN_S: Final = 30.0
+"""How long an item may be on its way back that a poll without an answer has taken."""
 _AGAIN: Final = 4
 """Of so many writes the last is to the key of the one before."""
 _LARGE: Final = 9
@@ -90,9 +93,11 @@ class Powered(Members):
 def _family(pid: int) -> list[int]:
     """Return a process and those that it has started."""
     found = [pid]
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        for child in (task / "children").read_text().split():
-            found += _family(int(child))
+    with contextlib.suppress(OSError):  # it has ended
+        for task in list(Path(f"/proc/{pid}/task").iterdir()):
+            with contextlib.suppress(OSError):
+                for child in (task / "children").read_text().split():
+                    found += _family(int(child))
     return found
 
 
@@ -190,9 +195,15 @@ async def check(client: HttpClient, members: Iterable[int], answered: Answered) 
     await _each(look, list(answered.values))
     taken: Counter[str] = Counter()
 
-    async def take(queue: str) -> None:
+    async def empty(queue: str) -> bool:
         while item := await _answer(lambda: client.poll(next(asked), queue, 0)):
             taken[item] += 1
+        return not any(item.startswith(f"{queue}/") for item in answered.items - taken.keys())
+
+    async def take(queue: str) -> None:
+        ends_s = time.monotonic() + _RETURN_S
+        while not await empty(queue) and time.monotonic() < ends_s:  # noqa: ASYNC110
+            await asyncio.sleep(LOOK_PERIOD_S)
 
     await _each(take, QUEUES)
     for item in answered.items - taken.keys():

@@ -97,6 +97,7 @@ def test_value_that_cannot_work_is_found(spec: dict[str, Any], reason: str, told
         {"exposure": {"allowedCidrs": ["0.0.0.0/0", "::/0", "192.0.2.7"]}},
         maps("a*", "b*", "a*c", "default", "*"),
         pod(annotations={"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}),
+        pod(env=[{"name": "GRID_COMPILED", "value": "off"}]),
         pod(tolerations=[{"operator": "Exists"}]),
         pod(resources={"requests": {"cpu": "1000m"}, "limits": {"cpu": 1}}),
     ],
