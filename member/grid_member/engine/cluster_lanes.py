@@ -272,6 +272,7 @@ class ClusterLanes(Lanes):
         identity = self._identity.identity
         self.member, self._cluster = identity.uuid, identity.cluster
         self.waiting = NOT_THERE
+        await self.damage.reached.prepare(identity)  # by what the server has before it begins
         self._server = server = NatsServer(settings, identity, self._wait_for)
         await server.start()
         self._client = client = connection_to(server, settings, USER, self._connected)

@@ -93,6 +93,18 @@ class Reached:
         self._failed = False
         """Whether the last note could not be written."""
 
+    async def prepare(self, identity: Identity) -> None:
+        """Read the marks, and note on disk what the own server lacks: before that one begins.
+
+        It notes anew what the others know as soon as it does. A member that is killed then would
+        not see at its next start that anything was gone.
+
+        Raises:
+            EngineError: what was noted cannot be read, or written.
+        """
+        if self._path is not None:
+            await self._known(self._path, identity)
+
     def begin(self, system: NatsClient, identity: Identity) -> None:
         """Note from now on how far the logs are that were read, and tell it whoever asks.
 
@@ -164,7 +176,7 @@ class Reached:
             return
         system, identity = self._connection
         name, member = stream.name, identity.uuid
-        noted = (await self._known(self._path, member)).get(name)
+        noted = (await self._known(self._path, identity)).get(name)
         if noted is not None and not self._concerns(noted, name, created):
             noted = None
         former = self._read.get(name)
@@ -224,10 +236,10 @@ class Reached:
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise NatsError(f"the servers do not tell who votes: {error!r}") from error
 
-    async def _known(self, path: Path, member: uuid.UUID) -> dict[str, Mark]:
+    async def _known(self, path: Path, identity: Identity) -> dict[str, Mark]:
         async with self._reading:
             if self._marks is None:
-                self._marks = await asyncio.to_thread(_read, path, member, bare=self._bare)
+                self._marks = await asyncio.to_thread(_read, path, identity, bare=self._bare)
         return self._marks
 
     async def _told(self, system: NatsClient, identity: Identity, name: str, created: str) -> int:
@@ -272,7 +284,7 @@ class Reached:
 
     async def _keep(self, system: NatsClient, identity: Identity, path: Path) -> None:
         with contextlib.suppress(EngineError):  # which whoever reads a log is told
-            await self._known(path, identity.uuid)
+            await self._known(path, identity)
         now_s, begun, due_s = asyncio.get_running_loop().time, False, -math.inf
         while True:
             await asyncio.sleep(LOOK_S if begun else BEGUN_S)
@@ -333,9 +345,9 @@ def _has_notes(directory: Path) -> bool:
     return any(path.is_file() for path in (account / "_js_" / "_meta_").rglob("*"))
 
 
-def _read(path: Path, member: uuid.UUID, *, bare: bool) -> dict[str, Mark]:
+def _read(path: Path, identity: Identity, *, bare: bool) -> dict[str, Mark]:
     """Return what was noted. That the server's notes are gone is noted with it first. Blocks."""
-    found = read_marks(path, member)
+    found = read_marks(path, identity.uuid)
     if not bare or all(mark.bare for mark in found.values()):
         return found
     _log.warning(
@@ -344,7 +356,7 @@ def _read(path: Path, member: uuid.UUID, *, bare: bool) -> dict[str, Mark]:
     )
     found = {name: mark._replace(bare=True) for name, mark in found.items()}
     try:
-        replace_file(path, packed(found, member))
+        replace_file(path, packed(found, identity.uuid))
     except OSError as error:
         raise unusable("the file", path, error) from error
     return found

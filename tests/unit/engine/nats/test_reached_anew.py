@@ -8,10 +8,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from grid_member.engine.api import EngineError
+from grid_member.engine.cluster_lanes import ClusterLanes
+from grid_member.engine.cluster_settings import ClusterSettings
 from grid_member.engine.nats.errors import ShortError
+from grid_member.engine.nats.identity import open_identity
+from grid_member.engine.nats.marks import Mark, packed, read_marks
+from grid_member.engine.nats.peers import peer_id
 from grid_member.engine.nats.reached import Reached
+from grid_member.engine.nats.server import NatsServer
 from tests.unit.engine.nats.notes import (
+    FILE,
     FIRST,
+    LOG,
     MEMBER,
     OTHER,
     SECOND,
@@ -120,6 +129,27 @@ async def test_a_log_of_the_same_name_is_none_when_the_servers_lost_what_they_no
     await until(lambda: not noted(directory)["shard-1"]["bare"])
     await one.end()
     assert noted(directory)["shard-2"]["bare"]
+
+
+async def test_that_the_notes_are_gone_is_on_disk_before_the_server_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = open_identity(tmp_path, cluster_name="dev", member_name="m0")
+    opened.close()
+    mark = Mark("then", (FIRST, 1), 1, frozenset({peer_id(opened.identity.server_name)}))
+    file = tmp_path / FILE
+    file.write_text(packed({LOG.name: mark}, opened.identity.uuid), encoding="utf-8")
+
+    async def killed(server: NatsServer) -> None:
+        note_streams(tmp_path)
+        raise EngineError("killed")
+
+    monkeypatch.setattr(NatsServer, "start", killed)
+    members = ("h", 1), ("h", 2)
+    settings = ClusterSettings("dev", "m0", 1, members, "u", "p", directory=tmp_path)
+    with pytest.raises(EngineError, match="killed"):
+        await ClusterLanes(settings).begin(lambda lane, names: None)
+    assert read_marks(file, opened.identity.uuid) == {LOG.name: mark._replace(bare=True)}
 
 
 async def test_a_log_that_was_kept_though_the_servers_lost_what_they_noted_is_the_same(
