@@ -350,10 +350,12 @@ def _read(path: Path, identity: Identity, *, bare: bool) -> dict[str, Mark]:
     found = read_marks(path, identity.uuid)
     if not bare or all(mark.bare for mark in found.values()):
         return found
-    _log.warning(
-        "the notes of this member's nats-server on the cluster's logs are gone from %s",
-        path.parent / JETSTREAM,
-    )
+    own = peer_id(identity.server_name)
+    if any(own in mark.servers for mark in found.values() if not mark.bare):
+        _log.warning(  # of one that did not vote, as a lite member's, there were none
+            "the notes of this member's nats-server on the cluster's logs are gone from %s",
+            path.parent / JETSTREAM,
+        )
     found = {name: mark._replace(bare=True) for name, mark in found.items()}
     try:
         replace_file(path, packed(found, identity.uuid))

@@ -23,7 +23,9 @@ from tests.unit.engine.nats.notes import (
     LOG,
     MEMBER,
     OTHER,
+    OWN,
     SECOND,
+    SELF,
     SERVER_FILES,
     STRANGER,
     Servers,
@@ -106,6 +108,7 @@ async def test_a_log_of_the_same_name_is_none_when_the_servers_lost_what_they_no
     caplog: pytest.LogCaptureFixture,
     harm: Callable[[Path], None],
 ) -> None:
+    servers.ids = servers.silent = frozenset({"s0", peer_id(OWN)})
     await lived(servers, directory, log_of(), log_of())
     servers.created = dict.fromkeys(servers.created, "later")
     files = directory / SERVER_FILES
@@ -129,6 +132,21 @@ async def test_a_log_of_the_same_name_is_none_when_the_servers_lost_what_they_no
     await until(lambda: not noted(directory)["shard-1"]["bare"])
     await one.end()
     assert noted(directory)["shard-2"]["bare"]
+
+
+async def test_a_member_that_was_lite_and_gets_data_misses_no_notes(
+    servers: Servers, directory: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    shutil.rmtree(directory / SERVER_FILES)
+    lite, state = Reached(directory, lite=True), log_of()
+    begin(lite, servers)
+    await check(lite, servers, state)
+    add(state, MEMBER, FIRST, 1)
+    await until(lambda: lite._marks)
+    await lite.end()
+    await Reached(directory).prepare(SELF)
+    assert noted(directory)["shard-1"]["bare"]
+    assert caplog.text == ""
 
 
 async def test_that_the_notes_are_gone_is_on_disk_before_the_server_begins(
