@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from grid_member.engine.nats.errors import NatsError
+from grid_member.engine.nats.peers import peer_id
 from grid_member.engine.nats.streams import NoStreamError, answered
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from grid_member.engine.nats.client import NatsClient
     from grid_member.engine.nats.errors import ShortError
 
@@ -18,34 +21,56 @@ LONGEST_S: Final = 30.0
 """How long a log is left alone at most."""
 
 
+class _Told(NamedTuple):
+    """What who leads a log tells of it."""
+
+    created: str
+    short: bool
+    servers: frozenset[str]
+    """The ids of those that hold it; none of a server that is alone."""
+
+
 async def until_longer(client: NatsClient, error: ShortError, delay_s: float) -> None:
     """Wait before a log is read again: until it has become long enough, or is another one.
 
-    One that stays as it is is left alone for `delay_s`: servers may have been taken off meanwhile.
+    Or until a server that held it was taken off: what only that one had is missed no more. One that
+    stays as it is is left alone for `delay_s`; who leads it does not tell of other servers.
 
     Args:
         client: connected to the member's own server.
         error: names the log, and the record that it ended before.
         delay_s: the next one had better be `longer(delay_s)`.
     """
-    now_s, created, was_short = asyncio.get_running_loop().time, "", False
+    now_s, former = asyncio.get_running_loop().time, cast("_Told | None", None)
     ends_s = now_s() + delay_s
     while True:
         try:
-            told = await answered(client, f"STREAM.INFO.{error.stream}")
-            short = int(told["state"]["last_seq"]) < error.sequence
-            found = str(told["created"])
+            found = _told(await answered(client, f"STREAM.INFO.{error.stream}"), error.sequence)
         except NoStreamError:
             return  # a rescue deleted it
         except (NatsError, ValueError, KeyError, TypeError, AttributeError):
             pass
         else:
-            if created not in {"", found} or (was_short and not short):
+            if former is not None and _is_news(former, found):
                 return
-            was_short, created = short, found
+            former = found
         if (left_s := ends_s - now_s()) <= 0:
             return
         await asyncio.sleep(min(ASK_S, left_s))
+
+
+def _told(info: Mapping[str, Any], sequence: int) -> _Told:
+    servers, short = frozenset[str](), int(info["state"]["last_seq"]) < sequence
+    if cluster := info.get("cluster"):
+        replicas = cluster.get("replicas") or ()
+        servers = frozenset([peer_id(cluster["leader"]), *(one["peer"] for one in replicas)])
+    return _Told(str(info["created"]), short, servers)
+
+
+def _is_news(former: _Told, found: _Told) -> bool:
+    """Tell whether what is found may hold now what it lacked, or is not to hold it any more."""
+    grown, taken_off = former.short and not found.short, former.servers - found.servers
+    return found.created != former.created or grown or bool(taken_off)
 
 
 def longer(delay_s: float) -> float:

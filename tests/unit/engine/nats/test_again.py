@@ -11,6 +11,7 @@ import pytest
 from grid_member.engine.nats import again
 from grid_member.engine.nats.again import LONGEST_S, longer, until_longer
 from grid_member.engine.nats.errors import RequestTimeoutError, ShortError
+from grid_member.engine.nats.peers import peer_id
 from grid_member.engine.nats.wire import Message
 from tests.unit.waiting import until
 
@@ -25,6 +26,11 @@ MANY = 5
 
 def ends(sequence: int, created: str = "then") -> dict[str, Any]:
     return {"state": {"last_seq": sequence}, "created": created}
+
+
+def held_by(leader: str | None, *others: str) -> dict[str, Any]:
+    replicas = [{"peer": peer_id(name)} for name in others]
+    return {**ends(10), "cluster": {"leader": leader, "replicas": replicas}}
 
 
 class Leader:
@@ -59,8 +65,15 @@ def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
         ([None, {"state": None}, ends(10), None, ends(LAST + 1)], 5),
         ([ends(10), ends(0, "later")], 2),
         ([{"error": {"err_code": 10059}}], 1),
+        (
+            [
+                *(held_by("m0", "m1"), held_by("m1", "m0", "m2"), held_by("m2", "m1", "m0")),
+                *(held_by(None, "m1"), held_by("m2", "m1")),
+            ],
+            5,
+        ),
     ],
-    ids=["it grew", "nobody told", "it is another one", "it was deleted"],
+    ids=["it grew", "nobody told", "it is another one", "it was deleted", "one was taken off"],
 )
 async def test_a_log_is_read_again_when_it_may_hold_what_it_lacked(
     answers: list[dict[str, Any] | None], asked: int
