@@ -50,7 +50,7 @@ class Streams:
             streams: those of the lanes, in their order.
             waiting: is told why the begin is not over yet.
             servers: returns how many servers can hold a copy.
-            damage: is told what could not be read, and what was.
+            damage: is told what could not be read.
             emptied: watches those in memory meanwhile.
         """
         self._client = client
@@ -114,7 +114,6 @@ class Streams:
             try:
                 async with self._reading:
                     await lane.read()
-                self._damage.whole(stream)
                 return lane
             except NatsError as error:
                 self._tell(stream, self._damage.reason(error))

@@ -29,6 +29,7 @@ from grid_member.engine.nats.errors import (
 from grid_member.engine.nats.loss import info
 from grid_member.engine.nats.streams import Stream, ensure_stream, stream_config
 from grid_member.engine.nats.wire import Message
+from grid_member.engine.state import State
 from tests.unit.engine.cluster.clusters import HOST, START_S
 from tests.unit.engine.drive import Driver, FixedStructures
 from tests.unit.waiting import until
@@ -82,16 +83,17 @@ class Leaders:
 
 
 class Lane:
-    """A lane that can be read when its failures are used up."""
+    """A lane that can be read when its failures are used up, and looks at what was read."""
 
-    def __init__(self, stream: Stream, failures: list[Exception]) -> None:
+    def __init__(self, stream: Stream, failures: list[Exception], damage: Damage) -> None:
         self.stream = stream
         self.was_read = asyncio.Event()
-        self._failures = failures
+        self._failures, self._damage = failures, damage
 
     async def read(self) -> None:
         if self._failures:
             raise self._failures.pop()
+        await self._damage.check(self.stream, "then", State(), State)
         self.was_read.set()
 
 
@@ -111,7 +113,7 @@ class Begin:
 
     def made(self, shard: int, stream: Stream) -> ClusterLane:
         assert STREAMS[shard] == stream
-        lane = Lane(stream, self.failures.get(stream.name, []))
+        lane = Lane(stream, self.failures.get(stream.name, []), self.damage)
         self.lanes.append(lane)
         return cast("ClusterLane", lane)
 
