@@ -58,6 +58,7 @@ def made_lane(
         source=source,
         own_server=lambda: None if alone or lanes.departed else identity.server_name,
         trouble=lambda: lanes.trouble,
+        short=lanes.damage.short,
         time_of=lanes.time_of,
     )
     return (SystemLane if empty else ClusterLane)(

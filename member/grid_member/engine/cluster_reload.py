@@ -71,7 +71,7 @@ async def until_read(log: SharedLog, read: Callable[[], Awaitable[None]]) -> boo
         try:
             await read()
         except ShortError as error:
-            log.distrust()
+            log.distrust(error)
             await log.until_longer(error, short_s)
             short_s = longer(short_s)
         except NatsError as error:

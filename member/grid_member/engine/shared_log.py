@@ -45,7 +45,7 @@ class SharedLog(Log, Protocol):
     def forget(self, counters: Iterable[int]) -> None:
         """Send those records no more: they are in the log."""
 
-    def distrust(self) -> None:
+    def distrust(self, error: ShortError) -> None:
         """Take nothing until `resume`: what the stream holds now is not what was read of it."""
 
     async def until_longer(self, error: ShortError, delay_s: float) -> None:

@@ -11,11 +11,12 @@ from grid_member.engine.store import CLUSTER
 if TYPE_CHECKING:
     from pathlib import Path
 
-_RESTORE: Final = (
+RESTORE: Final = (
     "stop all members, keep a copy of their directories, empty these and start all with "
     "persistence.restore-from, which names the last backup; what was written after it is lost; "
     "partialStart does not help with that, as no member is lost"
 )
+"""What is left where no disk has what is missing."""
 _ALONE: Final = (
     "if the other members are ready, or wait and do not say this, only what this one has noted is "
     "newer than what they have: stop {member}, empty {directory} and start it again, this one "
@@ -54,7 +55,7 @@ def advised(way: Way | None, member: str, directory: Path | None, *, everywhere:
     if everywhere:
         alone = way is Way.ALONE
         first = _ALONE.format(member=member, directory=directory) if alone else ""
-        return f", which are all that hold it: {first}{_RESTORE}"
+        return f", which are all that hold it: {first}{RESTORE}"
     rest = ""
     if way is Way.GO_ON and directory is not None:
         rest = _GO_ON.format(member=member, file=directory / CLUSTER / REACHED_FILE)

@@ -102,8 +102,8 @@ class Damage:
         self._found: dict[str, list[Copy]] = {}
         self._waited: Counter[tuple[str, str]] = Counter()
         """In how many looks in a row a copy waited, by stream and server."""
-        self._short: dict[str, int] = {}
-        """The last record that was read in logs that end before it, as who leads them says."""
+        self._short: dict[str, ShortError] = {}
+        """What was found of logs that end too early, as who leads them says."""
         self._looks: Counter[str] = Counter()
         """In how many looks that was so."""
         self._lacking: dict[str, set[str]] = {}
@@ -144,12 +144,18 @@ class Damage:
         try:
             await self.reached.check(stream, created, read, current)
         except ShortError as error:
-            self._short[error.stream] = error.sequence  # whose copies do is known with a look
+            self.short(error)
             raise
         self.whole(stream)
 
+    def short(self, error: ShortError) -> None:
+        """Hear that a log ends too early: whose copies do is known with a look."""
+        self._short[error.stream] = error
+
     def reason(self, error: NatsError) -> str:
         """Return why a log could not be read, as people put it; copies that lack are noted."""
+        if isinstance(error, ShortError):
+            self.short(error)
         if not isinstance(error, LackingError):
             return str(error)
         self._lacking.setdefault(error.stream, set()).add(error.server or _SOMEBODY)
@@ -222,7 +228,7 @@ class Damage:
         }
 
     def _tell(self) -> None:
-        short = {name: last for name, last in self._short.items() if self._looks[name] >= LOOKS}
+        short = {name: error for name, error in self._short.items() if self._looks[name] >= LOOKS}
         places = places_of(self._found, self._lacking, short)
         former, self.told = self.told, described(places, self._member, self._directory)
         self._everywhere = any(place.everywhere for place in places)
@@ -294,18 +300,18 @@ def described(
 def places_of(
     found: Mapping[str, list[Copy]],
     lacking: Mapping[str, AbstractSet[str]],
-    short: Mapping[str, int],
+    short: Mapping[str, ShortError],
 ) -> dict[_Place, list[str]]:
     """Return where streams are damaged, and which they are.
 
     Args:
         found: what servers tell of their copies, by streams.
         lacking: the servers whose copies could not be read, by streams.
-        short: the last record that was read in logs that end before it, by streams.
+        short: what was found of logs that end too early, by streams.
     """
     servers = {stream: set(of) for stream, of in lacking.items()}
-    for stream, last in short.items():
-        ends = {copy.server for copy in found.get(stream, ()) if copy.last < last}
+    for stream, error in short.items():
+        ends = {copy.server for copy in found.get(stream, ()) if copy.last < error.sequence}
         servers.setdefault(stream, set()).update(ends or {_SOMEBODY})
     places: dict[_Place, list[str]] = {}
     for stream, damaged in sorted(_damaged(found, servers).items()):
@@ -319,11 +325,13 @@ def places_of(
     return places
 
 
-def _way(copies: Sequence[Copy], holders: int, last: int) -> Way | None:
+def _way(copies: Sequence[Copy], holders: int, short: ShortError) -> Way | None:
     """Return what may be done about a log that is short, while no copy waits to be copied."""
+    if short.imaged:
+        return None  # which all members read in the same image
     if not 0 < holders <= len({member_of(copy.server) for copy in copies}):
         return None  # who is not there may hold it whole
-    whole = [copy.last >= last for copy in copies]
+    whole = [copy.last >= short.sequence for copy in copies]
     if any(whole):
         return Way.GO_ON if all(whole) else None
     return Way.ALONE

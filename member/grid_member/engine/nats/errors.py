@@ -8,7 +8,7 @@
     ├── RequestTimeoutError     no answer in time: the outcome is unknown
     ├── OverloadedError         too much waits already: nothing was sent
     ├── LackingError            the copy of a stream that was read is damaged
-    └── ShortError              a log ends before what was read in it once
+    └── ShortError              a log ends before what was in it once
 
 A retry helps after the last six, after the last two of them when another copy is read then, or
 leads; where the outcome is unknown it must be harmless twice.
@@ -58,13 +58,21 @@ class LackingError(NatsError):
 
 
 class ShortError(NatsError):
-    """A log ends before what this member has read in it: a copy that was emptied leads it."""
+    """A log ends before what was in it once: a copy that was emptied leads it."""
 
-    def __init__(self, stream: str, sequence: int) -> None:
-        """Name the stream, and the last record that was read in it."""
-        super().__init__(f"{stream} ends before record {sequence}, which this member has read")
+    def __init__(self, stream: str, sequence: int, *, imaged: bool = False) -> None:
+        """Name the stream, and the last record that is known to have been in it.
+
+        Args:
+            stream: the log's.
+            sequence: the record's.
+            imaged: whether the log's image was taken at it, else this member has read it.
+        """
+        known = "at which its image was taken" if imaged else "which this member has read"
+        super().__init__(f"{stream} ends before record {sequence}, {known}")
         self.stream = stream
         self.sequence = sequence
+        self.imaged = imaged
 
 
 def unexpected(error: Exception) -> str:

@@ -81,6 +81,7 @@ class JetStreamLog:
         source: Source,
         own_server: Callable[[], str | None],
         trouble: Callable[[], str | None] = lambda: None,
+        short: Callable[[ShortError], None] = lambda _: None,
         time_of: Callable[[int], int] = int,
     ) -> None:
         """Make the log of a stream that exists.
@@ -93,6 +94,7 @@ class JetStreamLog:
             source: where a thread can read the stream.
             own_server: the name of the member's own server, None when that is of no matter.
             trouble: what keeps servers from storing and what to do, None: nothing is known.
+            short: hears that it ends too early, each time that it was read.
             time_of: makes a record's time of the stream's, both milliseconds since the epoch.
         """
         self.refusal: Refused | None = None
@@ -103,7 +105,7 @@ class JetStreamLog:
         self._shard = shard
         self._member = member
         self._source = source
-        self._trouble = trouble
+        self._trouble, self._short = trouble, short
         self._time_of = time_of
         self._feed: SharedFeed | None = None
         self._last = 0
@@ -174,8 +176,9 @@ class JetStreamLog:
         self._cleaner.count(self._stored_bytes)
         self._messages.start(self._last, self._last_ms)
 
-    def distrust(self) -> None:
+    def distrust(self, error: ShortError) -> None:
         """Take nothing until `resume`: what the stream holds now is not what was read of it."""
+        self._short(error)
         if not self._distrusted:
             self._distrusted = True
             self._give_up(self.withdraw(), always=True)

@@ -6,7 +6,8 @@
     log 1 … 1040, image of 1000     one was lost, if the image knows another record 1000
 
 The first three are seen for a moment while a log is replaced. Here it is made sure that they are
-here to stay. What was in memory only is given up then: an empty image takes the place of both.
+here to stay. What was in memory only is given up then: an empty image takes the place of both. A
+log on disks that ends before its image is waited for: somebody may lead yet who has it.
 Images are written in turn, so of members that find out at once a single one does it, and all go on
 from there.
 """
@@ -20,7 +21,8 @@ import time
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from grid_member.engine.api import EngineError
-from grid_member.engine.nats.errors import NatsError, RequestTimeoutError
+from grid_member.engine.nats.advice import RESTORE
+from grid_member.engine.nats.errors import NatsError, RequestTimeoutError, ShortError
 from grid_member.engine.nats.images import (
     End,
     OvertakenError,
@@ -70,7 +72,12 @@ class Found(NamedTuple):
     @property
     def fits(self) -> bool:
         """Whether the log goes on where the image ends."""
-        return self.last >= self._after and not (self.begins_late or self.of_two)
+        return not (self.ends_early or self.begins_late or self.of_two)
+
+    @property
+    def ends_early(self) -> bool:
+        """Whether the log ends before its image was taken."""
+        return self.last < self._after
 
     @property
     def begins_late(self) -> bool:
@@ -137,11 +144,15 @@ def give_up_lost(
     """Begin a log anew that was lost together with its image, or one of them; else do nothing.
 
     Raises:
+        ShortError: it ends before its image, and was on disks.
         OvertakenError: it may heal yet, or just did: read anew.
         NatsError: the same, nobody leads one of the streams.
         EngineError: it is lost although it was on disks.
     """
     found = look(client, stream)
+    durable = found.log["config"]["storage"] == "file"
+    if durable and found.end is not None and found.ends_early:
+        raise ShortError(stream, found.end.log, imaged=True)
     for _ in range(LOOKS):
         _check_final(found, stream)
         pause(LOOK_S)
@@ -149,10 +160,9 @@ def give_up_lost(
         if found.end != former.end or found.last < former.last:
             raise OvertakenError(f"{stream}: {found.describe()}")
     _check_final(found, stream)
-    if found.log["config"]["storage"] == "file":
+    if durable:
         raise EngineError(
-            f"{stream} is damaged on the disks of all members: {found.describe()}; stop them and "
-            "restore a backup"
+            f"{stream} is damaged on the disks of all members: {found.describe()}; {RESTORE}"
         )
     _replace(client, stream, found)
 

@@ -81,7 +81,7 @@ class HandLog:
     def forget(self, counters: Iterable[int]) -> None:
         """Nothing is sent again."""
 
-    def distrust(self) -> None:
+    def distrust(self, error: ShortError) -> None:
         self.distrusted += 1
 
     async def until_longer(self, error: ShortError, delay_s: float) -> None:

@@ -13,7 +13,7 @@ from grid_member.engine.api import ClusterState, EngineError
 from grid_member.engine.image import SystemPart
 from grid_member.engine.nats import log as log_module
 from grid_member.engine.nats import replay
-from grid_member.engine.nats.errors import WireError
+from grid_member.engine.nats.errors import ShortError, WireError
 from grid_member.engine.nats.feed import Fed
 from grid_member.engine.nats.images import End, end_fields, end_of
 from grid_member.engine.nats.log import JetStreamLog
@@ -180,8 +180,8 @@ async def test_a_burst_goes_out_as_soon_as_what_is_before_it_came_back(stream: S
 
 async def test_nothing_goes_into_a_log_that_is_not_the_one_that_was_read(stream: Stream) -> None:
     stream.append(1)
-    stream.log.distrust()
-    stream.log.distrust()
+    for _ in range(2):
+        stream.log.distrust(ShortError("shard-1", 2))
     assert [one.counter for one in stream.feed.unknown_records] == [1]
     assert stream.log.refusal is not None
     assert "the log lacks what this member has read of it" in stream.log.refusal.message

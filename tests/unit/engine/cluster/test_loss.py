@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grid_member.engine.api import EngineError
+from grid_member.engine.api import EngineError, Refused
 from grid_member.engine.codec import encode_record
 from grid_member.engine.nats import cleaning, feed, loss
 from grid_member.engine.nats.errors import NatsError
@@ -18,6 +18,7 @@ from grid_member.engine.nats.streams import answered, stream_config
 from grid_member.engine.operations import Record
 from tests.unit.engine.cluster.clusters import Cluster
 from tests.unit.engine.cluster.test_never_stale import MAP
+from tests.unit.engine.cluster.test_rescue import until_told, until_waiting
 from tests.unit.engine.drive import condition
 from tests.unit.waiting import eventually
 
@@ -210,7 +211,20 @@ async def test_the_lost_image_of_a_log_that_nobody_writes_to_is_written_anew() -
 async def test_a_log_on_disks_that_all_lost_is_named_as_damage(tmp_path: Path) -> None:
     async with Cluster(3, tmp_path) as cluster:
         await imaged(cluster)
+        stream = f"shard-{cluster.shard_of(MAP)}"
         await lost(cluster, images=False)
+        told = (
+            f"damaged data: records of {stream} are missing on the disks of m0, m1, m2, which are "
+            "all that hold it: stop all members, keep a copy of their directories"
+        )
+        await until_told(cluster.engines[0], told)
+        assert isinstance(await cluster.drivers[0].put(MAP, "k", b"v"), Refused)
+        assert isinstance(await cluster.drivers[0].get(MAP, "k1"), Refused)
         await cluster.engines[2].stop()
-        with pytest.raises(EngineError, match=r"^shard-\d is damaged on the disks"):
-            await cluster.restart(2)
+        cluster.engines[2] = later = cluster.made(2)
+        starting = asyncio.ensure_future(later.start())
+        await until_waiting(later, told)
+        later.end_waiting()
+        with pytest.raises(EngineError, match="stop"):
+            await starting
+        assert (await look_at(cluster.engines[0].client, stream)).end is not None

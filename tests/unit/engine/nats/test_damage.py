@@ -190,14 +190,21 @@ def planted(looking: Damage, monkeypatch: pytest.MonkeyPatch, found: list[NatsEr
     monkeypatch.setattr(looking.reached, "check", check)
 
 
+async def read_short(
+    looking: Damage, monkeypatch: pytest.MonkeyPatch, *, waits: bool = True
+) -> None:
+    """Find that a log ends before what was read of it."""
+    planted(looking, monkeypatch, [ShortError(LOG.name, LAST)])
+    looking.begin(CONNECTION, SELF, lambda: waits)
+    with pytest.raises(ShortError):
+        await looking.check(LOG, "then", State(), State)
+
+
 async def test_a_log_that_ends_before_what_was_read_is_damaged_where_copies_end_so(
     servers: Servers, looking: Damage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     servers.last[SECOND] = LAST - 1
-    planted(looking, monkeypatch, [ShortError(LOG.name, LAST)])
-    looking.begin(CONNECTION, SELF, lambda: True)
-    with pytest.raises(ShortError):
-        await looking.check(LOG, "then", State(), State)
+    await read_short(looking, monkeypatch)
     await until(lambda: "on the disks of m1:" in (looking.told or ""))
     servers.last[FIRST] = servers.last[THIRD] = 0
     await until(lambda: "m0, m1, m2, which are all that hold it" in (looking.told or ""))
@@ -230,10 +237,7 @@ async def test_while_one_copy_has_what_was_read_nobody_is_told_to_empty_anything
     servers: Servers, looking: Damage, monkeypatch: pytest.MonkeyPatch, whole: str
 ) -> None:
     servers.last = {**dict.fromkeys(SERVERS, 0), whole: LAST}
-    planted(looking, monkeypatch, [ShortError(LOG.name, LAST)])
-    looking.begin(CONNECTION, SELF, lambda: True)
-    with pytest.raises(ShortError):
-        await looking.check(LOG, "then", State(), State)
+    await read_short(looking, monkeypatch)
     await until(lambda: looking.told)
     others = ", ".join(name[:2] for name in SERVERS if name != whole)
     assert looking.told == (
@@ -247,10 +251,7 @@ async def test_nobody_is_told_to_empty_anything_while_one_is_off_that_may_have_w
 ) -> None:
     servers.last = dict.fromkeys(SERVERS, 0)
     servers.off = THIRD
-    planted(looking, monkeypatch, [ShortError(LOG.name, LAST)])
-    looking.begin(CONNECTION, SELF, lambda: True)
-    with pytest.raises(ShortError):
-        await looking.check(LOG, "then", State(), State)
+    await read_short(looking, monkeypatch)
     await until(lambda: looking.told)
     assert looking.told == (
         "damaged data: records of shard-1 are missing on the disks of m0, m1: start all members, "
@@ -263,10 +264,7 @@ async def test_a_log_that_is_short_is_told_when_nobody_else_is_elected_that_has_
 ) -> None:
     monkeypatch.setattr(damage, "LOOKS", 1000)
     servers.last = dict.fromkeys(SERVERS, 0)
-    planted(looking, monkeypatch, [ShortError(LOG.name, LAST)])
-    looking.begin(CONNECTION, SELF, lambda: True)
-    with pytest.raises(ShortError):
-        await looking.check(LOG, "then", State(), State)
+    await read_short(looking, monkeypatch)
     await until(lambda: servers.looks > MANY)
     assert looking.told is None
     monkeypatch.setattr(damage, "LOOKS", MANY)
@@ -298,11 +296,8 @@ async def test_copies_that_lack_something_are_named_beside_those_that_end_too_ea
     servers: Servers, looking: Damage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     servers.last[SECOND] = 0
-    planted(looking, monkeypatch, [ShortError(LOG.name, LAST)])
     looking.reason(LackingError(LOG.name, THIRD))
-    looking.begin(CONNECTION, SELF, lambda: True)
-    with pytest.raises(ShortError):
-        await looking.check(LOG, "then", State(), State)
+    await read_short(looking, monkeypatch)
     await until(lambda: "on the disks of m1, m2:" in (looking.told or ""))
 
 
@@ -310,14 +305,31 @@ async def test_a_log_that_is_found_short_later_is_told_by_a_member_that_waits_fo
     servers: Servers, looking: Damage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     servers.last = dict.fromkeys(SERVERS, 0)
-    planted(looking, monkeypatch, [ShortError(LOG.name, LAST)])
-    looking.begin(CONNECTION, SELF, lambda: False)
-    with pytest.raises(ShortError):
-        await looking.check(LOG, "then", State(), State)
+    await read_short(looking, monkeypatch, waits=False)
     assert looking.of_lanes is None  # whose copies lack it is known with a look
     await until(lambda: "m0, m1, m2, which are all that hold it" in (looking.of_lanes or ""))
     await looking.check(LOG, "then", State(), State)
     assert looking.of_lanes is None
+
+
+@pytest.mark.parametrize("starts", [True, False])
+async def test_a_log_that_ends_before_its_image_is_told_with_what_is_left_to_do(
+    servers: Servers, looking: Damage, starts: bool
+) -> None:
+    servers.last = dict.fromkeys(SERVERS, 0)
+    looking.begin(CONNECTION, SELF, lambda: starts)
+    error = ShortError(LOG.name, LAST, imaged=True)
+    if starts:
+        assert looking.reason(error) == str(error)
+    else:
+        looking.short(error)
+    await until(lambda: "m0, m1, m2, which are all that hold it" in (looking.told or ""))
+    assert looking.of_lanes == (None if starts else looking.told)
+    assert "all that hold it: stop all members, keep a copy" in (looking.told or "")
+    servers.off = SECOND  # who may have it
+    await until(lambda: (looking.told or "").endswith("as others may hold it whole"))
+    looking.whole(LOG)
+    assert looking.told is None
 
 
 @pytest.mark.parametrize("stream", [LOG, LOG.images])

@@ -13,7 +13,7 @@ from grid_member.engine.api import EngineError
 from grid_member.engine.nats import loss, replay
 from grid_member.engine.nats.cleaning import Cleaner
 from grid_member.engine.nats.client import NatsClient
-from grid_member.engine.nats.errors import RequestTimeoutError
+from grid_member.engine.nats.errors import RequestTimeoutError, ShortError
 from grid_member.engine.nats.feed import Fed, place
 from grid_member.engine.nats.images import (
     End,
@@ -161,7 +161,7 @@ async def test_a_log_that_is_replaced_when_its_image_ends_is_not_made_to_fit(
     assert end is not None
     assert end.log == COUNT
     assert (await world.state())["last_seq"] == 0
-    with pytest.raises(EngineError, match=f"log has 0 to 0, its image was taken at {COUNT};"):
+    with pytest.raises(ShortError, match=f"ends before record {COUNT}, at which its image"):
         await asyncio.to_thread(read, world)
 
 
@@ -219,6 +219,13 @@ async def test_a_start_names_two_logs_and_waits_while_somebody_knows_the_state(
 
     await world.nobody_is_fed()
     with pytest.raises(EngineError, match=f"damaged on the disks of all members: the {named}"):
+        await asyncio.to_thread(read, world)
+
+
+async def test_a_log_on_disks_that_ends_before_its_image_is_waited_for(world: World) -> None:
+    await world.imaged()
+    await world.replace(COUNT - 1)
+    with pytest.raises(ShortError, match=f"ends before record {COUNT}, at which its image was"):
         await asyncio.to_thread(read, world)
 
 
