@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from grid_member.cluster.logs import event
 from grid_member.config.model_security import ClientCertificates
 from grid_member.engine.files import file_signature
-from grid_member.security.tls_validity import why_invalid
+from grid_member.security.tls_validity import Validity
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
@@ -57,7 +57,8 @@ class ServerTls:
         self._signature = _signature(config)
         self._context = server_context(config)
         self._told = ""
-        tell_validity(config, self._context)
+        self._validity = Validity(config)
+        self._validity.tell()
 
     @property
     def context(self) -> ssl.SSLContext:
@@ -73,6 +74,7 @@ class ServerTls:
         before = _signature(self._config)
         if before == self._signature:
             self._told = ""
+            self._validity.tell()
             return False
         try:
             context = server_context(self._config)
@@ -84,7 +86,7 @@ class ServerTls:
             return False
         self._context, self._signature, self._told = context, before, ""
         event(_log, logging.INFO, "certificate reloaded", setting=self._config.setting)
-        tell_validity(self._config, context)
+        self._validity.tell()
         return True
 
     def _tell(self, message: str) -> None:
@@ -157,20 +159,6 @@ def load_pair(context: ssl.SSLContext, config: TlsConfig, encrypted: str | None 
     except (ssl.SSLError, ValueError, OSError) as error:
         todo = encrypted or f"set {config.setting}.key-password"
         raise TlsError(_pair_problem(config, error, todo if asked else None)) from None
-
-
-def tell_validity(config: TlsConfig, context: ssl.SSLContext) -> None:
-    """Log a warning when the certificate that a context shows is out of date."""
-    why = why_invalid(context, config.certificate)
-    if why is not None:
-        event(
-            _log,
-            logging.WARNING,
-            "certificate is not valid now",
-            why=why,
-            setting=f"{config.setting}.certificate-file",
-            file=str(config.certificate),
-        )
 
 
 def _pair_problem(config: TlsConfig, error: Exception, encrypted: str | None) -> str:

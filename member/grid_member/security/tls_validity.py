@@ -1,51 +1,58 @@
-"""Whether a certificate is in its time, without a library that can read one.
-
-A context shows the certificate to a client in this process that trusts the whole file as it is. So
-there is nothing else that OpenSSL could have against it but its time, or that of one that follows:
-who trusts another root may do without that one.
-"""
+"""Whether certificates are in their time, and for how long still."""
 
 from __future__ import annotations
 
-import ssl
+import logging
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
+from grid_member.cluster.logs import event
+from grid_member.engine.certificates import concerns, concerns_of_authorities
+
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Callable
 
-_WHY: Final = {
-    9: "it, or one that follows it in the file, is not valid yet: look at the clock",
-    10: "it, or one that follows it in the file, has expired: renew it",
-}
-"""By OpenSSL's X509_V_ERR_CERT_NOT_YET_VALID and X509_V_ERR_CERT_HAS_EXPIRED."""
+    from grid_member.config.model_security import TlsConfig
+
+_log: Final = logging.getLogger("grid.tls")
 
 
-def why_invalid(context: ssl.SSLContext, certificate: Path) -> str | None:
-    """Return what is wrong with the time of a certificate, None when nothing is.
-
-    Args:
-        context: of a server, which shows it.
-        certificate: it and the intermediate ones, in PEM format.
-    """
-    trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    trusting.check_hostname = False
-    trusting.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-    try:
-        trusting.load_verify_locations(certificate)
-        to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
-        server = context.wrap_bio(to_server, to_client, server_side=True)
-        client = trusting.wrap_bio(to_client, to_server)
-        for side in (client, server, client):
-            _go_on(side)
-    except ssl.SSLCertVerificationError as refused:
-        return _WHY.get(refused.verify_code)
-    except OSError:
-        pass  # of something else, which who connects is told
-    return None
+def now_utc() -> datetime:
+    """Return what the machine's clock says."""
+    return datetime.now(UTC)
 
 
-def _go_on(side: ssl.SSLObject) -> None:
-    try:
-        side.do_handshake()
-    except ssl.SSLWantReadError:
-        return
+class Validity:
+    """Warns of what is out of date, or will be soon, in the files of one listener."""
+
+    def __init__(self, config: TlsConfig, clock: Callable[[], datetime] = now_utc) -> None:
+        """Have told nothing yet."""
+        self._config = config
+        self._clock = clock
+        self._told: set[tuple[str, str]] = set()
+
+    def tell(self) -> None:
+        """Log what was not told before; how many days are left is another number each day. Blocks.
+
+        The files are those that are there now, which may not have been taken.
+        """
+        config, now = self._config, self._clock()
+        certificate, ca = config.certificate, config.client_ca
+        of_ca = [] if ca is None else concerns_of_authorities(ca, now)
+        told = set[tuple[str, str]]()
+        for name, file, found in (
+            ("certificate-file", certificate, concerns(certificate, now)),
+            ("client-ca-file", ca, of_ca),
+        ):
+            for concern in found:
+                told.add((name, concern.why))
+                if (name, concern.why) not in self._told:
+                    event(
+                        _log,
+                        logging.WARNING,
+                        f"certificate {'expires soon' if concern.valid else 'is not valid now'}",
+                        why=concern.why,
+                        setting=f"{config.setting}.{name}",
+                        file=str(file),
+                    )
+        self._told = told

@@ -31,6 +31,7 @@ from grid_member.engine.nats.binary import find_server
 from grid_member.engine.nats.errors import unexpected
 from grid_member.engine.nats.gate import Entry, admitted, stranger_comes
 from grid_member.engine.nats.identity import JETSTREAM
+from grid_member.engine.nats.lifetimes import Lifetimes
 from grid_member.engine.nats.meeting import meet
 from grid_member.engine.nats.renewal import looked, renewals
 from grid_member.engine.nats.runtime import make_runtime
@@ -118,9 +119,11 @@ class NatsServer:
         self._identity = identity
         self._waiting = waiting
         self._clock = clock
+        self._lifetimes = Lifetimes(settings.tls)
         self._log = ServerLog(_log, (self.token, route_password(settings)))
         self._runtime: Runtime | None = None
         self._keeping: asyncio.Task[None] | None = None
+        self._looking: asyncio.Future[None] | None = None
         self._stopping = asyncio.Event()
         self._changed = asyncio.Event()
 
@@ -133,7 +136,8 @@ class NatsServer:
     @property
     def apart(self) -> str | None:
         """Why this server and those of others do not take each other; None: nothing is known."""
-        return self._log.apart(self._clock())
+        known = self._lifetimes.over, self._log.apart(self._clock())
+        return "; ".join(filter(None, known)) or None
 
     async def start(self) -> None:
         """Return when the server takes clients; it may wait for the others still.
@@ -144,6 +148,7 @@ class NatsServer:
         binary = await asyncio.to_thread(find_server, self._settings.server)
         try:
             runtime = await self._prepared()
+            self._looking = asyncio.ensure_future(self._lifetimes.watch())
             await self._met(runtime)
             self._keeping = asyncio.get_running_loop().create_task(self._keep(binary, runtime))
             until = self._clock() + START_S
@@ -170,6 +175,9 @@ class NatsServer:
     async def stop(self) -> None:
         """End the server, hand over what it leads first, and remove its files."""
         self._stopping.set()
+        if self._looking is not None:
+            self._looking.cancel()
+            await asyncio.gather(self._looking, return_exceptions=True)
         keeping, self._keeping = self._keeping, None
         if keeping is not None:
             await keeping

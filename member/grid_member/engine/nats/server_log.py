@@ -45,6 +45,10 @@ _NOT_TRUSTED: Final = (
     "each member needs a certificate for the host or address that it is listed as, from the "
     "ca-file of network.cluster.ssl of the others"
 )
+_OUT_OF_TIME: Final = (
+    "a certificate of one of them, or of its authority, has expired or is not valid yet: who has "
+    "it in a file of network.cluster.ssl says so in its log, with the file and the date"
+)
 _PLAIN: Final = re.compile(r"TLS .*handshake error: .*not look like a TLS")
 """What answers a server in plain text: one without TLS, or a member that has no server yet."""
 SERVERLESS_S: Final = 20.0
@@ -52,6 +56,7 @@ SERVERLESS_S: Final = 20.0
 _ADVICE: Final = (
     (re.compile(r"Authorization Violation|authentication error"), _STRANGER),
     (_PLAIN, _NO_TLS),
+    (re.compile(r"TLS .*handshake error: .*certificate.* expired|expired cert"), _OUT_OF_TIME),
     (re.compile(r"TLS .*handshake error: .*certificate"), _NOT_TRUSTED),
 )
 """What to do about servers that do not take each other."""
@@ -226,10 +231,17 @@ class ServerLog:
             self._complaints.append(text)
             self.crippled = self.crippled or is_crippled(text)
             if todo is not None and _lasting(self._refused, host, now, TRIES_S) >= PERSISTS_S:
-                self._apart = host, todo, now
+                self._set_apart(host, todo, now)
             if not self._is_news(text, now):
                 level = logging.DEBUG
         self._logger.log(level, "nats-server: %s%s", text, f" ({todo})" if todo else "")
+
+    def _set_apart(self, host: str, todo: str, now: float) -> None:
+        _, former, told_s = self._apart
+        # Of two that refuse each other one says why, the other one only that it was refused.
+        known = former == _OUT_OF_TIME and todo == _NOT_TRUSTED and now - told_s < APART_S
+        if not known:
+            self._apart = host, todo, now
 
     def _is_news(self, text: str, now: float) -> bool:
         # Who knocks comes from another port each time, as another connection; who is to be

@@ -90,6 +90,10 @@ def test_what_is_meant_to_be_so_is_no_warning(
          "(each member needs a certificate"),
         ("10.0.0.1:59 - rid:9 - TLS route handshake error: remote error: tls: bad certificate",
          "(each member needs a certificate"),
+        ("10.0.0.1:59 - rid:9 - TLS route handshake error: tls: failed to verify certificate: x509:"
+         " certificate has expired or is not yet valid: current time", "(a certificate of one of"),
+        ("10.0.0.1:59 - rid:9 - TLS route handshake error: remote error: tls: expired certificate",
+         "(a certificate of one of them, or of its authority, has expired"),
     ],
 )  # fmt: skip
 def test_why_servers_do_not_take_each_other_is_told_with_what_to_do(
@@ -124,6 +128,21 @@ def test_why_others_do_not_take_this_member_is_known_while_it_is_so(heard: Serve
     assert heard.apart(52.0) is None
     tries(heard, b"10.0.0.1", (53.0,))
     assert heard.apart(53.0) is None
+
+
+TLS = b"[1] [ERR] 10.0.0.1:59 - rid:9 - TLS route handshake error: %b\n"
+
+
+def test_of_two_that_refuse_each_others_certificates_the_one_counts_that_says_why(
+    heard: ServerLog,
+) -> None:
+    for number in range(4):
+        heard.feed(TLS % b"x509: certificate has expired or is not yet valid", number)
+        heard.feed(TLS % b"remote error: tls: bad certificate", number)
+    assert "each other: a certificate of one of them" in str(heard.apart(3.0))
+    for number in range(4, 20):
+        heard.feed(TLS % b"remote error: tls: bad certificate", number)
+    assert "each other: each member needs a certificate" in str(heard.apart(19.0))
 
 
 def test_who_knocks_once_is_not_taken_for_a_member(heard: ServerLog) -> None:

@@ -82,7 +82,7 @@ class Authority:
         settings = self.directory / "ca.cnf"
         (self.directory / "index.txt").touch()
         settings.write_text(
-            "[ca]\ndefault_ca=d\n[d]\npolicy=p\ndefault_md=sha256\nrand_serial=yes\n"
+            "[ca]\ndefault_ca=d\n[d]\npolicy=p\ndefault_md=sha256\nrand_serial=yes\nunique_subject=no\n"
             f"database={self.directory / 'index.txt'}\nnew_certs_dir={self.directory}\n"
             "[p]\ncommonName=supplied\n"
         )
@@ -92,6 +92,18 @@ class Authority:
             *("-extfile", pair.certificate.with_suffix(".ext"), "-out", pair.certificate),
             *("-startdate", f"{begins}000000Z", "-enddate", f"{ends}000000Z"),
         )
+
+    def reissue_own(self, begins: str, ends: str) -> None:
+        """Replace the authority's own certificate, as `reissue` does."""
+        own = Pair(self.file, self._key)
+        openssl(
+            *("req", "-new", "-key", own.key, "-subj", f"/CN={self.directory.name}"),
+            *("-out", own.certificate.with_suffix(".csr")),
+        )
+        own.certificate.with_suffix(".ext").write_text(
+            "basicConstraints=critical,CA:TRUE\nkeyUsage=critical,keyCertSign,cRLSign\n"
+        )
+        self.reissue(own, begins, ends)
 
     def client(self, pair: Pair | None = None) -> ssl.SSLContext:
         """Return what a client trusts this authority with, and shows pair with."""

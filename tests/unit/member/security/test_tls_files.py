@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from grid_member.config.model_security import ClientCertificates, TlsConfig
 from grid_member.security import tls
 from grid_member.security.tls import ServerTls, TlsError, keep_fresh, server_context
+from grid_member.security.tls_validity import Validity
 from tests.unit.member.security.certificates import (
     EXPIRED,
     foreign,
@@ -140,8 +142,12 @@ COMING = ("20900101", "20900102")
 @pytest.mark.parametrize(
     ("times", "why"),
     [
-        (EXPIRED, "it, or one that follows it in the file, has expired: renew it"),
-        (COMING, "it, or one that follows it in the file, is not valid yet: look at the clock"),
+        (EXPIRED, "the certificate expired on 2020-01-02 00:00 UTC: renew it"),
+        (
+            COMING,
+            "the certificate is not valid before 2090-01-01 00:00 UTC: look at the clock, or renew "
+            "it",
+        ),
     ],
 )
 @pytest.mark.parametrize("asks", list(ClientCertificates))
@@ -163,6 +169,31 @@ def test_a_certificate_out_of_its_time_is_told(
     warnings = [record for record in caplog.records if record.levelname == "WARNING"]
     told = {"why": why, "setting": "network.ssl.certificate-file", "file": str(config.certificate)}
     assert [record.__dict__["grid_fields"] for record in warnings] == [told, told]
+
+
+async def test_a_certificate_that_ends_soon_is_told_once_a_day(
+    pair: Pair, config: TlsConfig, authority: Authority, caplog: pytest.LogCaptureFixture
+) -> None:
+    authority.reissue(pair, "20260101", "20270101")
+    authority.reissue_own("20250101", "20261231")
+    now = datetime(2026, 11, 30, tzinfo=UTC)
+    validity = Validity(replace(config, client_ca=authority.file), lambda: now)
+    validity.tell()
+    assert caplog.text == ""
+    for hours in (72, 72, 73, 96):
+        now = datetime(2026, 11, 30, tzinfo=UTC) + timedelta(hours=hours)
+        validity.tell()
+    assert {record.getMessage() for record in caplog.records} == {"certificate expires soon"}
+    fields = [record.__dict__["grid_fields"] for record in caplog.records]
+    assert [(one["setting"], one["why"]) for one in fields] == [
+        (f"network.ssl.{name}", f"the certificate expires on {day} 00:00 UTC, in {left}: renew it")
+        for name, day, left in [
+            ("certificate-file", "2027-01-01", "29 days"),
+            ("client-ca-file", "2026-12-31", "28 days"),
+            ("certificate-file", "2027-01-01", "28 days"),
+            ("client-ca-file", "2026-12-31", "27 days"),
+        ]
+    ]
 
 
 # New files

@@ -13,7 +13,7 @@ from grid_member.security.tls import TlsError
 from grid_member.security.tls_members import check_members_tls
 from tests.unit.member.cluster.bad_days import three
 from tests.unit.member.running import MemberProcess
-from tests.unit.member.security.certificates import EXPIRED, foreign, missing, no_authorities
+from tests.unit.member.security.certificates import foreign, missing, no_authorities
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -67,21 +67,6 @@ def test_an_error_names_the_setting_and_the_file(
     text = str(raised.value)
     assert text.startswith(f"{SETTING}.{setting}: {authority.directory}")
     assert says in text
-
-
-def test_a_certificate_that_has_expired_is_a_warning(
-    config: TlsConfig, pair: Pair, authority: Authority, caplog: pytest.LogCaptureFixture
-) -> None:
-    check_members_tls(config)
-    assert caplog.text == ""
-    authority.reissue(pair, *EXPIRED)
-    check_members_tls(config)
-    (record,) = caplog.records
-    assert record.levelname == "WARNING"
-    assert (
-        record.__dict__["grid_fields"]["why"]
-        == "it, or one that follows it in the file, has expired: renew it"
-    )
 
 
 def test_a_member_does_not_start_its_server_with_them(
