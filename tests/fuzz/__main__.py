@@ -7,6 +7,7 @@ python -m tests.fuzz replay TARGET FILE
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import os
 import sys
 import time
@@ -16,7 +17,7 @@ from typing import Final
 
 from grid_member.compiled import misfit
 from tests.fuzz.drive import smaller
-from tests.fuzz.jobs import ROOT, Order, Outcome, guided_here, run
+from tests.fuzz.jobs import MAX_STILL_S, ROOT, Order, Outcome, guided_here, run
 from tests.fuzz.targets import TARGETS, target
 
 INPUTS: Final = {
@@ -52,6 +53,9 @@ def main() -> int:
     replaying.add_argument("file", type=Path)
     arguments = parser.parse_args()
     if arguments.command == "replay":
+        # What ended a process ends this one, too, or never ends: it says where.
+        faulthandler.enable()
+        faulthandler.dump_traceback_later(MAX_STILL_S, repeat=True)
         return replay(arguments.target, arguments.file)
     names = arguments.target or list(TARGETS)
     wanted = {name: arguments.inputs or INPUTS[name] for name in names}
@@ -72,8 +76,9 @@ def orders_for(wanted: dict[str, int], max_s: float, seed: int) -> list[tuple[st
 def replay(name: str, file: Path) -> int:
     """Try an input once more, without what it does not need; a finding is raised."""
     chosen, data = target(name), file.read_bytes()
+    print(f"{len(data)} bytes", flush=True)
     shorter = smaller(chosen, data)
-    print(f"{len(data)} bytes, {len(shorter)} of them needed: {shorter!r}", flush=True)
+    print(f"{len(shorter)} of them needed: {shorter!r}", flush=True)
     print("nothing found:", chosen.run(shorter))
     return 0
 

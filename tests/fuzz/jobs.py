@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -13,7 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tests.fuzz.memory import Held, read
-from tests.fuzz.target import CORPUS, Target
+from tests.fuzz.present import Present
+from tests.fuzz.target import CORPUS, Target, seeds
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,7 +35,18 @@ GUIDED_SHARE: Final = 0.2
 """Of the inputs: guidance finds the ways, without it three times as many inputs go there."""
 MAX_RESIDENT_MIB: Final = 1024
 MAX_INPUT_S: Final = 20
+MAX_START_S: Final = 120.0
+"""Until a process begins its first input."""
+MAX_STILL_S: Final = 120.0
+"""How long a process may begin no other input until it is killed.
+
+It ends an input after less by itself, but not in machine code that never returns, where no handler
+of Python's runs, or where signals are blocked. The rest is for machines with much other work.
+"""
 REPORT_S: Final = 60.0
+_LOOK_S: Final = 0.5
+_ASKED: Final = (-signal.SIGINT, -signal.SIGTERM)
+"""Statuses of a process that somebody ended: its input did nothing."""
 _LOOKS: Final = 3
 _WORD_BYTES: Final = 64
 """libFuzzer's dictionaries take no longer words."""
@@ -146,19 +159,23 @@ def _watched(
     report: Callable[[str], None],
 ) -> Outcome:
     log = scratch / "log"
-    known = set(_found(target, order, findings))
+    present = Present.create(_present(scratch), _room(target))
+    known = _found(target, order, findings)
     began_s = time.monotonic()
     with log.open("wb") as into:
         process = subprocess.Popen(
             begin(target, order, scratch, findings), cwd=ROOT, stdout=into, stderr=subprocess.STDOUT
         )
-        _wait(process, lambda: report(_progress(target, log)))
+        ended = _wait(process, present, lambda: report(_progress(target, log)))
     seconds, text = time.monotonic() - began_s, _tail(log)
     done = max([_count(text), *(int(match[1]) for match in _DONE.finditer(text))])
-    new = sorted(set(_found(target, order, findings)) - known)
+    new = sorted(path for path, _ in _found(target, order, findings) - known)
+    if not new and present.data is not None and process.returncode not in _ASKED:
+        new = [findings / f"{_prefix(target, order)}present"]
+        new[0].write_bytes(present.data)
     looks = read(log.read_text(encoding="utf-8", errors="replace"))
     memory = Memory(begin is _guided, (*looks[:2], *looks[2:][-1:]))
-    problem = _problem(target, order, done, process.returncode, new, text) or memory.problem
+    problem = _problem(target, order, done, ended, new, text) or memory.problem
     return Outcome(target.name, done, seconds, (memory,), problem)
 
 
@@ -166,8 +183,18 @@ def _prefix(target: Target, order: Order) -> str:
     return f"{target.name}-{order.seed}-"
 
 
-def _found(target: Target, order: Order, findings: Path) -> list[Path]:
-    return list(findings.glob(f"{_prefix(target, order)}*"))
+def _room(target: Target) -> int:
+    return max(target.max_bytes, *map(len, seeds(target)))
+
+
+def _present(scratch: Path) -> Path:
+    return scratch / "present"
+
+
+def _found(target: Target, order: Order, findings: Path) -> set[tuple[Path, int]]:
+    """Return files and when they were written: what is found again has the same name."""
+    files = findings.glob(f"{_prefix(target, order)}*")
+    return {(file, file.stat().st_mtime_ns) for file in files}
 
 
 def _guided(target: Target, order: Order, scratch: Path, findings: Path) -> list[str]:
@@ -175,6 +202,7 @@ def _guided(target: Target, order: Order, scratch: Path, findings: Path) -> list
     words.write_text("".join(map(_quoted, target.words)), encoding="ascii")
     return [
         *(sys.executable, "-m", "tests.fuzz.guided", target.name, str(order.inputs)),
+        str(_present(scratch)),
         *(f"-runs={order.inputs}", f"-max_total_time={int(order.max_s)}", f"-seed={order.seed}"),
         *(f"-max_len={target.max_bytes}", f"-timeout={MAX_INPUT_S}", "-print_final_stats=1"),
         *(f"-rss_limit_mb={MAX_RESIDENT_MIB}", f"-dict={words}"),
@@ -187,7 +215,7 @@ def _unguided(target: Target, order: Order, scratch: Path, findings: Path) -> li
     return [
         *(sys.executable, "-m", "bench.compiled", "tests.fuzz.unguided", target.name),
         *(str(order.inputs), str(order.max_s), str(order.seed), str(scratch / "corpus")),
-        f"{findings / _prefix(target, order)}found",
+        *(str(_present(scratch)), f"{findings / _prefix(target, order)}found"),
     ]
 
 
@@ -197,13 +225,32 @@ def _quoted(word: bytes) -> str:
     return '"' + "".join(f"\\x{byte:02x}" for byte in word) + '"\n'
 
 
-def _wait(process: subprocess.Popen[bytes], report: Callable[[], None]) -> None:
-    while True:
+def _wait(process: subprocess.Popen[bytes], present: Present, report: Callable[[], None]) -> str:
+    """Wait until a process has ended, or kill it when it stands still; return how it ended."""
+    number = looks = still = 0
+    # Looks are counted, not seconds: those pass as well when all of this is stopped for a while.
+    while still * _LOOK_S < (max_s := MAX_STILL_S if number else MAX_START_S):
         try:
-            process.wait(REPORT_S)
-            return
+            return ending(process.wait(_LOOK_S))
         except subprocess.TimeoutExpired:
+            looks += 1
+        still = still + 1 if present.number == number else 0
+        number = present.number
+        if looks * _LOOK_S % REPORT_S == 0:
             report()
+    process.kill()
+    process.wait()
+    return f"did nothing new for {max_s:.0f} s and was killed"
+
+
+def ending(status: int) -> str:
+    """Say how a process ended."""
+    if status >= 0:
+        return f"ended with status {status}"
+    try:
+        return f"ended by {signal.Signals(-status).name}"
+    except ValueError:  # a signal without a name
+        return f"ended by signal {-status}"
 
 
 def _tail(log: Path) -> str:
@@ -221,13 +268,13 @@ def _progress(target: Target, log: Path) -> str:
 
 
 def _problem(
-    target: Target, order: Order, done: int, status: int, new: list[Path], text: str
+    target: Target, order: Order, done: int, ended: str, new: list[Path], text: str
 ) -> str | None:
     if new:
         again = f"python -m tests.fuzz replay {target.name} {new[0]}"
-        return f"FOUND SOMETHING: {new[0]}; see it again with `{again}`"
-    if status != 0:
-        return f"ended with status {status} and left no input behind; it said: {text[-2000:]}"
+        return f"FOUND SOMETHING: {new[0]}; the process {ended}; see it again with `{again}`"
+    if ended != ending(0):
+        return f"the process {ended} and left no input behind; it said: {text[-2000:]}"
     if done < order.inputs:
         return f"stopped early: {order.inputs:,} inputs were wanted"
     return None

@@ -1,8 +1,9 @@
 """The process that changes inputs without guidance, many in little time.
 
-`python -m tests.fuzz.unguided TARGET INPUTS SECONDS SEED CORPUS FOUND`: it begins with the target's
-corpus and what is in the directory CORPUS. An input that found something is written to the file
-FOUND, and the process fails.
+`python -m tests.fuzz.unguided TARGET INPUTS SECONDS SEED CORPUS PRESENT FOUND`: it begins with the
+target's corpus and what is in the directory CORPUS. The file PRESENT has the input that is tried,
+and is there before. An input that found something is written to the file FOUND, and the process
+fails.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.fuzz.drive import CaughtError, drive
+from tests.fuzz.present import Present, Shown
 from tests.fuzz.target import seeds
 from tests.fuzz.targets import target
 
@@ -26,8 +28,8 @@ def main() -> None:
         CaughtError: it found something.
     """
     logging.disable()  # failures of the engine are planted
-    name, inputs, max_s, seed, corpus, found = sys.argv[1:]
-    chosen = target(name)
+    name, inputs, max_s, seed, corpus, present, found = sys.argv[1:]
+    chosen = Shown(target(name), Present(Path(present)))
     pool = seeds(chosen) + [path.read_bytes() for path in sorted(Path(corpus).iterdir())]
     try:
         figures = drive(chosen, pool, int(seed), int(inputs), float(max_s), _report)
