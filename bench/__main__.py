@@ -38,6 +38,7 @@ from bench.parts import (
 )
 from bench.processes import ROOT, BenchError, raise_open_files
 from bench.results import Page, figure_table, page, short
+from grid_member.compiled import NotCompiledError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -76,7 +77,8 @@ def main() -> None:
     names = chosen.only or list(PARTS)
     try:
         install_tools(open_loop=_OPEN_LOOP in names)
-    except BenchError as problem:
+        measured_on = machine()
+    except (BenchError, NotCompiledError) as problem:
         raise SystemExit(str(problem)) from None
     with _data_directory(chosen.data_directory) as directory:
         options = _options(chosen, Path(directory), open_files - _SPARE_FILES)
@@ -89,7 +91,7 @@ def main() -> None:
         page(
             Page(
                 date=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-                machine=machine(),
+                machine=measured_on,
                 tools=tools(),
                 command=repeat_command(given),
                 rounds=options.rounds,

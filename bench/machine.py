@@ -10,8 +10,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
+from bench.compiled import form
 from bench.oha import find_oha
-from grid_member.compiled import misfit
 
 _CPU_INFO: Final = Path("/proc/cpuinfo")
 _MOUNTS: Final = Path("/proc/self/mounts")
@@ -34,7 +34,11 @@ def filesystem_in(mounts: str, directory: Path) -> str:
 
 
 def machine() -> list[str]:
-    """Return lines about processor, memory, kernel and Python."""
+    """Return lines about processor, memory, kernel, Python and what members run.
+
+    Raises:
+        NotCompiledError: they cannot start as the environment wants them to.
+    """
     names = re.findall(r"^model name\s*: (.*)$", _CPU_INFO.read_text(encoding="utf-8"), re.M)
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / (1 << 30)
     return [
@@ -42,13 +46,8 @@ def machine() -> list[str]:
         f"Memory: {memory:.0f} GiB",
         f"Kernel: {platform.system()} {platform.release()}",
         f"Python: {platform.python_implementation()} {platform.python_version()}",
-        f"Members: {_members()}",
+        f"Members: {form()}",
     ]
-
-
-def _members() -> str:
-    reason = misfit()
-    return "compiled" if reason is None else f"interpreted ({reason})"
 
 
 def tools() -> str:

@@ -55,11 +55,12 @@ def member(
     lane: bool = True,
     data_directory: Path | None = None,
     event_loop: str = "auto",
-    compiled: str = "auto",
+    compiled: str | None = None,
 ) -> Iterator[Server]:
     """Run a member until the end of the block; below a data directory it persists what it has.
 
-    Compiled modules are used as `grid_member.compiled.use` is told.
+    Compiled modules are used as `grid_member.compiled.use` is told, by the environment of this
+    process when nothing is said.
     """
     with tempfile.TemporaryDirectory(dir=data_directory) as directory:
         port = free_port()
@@ -67,7 +68,7 @@ def member(
         config = Path(directory) / "grid.yaml"
         text = configuration(port, lane=lane, base_dir=base_dir, event_loop=event_loop)
         config.write_text(text, encoding="utf-8")
-        environment = {VARIABLE: compiled}
+        environment = {} if compiled is None else {VARIABLE: compiled}
         with running(member_command(config), environment=environment) as server:
             server.wait_until(lambda: answers(port, get_request("none")))
             yield Server((server.process.pid,), port)

@@ -15,7 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
-from grid_member.compiled import misfit
+from bench.compiled import form
+from grid_member.compiled import NotCompiledError
 from tests.fuzz.drive import smaller
 from tests.fuzz.jobs import MAX_STILL_S, ROOT, Order, Outcome, guided_here, run
 from tests.fuzz.targets import TARGETS, target
@@ -85,9 +86,11 @@ def replay(name: str, file: Path) -> int:
 
 def _run(orders: list[tuple[str, Order]]) -> int:
     _say("guided by atheris" if guided_here() else "atheris is not installed: unguided")
-    interpreted = misfit()
-    unguided = "compiled" if interpreted is None else f"interpreted, as {interpreted}"
-    _say(f"the member's modules: interpreted where guided, unguided {unguided}")
+    try:
+        _say(f"the member's modules: interpreted where guided, unguided {form()}")
+    except NotCompiledError as error:
+        _say(str(error))
+        return 1
     began_s = time.monotonic()
 
     def one(named: tuple[str, Order]) -> Outcome:

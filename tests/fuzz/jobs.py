@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from bench.compiled import form_said
 from tests.fuzz.memory import Held, read
 from tests.fuzz.present import Present
 from tests.fuzz.target import CORPUS, Target, seeds
@@ -48,6 +49,8 @@ _LOOK_S: Final = 0.5
 _ASKED: Final = (-signal.SIGINT, -signal.SIGTERM)
 """Statuses of a process that somebody ended: its input did nothing."""
 _LOOKS: Final = 3
+_INTERPRETED: Final = "interpreted"
+"""What a process is that says nothing of it: a guided one."""
 _WORD_BYTES: Final = 64
 """libFuzzer's dictionaries take no longer words."""
 _DONE: Final = re.compile(r"^Done (\d+) runs", re.MULTILINE)
@@ -90,12 +93,15 @@ class Memory:
     guided: bool
     looks: tuple[Held, ...]
     """After the corpus, after the first tenth, at the end."""
+    form: str = _INTERPRETED
+    """Of the member's modules in it, as it said."""
 
     def __str__(self) -> str:
         kind = "guided" if self.guided else "unguided"
         sizes = " / ".join(_mib(look.resident_bytes) for look in self.looks)
         peak = _mib(max((look.peak_bytes for look in self.looks), default=0))
-        return f"{kind}: RSS {sizes} MiB, peak {peak} MiB, objects {self.grown_objects:+,}"
+        size = f"RSS {sizes} MiB, peak {peak} MiB"
+        return f"{kind}, {self.form}: {size}, objects {self.grown_objects:+,}"
 
     @property
     def grown_objects(self) -> int:
@@ -173,8 +179,9 @@ def _watched(
     if not new and present.data is not None and process.returncode not in _ASKED:
         new = [findings / f"{_prefix(target, order)}present"]
         new[0].write_bytes(present.data)
-    looks = read(log.read_text(encoding="utf-8", errors="replace"))
-    memory = Memory(begin is _guided, (*looks[:2], *looks[2:][-1:]))
+    whole = log.read_text(encoding="utf-8", errors="replace")
+    looks, form = read(whole), form_said(whole) or _INTERPRETED
+    memory = Memory(begin is _guided, (*looks[:2], *looks[2:][-1:]), form)
     problem = _problem(target, order, done, ended, new, text) or memory.problem
     return Outcome(target.name, done, seconds, (memory,), problem)
 

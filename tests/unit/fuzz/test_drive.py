@@ -8,6 +8,7 @@ from zlib import crc32
 
 import pytest
 
+from bench.compiled import form
 from grid_member.compiled import VARIABLE
 from tests.fuzz import drive as driving
 from tests.fuzz import jobs
@@ -74,8 +75,12 @@ def test_an_input_that_does_not_end_is_a_finding(monkeypatch: pytest.MonkeyPatch
     assert "CPU time" in str(caught.value.__cause__)
 
 
+@pytest.mark.parametrize("wanted", ["auto", "off"])
 @pytest.mark.parametrize("guided", [True, False])
-def test_a_long_run_counts(guided: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_run_counts(
+    guided: bool, wanted: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, wanted)
     if not guided:
         monkeypatch.setattr(jobs, "guided_here", lambda: False)
     outcome = run(target("parameters"), Order(3000, 50, 1), tmp_path, lambda _: None)
@@ -84,6 +89,8 @@ def test_a_long_run_counts(guided: bool, tmp_path: Path, monkeypatch: pytest.Mon
     assert all(memory.looks[-1].peak_bytes > 1 << 20 for memory in outcome.memory)
     assert "nothing found" in str(outcome)
     assert str(outcome).count("RSS") == len(outcome.memory)
+    assert ("\n    guided, interpreted: RSS" in str(outcome)) is guided
+    assert f"\n    unguided, {form()}: RSS" in str(outcome)
 
 
 def test_what_a_run_remembers_is_not_taken_for_the_targets() -> None:
