@@ -65,6 +65,8 @@ class Streams:
         self._making: dict[Stream, asyncio.Task[int]] = {}
         self._reading = asyncio.Lock()
         self._awaited: list[Stream] = []
+        self._unread: set[Stream] = set()
+        """Those of lanes that could not be read when that was tried last."""
 
     async def __aenter__(self) -> Self:
         """Make the first one, and begin to make the others: none may be there before it."""
@@ -114,8 +116,10 @@ class Streams:
             try:
                 async with self._reading:
                     await lane.read()
+                self._unread.discard(stream)
                 return lane
             except NatsError as error:
+                self._unread.add(stream)
                 self._tell(stream, self._damage.reason(error))
                 if isinstance(error, ShortError):
                     await until_longer(self._client, error, short_s)
@@ -138,12 +142,19 @@ class Streams:
             self._awaited.remove(stream)
 
     def _tell(self, stream: Stream, reason: str) -> None:
-        """Tell what is waited for, of many at once that of the first."""
-        if stream == next(iter(self._awaited), stream):
+        """Tell what is waited for, of many at once that of the first: in turn it would change."""
+        if stream in self._told_of(stream):
             emptied = self._emptied
             if emptied is not None and NO_LEADER in reason and emptied.concerns(stream):
                 reason = emptied.told
             self._waiting(reason)
+
+    def _told_of(self, stream: Stream) -> tuple[Stream, ...]:
+        """Return of what it is told what is waited for: of a lane's log and images, or of one."""
+        for one in self._streams:
+            if one in self._unread:
+                return one, one.images
+        return (next(iter(self._awaited), stream),)
 
 
 async def _ended(tasks: Iterable[asyncio.Task[Any]]) -> None:

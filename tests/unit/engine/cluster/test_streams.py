@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 CLUSTER = "dev"
 SETTINGS = ClusterSettings(CLUSTER, "m", 0, tuple(("h", port) for port in range(3)), "u", "p")
 STREAMS = [Stream(f"shard-{shard}", durable=False) for shard in range(3)]
+FAILS_S = 0.003
+"""How long a lane is tried that cannot be read: one after the other."""
 ALL = [*STREAMS, *(stream.images for stream in STREAMS)]
 
 
@@ -92,6 +94,7 @@ class Lane:
 
     async def read(self) -> None:
         if self._failures:
+            await asyncio.sleep(FAILS_S)
             raise self._failures.pop()
         await self._damage.check(self.stream, "then", State(), State)
         self.was_read.set()
@@ -228,6 +231,17 @@ async def test_of_many_streams_only_the_first_is_told_of() -> None:
     assert 0 < len(begin.told) <= asked
     running.cancel()
     await asyncio.wait({running})
+
+
+async def test_of_many_lanes_that_cannot_be_read_only_the_first_is_told_of() -> None:
+    """In turn, each look would find another reason to wait, and it would be logged each time."""
+    begin = Begin()
+    begin.leaders.known.update(one.name for one in ALL)
+    for stream, failures in zip(STREAMS[1:], (9, 18), strict=True):
+        begin.failures[stream.name] = [NatsError(f"nobody leads {stream.name}")] * failures
+    await begin.run()
+    assert set(begin.told) == {f"nobody leads {stream.name}" for stream in STREAMS[1:]}
+    assert begin.told == sorted(begin.told)
 
 
 @pytest.mark.parametrize("wrong", ALL, ids=[one.name for one in ALL])
