@@ -106,9 +106,11 @@ class Cluster:
         engine: type[ClusterEngine] = ClusterEngine,
         structures: FixedStructures | None = None,
         lite: tuple[int, ...] = (),
+        backup_count: int = 1,
     ) -> None:
         self.size = size
         self._lite = lite
+        self._backup_count = backup_count
         self.engines: list[ClusterEngine] = []
         self.drivers: list[Driver] = []
         self.structures = structures or FixedStructures()
@@ -170,6 +172,7 @@ class Cluster:
             password="shown-to-the-others",
             host=HOST,
             lite=number in self._lite,
+            backup_count=self._backup_count,
             directory=directory,
         )
         usual = PartEngine if settings.crowded else self._engine
