@@ -86,12 +86,26 @@ class Network:
 
 
 class Apart(Members):
-    """Three members with data, on machines of their own."""
+    """Members with data, three by default, on machines of their own."""
 
     def __init__(
-        self, directory: Path, network: Network, *, persistence: str = "", maps: str = ""
+        self,
+        directory: Path,
+        network: Network,
+        *,
+        size: int = 3,
+        persistence: str = "",
+        maps: str = "",
+        backup_count: int = 1,
     ) -> None:
-        super().__init__(directory, durable=True, persistence=persistence, maps=maps)
+        super().__init__(
+            directory,
+            durable=True,
+            size=size,
+            persistence=persistence,
+            maps=maps,
+            backup_count=backup_count,
+        )
         self._network = network
 
     def host(self, number: int) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
@@ -106,7 +106,7 @@ if NAMESPACES:
 
     async def test_what_one_that_is_cut_off_has_in_memory_is_waited_for(tmp_path: Path) -> None:
         with Network(3) as network:
-            settings = {"persistence": waiting_for(LONG_S), "maps": IN_MEMORY}
+            settings: dict[str, Any] = {"persistence": waiting_for(LONG_S), "maps": IN_MEMORY}
             async with (
                 Apart(tmp_path, network, **settings) as members,
                 HttpClient(members) as client,
@@ -123,7 +123,7 @@ if NAMESPACES:
 
     async def test_who_is_back_too_late_goes_on_with_what_the_others_have(tmp_path: Path) -> None:
         with Network(3) as network:
-            settings = {"persistence": waiting_for(0), "maps": IN_MEMORY}
+            settings: dict[str, Any] = {"persistence": waiting_for(0), "maps": IN_MEMORY}
             async with (
                 Apart(tmp_path, network, **settings) as members,
                 HttpClient(members) as client,

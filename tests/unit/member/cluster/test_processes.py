@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import pytest
 
 from tests.unit.engine.cluster.checker import NOTHING
-from tests.unit.engine.cluster.clusters import HOST
 from tests.unit.engine.cluster.load import Load, told
 from tests.unit.member.cluster.processes import HttpClient, Members
 from tests.unit.waiting import eventually
@@ -70,7 +69,7 @@ def held_item(members: Members, member: int, queue: str) -> socket.socket:
     taker = socket.socket()
     taker.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     taker.settimeout(PATIENCE_S)
-    taker.connect((HOST, members.rest_ports[member]))
+    taker.connect((members.host(member), members.rest_ports[member]))
     taker.sendall(f"DELETE /grid/rest/queues/{queue}/20 HTTP/1.1\r\nHost: grid\r\n\r\n".encode())
     assert taker.recv(12) == b"HTTP/1.1 200"
     return taker
