@@ -172,7 +172,11 @@ def _watched(
         process = subprocess.Popen(
             begin(target, order, scratch, findings), cwd=ROOT, stdout=into, stderr=subprocess.STDOUT
         )
-        ended = _wait(process, present, lambda: report(_progress(target, log)))
+        try:
+            ended = _wait(process, present, lambda: report(_progress(target, log)))
+        finally:
+            process.kill()  # nobody else would end it
+            process.wait()
     seconds, text = time.monotonic() - began_s, _tail(log)
     done = max([_count(text), *(int(match[1]) for match in _DONE.finditer(text))])
     new = sorted(path for path, _ in _found(target, order, findings) - known)

@@ -129,7 +129,9 @@ def test_an_end_that_was_asked_for_is_no_finding(
     which: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(jobs, "GUIDED_SHARE", 0.0)
-    planted(f"os.kill(os.getpid(), signal.{which}); time.sleep(9)", tmp_path, monkeypatch)
+    # What a job in the background inherits ignores SIGINT.
+    kill = f"signal.signal(signal.{which}, signal.SIG_DFL); os.kill(os.getpid(), signal.{which})"
+    planted(f"{kill}; time.sleep(9)", tmp_path, monkeypatch)
     outcome = outcome_of(Order(100_000, 50, 1), tmp_path / "findings")
     assert f"ended by {which}" in str(outcome.problem)
     assert list((tmp_path / "findings").iterdir()) == []
