@@ -67,10 +67,22 @@ def concerns_of_authorities(
         certificate: who issued this one, or one behind it, matters; None: any of them.
     """
     found = _looked(file, now)
-    issuers = {one.issuer for one, _ in ([] if certificate is None else _looked(certificate, now))}
-    found = [one for one in found if one[0].subject in issuers] or found
-    told = [concern for _, concern in found if concern is not None]
-    return told if len(told) == len(found) else []
+    matter = _that_matter([one for one, _ in found], certificate)
+    told = [concern for one, concern in found if one in matter and concern is not None]
+    return told if len(told) == len(matter) else []
+
+
+def end(file: Path) -> datetime | None:
+    """Return when the first of the certificates in a file ends; None: none can be read. Blocks."""
+    return min((one.ends for one in _read(file)), default=None)
+
+
+def end_of_authorities(file: Path, certificate: Path | None = None) -> datetime | None:
+    """Return when the last of the authorities ends, as far as they matter. Blocks.
+
+    The arguments are those of `concerns_of_authorities`; None: none can be read.
+    """
+    return max((one.ends for one in _that_matter(_read(file), certificate)), default=None)
 
 
 def certificates(pem: bytes) -> list[Certificate]:
@@ -82,11 +94,21 @@ def certificates(pem: bytes) -> list[Certificate]:
     return found
 
 
-def _looked(file: Path, now: datetime) -> list[tuple[Certificate, Concern | None]]:
+def _read(file: Path) -> list[Certificate]:
     try:
-        found = certificates(file.read_bytes())
+        return certificates(file.read_bytes())
     except OSError:
         return []
+
+
+def _that_matter(authorities: list[Certificate], certificate: Path | None) -> list[Certificate]:
+    """Return the authorities that issued what is in a file; all of them when none did."""
+    issuers = {one.issuer for one in ([] if certificate is None else _read(certificate))}
+    return [one for one in authorities if one.subject in issuers] or authorities
+
+
+def _looked(file: Path, now: datetime) -> list[tuple[Certificate, Concern | None]]:
+    found = _read(file)
     return [(one, _concern(number, len(found), one, now)) for number, one in enumerate(found, 1)]
 
 

@@ -1,6 +1,7 @@
 """The listener that shows how a member does, in the text format of Prometheus.
 
-This module alone knows the client library of Prometheus; it is imported where metrics are enabled.
+This module and `metrics_cluster` alone know the client library of Prometheus; they are imported
+where metrics are enabled.
 What is shown is read when asked for. No label holds a key, a user or a value; the names of maps and
 queues are labels up to a bound.
 """
@@ -11,8 +12,9 @@ import asyncio
 import heapq
 import logging
 import operator
+from functools import partial
 from itertools import accumulate
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector
 from prometheus_client.exposition import generate_latest
@@ -28,6 +30,7 @@ from prometheus_client.utils import floatToGoString
 from grid_member.cluster.logs import failure
 from grid_member.cluster.member import Phase
 from grid_member.http.answers import Answer, error
+from grid_member.http.metrics_cluster import certificate_ends, of_certificates, of_cluster
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -44,8 +47,9 @@ CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 MAX_NAMED_STRUCTURES: Final = 200
 """Of each kind. What a member holds beyond that is summed in a series without a name."""
 KINDS: Final = ("map", "queue")
-STORE_PATIENCE_S: Final = 1.0
-"""How long a scrape waits for the disk to tell how much is on it."""
+DISK_PATIENCE_S: Final = 1.0
+"""How long a scrape waits for the disk to tell how much is on it, and when certificates end."""
+T = TypeVar("T")
 _METHODS: Final = ("GET", "HEAD")
 _log: Final = logging.getLogger("grid.http")
 _name: Final = operator.attrgetter("name")
@@ -58,7 +62,9 @@ class MetricsService:
         self._member = member
         self._registry = CollectorRegistry()
         self._collector = MemberCollector(member, listeners)
-        self._looking: asyncio.Future[int | None] | None = None
+        usage = member.management.usage
+        self._store_bytes = Look(usage.store_bytes)
+        self._certificates = Look(partial(certificate_ends, member.config))
         self._registry.register(self._collector)
         ProcessCollector(registry=self._registry)
         PlatformCollector(registry=self._registry)
@@ -71,24 +77,30 @@ class MetricsService:
         if request.method not in _METHODS:
             return Answer(405, headers=(("Allow", ", ".join(_METHODS)),), close=True)
         try:
-            self._collector.store_bytes = await self._store_bytes()
+            looks = self._store_bytes.found(), self._certificates.found()
+            told = self._collector
+            told.store_bytes, told.certificates = await asyncio.gather(*looks)
             text = generate_latest(self._registry)
         except Exception as problem:
             failure(_log, "metrics failed", problem)
             return error(500, "unexpected error", close=close)
         return Answer(200, text, CONTENT_TYPE, close=close)
 
-    async def _store_bytes(self) -> int | None:
-        """Return what the store takes on the disk; None when that does not say in time.
 
-        All who ask meanwhile wait for one look, or they would take every thread there is.
-        """
+class Look(Generic[T]):
+    """A look at the disk, one at a time: who asks meanwhile waits for it, or takes every thread."""
+
+    def __init__(self, look: Callable[[], T]) -> None:
+        self._look = look
+        self._looking: asyncio.Future[T] | None = None
+
+    async def found(self) -> T | None:
+        """Return what the look tells; None when the disk does not answer in time."""
         if self._looking is None or self._looking.done():
-            looking = asyncio.to_thread(self._member.management.usage.store_bytes)
-            self._looking = asyncio.ensure_future(looking)
-        found = self._looking
-        await asyncio.wait({found}, timeout=STORE_PATIENCE_S)
-        return found.result() if found.done() else None
+            self._looking = asyncio.ensure_future(asyncio.to_thread(self._look))
+        looking = self._looking
+        await asyncio.wait({looking}, timeout=DISK_PATIENCE_S)
+        return looking.result() if looking.done() else None
 
 
 class MemberCollector(Collector):
@@ -100,17 +112,22 @@ class MemberCollector(Collector):
         self._names = {kind: Names(MAX_NAMED_STRUCTURES) for kind in KINDS}
         self.store_bytes: int | None = None
         """What the store takes on the disk, as it was just found out."""
+        self.certificates: dict[tuple[str, str], float] | None = None
+        """When they end, as it was just found out."""
 
     def collect(self) -> Iterator[Metric]:
         """Yield everything."""
         member = self._member
         yield GaugeMetricFamily("grid_ready", "1 when the member can be used.", int(member.ready))
         yield from self._of_listeners()
+        if self.certificates:
+            yield of_certificates(self.certificates)
         if member.measurements is not None:
             yield from _of_requests(member.measurements)
             if member.config.data_directory is not None:
                 yield _of_commits(member.measurements)
         if member.phase is not Phase.STARTING and member.parked is None:
+            yield from of_cluster(member)
             yield from self._of_structures()
             yield from self._of_store()
             yield self._of_operations()

@@ -46,6 +46,10 @@ grid:
 """
 
 
+METRICS: Final = "  metrics: {enabled: true, port: {port: 0}}\n"
+"""Settings that have members tell `metrics`."""
+
+
 class Members:
     """The processes; `async with` ends them all."""
 
@@ -170,6 +174,15 @@ class Members:
         process = MemberProcess(text + self._settings, directory, before=self.inside(number))
         process.patience_s = START_S
         return process
+
+
+async def metrics(members: Members, number: int) -> str:
+    """Return what the metrics of a member tell; its settings are to have `METRICS`."""
+    log = members.processes[number].log
+    port = next(int(entry["port"]) for entry in log if entry.get("listener") == "metrics")
+    url = f"http://{members.host(number)}:{port}/metrics"
+    async with aiohttp.ClientSession() as session, session.get(url) as reply:
+        return await reply.text()
 
 
 class HttpClient:

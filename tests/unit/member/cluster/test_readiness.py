@@ -11,7 +11,7 @@ import aiohttp
 import pytest
 
 from tests.unit.engine.cluster.load import MAPS, Load, told
-from tests.unit.member.cluster.processes import HttpClient, Members
+from tests.unit.member.cluster.processes import METRICS, HttpClient, Members, metrics
 from tests.unit.member.cluster.test_processes import safe
 from tests.unit.waiting import eventually
 
@@ -97,15 +97,30 @@ async def test_members_are_ready_as_long_as_what_waits_for_a_leader_is_not_refus
 
 
 async def test_a_member_without_a_majority_is_not_ready_until_there_is_one(tmp_path: Path) -> None:
-    async with Members(tmp_path, durable=True) as members, HttpClient(members) as client:
+    made = Members(tmp_path, durable=True, settings=METRICS)
+    async with made as members, HttpClient(members) as client:
         await safe(client)
+        copies, behind = await figure(members, "copies"), "copies_not_current"
+        safe_now = {"cluster_safe": 1, "majority": 1, behind: 0, "cluster_members": 3, "ready": 1}
+        assert {name: await figure(members, name) for name in safe_now} == safe_now
         await members.kill(1, 2)
         await eventually(lambda: _says(members, "no majority"))
         assert not await client.healthy(0, "cluster-safe")
+        assert await figure(members, behind) > copies / 3
+        alone = {"cluster_safe": 0, "majority": 0, "copies": copies, "ready": 0}
+        assert {name: await figure(members, name) for name in alone} == alone
         for member in (1, 2):
             members.start(member)
         await eventually(lambda: client.healthy(0, "ready"))
         assert await client.put(0, "a", "k", "v")
+        await safe(client)
+        assert {name: await figure(members, name) for name in safe_now} == safe_now
+
+
+async def figure(members: Members, name: str) -> float:
+    """Return a figure that the first member's metrics tell."""
+    text = await metrics(members, 0)
+    return float(text.rpartition(f"\ngrid_{name} ")[2].partition("\n")[0])
 
 
 async def _says(members: Members, reason: str) -> bool:

@@ -9,13 +9,12 @@ import shutil
 import time
 from typing import TYPE_CHECKING, Final
 
-import aiohttp
 import pytest
 
 from grid_member.engine.cluster_settings import MOST_HOLDERS
 from tests.unit.engine.cluster.clusters import HOST
 from tests.unit.engine.cluster.load import MAPS, Load, told
-from tests.unit.member.cluster.processes import HttpClient, Members
+from tests.unit.member.cluster.processes import METRICS, HttpClient, Members, metrics
 from tests.unit.member.cluster.test_growing import ended
 from tests.unit.member.cluster.test_lite_members import host_of
 from tests.unit.member.cluster.test_sixth_member import asking
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 FIVE: Final = MOST_HOLDERS
 SIX: Final = FIVE + 1
 WHOLE: Final = "this member holds all of the data from now on"
-METRICS: Final = "  metrics: {enabled: true, port: {port: 0}}\n"
 PLACE_S: Final = 90.0
 """A place is free 20 s after its member is gone, is taken 10 s later, and then data is read."""
 _MAP: Final = re.compile(r'^grid_structure_entries\{kind="map",name="([^"]+)"\}', re.MULTILINE)
@@ -89,11 +87,7 @@ async def there(client: HttpClient, asked: int) -> set[str]:
 
 async def maps_in(members: Members, number: int) -> set[str]:
     """Return the maps that a member has in its own memory, as its metrics tell."""
-    log = members.processes[number].log
-    port = next(int(entry["port"]) for entry in log if entry.get("listener") == "metrics")
-    url = f"http://{HOST}:{port}/metrics"
-    async with aiohttp.ClientSession() as session, session.get(url) as reply:
-        return set(_MAP.findall(await reply.text()))
+    return set(_MAP.findall(await metrics(members, number)))
 
 
 async def all_hold_everything(members: Members, numbers: list[int]) -> None:

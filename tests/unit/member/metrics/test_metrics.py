@@ -176,7 +176,7 @@ async def test_a_disk_that_does_not_tell_its_size_holds_nobody_up(
     start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     member = await start(f"  persistence: {{enabled: true, base-dir: {tmp_path / 'data'}}}")
-    monkeypatch.setattr(metrics, "STORE_PATIENCE_S", 0.05)
+    monkeypatch.setattr(metrics, "DISK_PATIENCE_S", 0.05)
     answers = threading.Event()
     looks: list[object] = []
 
