@@ -31,6 +31,8 @@ pytestmark = [pytest.mark.timeout(300, func_only=True), pytest.mark.capability("
 NAME: Final = "three"
 SIZE: Final = 3
 MORE: Final = 5
+MOST: Final = 7
+"""Of so many members two hold a part of the data only."""
 PODS: Final = tuple(f"{NAME}-{ordinal}" for ordinal in range(SIZE))
 MAP: Final = "/grid/rest/maps/default/"
 MEMBERS_PORT: Final = 5704
@@ -339,20 +341,21 @@ def test_a_changed_pod_takes_one_member_after_the_other(written: Several) -> Non
     assert {o["outcome"] for o in restarts} == {"Succeeded"}
 
 
-def test_three_become_five(written: Several) -> None:
+@pytest.mark.parametrize("size", [MORE, MOST])
+def test_more_of_them(written: Several, size: int) -> None:
     before, since = written.uids(), written.now()
 
     def has_grown() -> bool:
         now = written.uids()
-        return len(now) == MORE and not set(now.values()) & set(before.values())
+        return len(now) == size and not set(now.values()) & set(before.values())
 
-    written.kubectl("patch", "gc", NAME, "--type=merge", "-p", f'{{"spec":{{"size":{MORE}}}}}')
+    written.kubectl("patch", "gc", NAME, "--type=merge", "-p", f'{{"spec":{{"size":{size}}}}}')
     written.kube.wait_for(has_grown, 2 * SAFE_TIMEOUT_S)
-    written.wait_safe_again(MORE)
+    written.wait_safe_again(size)
     assert written.failed(since) == "[]"
     for pod in written.uids():
         health = written.http("client", "GET", "/grid/health", host=written.host(pod)).body
-        assert json.loads(health)["clusterSize"] == MORE
+        assert json.loads(health)["clusterSize"] == size
 
 
 def test_nothing_that_was_answered_is_lost(written: Several) -> None:

@@ -37,7 +37,7 @@ from grid_operator.api.status import GridClusterStatus
 from grid_operator.api.structures import MapSpec, QueueSpec
 
 DEFAULT_IMAGE: Final = "grid-member:0.1.0"
-MAX_SIZE: Final = 5
+MAX_SIZE: Final = 9
 """Members that one cluster may have in this version."""
 
 
@@ -153,7 +153,7 @@ class GridClusterSpec(SpecModel):
     rules: ClassVar[tuple[Rule, ...]] = (
         Rule(
             f"self.size <= {MAX_SIZE}",
-            f"size above {MAX_SIZE} is not supported by this version; 1, 3 or 5 members are best",
+            f"size above {MAX_SIZE} is not supported by this version; an odd number is best",
             lambda s: s.size <= MAX_SIZE,
         ),
         Rule(

@@ -42,7 +42,7 @@ def restore(**source: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ({"size": 6}, "size above 5 is not supported"),
+        ({"size": 10}, "size above 9 is not supported"),
         ({"size": 3, "rest": {"port": 5704}}, "port 5704 belongs to the members themselves"),
         ({"size": 3, "advancedNetwork": {"enabled": True, "restPort": 5704}}, "port 5704"),
         ({"size": 3, **backup(volume={})}, "needs accessMode ReadWriteMany"),
