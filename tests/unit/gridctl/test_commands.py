@@ -30,7 +30,7 @@ def write(tmp_path: Path, text: str) -> Path:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (HEAD + "metadata: {name: demo}\nspec: {size: 6}\n", "spec: size above 5"),
+        (HEAD + "metadata: {name: demo}\nspec: {size: 10}\n", "spec: size above 9"),
         (HEAD + "metadata: {name: demo}\nspec: {size: one}\n", "spec.size"),
         (HEAD + "metadata: {name: demo}\nspec: {sizes: 1}\n", "spec.sizes"),
         (HEAD + "metadata: {name: Demo}\n", "metadata.name"),

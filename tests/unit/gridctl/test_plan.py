@@ -283,7 +283,7 @@ async def test_a_cluster_that_is_not_there_would_be_created(console: Console) ->
     [
         ("kind: Pod\n", "expected apiVersion"),
         (yaml.safe_dump(manifest(size="one")), "spec.size"),
-        (yaml.safe_dump(manifest(size=6)), "size above 5"),
+        (yaml.safe_dump(manifest(size=10)), "size above 9"),
     ],
 )
 async def test_a_file_that_is_wrong_exits_2(console: Console, text: str, words: str) -> None:
