@@ -103,6 +103,9 @@ class Host:
         self.open = self.weak = self.apart = False
         self.held: dict[Delivery, Call | None] = {}
         """Items that came from there, each with the call that lands it, once there is one."""
+        self.owing = False
+        """Whether it may have taken an item for a poll of a session that was lost: it takes that
+        back as soon as another session begins, and much later without one."""
         self.calls: dict[int, Call] = {}
         """Without an outcome, in the order in which they were sent."""
         self.heard_s = 0.0
@@ -129,7 +132,7 @@ class Host:
     @property
     def busy(self) -> bool:
         """Whether anything is asked for, or was given and is not landed."""
-        return bool(self.calls or self.held or self._posted)
+        return bool(self.calls or self.held or self._posted or self.owing)
 
     def pending(self) -> list[Call]:
         """Return the calls without an outcome."""
@@ -193,6 +196,7 @@ class Host:
         for call in sent:
             reached = unheard is None or call.message < unheard
             (unknown if reached else unsent).append(call)
+        self.owing |= any(call.word.kind is Kind.QUEUE_POLL for call in unknown)
         self._asker.lost(
             self,
             [call for call in unknown if id(call) not in landing],
@@ -272,6 +276,7 @@ class Host:
             return
         while self._asked and self._asked[0][0] <= said.heard:
             _, self.heard_s = self._asked.popleft()
+            self.owing = False
         # One that stood still must not hand out what the host has taken back meanwhile.
         if said.flags & Flag.BROKEN or said.number != self._heard + 1 or self._is_silent():
             self.lose()

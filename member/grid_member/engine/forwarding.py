@@ -324,7 +324,7 @@ class Forwarding:
             host.ask()
         elif host.open:
             host.end()
-        elif host.held and now_s - host.heard_s < FORGET_S:
+        elif (host.held or host.owing) and now_s - host.heard_s < FORGET_S:
             host.begin()
         elif host is not self._host:
             for delivery in host.held:

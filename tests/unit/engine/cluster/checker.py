@@ -96,6 +96,15 @@ class History:
             *_few(self._disordered_items()),
         ]
 
+    def doubtful(self) -> set[bytes]:
+        """Return the items that nobody had and whose producers do not know of: they may come."""
+        delivered = {(one.producer, one.number) for one in self.deliveries}
+        return {
+            f"{offer.producer}:{offer.number}".encode()
+            for offer in self.offers
+            if offer.ended_s == math.inf and (offer.producer, offer.number) not in delivered
+        }
+
     # Keys
 
     def _register_faults(self) -> Iterator[str]:

@@ -35,8 +35,9 @@ class Register:
     def __init__(self) -> None:
         self.answered = 0
         self.stale: list[str] = []
+        self.reads: Counter[int] = Counter()
+        """Answered, by member; as are those refused."""
         self.refused: Counter[int] = Counter()
-        """Reads, by member."""
         self.refused_in_cut = 0
         """By the one that was cut off, while it was."""
         self.leader = -1
@@ -59,6 +60,7 @@ class Register:
             least = self.answered
             outcome = await cluster.drivers[member].get(MAP, KEY)
             if isinstance(outcome, Entry):
+                self.reads[member] += 1
                 if int(outcome.value) < least:
                     self.stale.append(f"member {member}: {outcome.value!r} after {least}")
             else:

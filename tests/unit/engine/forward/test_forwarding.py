@@ -260,6 +260,24 @@ async def test_items_stay_with_a_guest_that_changes_its_host() -> None:
         assert isinstance(again, Item)
 
 
+async def test_an_item_of_a_lost_poll_returns_though_another_host_is_asked_by_then(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(hosting, "GUEST_SILENT_S", LONG_S)
+    async with Parties(2) as parties:
+        assert await parties.put("m", "k", b"v") is None
+        parties.hosts[0]._subscriptions[0].unsubscribe()  # it is found no more, and goes on
+        parties.hosts[1].start()
+        assert await parties.data.offer("q", b"i") is True
+        parties.bus.lose = lambda subject: subject.startswith(b"_INBOX")
+        assert isinstance(await asyncio.wait_for(parties.poll("q"), PATIENCE_S), Refused)
+        parties.bus.lose = lambda subject: False
+        assert await asyncio.wait_for(parties.data.take("q", LONG_S), PATIENCE_S) == b"i"
+        assert await parties.put("m", "k", b"w") is None
+        former = parties.hosts[0]
+        await condition(lambda: not former._guests and len(parties.lite._hosts) == 1)
+
+
 async def test_what_was_meant_for_one_that_stood_still_is_handed_out_to_nobody() -> None:
     async with Parties() as parties:
         assert await parties.put("m", "k", b"v") is None
