@@ -24,6 +24,7 @@ from bench.install import install_tools
 from bench.machine import machine, tools
 from bench.options import Options
 from bench.parts import (
+    cleaner,
     cluster,
     cluster_start,
     crowd,
@@ -60,6 +61,7 @@ PARTS: Final[dict[str, Callable[[Options], list[Section]]]] = {
     "workers": workers.measured,
     "cluster": cluster.memory,
     "cluster-disk": cluster.disk,
+    "cluster-cleaner": cleaner.measured,
     "cluster-start": cluster_start.forming,
     "cluster-million": cluster_start.million,
     "replaced": replaced.measured,

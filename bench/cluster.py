@@ -81,8 +81,9 @@ class Places:
 class Members:
     """Processes that can be ended and started one by one; they end with the block."""
 
-    def __init__(self, directory: Path, *, durable: bool) -> None:
+    def __init__(self, directory: Path, *, durable: bool, module: str = "grid_member") -> None:
         self._places = Places(directory, durable=durable)
+        self._module = module
         self._processes: dict[int, Running] = {}
         self._ends: dict[int, contextlib.ExitStack] = {}
 
@@ -98,7 +99,7 @@ class Members:
         for number in numbers:
             self._ends[number] = contextlib.ExitStack()
             self._processes[number] = self._ends[number].enter_context(
-                running(member_command(self._places.files[number]))
+                running(member_command(self._places.files[number], self._module))
             )
         for number in numbers:
             port = self._places.ports[number]
@@ -142,11 +143,16 @@ class Members:
 
 
 @contextlib.contextmanager
-def three_members(data_directory: Path | None = None) -> Iterator[Members]:
-    """Run members until the end of the block; they persist what they have below a directory."""
+def three_members(
+    data_directory: Path | None = None, module: str = "grid_member"
+) -> Iterator[Members]:
+    """Run members until the end of the block; they persist what they have below a directory.
+
+    They are what the module is when it is run; it takes the arguments of `grid-member`.
+    """
     with (
         tempfile.TemporaryDirectory(dir=data_directory) as directory,
-        Members(Path(directory), durable=data_directory is not None) as members,
+        Members(Path(directory), durable=data_directory is not None, module=module) as members,
     ):
         members.start(*range(SIZE))
         members.settle()

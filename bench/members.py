@@ -35,9 +35,9 @@ grid:
 """
 
 
-def member_command(config: Path) -> list[str]:
+def member_command(config: Path, module: str = "grid_member") -> list[str]:
     """Return the command that runs a member with this configuration file."""
-    return [sys.executable, "-m", "grid_member", "--config", str(config)]
+    return [sys.executable, "-m", module, "--config", str(config)]
 
 
 def configuration(port: int, *, lane: bool, base_dir: Path | None, event_loop: str = "auto") -> str:
