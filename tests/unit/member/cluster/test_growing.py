@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from tests.unit.engine.cluster.load import Load, told
-from tests.unit.member.cluster.processes import HttpClient, Members
+from tests.unit.member.cluster.processes import METRICS, HttpClient, Members
+from tests.unit.member.cluster.test_managed import call
+from tests.unit.member.cluster.test_readiness import figure
 from tests.unit.waiting import eventually
 
 if TYPE_CHECKING:
@@ -58,6 +60,57 @@ async def test_three_members_become_five_and_three_again_while_they_serve(
         history = await load.drained()
     faults = history.faults()
     assert not faults, told(faults)
+
+
+async def test_no_copies_are_moved_in_a_state_that_forbids_it(tmp_path: Path) -> None:
+    made = Members(tmp_path, durable=True, size=FEW, most=MANY, backup_count=2, settings=METRICS)
+    async with made as members, HttpClient(members) as client:
+        await eventually(lambda: client.safe(*range(FEW)))
+        copies = await figure(members, "copies")
+        wanted = copies / FEW * MANY
+
+        async def lack() -> bool:
+            figures = [await figure(members, name) for name in ("copies", "copies_not_current")]
+            return figures == [wanted, wanted - copies]
+
+        await is_in(members, "no_migration")
+        for number in range(FEW, MANY):
+            members.known[number] = MANY
+            members.start(number)
+            await members.ready(number)
+            assert await client.put(number, "m", f"k{number}", "v")
+        await eventually(lack)
+        await members.restart(MANY - 1)  # in which time the copies would have been made
+        await eventually(lack)
+
+        await is_in(members, "active")
+        await eventually(client.safe)
+        await is_in(members, "frozen")
+        leaving = await client.leave(MANY - 1)
+
+        async def waits() -> bool:
+            return "lets no copies be moved" in str((await client.operation(0, leaving))["error"])
+
+        await eventually(waits)
+        assert await client.safe()
+        assert await client.get(MANY - 1, "m", f"k{FEW}") == "v"
+        await is_in(members, "active")
+        assert await ended(members, MANY - 1) == 0
+        assert (await client.operation(0, leaving))["stage"] == "FINISHED"
+        assert await client.get(0, "m", f"k{FEW}") == "v"
+
+
+async def is_in(members: Members, wanted: str) -> None:
+    """Bring the cluster into a state."""
+    changed = await eventually(lambda: _changed(members, wanted))
+    assert changed == {"status": "success", "state": wanted}
+
+
+async def _changed(members: Members, wanted: str) -> object:
+    reply = await call(members, 0, "rest/management/cluster/changeState", f"dev&&{wanted}")
+    if reply.status == 409:  # while copies are moved
+        return None
+    return reply.found
 
 
 async def test_a_member_with_an_empty_disk_gets_everything_anew(tmp_path: Path) -> None:
