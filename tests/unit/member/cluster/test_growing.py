@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import shutil
 from typing import TYPE_CHECKING, Final
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 FEW, MANY = 3, 5
 END_S: Final = 120.0
+LINES: Final = 30
+"""Of a log, to be told of a member that does not end."""
 pytestmark = pytest.mark.timeout(400)
 
 
@@ -50,7 +53,9 @@ async def test_three_members_become_five_and_three_again_while_they_serve(
         leaving = [await client.leave(number) for number in range(FEW, MANY)]
         assert await client.leave(FEW) == leaving[0]  # it goes on with what was begun
         ends = [await ended(members, number) for number in range(FEW, MANY)]
-        assert ends == [0, 0], [await client.operation(0, operation) for operation in leaving]
+        operations = [await client.operation(0, operation) for operation in leaving]
+        logs = [members.processes[number].log[-LINES:] for number in range(FEW, MANY)]
+        assert ends == [0, 0], json.dumps([operations, logs], indent=1)
         for operation in leaving:
             assert (await client.operation(0, operation))["stage"] == "FINISHED"
         for number in range(FEW):

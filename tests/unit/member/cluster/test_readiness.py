@@ -106,7 +106,11 @@ async def test_a_member_without_a_majority_is_not_ready_until_there_is_one(tmp_p
         await members.kill(1, 2)
         await eventually(lambda: _says(members, "no majority"))
         assert not await client.healthy(0, "cluster-safe")
-        assert await figure(members, behind) > copies / 3
+
+        async def noticed() -> bool:
+            return await figure(members, behind) > copies / 3  # which is looked at once a second
+
+        await eventually(noticed)
         alone = {"cluster_safe": 0, "majority": 0, "copies": copies, "ready": 0}
         assert {name: await figure(members, name) for name in alone} == alone
         for member in (1, 2):
