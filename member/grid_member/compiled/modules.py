@@ -34,6 +34,7 @@ MODULES: Final = (
     "grid_member/engine/log.py",
     "grid_member/engine/map_side.py",
     "grid_member/engine/maps.py",
+    "grid_member/engine/nats/cleaning.py",
     "grid_member/engine/nats/client.py",
     "grid_member/engine/nats/connection.py",
     "grid_member/engine/nats/feed.py",

@@ -50,12 +50,17 @@ class Refused:
 # much.
 
 
-@dataclass(slots=True, unsafe_hash=True)
+@dataclass(slots=True, unsafe_hash=True, init=False)
 class Entry:
     """A map entry's value in bytes and its content type as it was sent, None when none was."""
 
     value: bytes
     content_type: str | None
+
+    # By hand, as with `Item`.
+    def __init__(self, value: bytes, content_type: str | None) -> None:
+        self.value = value
+        self.content_type = content_type
 
 
 @dataclass(slots=True, unsafe_hash=True, init=False)

@@ -24,6 +24,7 @@ from grid_member.engine.cluster_polls import ClusterPolls
 from grid_member.engine.cluster_servers import Servers, Store
 from grid_member.engine.engine import LocalEngine
 from grid_member.engine.hosting import Hosting
+from grid_member.engine.map_side import MapRead
 from grid_member.engine.nats.groups import ServerGroups
 from grid_member.engine.nats.places import LEFT, REMOVED
 from grid_member.engine.operations import SystemPut, SystemRemove
@@ -248,10 +249,10 @@ class ClusterEngine(LocalEngine):
         """Read an entry; None when there is no mapping or it has expired."""
         settings = self._structures.map_settings(name)
         if settings is None or self._refusal is not None:
-            super().map_get(name, key, done)  # which tells why not
+            self.map_read(name, key, done)  # which tells why not
             return
         lane = self._cluster_lane(self._maps.lane(name, settings.persistent))
-        lane.when_current(reader(partial(super().map_get, name, key), done))
+        lane.when_current(MapRead(self, name, key, done))
 
     def map_peek(self, name: str, key: str) -> Stored | None:
         """Return None: nothing can be had at once."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from grid_member.engine.answers import FAILED
 from grid_member.engine.api import Done, Entry, Reason, Refused, Structures
 from grid_member.engine.operations import (
     MapClear,
@@ -95,6 +96,10 @@ class MapSide(SystemSide):
 
     def map_get(self, name: str, key: str, done: Done[Entry | None]) -> None:
         """Read an entry; None when there is no mapping or it has expired."""
+        self.map_read(name, key, done)
+
+    def map_read(self, name: str, key: str, done: Done[Entry | None]) -> None:
+        """Read an entry as it is here now; None when there is no mapping or it has expired."""
         settings = self._structures.map_settings(name)
         if settings is None:
             done(not_configured("map"))
@@ -162,6 +167,29 @@ class MapSide(SystemSide):
             done(refused)
         else:
             lane.propose(operation, done, size_bytes)
+
+
+class MapRead:
+    """Reads an entry once a lane is current: what `reader` returns, for most requests."""
+
+    __slots__ = ("_done", "_key", "_maps", "_name")
+
+    def __init__(self, maps: MapSide, name: str, key: str, done: Done[Entry | None]) -> None:
+        self._maps = maps
+        self._name = name
+        self._key = key
+        self._done = done
+
+    def __call__(self, refused: Refused | None) -> None:
+        """Read, or tell why not; a failure, too."""
+        if refused is not None:
+            self._done(refused)
+            return
+        try:
+            self._maps.map_read(self._name, self._key, self._done)
+        except Exception:
+            self._done(FAILED)  # nobody waits for it who was told before
+            raise
 
 
 def not_configured(kind: str) -> Refused:

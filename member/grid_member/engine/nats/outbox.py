@@ -14,7 +14,7 @@ import asyncio
 import contextlib
 import logging
 import math
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.api import Reason, Refused
 from grid_member.engine.codec import encode_record
@@ -54,17 +54,27 @@ _TOO_LARGE: Final = Refused(
 )
 
 
-class _Sent(NamedTuple):
-    record: Record
-    payload: bytes
-    first_s: float
-    sent_s: float
-    """When it was published last."""
-    due_s: float
-    """When it is published again."""
-    pause_s: float = RESEND_S
-    untaken: bool = False
-    """Whether nobody took it."""
+class _Sent:
+    """A record on its way."""
+
+    __slots__ = ("due_s", "first_s", "pause_s", "payload", "record", "sent_s", "untaken")
+
+    def __init__(self, record: Record, payload: bytes, first_s: float) -> None:
+        self.record = record
+        self.payload = payload
+        self.first_s = self.sent_s = first_s
+        """The latter: when it was published last."""
+        self.pause_s = RESEND_S
+        self.due_s = first_s + RESEND_S
+        """When it is published again."""
+        self.untaken = False
+        """Whether nobody took it."""
+
+    def published(self, now_s: float, pause_s: float) -> None:
+        """Note that it is published now, and again after the pause."""
+        self.sent_s, self.pause_s = now_s, pause_s
+        self.due_s = now_s + pause_s
+        self.untaken = False
 
 
 class Outbox:
@@ -129,8 +139,7 @@ class Outbox:
         if record.incarnation != self._incarnation:
             self._incarnation, self._published = record.incarnation, 0
         now_s = loop.time()
-        payload = encode_record(record)
-        self._sent[record.counter] = _Sent(record, payload, now_s, now_s, now_s + RESEND_S)
+        self._sent[record.counter] = _Sent(record, encode_record(record), now_s)
         self.publish_next()
         if self._timer is None:
             self._timer = loop.call_later(LOOK_S, self._look)
@@ -207,10 +216,7 @@ class Outbox:
         sent = self._sent.get(counter)
         if sent is None:
             return
-        now_s = asyncio.get_running_loop().time()
-        self._sent[counter] = sent._replace(
-            sent_s=now_s, due_s=now_s + pause_s, pause_s=pause_s, untaken=False
-        )
+        sent.published(asyncio.get_running_loop().time(), pause_s)
         try:
             self._client.publish(self._subject, sent.payload, self._reply + b"%d" % counter)
         except WireError as error:
@@ -225,7 +231,7 @@ class Outbox:
             counter = int(message.subject.rpartition(b".")[2])
             sent = self._sent.get(counter)
             if sent is not None:
-                self._sent[counter] = sent._replace(due_s=due_s, untaken=True)
+                sent.due_s, sent.untaken = due_s, True
 
     def _look(self) -> None:
         loop = asyncio.get_running_loop()
