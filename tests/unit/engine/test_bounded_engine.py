@@ -98,6 +98,7 @@ class World:
                 self.model.clear()
             case "configure":
                 self._configure(number)
+                driver.engine.use_structures(self.structures)
             case _:
                 self.clock.advance(number)
 
