@@ -60,6 +60,7 @@ def made_lane(
         trouble=lambda: lanes.trouble,
         short=lanes.damage.short,
         time_of=lanes.time_of,
+        others_read=not settings.alone,
     )
     return (SystemLane if empty else ClusterLane)(
         log,

@@ -12,6 +12,7 @@ import logging
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from grid_member.engine.api import EngineError, Item, Reason, Refused
+from grid_member.engine.log import graced_until_ms
 from grid_member.engine.nats.again import longer
 from grid_member.engine.nats.errors import NatsError, ShortError, unexpected
 from grid_member.engine.operations import Committed, QueueReturn
@@ -117,7 +118,7 @@ def load(
     finally:
         if collecting:
             gc.enable()
-    loaded.state.maps.begin_grace(loaded.state.timestamp_ms)
+    loaded.state.maps.begin_grace(graced_until_ms(log, loaded.state.timestamp_ms))
     return loaded
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from grid_member.engine.api import Reason, Refused
 from grid_member.engine.gathering import Gathering
-from grid_member.engine.log import GROWING, OPERATION_BYTES, grows, is_note
+from grid_member.engine.log import GROWING, OPERATION_BYTES, graced_until_ms, grows, is_note
 from grid_member.engine.operations import (
     MAX_OPERATIONS_PER_RECORD,
     SYSTEM,
@@ -83,7 +83,7 @@ class Lane:
             arrived: is told which queues got items, after each batch in which any did.
         """
         self.state = State()
-        self.reads = MapReads(self, clock)
+        self.reads = MapReads(self, clock, others_write=log.others_read)
         self._log = log
         self._member = member
         self._arrived = arrived
@@ -119,7 +119,7 @@ class Lane:
             if collecting:
                 gc.enable()
         self.state.queues.arrivals.clear()
-        self.state.maps.begin_grace(self.state.timestamp_ms)
+        self.state.maps.begin_grace(graced_until_ms(self._log, self.state.timestamp_ms))
         mark = self.state.members.get(self._member)
         self._incarnation = 1 if mark is None else mark.incarnation + 1
 

@@ -22,12 +22,7 @@ from typing import TYPE_CHECKING, Final
 import lmdb
 
 from grid_member.engine.api import EngineError, Reason, Refused
-from grid_member.engine.lmdb_cleaning import (
-    IMAGE_CHUNK_BYTES,
-    SHORT_CHUNK_BYTES,
-    ImageJob,
-    purge,
-)
+from grid_member.engine.lmdb_cleaning import IMAGE_CHUNK_BYTES, SHORT_CHUNK_BYTES, ImageJob, purge
 from grid_member.engine.lmdb_inbox import Inbox
 from grid_member.engine.lmdb_replay import Replay
 from grid_member.engine.lmdb_space import RESERVE_BYTES, Space
@@ -64,6 +59,7 @@ class LmdbLog:
     """The log of one shard in a directory that `create_log` made and a lock protects."""
 
     gathers = True
+    others_read = False
 
     def __init__(
         self,

@@ -36,6 +36,8 @@ def wall_clock_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
+FOR_EVER_MS: Final = 1 << 60
+"""Later than any time of a log."""
 GROWING: Final[frozenset[type[Operation]]] = frozenset(
     {MapPut, MapPutBounded, MapTouch, QueueOffer}
 )
@@ -102,6 +104,10 @@ class Log(Protocol):
         """Whether a record costs much whatever it carries, so that it should carry much."""
 
     @property
+    def others_read(self) -> bool:
+        """Whether other members answer reads, too, of which this one hears late or never."""
+
+    @property
     def refusal(self) -> Refused | None:
         """Why nothing can be stored now; None when it can, as far as is known.
 
@@ -137,10 +143,21 @@ class Log(Protocol):
         """Finish the records that were taken, then release what the log holds."""
 
 
+def graced_until_ms(log: Log, replayed_ms: int) -> int:
+    """Return until when this member may not know of all reads of its maps, as the log has times.
+
+    Args:
+        log: from whose replay the member knows what it knows.
+        replayed_ms: the log's time at the end of that.
+    """
+    return FOR_EVER_MS if log.others_read else replayed_ms
+
+
 class MemoryLog:
     """A log that keeps nothing: the state is the data."""
 
     gathers = False
+    others_read = False
 
     def __init__(self, clock: Clock, shard: int = 0) -> None:
         self.refusal: Refused | None = None

@@ -98,7 +98,7 @@ class Maps:
         self.live_bytes = 0
         self._expiry: list[tuple[int, str, str]] = []
         self._graced_until_ms = -1
-        """Reads of entries accessed up to then may be lost: they count as accessed later."""
+        """Reads of entries accessed up to then may be unknown: they count as accessed later."""
 
     # Reads
 
@@ -130,7 +130,7 @@ class Maps:
     def begin_grace(self, until_ms: int) -> None:
         """Count what was accessed up to then as accessed as late as it may have been.
 
-        Called after a replay: reads that were not worth a touch are in no log.
+        After a replay: reads that were not worth a touch, or are other members', are in no log.
         """
         self._graced_until_ms = until_ms
 

@@ -2,7 +2,8 @@
 
 A plain map is read in the engine itself. Here a read is noted: for idleness exactly in memory and
 now and then in the log, so that a restart knows of it; for an order of eviction in the log before
-the next put, so that whoever applies the put evicts the same entries.
+the next put, so that whoever applies the put evicts the same entries. Where other members put,
+they do not wait for that: reads are sent once a second.
 
 A reader never waits for any of it, nor hears of a log that does not take it: what was refused is
 sent again later. Only who finds an entry idle for too long is answered when the log knows of that:
@@ -29,11 +30,21 @@ if TYPE_CHECKING:
 class MapReads:
     """The noted reads of one lane's maps."""
 
-    def __init__(self, lane: Lane, clock: Clock) -> None:
+    def __init__(self, lane: Lane, clock: Clock, *, others_write: bool) -> None:
+        """Note nothing yet.
+
+        Args:
+            lane: whose maps are read.
+            clock: when they are.
+            others_write: whether maps are written by members that know nothing of these reads.
+        """
         self._lane = lane
         self._clock = clock
+        self._others_write = others_write
         self._urgent: set[str] = set()
         """Maps with a read that the log should know of soon."""
+        self._waiting: set[str] = set()
+        """Maps with a read that the log should know of when `send_urgent` is called next."""
         self._held = False
         """Whether the log refused the last touch: the next try comes with `send_urgent`."""
 
@@ -61,6 +72,7 @@ class MapReads:
     def send(self, name: str) -> None:
         """Send what is noted of the map with this tick's record."""
         self._urgent.discard(name)
+        self._waiting.discard(name)
         found = self._lane.state.maps.found.get(name)
         if found is None or found.heard is None:
             return
@@ -72,7 +84,7 @@ class MapReads:
 
     def send_urgent(self) -> None:
         """Send what is noted of the maps for which it is time."""
-        for name in list(self._urgent):
+        for name in self._urgent | self._waiting:
             self.send(name)
 
     def send_all(self) -> None:
@@ -125,6 +137,8 @@ class MapReads:
             heard.collect(key, now_ms, 1 if counts else 0)
         if urgent or heard.full:
             self._hurry(name)
+        elif counts and self._others_write:
+            self._waiting.add(name)
 
     def _hurry(self, name: str) -> None:
         if not self._urgent and not self._held:

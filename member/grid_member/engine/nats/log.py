@@ -83,6 +83,7 @@ class JetStreamLog:
         trouble: Callable[[], str | None] = lambda: None,
         short: Callable[[ShortError], None] = lambda _: None,
         time_of: Callable[[int], int] = int,
+        others_read: bool = True,
     ) -> None:
         """Make the log of a stream that exists.
 
@@ -96,7 +97,9 @@ class JetStreamLog:
             trouble: what keeps servers from storing and what to do, None: nothing is known.
             short: hears that it ends too early, each time that it was read.
             time_of: makes a record's time of the stream's, both milliseconds since the epoch.
+            others_read: whether other members answer reads.
         """
+        self.others_read = others_read
         self.refusal: Refused | None = None
         self.created = ""
         """When the stream was made, as servers told before the last replay."""

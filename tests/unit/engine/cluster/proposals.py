@@ -25,6 +25,7 @@ class HandLog:
 
     shard = 0
     gathers = True
+    others_read = True
     created = "then"
 
     def __init__(self) -> None:

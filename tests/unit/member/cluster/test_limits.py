@@ -22,9 +22,17 @@ READ_EVERY_S: Final = IDLE_S / 8
 FEW: Final = 20
 MANY: Final = 5 * FEW
 ROOM: Final = 7
+LONG_IDLE_S: Final = 24
+READ_AFTER_S: Final = 0.2 * LONG_IDLE_S
+"""Of a read of which the log does not hear at once: that is from a quarter of the time on."""
+LOOK_AFTER_S: Final = 1.05 * LONG_IDLE_S
+"""When the entry would be over without that read; a slow machine has 15 % of the time from then."""
+HEARD_S: Final = 3.0
+"""Reads count for an eviction after a second."""
 MAPS: Final = (
-    f", idle: {{max-idle-seconds: {IDLE_S}}}"
+    f", idle: {{max-idle-seconds: {IDLE_S}}}, long: {{max-idle-seconds: {LONG_IDLE_S}}}"
     f", few: {{eviction: {{eviction-policy: LRU, max-size-policy: PER_NODE, size: {FEW}}}}}"
+    f", often: {{eviction: {{eviction-policy: LFU, max-size-policy: PER_NODE, size: {FEW}}}}}"
 )
 pytestmark = pytest.mark.timeout(240)
 
@@ -48,6 +56,38 @@ async def test_what_is_read_on_one_member_is_idle_on_none(tmp_path: Path) -> Non
 
         await eventually(is_gone)
         assert [await client.get(number, "idle", "read") for number in range(3)] == ["", "", ""]
+
+
+async def test_one_read_on_another_member_keeps_an_entry(tmp_path: Path) -> None:
+    made = Members(tmp_path, durable=False, maps=MAPS)
+    async with made as members, HttpClient(members) as client:
+        await eventually(client.safe)
+        assert await client.put(0, "long", "read", "v")
+        written_s = time.monotonic()
+        await asyncio.sleep(READ_AFTER_S)
+        assert await client.get(1, "long", "read") == "v"
+        await asyncio.sleep(written_s + LOOK_AFTER_S - time.monotonic())
+        found = [await client.get(number, "long", "read") for number in range(3)]
+        assert found == ["v", "v", "v"]
+
+
+async def test_reads_save_from_eviction_whoever_writes(tmp_path: Path) -> None:
+    made = Members(tmp_path, durable=False, maps=MAPS)
+    async with made as members, HttpClient(members) as client:
+        await eventually(client.safe)
+        for number in range(FEW):
+            for name in ("few", "often"):
+                assert await client.put(0, name, f"k{number}", "v")
+        for name in ("few", "often"):
+            assert await client.get(1, name, "k0") == "v"
+        await asyncio.sleep(HEARD_S)  # nothing shows that the log has heard of them
+        for number in range(FEW, MANY):
+            assert await client.put(0, "often", f"k{number}", "v")
+        for number in range(FEW, 2 * FEW - 1):
+            assert await client.put(0, "few", f"k{number}", "v")
+        for name in ("few", "often"):
+            assert [await client.get(number, name, "k0") for number in range(3)] == ["v", "v", "v"]
+            assert [await client.get(number, name, "k1") for number in range(3)] == ["", "", ""]
 
 
 async def kept(client: HttpClient, member: int) -> list[str]:
