@@ -59,6 +59,8 @@ class ExpiryRounds:
         """Look at a batch of each lane; tell whether there is more."""
         more = False
         for lane in self._lanes:
+            if not lane.answering:
+                continue  # it would refuse each of them at once, which is no reason to hurry
             lane.reads.send_urgent()
             maps = lane.state.maps
             now_ms = self._now_of(lane)

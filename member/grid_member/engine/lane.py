@@ -144,6 +144,11 @@ class Lane:
         """Whether an operation or a record waits for its outcome."""
         return bool(self._operations or self._system or self._flights)
 
+    @property
+    def answering(self) -> bool:
+        """Whether what is proposed waits for its outcome, and is not all refused at once."""
+        return True
+
     def propose(
         self, operation: Operation, answer: Answer, size_bytes: int, *, always: bool = False
     ) -> None:

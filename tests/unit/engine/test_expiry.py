@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from grid_member.engine.api import Entry
+import asyncio
+
+from grid_member.engine.api import Entry, Eviction, EvictionPolicy, MapSettings, Reason, Refused
+from grid_member.engine.expiry import ExpiryRounds
 from grid_member.engine.maps import EXPIRY_SLACK
 from grid_member.engine.operations import (
     Access,
@@ -17,6 +20,7 @@ from grid_member.engine.operations import (
     Record,
 )
 from grid_member.engine.state import State
+from tests.unit.engine.cluster.proposals import OTHER, Proposals
 from tests.unit.engine.images import through_an_image
 
 MEMBER = b"M" * 16
@@ -181,3 +185,24 @@ def test_an_empty_map_is_forgotten() -> None:
     assert not timed.state.maps.found
     assert timed.state.live_bytes == 0
     assert timed.state.maps.due(10**6, 10) == []
+
+
+async def test_a_log_that_refuses_all_is_asked_to_remove_nothing() -> None:
+    """It would refuse each at once, and there would be more to do at any time."""
+    proposals = Proposals()
+    lane, log = proposals.lane, proposals.log
+    lru = Eviction(EvictionPolicy.LRU, max_entries=9)
+    put = MapPutBounded("m", "a", *ENTRY, 10, 0, lru)
+    proposals.come_back(Record(OTHER, 1, 1, (put,)))
+    found, now_ms = lane.state.maps.found["m"], lane.state.timestamp_ms
+    lane.reads.read(found, "m", "a", MapSettings(eviction=lru), lambda _: None)
+    rounds = ExpiryRounds([lane], lambda _: now_ms + 10, asyncio.get_running_loop())
+    log.refusal = Refused(Reason.UNAVAILABLE, "no quorum")
+    assert rounds._look_once() is False
+    assert lane.state.maps.overdue(now_ms + 10)
+
+    log.refusal = None
+    rounds._look_once()
+    await asyncio.sleep(0)
+    (record,) = log.on_their_way
+    assert [type(operation) for operation in record.operations] == [MapTouch, MapExpire]
