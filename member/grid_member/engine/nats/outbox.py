@@ -253,10 +253,10 @@ class Outbox:
 
     def _send_again(self, now_s: float) -> None:
         due = self._due(now_s)
+        doubtful = self._held or any(not sent.untaken for sent in due)
         for sent in due:
             if sent.untaken:
                 self._publish(sent.record.counter)
-        doubtful = self._held or any(not sent.untaken for sent in due)
         if doubtful and self._asking is None and now_s >= self._asked_s + ASK_S:
             self._asked_s = now_s
             self._asking = asyncio.get_running_loop().create_task(self._ask(now_s))
