@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+import time
 from typing import TYPE_CHECKING, Final, Protocol
 
 from grid_member.engine.api import ClusterState, EngineError, Reason, Refused
@@ -20,11 +21,13 @@ from grid_member.engine.codec import (
     record_name,
 )
 from grid_member.engine.image import SystemPart
+from grid_member.engine.leasehold import steady_s
 from grid_member.engine.log import Feed
 from grid_member.engine.nats.again import until_longer
 from grid_member.engine.nats.cleaning import RECORD_BYTES, Cleaner
 from grid_member.engine.nats.feed import StreamFeed
 from grid_member.engine.nats.outbox import Outbox
+from grid_member.engine.nats.pace import Pace
 from grid_member.engine.nats.replay import Chunk, replayed
 from grid_member.engine.operations import Committed, Record
 
@@ -48,6 +51,14 @@ CLOSE_S: Final = 2.0
 
 _log: Final = logging.getLogger("grid.engine.nats")
 _NO_QUORUM: Final = "no quorum of members confirms: what was asked for may or may not be done"
+_AHEAD: Final = (
+    "the clock of lane %d jumped %d s ahead: what lives for a time ends so much early; check the "
+    "clocks of the machines"
+)
+_BACK: Final = (
+    "the clock of lane %d was set back by %d s: what lives for a time ends so much late; check the "
+    "clocks of the machines"
+)
 _SHORT: Final = (
     "the log lacks what this member has read of it: what was asked for may or may not be done"
 )
@@ -120,6 +131,11 @@ class JetStreamLog:
         self._damaged = self._distrusted = False
         self._outbox = Outbox(client, stream, self._give_up, self._reject)
         self._cleaner = Cleaner(client, stream, own_server)
+        self._pace = Pace()
+        self._returned_s = -1.0
+        """When the last own record of a batch was sent; below 0: there was none."""
+        self._returned_ms = 0
+        """Its time."""
         life = f"{member.hex()}-{secrets.token_hex(LIFE_BYTES)}"
         self._messages = StreamFeed(client, stream, life, own_server, self._fed, self._lost)
 
@@ -256,6 +272,8 @@ class JetStreamLog:
         self._outbox.heard()
         if not self.crowded:
             feed.room()
+        if self._returned_s >= 0:
+            self._compare()
 
     def _committed(self, message: Fed) -> Committed:
         sequence, timestamp_ms, payload = message
@@ -266,11 +284,21 @@ class JetStreamLog:
             record = self._outbox.sent(counter, payload) if own else None
             if record is None:  # else that spares reading it
                 record = decode_record(payload)
-            if own:
-                self._outbox.came_back(counter)
         except CodecError as error:
             raise self._damage_of(message, error) from None
-        return Committed(sequence, self._time_of(timestamp_ms), record)
+        timestamp_ms = self._time_of(timestamp_ms)
+        sent_s = self._outbox.came_back(counter) if own else None
+        if sent_s is not None:
+            self._returned_s, self._returned_ms = sent_s, timestamp_ms
+        return Committed(sequence, timestamp_ms, record)
+
+    def _compare(self) -> None:
+        """Tell of a jump of the clock that the log has its times of."""
+        sent_s, self._returned_s = self._returned_s, -1.0
+        now_s = time.monotonic()
+        jump_s = self._pace.jump_s(self._returned_ms, sent_s, now_s, steady_s() - now_s)
+        if jump_s:
+            _log.warning(_AHEAD if jump_s > 0 else _BACK, self._shard, abs(jump_s))
 
     def _contact(self, batch: list[Committed]) -> None:
         if any(one.record.member == self._member for one in batch):

@@ -149,11 +149,12 @@ class Outbox:
         own = self._sent.get(counter)
         return own.record if own is not None and own.payload == payload else None
 
-    def came_back(self, counter: int) -> None:
-        """Take a record of this life off."""
-        self._sent.pop(counter, None)
+    def came_back(self, counter: int) -> float | None:
+        """Take a record of this life off; return when it was sent first, None: nobody waits."""
+        sent = self._sent.pop(counter, None)
         if not self._sent and self._drained is not None and not self._drained.done():
             self._drained.set_result(None)
+        return None if sent is None else sent.first_s
 
     def is_of(self, incarnation: int) -> bool:
         """Return whether records of that life are on their way."""
