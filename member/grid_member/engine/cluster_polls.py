@@ -77,6 +77,13 @@ class ClusterPolls(QueuePolls):
             # Its take went out before, and came back after all others were told.
             poll.finish(self.end())
             return
+        self._wait_in_turn(poll)
+        lane = self._lane
+        if lane is not None and lane.state.queues.size(self._name) > self.taking:
+            # The outcome was held for a while: what came meanwhile found nobody waiting.
+            self._loop.call_soon(self.serve_again)
+
+    def _wait_in_turn(self, poll: QueuePoll) -> None:
         last = next(reversed(self._waiting), None)
         first = next(iter(self._waiting), None)
         self._wait(poll)

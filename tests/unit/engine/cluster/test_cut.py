@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from grid_member.engine import cluster_cut
-from grid_member.engine.api import EngineError, Entry, Reason, Refused
+from grid_member.engine.api import EngineError, Entry, Item, Reason, Refused
 from grid_member.engine.cluster_cut import MARK, MARK_MS, Cuts
 from grid_member.engine.cluster_engine import ClusterEngine
 from grid_member.engine.cluster_lane import ClusterLane
@@ -226,6 +226,32 @@ async def test_a_member_that_starts_in_a_cut_holds_its_answers_too(
         lanes = [lane for engine in cluster.engines for lane in engine._cluster.cluster_lanes]
         # A member that is left alone in a cut holds its answers for as long as its patience.
         await until(lambda: all(lane.held is None for lane in lanes), START_S)
+
+
+async def test_an_item_that_came_in_a_cut_is_for_who_waited_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The take found nothing, and that was held: nobody was known to wait as the item came."""
+    async with Cluster(3) as cluster:
+        monkeypatch.setattr(cluster_cut, "PATIENCE_S", 60)
+        lanes = cluster.engines[1]._cluster.cluster_lanes
+        lane = lanes[cluster.shard_of(FIRST)]
+        cluster.engines[0].lanes[lane.shard].propose_system(
+            SystemPut(MARK + "open", b"", MARK_MS), ignore
+        )
+        await until(lambda: lane.held is not None)
+        poll = asyncio.create_task(cluster.drivers[1].poll(FIRST, 10 * START_S))
+        await until(lambda: any(record.operations for record, _ in lane.held or ()))
+        offer = asyncio.create_task(cluster.drivers[2].offer(FIRST, b"item"))
+        await until(lambda: lane.state.queue_size(FIRST) == 1)
+        for other in cluster.engines[0]._cluster.cluster_lanes:
+            if other.shard != lane.shard:
+                other.propose_system(SystemPut(MARK + "open", b"", MARK_MS), ignore)
+        assert await offer is True
+        await until(poll.done)
+        item = await poll
+        assert isinstance(item, Item)
+        assert item.value == b"item"
 
 
 def holds_answers(engine: ClusterEngine, former: ClusterEngine) -> bool:
