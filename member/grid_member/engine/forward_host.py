@@ -25,6 +25,7 @@ from grid_member.engine.forward_words import (
     forward_subject,
     together,
 )
+from grid_member.engine.leasehold import steady_s
 from grid_member.engine.nats.errors import WireError
 from grid_member.engine.nats.wire import no_responders
 from grid_member.engine.system_side import ignore
@@ -109,7 +110,8 @@ class Host:
         self.calls: dict[int, Call] = {}
         """Without an outcome, in the order in which they were sent."""
         self.heard_s = 0.0
-        """When the last sign of life was asked for that came."""
+        """When the last sign of life was asked for that came, by `steady_s`, as all times here: the
+        host may take back what it gave while this member's machine sleeps."""
         self._client = client
         self._life = life
         self._sessions = sessions
@@ -146,7 +148,7 @@ class Host:
         self._asked.clear()
         self._inbox = self._client.unused_inbox()
         self._subscription = self._client.subscribe(self._inbox + b".*", self._take)
-        self.begun_s = self._loop.time()
+        self.begun_s = steady_s()
         held = [Word(Kind.HELD, 0, one.queue, "", b"", None, *one[1:]) for one in self.held]
         groups = list(together(held)) or [[]]
         for words in groups:
@@ -215,7 +217,7 @@ class Host:
         return max(self.begun_s, self.heard_s) + SILENT_S
 
     def _is_silent(self) -> bool:
-        return self._loop.time() > self.until_s
+        return steady_s() > self.until_s
 
     def _flush(self) -> None:
         if not self.open:
@@ -253,7 +255,7 @@ class Host:
             return False
         self._said = said.number
         if flags & Flag.PING:
-            self._asked.append((said.number, self._loop.time()))
+            self._asked.append((said.number, steady_s()))
         return True
 
     def _take(self, messages: Sequence[Message]) -> None:

@@ -217,7 +217,7 @@ class Forwarding:
             delivery = Delivery(result.queue, result.item_id, result.take_id)
             host.held[delivery] = None
             self._whose[delivery] = host
-            result.until_s = steady_s() + host.until_s - self._loop.time()
+            result.until_s = host.until_s
             if call is None or call.done is None:
                 self.land(Kind.QUEUE_RETURN, result)
         if call is not None:
@@ -295,7 +295,7 @@ class Forwarding:
         now_s = self._loop.time()
         try:
             for member, host in list(self._hosts.items()):
-                self._look_at(member, host, now_s)
+                self._look_at(member, host)
             self._end_late(now_s)
             if self._host is not None and self._host.lasts(LASTS_S):
                 self._doubted = False
@@ -319,12 +319,12 @@ class Forwarding:
                     host.cancel(call)
                     self._finish(call, _UNKNOWN)
 
-    def _look_at(self, member: bytes, host: Host, now_s: float) -> None:
+    def _look_at(self, member: bytes, host: Host) -> None:
         if host.open and (host is self._host or host.busy):
             host.ask()
         elif host.open:
             host.end()
-        elif (host.held or host.owing) and now_s - host.heard_s < FORGET_S:
+        elif (host.held or host.owing) and steady_s() - host.heard_s < FORGET_S:
             host.begin()
         elif host is not self._host:
             for delivery in host.held:

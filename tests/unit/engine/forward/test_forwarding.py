@@ -12,6 +12,7 @@ import pytest
 from grid_member.engine import forward_host, forwarding, hosting
 from grid_member.engine.api import Entry, Item, Reason, Refused
 from grid_member.engine.forward_words import TOO_LARGE, Kind, Word, broken
+from grid_member.engine.leasehold import steady_s
 from tests.unit.engine.drive import condition
 from tests.unit.engine.forward.parties import Parties
 
@@ -297,7 +298,7 @@ async def test_what_was_meant_for_one_that_stood_still_is_handed_out_to_nobody()
 
 
 def time_since(moment_s: float) -> float:
-    return asyncio.get_running_loop().time() - moment_s
+    return steady_s() - moment_s
 
 
 @pytest.mark.parametrize("way", [b"grid.forward", b"_INBOX"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import TYPE_CHECKING, cast
 
 import pytest
@@ -66,6 +67,35 @@ async def test_outcomes_wait_until_there_is_room(way: str) -> None:
         setattr(connection, way, False)
         assert await asyncio.wait_for(write, PATIENCE_S) is None
         assert host._session == session
+
+
+async def test_what_was_meant_for_one_whose_machine_slept_is_handed_out_to_nobody(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The loop's clock stood still meanwhile, and the host may have taken back what it gave."""
+    async with Parties() as parties:
+        assert await parties.put("m", "k", b"v") is None
+        assert await parties.data.offer("q", b"i") is True
+        host, timer = host_of(parties), parties.lite._timer
+        assert timer is not None
+        timer.cancel()
+        parties.bus.hold = lambda subject: subject.startswith(b"_INBOX")
+        poll = asyncio.ensure_future(parties.poll("q"))
+        await condition(lambda: bool(parties.bus.held))
+        read = time.clock_gettime
+        monkeypatch.setattr(time, "clock_gettime", lambda clock: read(clock) + LONG_S)
+        assert steady_s() > host.until_s
+        parties.bus.release()
+        assert isinstance(await asyncio.wait_for(poll, PATIENCE_S), Refused)
+        assert await asyncio.wait_for(parties.data.take("q", LONG_S), PATIENCE_S) == b"i"
+
+
+async def test_an_item_is_held_until_its_host_is_silent() -> None:
+    async with Parties() as parties:
+        assert await parties.data.offer("q", b"i") is True
+        item = await parties.poll("q")
+        assert isinstance(item, Item)
+        assert steady_s() < item.until_s <= host_of(parties).until_s
 
 
 async def test_a_host_without_its_connection_ends_the_session() -> None:
