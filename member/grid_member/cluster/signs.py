@@ -59,7 +59,8 @@ class Signs:
         self._beats = 0
         self._beaten_s = clock_s() - RENEW_S
         self._beating = self._beat_again = False
-        self._sure_until_s = -math.inf
+        self._sure_until_s = self._gap_s = -math.inf
+        """The latter: when a sign was taken last that came late, behind the end of a lease."""
         engine.lease(self._sure_until_s, ended=False)
         self._burials: dict[str, asyncio.Task[None]] = {}
 
@@ -108,12 +109,23 @@ class Signs:
             # Who ends a lease takes its member off the list in the same record.
             off_the_list = self._engine.system_get(MEMBER + own) is None
             gap = -math.inf < self._sure_until_s <= self._clock_s()
+            self._gap_s = self._clock_s() if gap else self._gap_s
             self._sure_until_s = self._beaten_s + SURE_S
             self._engine.lease(self._sure_until_s, ended=gap and off_the_list)
+
+    def _hold_no_more(self) -> None:
+        """Hold no lease that ended right behind a gap.
+
+        Who hears of its sign and of its end at once has not heard the sign, and ends the life.
+        """
+        if self._clock_s() - self._gap_s < LEASE_S:
+            self._sure_until_s = self._gap_s = -math.inf
+            self._engine.lease(self._sure_until_s, ended=True)
 
     def look(self) -> None:
         """Give a sign when the others ended the lease; begin to end that of silent members."""
         if self._beats and self._roll.lease(self._engine.member_uuid) is None:
+            self._hold_no_more()
             self.beat()
         for uuid, lease in self.pulse.silent().items():
             if uuid != self._engine.member_uuid and uuid not in self._burials:

@@ -80,6 +80,28 @@ async def test_a_lease_that_ended_by_mistake_is_there_again_at_once(several: Sev
     assert not any(ended for _, ended in first.engine.leases[told:])
 
 
+async def test_a_lease_that_ended_right_behind_a_gap_is_not_held(several: Several) -> None:
+    """Who hears of the sign and of its end at once has not heard of the sign, and ends the life."""
+    first, second = await several.started(2)
+    await several.time.advance(LEASE_S)
+    first.engine.cut_off()
+    second.engine.slow = True
+    await several.time.advance(LEASE_S + RENEW_S)
+    first.engine.heal()
+    await several.time.settle()
+    assert first.engine.leases[-1][0] > several.time.now_s
+    told = len(first.engine.leases)
+    for key in (f"lease/{first.uuid}", f"member/{first.uuid}"):
+        second.engine.system_put(key, None, lambda _: None)
+    await several.time.settle()
+    assert first.engine.leases[told] == (-math.inf, True)
+    second.engine.heal()
+    await several.time.advance(2 * RENEW_S)
+    renewed = first.engine.leases[told + 1 :]
+    assert renewed[-1][0] > several.time.now_s
+    assert not any(ended for _, ended in renewed)
+
+
 async def test_a_sign_that_was_not_taken_is_given_again_soon(several: Several) -> None:
     first, _ = await several.started(2)
     await several.time.advance(LEASE_S)
