@@ -24,7 +24,7 @@ from grid_member.engine.nats.streams import Copies, change_copies, copies_of, st
 from grid_member.engine.replication import LockedOutError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from grid_member.engine.cluster_servers import Servers
     from grid_member.engine.nats.peers import Peers
@@ -34,6 +34,8 @@ LEAST: Final = 2
 """Members with data that have to remain: one alone has another kind of log."""
 BEGUN_PERCENT: Final = 5
 MOVED_PERCENT: Final = 95
+MAX_TOLD_CHARACTERS: Final = 400
+"""Of which streams are waited for; it is stored with the operation each time it changes."""
 _UNSTEADY: Final = "the cluster state lets no copies be moved"
 
 
@@ -105,7 +107,7 @@ class Departure:
             if too_many:
                 return Evacuation(BEGUN_PERCENT, None)
             await evacuate_server(servers.system, self._own)
-        return Evacuation(percent, f"{here} of {len(copies)} copies are still here")
+        return Evacuation(percent, told_of(copies, self._own))
 
     async def _copies(self) -> dict[str, Copies]:
         client = self._servers.client
@@ -134,7 +136,7 @@ class Departure:
             return _UNSTEADY
         copies = await self._copies()
         if any(self._own in one.servers or one.moving for one in copies.values()):
-            return "copies are being moved"
+            return told_of(copies, self._own)
         return await self._problem(found)
 
     async def _end(self) -> Evacuation | None:
@@ -159,3 +161,15 @@ class Departure:
                 await servers.store.put(LEAVING + servers.own, None)
                 return None
         return Evacuation(MOVED_PERCENT, "no majority of the members answers")
+
+
+def told_of(copies: Mapping[str, Copies], own: str) -> str:
+    """Return which copies a server still has and which are moved, with what those wait for."""
+    here = sum(own in one.servers for one in copies.values())
+    streams = [
+        f"{name} ({one.doing})" if one.doing else name
+        for name, one in sorted(copies.items())
+        if own in one.servers or one.moving
+    ]
+    text = f"{here} of {len(copies)} copies are still here; moved are {', '.join(streams)}"
+    return text if len(text) <= MAX_TOLD_CHARACTERS else f"{text[: MAX_TOLD_CHARACTERS - 1]}…"

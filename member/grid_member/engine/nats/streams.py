@@ -78,6 +78,8 @@ class Copies(NamedTuple):
     """Whether copies are being moved, made or given up."""
     group: str = ""
     """What those who vote on it call it."""
+    doing: str = ""
+    """What its leader does or waits for while copies are moved, in the servers' words."""
 
 
 def stream_config(stream: Stream, copies: int, cluster_name: str) -> dict[str, Any]:
@@ -191,7 +193,13 @@ async def copies_of(client: NatsClient, stream: str) -> Copies:
         offline=tuple(one["name"] for one in replicas if one.get("offline")),
         moving="desired" in cluster or any(one.get("pending") for one in replicas),
         group=str(cluster.get("raft_group", "")),
+        doing=_doing(cluster.get("desired") or {}),
     )
+
+
+def _doing(desired: Mapping[str, Any]) -> str:
+    status = desired.get("status") or {}
+    return ", ".join(str(status[one]) for one in ("description", "err") if status.get(one))
 
 
 async def stream_names(client: NatsClient) -> list[str]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from grid_member.engine import cluster_departure
-from grid_member.engine.cluster_departure import Departure, Evacuation
+from grid_member.engine.cluster_departure import MAX_TOLD_CHARACTERS, Departure, Evacuation
 from grid_member.engine.nats.peers import Peers, peer_id
 from grid_member.engine.nats.places import LEAVING, LEFT, REMOVED
 from grid_member.engine.nats.streams import Copies
@@ -188,3 +188,19 @@ async def test_it_is_not_removed_when_sight_was_lost_while_that_was_noted(
     leaving.silent.clear()
     assert await leaving.step() is None
     assert leaving.removed
+
+
+async def test_it_says_which_copies_are_waited_for_and_what_those_wait_for(
+    leaving: Leaving,
+) -> None:
+    await leaving.step()
+    here = held("own", "second", "third")
+    leaving.copies = here._replace(moving=True, doing="waiting for quorum to add peer")
+    told = await leaving.step()
+    assert told is not None
+    assert told.waits_for is not None
+    assert f"{STREAM} (waiting for quorum to add peer)" in told.waits_for
+    leaving.copies = leaving.copies._replace(doing="x" * 10_000)
+    told = await leaving.step()
+    assert told is not None
+    assert len(str(told.waits_for)) <= MAX_TOLD_CHARACTERS
