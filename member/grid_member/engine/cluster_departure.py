@@ -20,11 +20,11 @@ from grid_member.engine.nats.peers import (
     step_down,
 )
 from grid_member.engine.nats.places import LEAVING, LEFT, REMOVED, SERVER
-from grid_member.engine.nats.streams import Copies, change_copies, copies_of, stream_names
+from grid_member.engine.nats.streams import Copies, all_copies, change_copies
 from grid_member.engine.replication import LockedOutError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from grid_member.engine.cluster_servers import Servers
     from grid_member.engine.nats.peers import Peers
@@ -99,19 +99,29 @@ class Departure:
         percent = BEGUN_PERCENT + int(share * (MOVED_PERCENT - BEGUN_PERCENT))
         if not any(one.moving for one in copies.values()):
             # Servers may have been lost since it was noted: what is left must not be moved as well.
-            problem = await servers.obstacle(found, frozenset(), 0.0)
+            problem = await servers.obstacle(found, frozenset(), 0.0, copies)
             if problem is not None:
                 return Evacuation(percent, problem)
-            for stream in too_many:
-                await change_copies(servers.client, stream, remaining)
             if too_many:
+                await self._make_fewer(too_many, remaining)
                 return Evacuation(BEGUN_PERCENT, None)
             await evacuate_server(servers.system, self._own)
         return Evacuation(percent, told_of(copies, self._own))
 
     async def _copies(self) -> dict[str, Copies]:
+        return await all_copies(self._servers.client, self._servers.streams)
+
+    async def _make_fewer(self, streams: Sequence[str], wanted: int) -> None:
+        """Ask for fewer copies of all these streams: no one is to wait for another's answer.
+
+        Raises:
+            NatsError: the first; it may have been done nevertheless.
+        """
         client = self._servers.client
-        return {name: await copies_of(client, name) for name in await stream_names(client)}
+        asked = (change_copies(client, stream, wanted) for stream in streams)
+        for outcome in await asyncio.gather(*asked, return_exceptions=True):
+            if outcome is not None:
+                raise outcome
 
     async def _begin(self) -> Evacuation:
         servers = self._servers
@@ -119,16 +129,16 @@ class Departure:
             found = await peers(servers.system)
             if (servers.leaving() & found.ids) - {self._own}:
                 return Evacuation(0, "another member is leaving")
-            problem = await self._problem(found)
+            problem = await self._problem(found, await self._copies())
             if problem is not None:
                 return Evacuation(0, problem)
             await servers.store.put(LEAVING + servers.own, b"")
         return Evacuation(BEGUN_PERCENT, None)
 
-    async def _problem(self, found: Peers) -> str | None:
+    async def _problem(self, found: Peers, copies: Mapping[str, Copies]) -> str | None:
         if len(found.ids) - 1 < LEAST:
             return f"{LEAST} members with data have to remain"
-        return await self._servers.obstacle(found, frozenset(), 0.0)
+        return await self._servers.obstacle(found, frozenset(), 0.0, copies)
 
     async def _last_problem(self, found: Peers) -> str | None:
         """Return why the server must not be removed; the lock is held, so nobody changes that."""
@@ -137,7 +147,7 @@ class Departure:
         copies = await self._copies()
         if any(self._own in one.servers or one.moving for one in copies.values()):
             return told_of(copies, self._own)
-        return await self._problem(found)
+        return await self._problem(found, copies)
 
     async def _end(self) -> Evacuation | None:
         servers = self._servers

@@ -27,7 +27,7 @@ from grid_member.engine.nats.streams import Copies, copies_of
 from grid_member.engine.replication import Colleagues, LockedOutError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
     from collections.abc import Set as AbstractSet
     from contextlib import AbstractAsyncContextManager
 
@@ -164,19 +164,26 @@ class Servers:
         found = {peer: places.get(peer) for peer in servers}
         return ", ".join(sorted({one.member if one else peer for peer, one in found.items()}))
 
-    async def obstacle(self, found: Peers, gone: AbstractSet[str], silent_s: float) -> str | None:
+    async def obstacle(
+        self,
+        found: Peers,
+        gone: AbstractSet[str],
+        silent_s: float,
+        looks: Mapping[str, Copies] | None = None,
+    ) -> str | None:
         """Return why no server may be removed now, None when one may.
 
         Args:
             found: the servers that vote.
             gone: those of them that never come back.
             silent_s: how long the one to be removed is silent already.
+            looks: the copies of all streams when they were looked at just now.
         """
         if found.silent - gone:
             return "a member is silent: the members may have lost sight of each other"
         for stream in self.streams:
             try:
-                copies = await copies_of(self.client, stream)
+                copies = looks[stream] if looks else await copies_of(self.client, stream)
             except NatsError as error:
                 leaderless_s = min(silent_s, self._leaderless_s(stream))
                 if stream in self._kept or leaderless_s < LEADERLESS_S:

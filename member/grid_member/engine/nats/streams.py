@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from grid_member.engine.api import EngineError
 from grid_member.engine.nats.errors import NatsError
-from grid_member.engine.nats.peers import peer_id
+from grid_member.engine.nats.peers import CHANGE_TIMEOUT_S, peer_id
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Iterable, Mapping
 
     from grid_member.engine.nats.client import NatsClient
 
@@ -180,7 +180,30 @@ async def copies_of(client: NatsClient, stream: str) -> Copies:
     Raises:
         NatsError: nobody leads the stream now.
     """
-    info = await answered(client, f"STREAM.INFO.{stream}")
+    return _copies(stream, await answered(client, f"STREAM.INFO.{stream}"))
+
+
+async def all_copies(client: NatsClient, streams: Iterable[str]) -> dict[str, Copies]:
+    """Return what copies there are of these streams and of all others of the cluster.
+
+    Each is asked about again before it is given up: an answer gets lost while leaders change.
+
+    Raises:
+        NoStreamError: one of these is not there.
+        NatsError: nobody leads one of them now, or nobody tells which there are.
+    """
+    names = sorted({*await stream_names(client), *streams})
+    looks = (_persistently_answered(client, f"STREAM.INFO.{name}") for name in names)
+    infos = await asyncio.gather(*looks, return_exceptions=True)
+    found: dict[str, Copies] = {}
+    for name, info in zip(names, infos, strict=True):
+        if isinstance(info, BaseException):
+            raise info
+        found[name] = _copies(name, info)
+    return found
+
+
+def _copies(stream: str, info: Mapping[str, Any]) -> Copies:
     cluster = info.get("cluster") or {}
     if not cluster.get("leader"):
         raise NatsError(f"nobody leads the stream {stream} now")
@@ -217,9 +240,9 @@ async def change_copies(client: NatsClient, stream: str, copies: int) -> None:
     Raises:
         NatsError: it was refused, or nobody knows.
     """
-    info = await answered(client, f"STREAM.INFO.{stream}")
+    info = await _persistently_answered(client, f"STREAM.INFO.{stream}")
     config = {**info["config"], "num_replicas": copies}
-    await answered(client, f"STREAM.UPDATE.{stream}", config)
+    await answered(client, f"STREAM.UPDATE.{stream}", config, CHANGE_TIMEOUT_S)
 
 
 async def delete_stream(client: NatsClient, stream: str) -> None:
@@ -266,14 +289,23 @@ async def asked(
     return result
 
 
-async def answered(client: NatsClient, call: str, request: object = None) -> dict[str, Any]:
-    """Return the answer of a call of the servers' own interface.
+async def answered(
+    client: NatsClient, call: str, request: object = None, timeout_s: float = REQUEST_TIMEOUT_S
+) -> dict[str, Any]:
+    """Return the answer of a call of the servers' own interface; arguments as of `asked`.
 
     Raises:
         NoStreamError: it is about a stream that is not there.
         NatsError: it is another error, or there is none.
     """
-    answer = await asked(client, call, request)
+    return _without_error(call, await asked(client, call, request, timeout_s))
+
+
+async def _persistently_answered(client: NatsClient, call: str) -> dict[str, Any]:
+    return _without_error(call, await _persistently_asked(client, call))
+
+
+def _without_error(call: str, answer: dict[str, Any]) -> dict[str, Any]:
     if "error" in answer:
         missing = answer["error"].get("err_code") == _NOT_FOUND
         raise (NoStreamError if missing else NatsError)(

@@ -6,14 +6,17 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from grid_member.engine import cluster_departure
+from grid_member.engine import cluster_departure, cluster_servers
 from grid_member.engine.cluster_departure import MAX_TOLD_CHARACTERS, Departure, Evacuation
+from grid_member.engine.nats.errors import RequestTimeoutError
 from grid_member.engine.nats.peers import Peers, peer_id
 from grid_member.engine.nats.places import LEAVING, LEFT, REMOVED
 from grid_member.engine.nats.streams import Copies
 from tests.unit.engine.cluster.test_servers import World, ids
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from grid_member.engine.nats.client import NatsClient
 
 STREAM = "shard-0"
@@ -30,9 +33,11 @@ class Leaving(World):
         self.steady = True
         self.leads = True
         self.asked: list[str] = []
-        for name in ("peers", "copies_of", "remove_server"):
+        self.several: dict[str, Copies] = {}
+        """Of further streams."""
+        for name in ("peers", "all_copies", "remove_server"):
             monkeypatch.setattr(cluster_departure, name, getattr(self, f"told_{name}"))
-        for name in ("stream_names", "change_copies", "evacuate_server", "step_down"):
+        for name in ("change_copies", "evacuate_server", "step_down"):
             monkeypatch.setattr(cluster_departure, name, getattr(self, name))
         self.departure = Departure(self.servers, lambda: self.steady)
 
@@ -42,15 +47,12 @@ class Leaving(World):
     async def told_peers(self, _: NatsClient) -> Peers:
         return Peers(ids(self.voting), ids(self.silent))
 
-    async def told_copies_of(self, _: NatsClient, stream: str) -> Copies:
-        return cast("Copies", self.copies)
+    async def told_all_copies(self, _: NatsClient, streams: Iterable[str]) -> dict[str, Copies]:
+        return {STREAM: cast("Copies", self.copies), **self.several}
 
     async def told_remove_server(self, _: NatsClient, peer: str) -> None:
         self.asked.append("remove")
         await self._remove(None, peer)
-
-    async def stream_names(self, _: NatsClient) -> list[str]:
-        return [STREAM]
 
     async def change_copies(self, _: NatsClient, stream: str, copies: int) -> None:
         self.asked.append(f"{copies} copies")
@@ -204,3 +206,38 @@ async def test_it_says_which_copies_are_waited_for_and_what_those_wait_for(
     told = await leaving.step()
     assert told is not None
     assert len(str(told.waits_for)) <= MAX_TOLD_CHARACTERS
+
+
+async def test_all_streams_are_asked_though_one_does_not_answer(
+    leaving: Leaving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await leaving.step()
+    gone = held("second", "third", "fourth")._replace(wanted=4)
+    leaving.copies, streams = gone, ["shard-1", "shard-2"]
+    leaving.several = dict.fromkeys(streams, gone)
+    leaving.servers.streams = [STREAM, *streams]
+    asked: list[str] = []
+
+    async def change_copies(_: NatsClient, stream: str, copies: int) -> None:
+        asked.append(stream)
+        # It may be done though the answer is late.
+        leaving.several[stream] = gone._replace(moving=True)
+        if stream == STREAM:
+            raise RequestTimeoutError("no answer in time")
+
+    monkeypatch.setattr(cluster_departure, "change_copies", change_copies)
+    with pytest.raises(RequestTimeoutError):
+        await leaving.step()
+    assert asked == [STREAM, *streams]
+
+
+async def test_copies_are_looked_at_once_in_a_step(
+    leaving: Leaving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def copies_of(_: NatsClient, stream: str) -> Copies:
+        pytest.fail(f"{stream} was looked at again")
+
+    await leaving.step()
+    monkeypatch.setattr(cluster_servers, "copies_of", copies_of)
+    await leaving.step()
+    assert leaving.asked
