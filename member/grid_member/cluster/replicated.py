@@ -59,6 +59,9 @@ class ReplicatedEngine(SystemStore, Protocol):
     def replication(self) -> Replication:
         """Return how well the data is replicated."""
 
+    async def moving(self) -> bool:
+        """Tell whether copies are moved now, by a look at all of them."""
+
     async def current(self) -> bool:
         """Wait until all that was answered before, on any member, is applied here.
 

@@ -6,16 +6,18 @@ fewer servers than copies wanted ─▶ fewer copies ─▶ more, when members h
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.nats.errors import NatsError
 from grid_member.engine.nats.peers import Peers, peer_id, peers, unsettled
 from grid_member.engine.nats.streams import Copies, change_copies, copies_of
-from grid_member.engine.replication import NOT_REPLICATED, Replication
+from grid_member.engine.replication import NOT_REPLICATED, LockedOutError, Replication
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from contextlib import AbstractAsyncContextManager
 
     from grid_member.engine.cluster_servers import Servers
     from grid_member.engine.cluster_settings import ClusterSettings
@@ -28,6 +30,8 @@ WITHOUT_COPIES_S: Final = 60.0
 give it any, and must not be missed for that as well."""
 LEADERLESS_S: Final = 20.0
 """A stream has no leader for longer than elections take: most of its copies are out of reach."""
+MORE_AGAIN_S: Final = 5.0
+"""More copies that could not be had are asked for again after so long: others need the lock."""
 _ON_DISK: Final = (
     "start those members; if their data is lost for good, start them on empty directories and ask "
     "one of them for partialStart, which goes on with the copies that are left"
@@ -69,6 +73,8 @@ class CopyWatch:
         self._made: set[str] = set()
         """Streams whose own copy was current once."""
         self._said: set[str] = set()
+        self._more_from_s = 0.0
+        """From when on more copies may be asked for."""
         self._leaderless_since_s: dict[str, float] = {}
         self.trouble: str | None = None
         """Which streams wait for whose copies, and what to do; None: nothing is known."""
@@ -113,6 +119,11 @@ class CopyWatch:
         self.trouble = self._stuck(copies, found)
         if healthy and found is not None and self._steady():
             await self._make_more(copies, found)
+
+    async def moving(self) -> bool:
+        """Tell whether copies are moved now; those of which nobody tells are not."""
+        looks = await asyncio.gather(*map(self._copies, self._servers.streams))
+        return any(one.moving for one in looks if one is not None)
 
     async def _peers(self) -> Peers | None:
         try:
@@ -218,21 +229,50 @@ class CopyWatch:
 
     async def _make_more(self, copies: Mapping[str, Copies | None], found: Peers) -> None:
         """Let those that have come hold copies, too; whoever leads a stream asks for it."""
-        wanted = min(self._settings.copies, len(found.ids - self._servers.leaving()))
-        for stream, one in copies.items():
-            if one is None or one.leader != self._own or one.moving:
-                continue
-            if one.wanted > self._settings.copies:
-                self._say(
-                    "another member wants more copies than this one: backup-count of the maps "
-                    "and queues has to be the same on all members"
-                )
+        own = {name: one for name, one in copies.items() if one and one.leader == self._own}
+        if any(one.wanted > self._settings.copies for one in own.values() if not one.moving):
+            self._say(
+                "another member wants more copies than this one: backup-count of the maps "
+                "and queues has to be the same on all members"
+            )
+        now_s, wanted = asyncio.get_running_loop().time(), self._wanted(found)
+        short = {name: one for name, one in own.items() if one.wanted < wanted and not one.moving}
+        if not short or now_s < self._more_from_s:
+            return
+        with contextlib.suppress(LockedOutError):  # another member is at it
+            async with self._locked():
+                if not await self._made_more(short):
+                    self._more_from_s = now_s + MORE_AGAIN_S
+
+    async def _made_more(self, short: Mapping[str, Copies]) -> bool:
+        """Ask for more copies of these streams; tell whether all was done. The lock is held.
+
+        Whoever has the lock has applied all that was noted before: who leaves, and the state, which
+        nobody changes meanwhile.
+        """
+        found = await self._peers()
+        if found is None or found.silent:
+            return False
+        wanted = self._wanted(found)
+        for stream, one in short.items():
+            if not self._steady():
+                return False
             if one.wanted < wanted:
                 _log.info("%s gets %d copies in place of %d", stream, wanted, one.wanted)
                 try:
                     await change_copies(self._servers.client, stream, wanted)
                 except NatsError as error:
                     self._say(f"{stream} does not get more copies yet: {error}")
+                    return False
+        return True
+
+    def _wanted(self, found: Peers) -> int:
+        return min(self._settings.copies, len(found.ids - self._servers.leaving()))
+
+    def _locked(self) -> AbstractAsyncContextManager[None]:
+        if self._servers.colleagues() is None:
+            return contextlib.nullcontext()  # nobody is known who could change anything
+        return self._servers.locked("makes more copies")
 
     def _say(self, what: str) -> None:
         """Log something once."""

@@ -97,11 +97,15 @@ class Departure:
             return None
         share = (len(copies) - here) / len(copies)
         percent = BEGUN_PERCENT + int(share * (MOVED_PERCENT - BEGUN_PERCENT))
-        if not any(one.moving for one in copies.values()):
-            # Servers may have been lost since it was noted: what is left must not be moved as well.
-            problem = await servers.obstacle(found, frozenset(), 0.0, copies)
-            if problem is not None:
-                return Evacuation(percent, problem)
+        if any(one.moving for one in copies.values()):
+            return Evacuation(percent, told_of(copies, self._own))
+        # Servers may have been lost since it was noted: what is left must not be moved as well.
+        problem = await servers.obstacle(found, frozenset(), 0.0, copies)
+        if problem is not None:
+            return Evacuation(percent, problem)
+        async with servers.locked("a member leaves"):
+            if not self._steady():  # the state may have changed until the lock was had
+                return Evacuation(percent, _UNSTEADY)
             if too_many:
                 await self._make_fewer(too_many, remaining)
                 return Evacuation(BEGUN_PERCENT, None)

@@ -163,6 +163,10 @@ class ClusterEngine(LocalEngine):
             trouble=self._cluster.trouble, answering=self.answering
         )
 
+    async def moving(self) -> bool:
+        """Tell whether copies are moved now, by a look at all of them."""
+        return self._watch is not None and await self._watch.moving()
+
     @property
     def in_contact(self) -> bool:
         """Whether a quorum confirms what this member sends, in every lane."""
@@ -333,15 +337,13 @@ class ClusterEngine(LocalEngine):
         lanes, settings, name = self._cluster, self._cluster.settings, self.server_name
         if name is None:
             return
-        streams = [stream.name for stream in lanes.all_streams]
-        store = Store(self.system_items, self._keep_value)
         self._servers = servers = Servers(
             lanes.client,
             lanes.system,
             settings,
             name,
-            streams,
-            store,
+            [stream.name for stream in lanes.all_streams],
+            Store(self.system_items, self._keep_value),
             lambda: self._colleagues,
             lanes.lost,
             frozenset(stream.name for stream in lanes.all_streams if stream.durable),
@@ -358,10 +360,8 @@ class ClusterEngine(LocalEngine):
             steady=self._steady,
         )
         lanes.stuck = lambda: None if self._watch is None else self._watch.trouble
-        loop = asyncio.get_running_loop()
-        self._keeping = [loop.create_task(one) for one in (self._watch.run(), self._keep_images())]
-        if several:
-            self._keeping.append(loop.create_task(servers.run()))
+        keeping = [self._watch.run(), self._keep_images(), *([servers.run()] if several else [])]
+        self._keeping = [asyncio.create_task(one) for one in keeping]
 
     async def _keep_images(self) -> None:
         while True:

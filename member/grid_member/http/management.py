@@ -19,12 +19,13 @@ from grid_member.http.idempotent import management_of, settle
 from grid_member.http.managed import behind, not_joined, starting, stopped_by
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
     from grid_member.cluster.system_store import Put
     from grid_member.cluster.versions import ClusterVersion
     from grid_member.http.calls import Call
 
+MOVING: Final = failed(409, "copies of the data are being moved to other members: try again")
 _STATES: Final[Mapping[str, ClusterState]] = {
     state.value: state for state in ClusterState if state is not ClusterState.IN_TRANSITION
 }
@@ -39,7 +40,7 @@ async def change_state(call: Call) -> Answer:
     if problem is not None:
         return problem
     with management_of(call).change():
-        return await everywhere(call, CHANGE, lambda: _changed(call, state))
+        return await everywhere(call, CHANGE, lambda: _unmoved(call, lambda: _changed(call, state)))
 
 
 async def _changed(call: Call, state: ClusterState) -> Answer:
@@ -72,7 +73,9 @@ async def change_version(call: Call) -> Answer:
     if problem is not None:
         return problem
     with management_of(call).change():
-        return await everywhere(call, CHANGE, lambda: _upgraded(call, target))
+        return await everywhere(
+            call, CHANGE, lambda: _unmoved(call, lambda: _upgraded(call, target))
+        )
 
 
 async def _upgraded(call: Call, target: ClusterVersion) -> Answer:
@@ -145,5 +148,17 @@ def _no_change(call: Call) -> Answer | None:
     if problem is None and management_of(call).changing:
         return BUSY_ALONE if call.member.membership is None else BUSY
     if problem is None and call.member.migrating:
-        return failed(409, "copies of the data are being moved to other members: try again")
+        return MOVING
     return problem
+
+
+async def _unmoved(call: Call, change: Callable[[], Awaitable[Answer]]) -> Answer:
+    """Carry out a change unless copies move.
+
+    The lock of the cluster's changes is held: whoever has copies moved needs it, too. What this
+    member saw of them before that may be a second old.
+    """
+    membership = call.member.membership
+    if membership is not None and await membership.engine.moving():
+        return MOVING
+    return await change()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from grid_member.engine import cluster_copies
 from grid_member.engine.cluster_copies import (
     LEADERLESS_S,
     LOOK_S,
+    MORE_AGAIN_S,
     OLD_S,
     WITHOUT_COPIES_S,
     CopyWatch,
@@ -22,9 +24,11 @@ from grid_member.engine.cluster_settings import ClusterSettings
 from grid_member.engine.nats.errors import NatsError
 from grid_member.engine.nats.peers import Peers
 from grid_member.engine.nats.streams import Copies
-from grid_member.engine.replication import NOT_REPLICATED
+from grid_member.engine.replication import NOT_REPLICATED, LockedOutError
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
     from grid_member.engine.cluster_servers import Servers
     from grid_member.engine.replication import Colleagues, Replication
 
@@ -60,6 +64,11 @@ class World:
         self.copies: dict[str, Copies | None] = dict.fromkeys(STREAMS, all_of("own", "b", "c"))
         self.changed: list[tuple[str, int]] = []
         self.broken: Exception | None = None
+        self.free = True
+        """Whether the cluster's lock can be had."""
+        self.purposes: list[str] = []
+        self.when_locked: Callable[[], None] = lambda: None
+        self.when_changed: Callable[[], None] = lambda: None
         self.unsettled: set[str] | None = set()
         """Groups; None: the own server does not tell."""
         monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: self.now_s)
@@ -97,6 +106,14 @@ class World:
     def lite(self) -> int:
         return self.lites
 
+    @contextlib.asynccontextmanager
+    async def locked(self, purpose: str) -> AsyncIterator[None]:
+        if not self.free:
+            raise LockedOutError
+        self.purposes.append(purpose)
+        self.when_locked()
+        yield
+
     async def _peers(self, _: object) -> Peers:
         return Peers(frozenset(self.ids), frozenset(self.silent))
 
@@ -117,7 +134,9 @@ class World:
         return found
 
     async def _change(self, _: object, stream: str, copies: int) -> None:
+        assert self.purposes, "the cluster's lock is not held"
         self.changed.append((stream, copies))
+        self.when_changed()
 
 
 @pytest.fixture
@@ -211,6 +230,63 @@ async def test_copies_are_made_by_one_and_when_nothing_is_in_the_way(
     vars(world).update(obstacle)
     await world.look()
     assert world.changed == []
+
+
+@pytest.fixture
+async def short(world: World) -> World:
+    """Streams with a copy less than there are servers."""
+    world.copies = dict.fromkeys(STREAMS, all_of("own", "b"))
+    return world
+
+
+async def test_no_copies_are_made_once_the_state_forbids_it(short: World) -> None:
+    short.when_changed = lambda: setattr(short, "steady", False)
+    await short.look()
+    assert short.changed == [("shard-0", 3)]
+    short.when_changed, short.steady = lambda: None, True
+    short.when_locked = lambda: setattr(short, "steady", False)
+    short.changed.clear()
+    await short.look()
+    assert short.changed == [], "it changed before the lock was had"
+
+
+async def test_who_leaves_is_known_before_copies_are_made(short: World) -> None:
+    # The note of it is applied here by the time that this member has the lock.
+    short.when_locked = lambda: short.going.add("c")
+    await short.look()
+    assert short.purposes
+    assert short.changed == []
+
+
+async def test_no_copies_are_made_while_another_member_changes_the_cluster(short: World) -> None:
+    short.free = False
+    assert (await short.look()).not_current
+    assert short.changed == []
+    short.free = True
+    short.now_s += MORE_AGAIN_S
+    await short.look()
+    assert short.changed == [("shard-0", 3), ("shard-1", 3)]
+
+
+async def test_the_lock_is_left_to_others_while_copies_cannot_be_made(short: World) -> None:
+    def refuse() -> None:
+        raise NatsError("no suitable peers for placement")
+
+    short.when_changed = refuse
+    for _ in range(3):
+        await short.look()
+    assert len(short.purposes) == 1
+    short.now_s += MORE_AGAIN_S
+    await short.look()
+    assert len(short.purposes) == 2
+
+
+async def test_whether_copies_move_can_be_looked_at_now(world: World) -> None:
+    await world.look()
+    assert not await world.watch.moving()
+    world.copies["shard-1"] = all_of("own", "b", "c")._replace(moving=True)
+    world.copies["shard-0"] = None
+    assert await world.watch.moving()
 
 
 async def test_a_member_has_its_copies_once_they_were_current(world: World) -> None:

@@ -12,6 +12,7 @@ from grid_member.engine.nats.errors import RequestTimeoutError
 from grid_member.engine.nats.peers import Peers, peer_id
 from grid_member.engine.nats.places import LEAVING, LEFT, REMOVED
 from grid_member.engine.nats.streams import Copies
+from grid_member.engine.replication import LockedOutError
 from tests.unit.engine.cluster.test_servers import World, ids
 
 if TYPE_CHECKING:
@@ -241,3 +242,17 @@ async def test_copies_are_looked_at_once_in_a_step(
     monkeypatch.setattr(cluster_servers, "copies_of", copies_of)
     await leaving.step()
     assert leaving.asked
+
+
+async def test_nothing_is_moved_once_the_state_forbids_it(leaving: Leaving) -> None:
+    await leaving.step()
+    leaving.others.when_locked = lambda: setattr(leaving, "steady", False)
+    told = await leaving.step()
+    assert told is not None
+    assert "state" in str(told.waits_for)
+    assert leaving.asked == []
+    leaving.steady, leaving.others.when_locked = True, lambda: None
+    leaving.others.free = False
+    with pytest.raises(LockedOutError):
+        await leaving.step()
+    assert leaving.asked == []

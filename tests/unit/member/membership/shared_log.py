@@ -88,6 +88,8 @@ class FakeEngine:
         self.refusal: Refused | None = None
         self.applied: Callable[[set[str]], None] = lambda _: None
         self.figures = Replication(True, 9, 0, ())
+        self.moves = False
+        """Whether copies move now, which the figures may not show yet."""
         self.barriers = 0
         self.agreed = True
         self.prepared: list[ClusterState] = []
@@ -146,6 +148,9 @@ class FakeEngine:
             in_contact=self.figures.in_contact and not self.cut,
             answering=self.figures.answering and not self.cut,
         )
+
+    async def moving(self) -> bool:
+        return self.moves
 
     async def current(self) -> bool:
         self.barriers += 1

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from grid_member.cluster.locks import CHANGE
 from grid_member.cluster.pulse import LEASE_S
 from grid_member.engine.api import ClusterState
 from tests.unit.member.membership.shared_log import UNAVAILABLE
@@ -134,6 +135,27 @@ async def test_nothing_is_changed_while_copies_are_moved(
     assert second.state() is ClusterState.ACTIVE
     # Copies that are missing or behind, as those of a member that is down, are none that move.
     first.engine.figures = settled._replace(not_current=3, offline=("s-1",))
+    assert (await several.run(first.call(operation, target))).status == 200
+
+
+@pytest.mark.parametrize(
+    ("operation", "target"), [("change_state", "frozen"), ("change_version", "1.2")]
+)
+async def test_copies_that_another_member_just_had_moved_are_seen(
+    several: Several, operation: str, target: str
+) -> None:
+    first, second = await several.started(2)
+
+    async def move() -> None:
+        async with second.membership.locks.held(CHANGE, "makes more copies"):
+            for one in (first, second):
+                one.engine.moves = True  # no look of theirs was since
+
+    await several.run(move())
+    answer = await several.run(first.call(operation, target))
+    assert (answer.status, json.loads(answer.body)["status"]) == (409, "fail")
+    assert second.state() is ClusterState.ACTIVE
+    first.engine.moves = False
     assert (await several.run(first.call(operation, target))).status == 200
 
 
