@@ -189,7 +189,7 @@ class CopyWatch:
         if found is None:
             return False
         named = self._servers.named()
-        members = len(found.ids & named)
+        members = self._servers.members(found.ids & named)
         if members > len(self._settings.members):
             self._say(
                 f"the cluster has {members} members with data, the list of this one names "

@@ -164,6 +164,21 @@ class Servers:
         found = {peer: places.get(peer) for peer in servers}
         return ", ".join(sorted({one.member if one else peer for peer, one in found.items()}))
 
+    def members(self, servers: AbstractSet[str]) -> int:
+        """Count the members that have these servers, given by their ids.
+
+        Those that cannot run at the same time are one member's, which came back with another one.
+        """
+        places = self._places()
+        found: list[Place] = []
+        unknown = 0
+        for place in map(places.get, servers):
+            if place is None:
+                unknown += 1
+            elif not any(place.is_that_of(other) for other in found):
+                found.append(place)
+        return len(found) + unknown
+
     async def obstacle(
         self,
         found: Peers,
@@ -214,7 +229,8 @@ class Servers:
     async def _tidy(self, found: Peers, named: AbstractSet[str]) -> None:
         """Make good what was left undone: a note that is lost, one of a server that was removed."""
         notes = {key.removeprefix(SERVER) for key, _ in self.store.items(SERVER)}
-        if self.own not in notes and peer_id(self.own) not in self.leaving():
+        # One that left is not noted again: nobody would ever remove that note.
+        if self.own not in notes and peer_id(self.own) in found.ids - self.leaving():
             await self.noted()
         if not self._lost & found.ids:
             await self.noted_lost()

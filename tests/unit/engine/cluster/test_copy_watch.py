@@ -58,14 +58,14 @@ class World:
         self.now_s = 100.0
         self.ids, self.silent = {"own", "b", "c"}, set[str]()
         self.going: set[str] = set()
+        self.places: dict[str, str] = {}  # others are each somewhere else
         self.lites = 0
         self.left = False
         self.steady = True
         self.copies: dict[str, Copies | None] = dict.fromkeys(STREAMS, all_of("own", "b", "c"))
         self.changed: list[tuple[str, int]] = []
         self.broken: Exception | None = None
-        self.free = True
-        """Whether the cluster's lock can be had."""
+        self.free = True  # the cluster's lock
         self.purposes: list[str] = []
         self.when_locked: Callable[[], None] = lambda: None
         self.when_changed: Callable[[], None] = lambda: None
@@ -96,6 +96,9 @@ class World:
 
     def described(self, servers: frozenset[str]) -> str:
         return ", ".join(sorted(servers))
+
+    def members(self, servers: frozenset[str]) -> int:
+        return len({self.places.get(one, one) for one in servers})
 
     def leaving(self) -> frozenset[str]:
         return frozenset(self.going)
@@ -347,7 +350,11 @@ async def test_a_look_that_fails_is_told_and_is_not_the_last_one(
 async def test_a_list_that_is_too_short_is_told_once(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
-    world.ids |= {"d", "e"}
+    world.ids.add("d")
+    world.places = {"c": "place", "d": "place"}  # a member came back with another server
+    await world.look()
+    assert "join.tcp-ip.member-list" not in caplog.text
+    world.places.clear()
     await world.look()
     await world.look()
     assert caplog.text.count("join.tcp-ip.member-list") == 1

@@ -342,6 +342,18 @@ async def test_a_note_that_was_lost_is_written_again(world: World) -> None:
     assert noted(world.values[SERVER + "own"]) == HERE
 
 
+async def test_of_a_server_that_was_taken_off_no_note_is_written(world: World) -> None:
+    world.voting.discard("own")
+    del world.values[SERVER + "own"]
+    await world.look()
+    assert SERVER + "own" not in world.values
+
+
+async def test_servers_that_one_place_had_in_turn_are_of_one_member(world: World) -> None:
+    world.note("second", ELSEWHERE)
+    assert world.servers.members(ids({"own", "former", "second", "never noted"})) == 3
+
+
 @pytest.mark.parametrize(
     ("one", "other", "same"),
     [
