@@ -197,9 +197,9 @@ class ClusterEngine(LocalEngine):
         """
         if self._servers is None:
             raise EngineError("the engine has not started: there is nothing to move yet")
+        self._cluster.leaving = True
         if not self._cluster.settings.lite:
             await Departure(self._servers, self._steady).evacuate(told)
-        self._cluster.departed = True
 
     def watch_system(self, changed: Callable[[set[str]], None]) -> None:
         """Tell changed which keys of the system store a batch changed, whoever did it."""

@@ -108,8 +108,8 @@ class ClusterLanes(Lanes):
         """Returns which streams wait for servers that are gone, and what to do."""
         self._company = Company(settings)
         self._rescuing, self._wipes = asyncio.Lock(), 0
-        self.departed = False
-        """Whether the own server holds nothing any more: the member leaves for good."""
+        self.leaving = False
+        """Whether the member leaves for good, so that nothing is to come from its own server."""
         self._settings = settings
         self.time_of = time_of
         """Makes a record's time of the streams'."""

@@ -56,7 +56,7 @@ def made_lane(
         shard,
         member,
         source=source,
-        own_server=lambda: None if alone or lanes.departed else identity.server_name,
+        own_server=lambda: None if alone or lanes.leaving else identity.server_name,
         trouble=lambda: lanes.trouble,
         short=lanes.damage.short,
         time_of=lanes.time_of,

@@ -2,8 +2,8 @@
 
 An ordered consumer is made, watched and made anew from the last message on whenever anything about
 it is in doubt: a gap, silence, a new connection. A consumer with one replica is led by any server
-that holds the stream; it is made again until that is the member's own, so that a record travels
-once between machines.
+that holds the stream; where the member's own is one of them it is made again until that one leads
+it, so that a record travels once between machines.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import logging
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from grid_member.engine.nats.errors import NatsError, unexpected
+from grid_member.engine.nats.peers import peer_id
 from grid_member.engine.nats.wire import status
 
 if TYPE_CHECKING:
@@ -118,6 +119,8 @@ class StreamFeed:
         self._last_ms: int | None = None
         """The time of the last message, as far as it is known."""
         self._short = 0
+        self._attempts = 0
+        """Consumers that were asked for since one was had."""
         self._consumed = 0
         self._number = 0
         self._heard_s = 0.0
@@ -193,39 +196,59 @@ class StreamFeed:
 
     async def _create(self) -> None:
         """Make a consumer, if it can be had one that the own server leads."""
-        for attempt in range(LOCAL_TRIES):
-            self._leave()
-            self._number += 1
-            self._consumed = 0
-            name = f"{self._member}-{self._number}"
-            number = self._number
-            deliver = f"_FEED.{self._member}.{self._stream}.{number}"
-
-            def take(messages: Sequence[Message], number: int = number) -> None:
-                if number == self._number:
-                    self._messages(messages)
-
-            self._subscription = self._client.subscribe(deliver.encode(), take)
-            self._heard_s = asyncio.get_running_loop().time()
-            request = {
-                "stream_name": self._stream,
-                "action": "create",
-                # From the last message on, which tells whether it is the stream that it was.
-                "config": consumer_config(name, deliver, self._last - (self._last_ms is not None)),
-            }
-            answer = await self._client.request(
-                f"$JS.API.CONSUMER.CREATE.{self._stream}.{name}".encode(),
-                json.dumps(request).encode(),
-                timeout_s=REQUEST_TIMEOUT_S,
-            )
-            made = json.loads(answer.payload)
-            if "error" in made:
-                raise ValueError(made["error"].get("description", "refused"))
-            leader, own = made.get("cluster", {}).get("leader"), self._own_server()
-            if leader is None or own is None or leader == own:
+        first = True
+        while True:
+            # Of one that was not answered, too: where no server places any, others may be had.
+            self._attempts += 1
+            name, leader = await self._create_one()
+            own = self._own_server()
+            kept = leader is None or own is None or leader == own or self._attempts >= LOCAL_TRIES
+            if kept or (first and not await self._is_held_by(str(own))):
+                self._attempts = 0
                 return
-            if attempt + 1 < LOCAL_TRIES:
-                self._client.publish(f"$JS.API.CONSUMER.DELETE.{self._stream}.{name}".encode(), b"")
+            first = False
+            self._client.publish(f"$JS.API.CONSUMER.DELETE.{self._stream}.{name}".encode(), b"")
+
+    async def _create_one(self) -> tuple[str, str | None]:
+        """Make a consumer in place of the one before; return its name and who leads it."""
+        self._leave()
+        self._number += 1
+        self._consumed = 0
+        name = f"{self._member}-{self._number}"
+        number = self._number
+        deliver = f"_FEED.{self._member}.{self._stream}.{number}"
+
+        def take(messages: Sequence[Message], number: int = number) -> None:
+            if number == self._number:
+                self._messages(messages)
+
+        self._subscription = self._client.subscribe(deliver.encode(), take)
+        self._heard_s = asyncio.get_running_loop().time()
+        request = {
+            "stream_name": self._stream,
+            "action": "create",
+            # From the last message on, which tells whether it is the stream that it was.
+            "config": consumer_config(name, deliver, self._last - (self._last_ms is not None)),
+        }
+        answer = await self._client.request(
+            f"$JS.API.CONSUMER.CREATE.{self._stream}.{name}".encode(),
+            json.dumps(request).encode(),
+            timeout_s=REQUEST_TIMEOUT_S,
+        )
+        made = json.loads(answer.payload)
+        if "error" in made:
+            raise ValueError(made["error"].get("description", "refused"))
+        return name, made.get("cluster", {}).get("leader")
+
+    async def _is_held_by(self, server: str) -> bool:
+        """Tell whether a server has a copy of the stream, as far as anybody tells."""
+        answer = await self._client.request(
+            f"$JS.API.STREAM.INFO.{self._stream}".encode(), b"", timeout_s=REQUEST_TIMEOUT_S
+        )
+        cluster = json.loads(answer.payload).get("cluster") or {}
+        leader, replicas = cluster.get("leader"), cluster.get("replicas") or []
+        unknown = leader is None or leader == server
+        return unknown or peer_id(server) in [one.get("peer") for one in replicas]
 
     async def _compare(self) -> None:
         """See whether the stream reaches as far as what was taken of it.
