@@ -32,6 +32,11 @@ LEADERLESS_S: Final = 20.0
 """A stream has no leader for longer than elections take: most of its copies are out of reach."""
 MORE_AGAIN_S: Final = 5.0
 """More copies that could not be had are asked for again after so long: others need the lock."""
+LACKING_S: Final = 10.0
+"""A stream has fewer copies than servers and others for it, and they give it none: they do so at
+once to those that have come."""
+LEAST: Final = 2
+"""Copies that a stream keeps where there are several members."""
 _ON_DISK: Final = (
     "start those members; if their data is lost for good, start them on empty directories and ask "
     "one of them for partialStart, which goes on with the copies that are left"
@@ -73,6 +78,7 @@ class CopyWatch:
         self._made: set[str] = set()
         """Streams whose own copy was current once."""
         self._said: set[str] = set()
+        self._lacking_since_s: dict[str, float] = {}
         self._more_from_s = 0.0
         """From when on more copies may be asked for."""
         self._leaderless_since_s: dict[str, float] = {}
@@ -236,15 +242,30 @@ class CopyWatch:
                 "and queues has to be the same on all members"
             )
         now_s, wanted = asyncio.get_running_loop().time(), self._wanted(found)
-        short = {name: one for name, one in own.items() if one.wanted < wanted and not one.moving}
+        lacking = self._lacking(own, now_s)
+        short = {
+            name: one
+            for name, one in own.items()
+            if not one.moving and _due(one, wanted, lacking=name in lacking) != one.wanted
+        }
         if not short or now_s < self._more_from_s:
             return
         with contextlib.suppress(LockedOutError):  # another member is at it
             async with self._locked():
-                if not await self._made_more(short):
+                if not await self._made_more(short, lacking):
                     self._more_from_s = now_s + MORE_AGAIN_S
 
-    async def _made_more(self, short: Mapping[str, Copies]) -> bool:
+    def _lacking(self, own: Mapping[str, Copies], now_s: float) -> frozenset[str]:
+        """Return which streams the servers have given no copy for a while that they lack."""
+        since_s = self._lacking_since_s
+        self._lacking_since_s = since_s = {
+            name: since_s.get(name, now_s)
+            for name, one in own.items()
+            if LEAST <= len(one.servers) < one.wanted and not one.moving
+        }
+        return frozenset(name for name, begun_s in since_s.items() if now_s - begun_s >= LACKING_S)
+
+    async def _made_more(self, short: Mapping[str, Copies], lacking: frozenset[str]) -> bool:
         """Ask for more copies of these streams; tell whether all was done. The lock is held.
 
         Whoever has the lock has applied all that was noted before: who leaves, and the state, which
@@ -257,10 +278,11 @@ class CopyWatch:
         for stream, one in short.items():
             if not self._steady():
                 return False
-            if one.wanted < wanted:
-                _log.info("%s gets %d copies in place of %d", stream, wanted, one.wanted)
+            copies = _due(one, wanted, lacking=stream in lacking)
+            if copies != one.wanted:
+                _log.info("%s gets %d copies in place of %d", stream, copies, one.wanted)
                 try:
-                    await change_copies(self._servers.client, stream, wanted)
+                    await change_copies(self._servers.client, stream, copies)
                 except NatsError as error:
                     self._say(f"{stream} does not get more copies yet: {error}")
                     return False
@@ -279,6 +301,17 @@ class CopyWatch:
         if what not in self._said:
             self._said.add(what)
             _log.warning("%s", what)
+
+
+def _due(one: Copies, wanted: int, *, lacking: bool) -> int:
+    """Return how many copies to ask for.
+
+    Servers do not give a copy back to one that was to leave and stays after all, as long as a
+    stream has fewer copies than it is to have: it is to have as many as it has first, then more.
+    """
+    if one.wanted < wanted:
+        return wanted
+    return len(one.servers) if lacking and one.wanted == wanted else one.wanted
 
 
 def _missing(one: Copies | None, expected: int) -> int:

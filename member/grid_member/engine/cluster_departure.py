@@ -1,6 +1,6 @@
 """A member leaves for good: its copies go to others before it does.
 
-    noted as leaving ─▶ no more copies than others can hold ─▶ its copies moved ─▶ taken off
+    noted as leaving ─▶ its copies moved ─▶ no more copies than others can hold ─▶ taken off
 
 The first and the last step are done under the cluster's lock; what must not be done now is waited
 for. A member that is started again meanwhile stays, until it is asked to leave again.
@@ -106,11 +106,13 @@ class Departure:
         async with servers.locked("a member leaves"):
             if not self._steady():  # the state may have changed until the lock was had
                 return Evacuation(percent, _UNSTEADY)
-            if too_many:
-                await self._make_fewer(too_many, remaining)
-                return Evacuation(BEGUN_PERCENT, None)
-            await evacuate_server(servers.system, self._own)
-        return Evacuation(percent, told_of(copies, self._own))
+            # First of all: of fewer copies the servers give up any, also of a member that stays,
+            # which they would have to make anew then.
+            if here:
+                await evacuate_server(servers.system, self._own)
+                return Evacuation(percent, told_of(copies, self._own))
+            await self._make_fewer(too_many, remaining)
+        return Evacuation(percent, None)
 
     async def _copies(self) -> dict[str, Copies]:
         return await all_copies(self._servers.client, self._servers.streams)
@@ -137,6 +139,8 @@ class Departure:
             if problem is not None:
                 return Evacuation(0, problem)
             await servers.store.put(LEAVING + servers.own, b"")
+            # Early: it would have copies moved off itself, and another leader be found at the end.
+            await step_down(servers.system, self._own, servers.leaving())
         return Evacuation(BEGUN_PERCENT, None)
 
     async def _problem(self, found: Peers, copies: Mapping[str, Copies]) -> str | None:
@@ -162,7 +166,7 @@ class Departure:
             problem = await self._last_problem(found)
             if problem is not None:
                 return Evacuation(MOVED_PERCENT, problem)
-            if await step_down(servers.system, self._own):
+            if await step_down(servers.system, self._own, servers.leaving()):
                 return Evacuation(MOVED_PERCENT, "another server is to lead the servers first")
             # First of all: with what it had it must never come back.
             if await servers.store.put(REMOVED + self._own, LEFT):

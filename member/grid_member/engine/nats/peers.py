@@ -14,6 +14,7 @@ from grid_member.engine.nats.errors import NatsError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from collections.abc import Set as AbstractSet
 
     from grid_member.engine.nats.client import NatsClient
 
@@ -175,16 +176,41 @@ async def evacuate_server(system: NatsClient, peer: str) -> None:
     await _changed(system, _EVACUATE, peer)
 
 
-async def step_down(system: NatsClient, peer: str) -> bool:
+async def step_down(system: NatsClient, peer: str, leaving: AbstractSet[str] = frozenset()) -> bool:
     """Let another server lead those that vote if this one does; tell whether it did.
+
+    Args:
+        system: a connection in the account of the system.
+        peer: this one.
+        leaving: those that had better not lead next.
 
     Raises:
         NatsError: nobody leads them, or none can take over.
     """
-    if peer_id((await meta_cluster(system))["leader"]) != peer:
+    meta = await meta_cluster(system)
+    if peer_id(meta["leader"]) != peer:
         return False
-    await _asked(system, _STEP_DOWN, {})
+    successor = _successor(meta, leaving)
+    # Without one the servers choose by themselves.
+    request = {} if successor is None else {"placement": {"preferred": successor}}
+    error = await _asked(system, _STEP_DOWN, request)
+    if error is not None:
+        raise NatsError(error.get("description", "refused"))
     return True
+
+
+def _successor(meta: Mapping[str, Any], leaving: AbstractSet[str]) -> str | None:
+    """Return the name of the server that had best lead next, None when there is none."""
+    found = [
+        (one.get("lag", 0), str(one["name"]))
+        for one in meta.get("replicas") or []
+        if one.get("current")
+        and not is_silent(one)
+        and one["peer"] not in leaving
+        # The name of one that was never heard of is none.
+        and peer_id(str(one.get("name"))) == one["peer"]
+    ]
+    return min(found)[1] if found else None
 
 
 async def _changed(system: NatsClient, subject: bytes, peer: str) -> None:
@@ -194,7 +220,7 @@ async def _changed(system: NatsClient, subject: bytes, peer: str) -> None:
 
 
 async def _asked(
-    system: NatsClient, subject: bytes, request: Mapping[str, str]
+    system: NatsClient, subject: bytes, request: Mapping[str, object]
 ) -> dict[str, Any] | None:
     """Return the error of the answer, None when there is none."""
     body = json.dumps(request).encode()

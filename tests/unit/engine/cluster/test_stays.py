@@ -1,0 +1,35 @@
+"""A member that was to leave, and stays after all, when its copies were moved already."""
+
+from __future__ import annotations
+
+import pytest
+
+from grid_member.engine.nats.errors import NatsError
+from grid_member.engine.nats.peers import evacuate_server, peer_id
+from grid_member.engine.nats.streams import all_copies
+from tests.unit.engine.cluster.clusters import Cluster
+from tests.unit.waiting import eventually
+
+MEMBER = 2
+
+
+async def _held(cluster: Cluster, *, held: bool) -> bool:
+    """Tell whether a member has whole copies of all streams, or none of any."""
+    own = peer_id(str(cluster.engines[MEMBER].server_name))
+    try:
+        copies = await all_copies(cluster.engines[0].client, ["shard-0"])
+    except NatsError:
+        return False
+    found = [own in (one.current if held else one.servers) for one in copies.values()]
+    return not any(one.moving for one in copies.values()) and set(found) == {held}
+
+
+@pytest.mark.timeout(120)
+async def test_it_is_given_its_copies_again() -> None:
+    async with Cluster(3) as cluster:
+        await eventually(lambda: _held(cluster, held=True))
+        own = peer_id(str(cluster.engines[MEMBER].server_name))
+        # As the member does that leaves, and is killed before it asks for fewer copies.
+        await evacuate_server(cluster.engines[0]._cluster.system, own)
+        await eventually(lambda: _held(cluster, held=False))
+        await eventually(lambda: _held(cluster, held=True))
