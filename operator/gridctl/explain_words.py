@@ -99,6 +99,11 @@ ADVICE: Final[Mapping[str, Advice]] = {
         "cluster is started; for several in place of one, or one in place of several, back up and "
         "create a new cluster with spec.restoreFrom",
     ),
+    "ImmutableIdentity": Advice(
+        _FIX_SPEC + "; a stop begins all the same, unless it is about the name of stored data",
+        "set it back, or stop all members: gridctl stop NAME, and gridctl start NAME once it is "
+        "stopped",
+    ),
     "InvalidSchedule": Advice(_FIX_SPEC, "correct persistence.backup.schedule"),
     "InvalidNetwork": Advice(_FIX_SPEC, "correct the network that is named"),
     "SecretMissing": Advice(

@@ -315,6 +315,7 @@ def _context(cluster: GridCluster, recorded: Mapping[str, str] | None) -> Render
         management_username=PLACEHOLDER,
         management_password=PLACEHOLDER,
         recorded=recorded,
+        has_pods=recorded is not None and bool(cluster.status.size),
         secrets={
             name: SecretContent(
                 {**_content(cluster, name), USERNAME_KEY: made.get(name, PLACEHOLDER)}, name in made

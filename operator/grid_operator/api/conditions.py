@@ -114,6 +114,8 @@ class ConfigValidReason(StrEnum):
     """False: the volume claim differs from the one that the cluster was created with."""
     IMMUTABLE_SIZE = "ImmutableSize"
     """False: one cannot become several, nor several one, and not more while they are stopped."""
+    IMMUTABLE_IDENTITY = "ImmutableIdentity"
+    """False: running members would meet those that start with another name or identity never."""
     INVALID_SCHEDULE = "InvalidSchedule"
     """False: the backup schedule has no such time, or names no time zone."""
     INVALID_NETWORK = "InvalidNetwork"

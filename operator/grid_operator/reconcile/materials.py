@@ -87,6 +87,7 @@ class MaterialSource:
             management_password=password,
             recorded=recorded,
             replicas=0 if stateful_set is None else int(stateful_set["spec"].get("replicas", 0)),
+            has_pods=bool(pods),
             secrets=complete_secrets(cluster, named, recorded, bool(pods), self._make_password),
             claims=tuple(claims),
         )

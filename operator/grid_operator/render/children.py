@@ -45,7 +45,9 @@ def desired_state(cluster: GridCluster, context: RenderContext) -> Desired:
         size=present.spec.size,
         live=record.live,
         changes=record.changes,
-        problem=size_problem(cluster, context) or secret_problem(cluster, context),
+        problem=size_problem(cluster, context)
+        or secret_problem(cluster, context)
+        or record.problem,
     )
 
 

@@ -35,6 +35,8 @@ class RenderContext:
     StatefulSet."""
     replicas: int = 0
     """How many pods the live StatefulSet asks for."""
+    has_pods: bool = False
+    """Whether any member pod is there, on its way out or not."""
     secrets: Mapping[str, SecretContent] = field(default_factory=dict)
     """The Secrets of `render.secrets.named_secrets`, by name; one that is missing is left out."""
     claims: tuple[KubeObject, ...] = ()

@@ -7,6 +7,7 @@ meanwhile have lost it. `-` before all is for what has left the spec.
 
     config/NETWORK…, config/credentials   read at start; a change restarts
     config/size                           of several members: how many the pods were made for
+    identity                              what they show each other; `render.identity` goes by it
     map/NAME, queue/NAME                  a new one is given, a changed one restarts
     live/log-level, live/license          given
     secret/NAME                           members were given its password
@@ -16,8 +17,6 @@ The record is renewed, without marks, whenever the template changes because of i
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -32,10 +31,18 @@ from grid_operator.api.names import (
 )
 from grid_operator.api.phase import is_at_rest, wanted_replicas
 from grid_operator.render.config import RESTORE_FROM, configuration_tree, yaml_text
+from grid_operator.render.identity import (
+    IDENTITY,
+    has_nobody,
+    identity_entry,
+    identity_problem,
+    shown_otherwise,
+)
 from grid_operator.render.metadata import digest
 from grid_operator.render.secrets import (
     RECORD_PREFIX,
     generated_secrets,
+    keyed_digest,
     license_text,
     password_of,
 )
@@ -52,7 +59,6 @@ AGAIN: Final = "="
 GONE: Final = "-"
 STRUCTURE_DIGITS: Final = 8
 """Hexadecimal digits kept of a structure's digest: an annotation has room for 1,500 of them."""
-SECRET_DIGITS: Final = 16
 MAX_RECORDED_NAME_BYTES: Final = 64
 SHORTENED_NAME_CHARACTERS: Final = 32
 """Of longer names the beginning is recorded, and a digest of all."""
@@ -79,6 +85,8 @@ class StartRecord:
     entries: Mapping[str, str]
     live: Live
     changes: tuple[str, ...] = ()
+    problem: SpecProblem | None = None
+    """What speaks against the difference to what members read at start."""
 
     @property
     def annotation(self) -> str:
@@ -112,14 +120,20 @@ def read_record(statefulset: KubeObject) -> dict[str, str]:
 def start_record(cluster: GridCluster, context: RenderContext) -> StartRecord:
     """Return the record that the StatefulSet should carry now, and what it leaves to be given."""
     wanted = _wanted(cluster, context)
-    recorded = context.recorded or None
-    without_pods = wanted_replicas(cluster) == 0
-    if recorded is None or without_pods or _restarts(recorded, wanted):
-        entries = wanted
-    else:
-        entries = _continued(recorded, wanted)
-    changes = () if recorded is None else tuple(_changes(recorded, wanted, entries))
-    return StartRecord(entries, _live(cluster, context, entries), changes)
+    recorded = context.recorded
+    if not recorded:
+        return StartRecord(wanted, _live(cluster, context, wanted))
+    divided = shown_otherwise(cluster, recorded, wanted)
+    # What a stop waits to bring about is not what members have: it could still be taken back.
+    held = bool(divided) and not has_nobody(context)
+    renewed = wanted_replicas(cluster) == 0 or _restarts(recorded, wanted)
+    entries = wanted if renewed and not held else _continued(recorded, wanted)
+    return StartRecord(
+        entries,
+        _live(cluster, context, entries),
+        tuple(_changes(recorded, wanted, entries)),
+        identity_problem(cluster, context, divided),
+    )
 
 
 def recorded_size(context: RenderContext) -> int | None:
@@ -157,7 +171,8 @@ def _wanted(cluster: GridCluster, context: RenderContext) -> dict[str, str]:
     tree.get("persistence", {}).pop(RESTORE_FROM, None)
     structures = {section: tree.pop(section, {}) for section in _STRUCTURES}
     entries = {f"config/{name}": digest(_json(element)) for name, element in tree.items()}
-    entries[_CREDENTIALS] = _keyed(context, *_credentials(cluster, context))
+    entries[_CREDENTIALS] = keyed_digest(context, *_credentials(cluster, context))
+    entries[IDENTITY] = identity_entry(cluster, context)
     if not cluster.spec.is_alone:
         entries[_SIZE] = str(cluster.spec.size)
     for section, found in structures.items():
@@ -165,7 +180,7 @@ def _wanted(cluster: GridCluster, context: RenderContext) -> dict[str, str]:
             entries[_structure_key(section, name)] = digest(_json(element))[:STRUCTURE_DIGITS]
     entries[_LOG_LEVEL] = cluster.spec.logging.level.value.lower()
     if cluster.spec.license is not None:
-        entries[_LICENSE] = _keyed(context, license_text(cluster, context))
+        entries[_LICENSE] = keyed_digest(context, license_text(cluster, context))
     made = generated_secrets(cluster)
     present = (name for name in made if name in context.secrets)
     return entries | {f"{RECORD_PREFIX}{name}": "1" for name in present}
@@ -195,6 +210,7 @@ def _restarts(recorded: Mapping[str, str], wanted: Mapping[str, str]) -> bool:
 def _continued(recorded: Mapping[str, str], wanted: Mapping[str, str]) -> dict[str, str]:
     """Return the record of members that go on, with what they are given marked."""
     entries = {key: value for key, value in wanted.items() if key.startswith(RECORD_PREFIX)}
+    entries[IDENTITY] = recorded.get(IDENTITY, wanted[IDENTITY])
     for key, value in recorded.items():
         stays = key in wanted
         if key.startswith("config/"):
@@ -237,7 +253,7 @@ def _live(cluster: GridCluster, context: RenderContext, entries: Mapping[str, st
     text = license_text(cluster, context)
     if not (structures or log_level or text):
         return Live("")
-    return Live(_keyed(context, structures, log_level, text), structures, log_level, text)
+    return Live(keyed_digest(context, structures, log_level, text), structures, log_level, text)
 
 
 def _given_structures(cluster: GridCluster, entries: Mapping[str, str]) -> str:
@@ -288,10 +304,3 @@ def _plain(value: str) -> str:
 
 def _json(element: object) -> str:
     return json.dumps(element, sort_keys=True, ensure_ascii=False)
-
-
-def _keyed(context: RenderContext, *texts: str) -> str:
-    """Return a digest that tells nothing to whoever does not know the management password."""
-    key = context.management_password.encode()
-    message = json.dumps(texts).encode()
-    return hmac.new(key, message, hashlib.sha256).hexdigest()[:SECRET_DIGITS]

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
+import hmac
+import json
 import re
 import unicodedata
 from typing import TYPE_CHECKING, Any, Final
@@ -36,6 +39,8 @@ MAX_LICENSE_BYTES: Final = 8192
 """The members' own limit, in UTF-8."""
 RECORD_PREFIX: Final = "secret/"
 """In the StatefulSet's record: a Secret that members were given."""
+KEYED_DIGITS: Final = 16
+"""Hexadecimal digits kept of a keyed digest."""
 IDENTITY_USER: Final = "member"
 _USERNAME: Final = re.compile(r"[A-Za-z0-9._@-]{1,128}")
 
@@ -136,6 +141,13 @@ def license_text(cluster: GridCluster, context: RenderContext) -> str:
     return content.data.get(wanted.key, "").strip()
 
 
+def keyed_digest(context: RenderContext, *texts: str) -> str:
+    """Return a digest that tells nothing to whoever does not know the management password."""
+    key = context.management_password.encode()
+    message = json.dumps(texts).encode()
+    return hmac.new(key, message, hashlib.sha256).hexdigest()[:KEYED_DIGITS]
+
+
 def encoded(text: str) -> str:
     """Return text as a Secret's `data` holds it."""
     return base64.b64encode(text.encode()).decode()
@@ -145,11 +157,17 @@ def _missing_text(cluster: GridCluster, missing: list[str]) -> str:
     made = generated_secrets(cluster)
     return "; ".join(
         f"Secret {name} is not there and members run with its password: create it again with "
-        f"{USERNAME_KEY} and {PASSWORD_KEY}; another password restarts the members"
+        f"{USERNAME_KEY} and {PASSWORD_KEY}; {_another_password(cluster, name)}"
         if name in made
         else f"Secret {name} is not there: create it"
         for name in missing
     )
+
+
+def _another_password(cluster: GridCluster, name: str) -> str:
+    if cluster.spec.is_alone or name != identity_secret_name(cluster.metadata.name):
+        return "another password restarts the members"
+    return "with another password no members would join each other before all of them were stopped"
 
 
 def _content_problems(cluster: GridCluster, context: RenderContext) -> Iterator[str]:

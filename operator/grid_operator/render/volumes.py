@@ -73,6 +73,21 @@ def claim_owners(cluster: GridCluster, context: RenderContext) -> Iterator[KubeO
             yield {**claim, "metadata": {**claim["metadata"], "ownerReferences": owner}}
 
 
+def has_member_data(cluster: GridCluster, context: RenderContext) -> bool:
+    """Return whether members have something on disk that others of their names would start on."""
+    if not cluster.spec.persistence.enabled:
+        return False
+    return context.has_pods or bool(member_claims(cluster, context))
+
+
+def member_claims(cluster: GridCluster, context: RenderContext) -> list[int]:
+    """Return the ordinals of the members whose claims are there to stay."""
+    metas = [live["metadata"] for live in context.claims]
+    there = [meta["name"] for meta in metas if not meta.get("deletionTimestamp")]
+    found = (_ordinal(cluster, name) for name in there)
+    return [ordinal for ordinal in found if ordinal is not None]
+
+
 def _ordinal(cluster: GridCluster, claim: str) -> int | None:
     """Return whose data is on the claim, None when it is no member's."""
     tail = claim.rpartition("-")[2]

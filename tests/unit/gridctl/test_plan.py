@@ -147,6 +147,13 @@ def test_a_refusal_is_put_to_the_field_that_it_names_and_to_no_other() -> None:
     assert [c.field for c in changes if c.effect is Effect.REFUSED] == ["spec"]
 
 
+def test_running_members_of_several_get_no_other_name() -> None:
+    live = cluster_object(size=3)
+    live["status"]["size"] = 3
+    (change,) = planned(live, None, manifest(size=3, clusterName="other"))
+    assert (change.field, change.effect) == ("clusterName", Effect.REFUSED)
+
+
 def test_each_change_is_judged_alone() -> None:
     new = {"logging": {"level": "Debug"}, "image": "other:1", "paused": True}
     assert effects(new) == {

@@ -15,11 +15,13 @@ from grid_operator.decide.calls import CallDone, CallOutcome, MemberCall
 from grid_operator.decide.model import Decision, Desired, MemberProblem, MemberView, Observed
 from grid_operator.decide.operations.journal import record_outcome
 from grid_operator.render import desired_state, read_record
-from tests.unit.operator.api.clusters import CONTEXT, make_cluster
+from tests.unit.operator.api.clusters import CONTEXT, SECRETS, make_cluster
 from tests.unit.operator.fake_kube import VIEW
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from grid_operator.render import RenderContext
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 MAX_ROUNDS = 40
@@ -72,6 +74,8 @@ class FakeStore:
         self.calls: list[MemberCall] = []
         self.born = 0
         self.answer: CallOutcome = CallDone()
+        self.secrets = SECRETS
+        self.management_password = CONTEXT.management_password
         self.decision: Decision | None = None
         """The newest."""
 
@@ -94,8 +98,18 @@ class FakeStore:
     def desired(self) -> Desired:
         sets = (o for o in self.objects.values() if o["kind"] == "StatefulSet")
         live = next(sets, None)
-        recorded = read_record(live) if live is not None else None
-        return desired_state(self.cluster, replace(CONTEXT, recorded=recorded))
+        return desired_state(self.cluster, self.context(live))
+
+    def context(self, live: KubeObject | None) -> RenderContext:
+        """Return what rendering is told beside the cluster and its live StatefulSet."""
+        return replace(
+            CONTEXT,
+            recorded=read_record(live) if live is not None else None,
+            replicas=live["spec"]["replicas"] if live is not None else 0,
+            has_pods=bool(self.pods),
+            secrets=self.secrets,
+            management_password=self.management_password,
+        )
 
     def observe(self) -> Observed:
         members = {name: view for name, view in self.views.items() if name in self.pods}
@@ -118,6 +132,11 @@ class FakeStore:
             writes += self._store(status.to_kube())
         self.run_controller()
         return writes
+
+    def perform_objects(self) -> None:
+        """Decide once and apply the objects, as an operator that is killed before the rest."""
+        self._perform(decide(self.observe(), self.desired(), self.now))
+        self.run_controller()
 
     def _store(self, stored: KubeObject) -> bool:
         changed = stored != self.cluster.status.to_kube()

@@ -10,15 +10,12 @@ from grid_operator.api.conditions import find_condition
 from grid_operator.decide import decide
 from grid_operator.decide.calls import CallDone, CallOutcome, CallRefused, Endpoint, MemberCall
 from grid_operator.decide.model import (
-    Desired,
     MemberOperation,
     MemberProblem,
     MemberView,
     Observed,
 )
 from grid_operator.decide.operations.journal import record_outcome
-from grid_operator.render import desired_state, read_record
-from tests.unit.operator.api.clusters import CONTEXT
 from tests.unit.operator.decide.fake_store import WELL, FakeStore
 
 if TYPE_CHECKING:
@@ -26,6 +23,7 @@ if TYPE_CHECKING:
 
     from grid_operator.api.conditions import Condition, ConditionType
     from grid_operator.api.objects import KubeObject
+    from grid_operator.render import RenderContext
 
 JOINED, LEAVING, LEFT, NEW, REFUSED = "joined", "leaving", "left", "new", "refused"
 GONE = (LEFT, NEW, REFUSED)
@@ -211,12 +209,8 @@ class Leavers(FakeStore):
         self._show()
         return replace(super().observe(), claims=tuple(self.claims.values()))
 
-    def desired(self) -> Desired:
-        live = next((o for o in self.objects.values() if o["kind"] == "StatefulSet"), None)
-        recorded = read_record(live) if live is not None else None
-        replicas = live["spec"]["replicas"] if live is not None else 0
-        context = replace(CONTEXT, recorded=recorded, replicas=replicas)
-        return desired_state(self.cluster, context)
+    def context(self, live: KubeObject | None) -> RenderContext:
+        return replace(super().context(live), claims=tuple(self.claims.values()))
 
 
 def names(*ordinals: int) -> list[str]:

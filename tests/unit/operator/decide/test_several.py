@@ -32,6 +32,8 @@ ENDED: dict[str, Any] = {
     "containerStatuses": [{"name": "member", "state": {"waiting": {"reason": "CrashLoopBackOff"}}}],
 }
 UNSTARTED: dict[str, Any] = {"phase": "Pending"}
+CHANGED: dict[str, Any] = {"logging": {"format": "Text"}}
+"""What members take one after the other."""
 
 
 def three(**spec: Any) -> FakeStore:
@@ -44,7 +46,7 @@ def three(**spec: Any) -> FakeStore:
 def told_to_stop(answer: CallOutcome) -> FakeStore:
     """Return three that are restarted; one of them has answered so to that."""
     store = three()
-    store.change_spec({"size": 3, "clusterName": "other"})
+    store.change_spec({"size": 3, **CHANGED})
     store.answer = answer
     while not store.calls:
         store.step()
@@ -73,7 +75,7 @@ def test_ready_is_when_all_are() -> None:
 
 def test_a_change_takes_one_after_the_other_and_each_is_told_first() -> None:
     store = three()
-    store.change_spec({"size": 3, "clusterName": "other"})
+    store.change_spec({"size": 3, **CHANGED})
 
     store.settle()
 
@@ -87,7 +89,7 @@ def test_the_next_waits_until_every_member_says_that_it_is_safe(
     says: MemberView | MemberProblem,
 ) -> None:
     store = three()
-    store.change_spec({"size": 3, "clusterName": "other"})
+    store.change_spec({"size": 3, **CHANGED})
     while not store.replaced:
         store.step()
     store.views = {**store.views, "demo-0": says}
@@ -144,7 +146,7 @@ def test_an_outdated_pod_goes_ungated_only_if_its_member_says_or_cannot_have_joi
 def test_a_stalled_member_is_told_nothing_while_another_copies() -> None:
     """The one that was replaced is not safe yet: what the stalled one has may be nowhere else."""
     store = three()
-    store.change_spec({"size": 3, "clusterName": "other"})
+    store.change_spec({"size": 3, **CHANGED})
     while not store.replaced:
         store.step()
     pod = make_pod("demo-1", "old", ready=False)
@@ -191,7 +193,7 @@ def test_who_refused_to_stop_is_asked_again_only_while_that_is_safe() -> None:
 def test_who_has_said_that_it_stops_is_not_waited_for() -> None:
     """It is parked already, or soon: only its pod's end brings it back."""
     store = three()
-    store.change_spec({"size": 3, "clusterName": "other"})
+    store.change_spec({"size": 3, **CHANGED})
     while not store.calls:
         store.step()
     store.views = {**store.views, "demo-2": SILENT, "demo-0": UNSAFE}

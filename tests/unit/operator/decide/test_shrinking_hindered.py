@@ -130,7 +130,7 @@ def test_a_pod_that_cannot_even_be_made_is_wanted_no_more() -> None:
 @pytest.mark.parametrize(
     "metadata",
     [
-        {"ownerReferences": [{"kind": "Pod", "name": "demo-2"}]},
+        {"ownerReferences": [{"kind": "Pod", "uid": "uid-pod", "name": "demo-2"}]},
         {"deletionTimestamp": "2026-01-01T00:00:00Z"},
     ],
 )
