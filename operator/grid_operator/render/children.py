@@ -33,7 +33,7 @@ def desired_state(cluster: GridCluster, context: RenderContext) -> Desired:
 
     The NetworkPolicy comes before the first pod, so that no member is ever reachable without it.
     """
-    present = cluster.with_size(present_size(cluster, recorded_size(context)))
+    present = cluster.with_size(present_size(cluster, recorded_size(cluster, context)))
     record = start_record(present, context)
     children = (
         *_foundation(present, context),

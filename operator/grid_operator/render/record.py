@@ -29,7 +29,7 @@ from grid_operator.api.names import (
     USERNAME_KEY,
     identity_secret_name,
 )
-from grid_operator.api.phase import is_at_rest, wanted_replicas
+from grid_operator.api.phase import is_at_rest, is_restoring, wanted_replicas
 from grid_operator.render.config import RESTORE_FROM, configuration_tree, yaml_text
 from grid_operator.render.identity import (
     IDENTITY,
@@ -46,6 +46,7 @@ from grid_operator.render.secrets import (
     license_text,
     password_of,
 )
+from grid_operator.render.volumes import members_with_claims
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -136,20 +137,23 @@ def start_record(cluster: GridCluster, context: RenderContext) -> StartRecord:
     )
 
 
-def recorded_size(context: RenderContext) -> int | None:
+def recorded_size(cluster: GridCluster, context: RenderContext) -> int | None:
     """Return for how many members the pods of now were made, None when there are none.
 
-    When somebody has taken the record away, that is as many as there are to be now.
+    When somebody has taken the record away, that is as many as there are to be now, or more when
+    more have claims: of members on disk all have to start before some of them leave, as the first
+    few alone may not have what was answered. Fewer claims tell nothing, as they get lost as well.
     """
     if not context.recorded:
-        return context.replicas or None
+        claimed = 0 if is_restoring(cluster) else members_with_claims(cluster, context)
+        return max(context.replicas, claimed if claimed > cluster.spec.size else 0) or None
     text = context.recorded.get(_SIZE, "1")
     return int(text) if text.isdecimal() else 1
 
 
 def size_problem(cluster: GridCluster, context: RenderContext) -> SpecProblem | None:
     """Return what speaks against the number of members: one cannot become several, nor they one."""
-    size, before = cluster.spec.size, recorded_size(context) or cluster.spec.size
+    size, before = cluster.spec.size, recorded_size(cluster, context) or cluster.spec.size
     grows = 1 < before < size
     may_change = size > 1 and before > 1 and not (grows and is_at_rest(cluster))
     if size == before or may_change:

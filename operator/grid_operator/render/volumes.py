@@ -75,17 +75,18 @@ def claim_owners(cluster: GridCluster, context: RenderContext) -> Iterator[KubeO
 
 def has_member_data(cluster: GridCluster, context: RenderContext) -> bool:
     """Return whether members have something on disk that others of their names would start on."""
+    kept = cluster.spec.persistence.enabled
+    return kept and (context.has_pods or members_with_claims(cluster, context) > 0)
+
+
+def members_with_claims(cluster: GridCluster, context: RenderContext) -> int:
+    """Return for how many members there are claims to stay, by the last one; 0 in memory."""
     if not cluster.spec.persistence.enabled:
-        return False
-    return context.has_pods or bool(member_claims(cluster, context))
-
-
-def member_claims(cluster: GridCluster, context: RenderContext) -> list[int]:
-    """Return the ordinals of the members whose claims are there to stay."""
+        return 0
     metas = [live["metadata"] for live in context.claims]
     there = [meta["name"] for meta in metas if not meta.get("deletionTimestamp")]
     found = (_ordinal(cluster, name) for name in there)
-    return [ordinal for ordinal in found if ordinal is not None]
+    return max((ordinal + 1 for ordinal in found if ordinal is not None), default=0)
 
 
 def _ordinal(cluster: GridCluster, claim: str) -> int | None:

@@ -209,6 +209,13 @@ class Leavers(FakeStore):
         self._show()
         return replace(super().observe(), claims=tuple(self.claims.values()))
 
+    def lose_pods(self) -> None:
+        """Let the StatefulSet go with all its pods; claims, and what is on volumes, stay."""
+        self.objects = {r: o for r, o in self.objects.items() if o["kind"] != "StatefulSet"}
+        self.volumes |= {n: JOINED if s == LEAVING else s for n, s in self.members.items()}
+        self.members, self.pods = {}, {}
+        self._operations.clear()
+
     def context(self, live: KubeObject | None) -> RenderContext:
         return replace(super().context(live), claims=tuple(self.claims.values()))
 

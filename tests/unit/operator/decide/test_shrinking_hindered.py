@@ -9,6 +9,7 @@ import pytest
 
 from grid_operator.api.conditions import ConditionType
 from grid_operator.api.names import STRUCTURES_ANNOTATION
+from tests.unit.operator.api.clusters import make_cluster
 from tests.unit.operator.decide.fake_store import WELL
 from tests.unit.operator.decide.leaving import (
     JOINED,
@@ -178,3 +179,51 @@ def test_a_record_that_somebody_took_away_makes_nobody_leave_untold() -> None:
     store.settle()
 
     assert (store.begun, store.joined) == (names(4, 3), names(0, 1, 2))
+
+
+def test_a_cluster_made_anew_with_a_smaller_size_starts_all_and_lets_them_leave() -> None:
+    """Its claims were retained: any two of five may have what the other three have not."""
+    store = Leavers(5)
+    store.lose_pods()
+    store.objects.clear()
+    kept = {"size": 3, "persistence": {"enabled": True}}
+    store.cluster = make_cluster(kept, uid="uid-2")
+
+    store.step()
+    assert sorted(store.pods) == names(0, 1, 2, 3, 4)
+    store.settle()
+
+    assert store.begun == names(4, 3)
+    assert (sorted(store.pods), sorted(store.claims)) == (names(0, 1, 2), names(0, 1, 2))
+
+
+@pytest.mark.parametrize(("step", "begun"), [("Leave", (4, 3)), ("AwaitLeft", (4, 4, 3))])
+def test_a_stateful_set_that_is_deleted_while_members_leave_comes_back_with_all(
+    step: str, begun: tuple[int, ...]
+) -> None:
+    store = Leavers(5)
+    store.spec(size=3)
+    store.until(lambda: step_of(store) == step)
+    store.lose_pods()
+
+    store.step()
+    assert sorted(store.pods) == names(0, 1, 2, 3, 4)
+    store.until(lambda: len(store.pods) == 3)
+    store.settle()
+
+    assert store.begun == names(*begun)
+    assert (sorted(store.pods), store.volumes) == (names(0, 1, 2), {})
+
+
+def test_a_record_lost_while_the_cluster_is_stopped_leaves_nobody_behind() -> None:
+    store = Leavers(5)
+    store.spec(runState="Stopped")
+    store.settle()
+    (live,) = (o for o in store.objects.values() if o["kind"] == "StatefulSet")
+    del live["metadata"]["annotations"][STRUCTURES_ANNOTATION]
+    store.spec(size=3)
+    store.until(lambda: len(store.pods) > 0)
+    assert sorted(store.pods) == names(0, 1, 2, 3, 4)
+    store.settle()
+
+    assert store.begun == names(4, 3)

@@ -208,8 +208,44 @@ def test_a_lost_record_makes_nobody_leave_at_once() -> None:
     assert (desired.size, stateful_set(desired)["replicas"], desired.problem) == (5, 5, None)
     alone = desired_state(make_cluster({"size": 1}), context)
     assert alone.problem is not None
-    stopped = desired_state(cluster, replace(context, replicas=0))
-    assert stopped.size == 3
+
+
+@pytest.mark.parametrize("recorded", [{}, None], ids=["no record", "no StatefulSet"])
+@pytest.mark.parametrize(
+    ("spec", "size"),
+    [
+        ({"persistence": {"enabled": True}}, 5),
+        ({}, 3),
+        ({"persistence": {"enabled": True}, "restoreFrom": {"cluster": "old"}}, 3),
+    ],
+    ids=["on disk", "in memory", "restored"],
+)
+def test_without_a_record_and_pods_the_claims_tell_how_many_have_data(
+    spec: dict[str, Any], size: int, recorded: dict[str, str] | None
+) -> None:
+    claims: list[dict[str, Any]] = [
+        {"metadata": {"name": f"data-demo-{n}"}, "spec": {}} for n in (0, 4)
+    ]
+    gone = {"name": "data-demo-6", "deletionTimestamp": "2026-01-01T00:00:00Z"}
+    claims.append({"metadata": gone, "spec": {}})
+    context = replace(CONTEXT, recorded=recorded, claims=tuple(claims))
+
+    desired = desired_state(make_cluster({"size": 3, **spec}), context)
+
+    assert (desired.size, desired.problem) == (size, None)
+    if size == 5:
+        alone = desired_state(make_cluster({"size": 1, **spec}), context)
+        assert alone.problem is not None
+
+
+def test_a_claim_that_a_restore_has_filled_makes_no_single_member_of_several() -> None:
+    restored = {"restoreFrom": {"cluster": "old"}, "persistence": {"enabled": True}}
+    claim = {"metadata": {"name": "data-demo-0"}, "spec": {}}
+    cluster = make_cluster({"size": 3, **restored}, status={"restoredFrom": "old"})
+
+    desired = desired_state(cluster, replace(CONTEXT, claims=(claim,)))
+
+    assert (desired.size, desired.problem) == (3, None)
 
 
 def test_nobody_else_owns_the_claim_of_a_member_that_has_left() -> None:
