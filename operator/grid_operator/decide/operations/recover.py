@@ -2,8 +2,8 @@
 
     Call ──▶ AwaitReady ──▶ finished
 
-Only on request, only for a member that waits to be told, of several only while none serves, and
-never again for a pod that replaced the one that was told: what it holds by then is not what the
+Only on request, only for a member that waits to be told, of several only while none may serve,
+and never again for a pod that replaced the one that was told: what it holds by then is not what the
 request was about.
 """
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from grid_operator.api.phase import Step
 from grid_operator.api.status import OperationKind, OperationOutcome
 from grid_operator.decide.calls import Endpoint
-from grid_operator.decide.model import STARTING, MemberView
+from grid_operator.decide.model import STARTING, MemberProblem, MemberView
 from grid_operator.decide.operations.journal import (
     Move,
     advance,
@@ -25,7 +25,7 @@ from grid_operator.decide.operations.journal import (
     step_end,
     wait,
 )
-from grid_operator.decide.pods import pod_name
+from grid_operator.decide.pods import has_no_process, pod_name
 
 if TYPE_CHECKING:
     from grid_operator.api.objects import KubeObject
@@ -51,23 +51,42 @@ def wanted(situation: Situation, kind: OperationKind, request: str) -> Operation
     return begin(situation, kind, Step.CALL, target=name, target_uid=uid, request=request)
 
 
-def obstacle(situation: Situation) -> str | None:
-    """Return which of several members serves, None when none does.
+def obstacle(situation: Situation, told: str = "") -> str | None:
+    """Return which of several members serves or may do so, None when none can.
 
     Every plain start looks like one that waits to be told, and ends by itself once others serve:
     giving up data is for when no majority is there.
+
+    Args:
+        situation: The facts.
+        told: The pod whose member is to be told; what it says is looked at elsewhere.
     """
     if situation.spec.is_alone:
         return None
     joined = [pod_name(pod) for pod, _ in situation.joined()]
     serving = [*joined, *map(pod_name, situation.ready_pods())]
-    if not serving:
+    if serving:
+        return (
+            f"{serving[0]} has joined or serves, and of several members nothing is given up then; "
+            f"if the others are lost for good, restart {serving[0]} and ask under another request "
+            "id while no member serves"
+        )
+    silent = (p for p in situation.pods if pod_name(p) != told and _may_serve(situation, p))
+    pod = next(silent, None)
+    if pod is None:
         return None
     return (
-        f"{serving[0]} has joined or serves, and of several members nothing is given up then; if "
-        f"the others are lost for good, restart {serving[0]} and ask under another request id "
-        "while no member serves"
+        f"{pod_name(pod)} does not answer and may serve, and of several members nothing is given "
+        "up then: make sure that it is off, delete its pod by force, and ask under another "
+        "request id"
     )
+
+
+def _may_serve(situation: Situation, pod: KubeObject) -> bool:
+    """Return whether the pod's member may be one of a majority that only the operator misses."""
+    view = situation.view(pod)
+    says = isinstance(view, MemberProblem) and bool(view.node_state)
+    return not says and not has_no_process(pod)
 
 
 def step(situation: Situation, operation: OperationStatus) -> Move:
@@ -104,7 +123,7 @@ def _call(situation: Situation, operation: OperationStatus, pod: KubeObject) -> 
             return advance(operation, Step.AWAIT_READY, now)
         text = f"{operation.target} has joined by itself: nothing was given up"
         return finish(operation, OperationOutcome.FAILED, now, text)
-    serves = obstacle(situation) if operation.attempts == 0 else None
+    serves = obstacle(situation, operation.target) if operation.attempts == 0 else None
     if serves is not None:
         return finish(operation, OperationOutcome.FAILED, now, serves)
     waits = view is not None and view.node_state == STARTING

@@ -133,7 +133,7 @@ def test_an_outdated_pod_goes_ungated_only_if_its_member_says_or_cannot_have_joi
     for ordinal in unready:
         name = f"demo-{ordinal}"
         store.pods[name] = make_pod(
-            name, "broken" if ordinal == 1 else _revision(store), ready=False
+            name, "broken" if ordinal == 1 else revision(store), ready=False
         )
         store.pods[name]["status"] |= status
         store.views = {**store.views, name: view}
@@ -296,50 +296,5 @@ def test_a_new_pod_for_which_there_is_no_room_is_made_anew_when_the_spec_changes
     assert (store.replaced, store.calls) == (["demo-4"], [])
 
 
-@pytest.mark.parametrize("request_of", ["force_start", "partial_start"])
-@pytest.mark.parametrize(
-    "other", [OF_THREE, replace(OF_THREE, ready=False), SILENT], ids=["ready", "joined", "silent"]
-)
-def test_data_is_given_up_only_while_nobody_serves(
-    request_of: str, other: MemberView | MemberProblem
-) -> None:
-    """A member that is starting is what every restart shows."""
-    store = three(persistence={"enabled": True})
-    store.pods["demo-2"] = make_pod("demo-2", _revision(store), ready=False)
-    store.views = {"demo-0": other, "demo-1": other, "demo-2": STARTING}
-    store.annotate(**{request_of: "r1,acknowledge-data-loss=uid-1"})
-    for _ in range(5):
-        store.step()
-
-    assert store.calls == []
-    (handled,) = store.cluster.status.handled_requests
-    assert handled.outcome == "Refused"
-    assert "demo-0 has joined or serves" in handled.message
-
-    for name in NAMES:
-        store.pods[name] = make_pod(name, _revision(store), ready=False)
-    store.views = dict.fromkeys(NAMES, STARTING)
-    store.annotate(**{request_of: "r2,acknowledge-data-loss=uid-1"})
-    for _ in range(5):
-        store.step()
-    assert [call.pod["metadata"]["name"] for call in store.calls] == ["demo-0"]
-
-
-def test_data_is_not_given_up_when_another_serves_just_before_the_call() -> None:
-    store = three(persistence={"enabled": True})
-    for name in NAMES:
-        store.pods[name] = make_pod(name, _revision(store), ready=False)
-    store.views = dict.fromkeys(NAMES, STARTING)
-    store.annotate(force_start="r1,acknowledge-data-loss=uid-1")
-    store.step()
-    assert (store.cluster.status.operation is not None, store.calls) == (True, [])
-    store.views = {**store.views, "demo-1": OF_THREE}
-    for _ in range(5):
-        store.step()
-
-    assert store.calls == []
-    assert "demo-1 has joined" in store.cluster.status.last_operations[0].message
-
-
-def _revision(store: FakeStore) -> str:
+def revision(store: FakeStore) -> str:
     return str(store.pods["demo-0"]["metadata"]["labels"]["controller-revision-hash"])

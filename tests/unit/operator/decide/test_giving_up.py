@@ -1,0 +1,127 @@
+"""Of several members data is given up only while none of them may serve."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.unit.operator.decide.fake_store import FakeStore, make_pod
+from tests.unit.operator.decide.test_several import (
+    ENDED,
+    NAMES,
+    OF_THREE,
+    PARKED,
+    RUNNING,
+    SILENT,
+    STARTING,
+    UNSTARTED,
+    revision,
+    three,
+)
+
+if TYPE_CHECKING:
+    from grid_operator.decide.model import MemberProblem, MemberView
+
+
+def all_starting() -> FakeStore:
+    """Return three that have not joined, and none of which is ready."""
+    store = three(persistence={"enabled": True})
+    for name in NAMES:
+        store.pods[name] = make_pod(name, revision(store), ready=False)
+    store.views = dict.fromkeys(NAMES, STARTING)
+    return store
+
+
+@pytest.mark.parametrize("request_of", ["force_start", "partial_start"])
+@pytest.mark.parametrize(
+    "other", [OF_THREE, replace(OF_THREE, ready=False), SILENT], ids=["ready", "joined", "silent"]
+)
+def test_data_is_given_up_only_while_nobody_serves(
+    request_of: str, other: MemberView | MemberProblem
+) -> None:
+    """A member that is starting is what every restart shows."""
+    store = three(persistence={"enabled": True})
+    store.pods["demo-2"] = make_pod("demo-2", revision(store), ready=False)
+    store.views = {"demo-0": other, "demo-1": other, "demo-2": STARTING}
+    store.annotate(**{request_of: "r1,acknowledge-data-loss=uid-1"})
+    for _ in range(5):
+        store.step()
+
+    assert store.calls == []
+    (handled,) = store.cluster.status.handled_requests
+    assert handled.outcome == "Refused"
+    assert "demo-0 has joined or serves" in handled.message
+
+    for name in NAMES:
+        store.pods[name] = make_pod(name, revision(store), ready=False)
+    store.views = dict.fromkeys(NAMES, STARTING)
+    store.annotate(**{request_of: "r2,acknowledge-data-loss=uid-1"})
+    for _ in range(5):
+        store.step()
+    assert [call.pod["metadata"]["name"] for call in store.calls] == ["demo-0"]
+
+
+@pytest.mark.parametrize("request_of", ["force_start", "partial_start"])
+def test_data_is_given_up_only_while_nobody_may_serve(request_of: str) -> None:
+    """Who answers the operator nothing may answer clients, and is not ready for a while only."""
+    store = all_starting()
+    store.pods["demo-1"]["status"] |= RUNNING
+    store.views = {**store.views, "demo-1": SILENT}
+    store.annotate(**{request_of: "r1,acknowledge-data-loss=uid-1"})
+    for _ in range(5):
+        store.step()
+
+    assert store.calls == []
+    (handled,) = store.cluster.status.handled_requests
+    assert handled.outcome == "Refused"
+    assert "demo-1 does not answer and may serve" in handled.message
+
+
+@pytest.mark.parametrize(
+    ("view", "status"), [(STARTING, RUNNING), (PARKED, RUNNING), (SILENT, ENDED), (SILENT, None)]
+)
+def test_data_is_given_up_while_the_others_cannot_serve(
+    view: MemberProblem, status: dict[str, Any] | None
+) -> None:
+    """They say so, nothing runs in their pods, or these are gone."""
+    store = all_starting()
+    store.views = {**store.views, "demo-1": view, "demo-2": view}
+    for name in ("demo-1", "demo-2"):
+        if status is None:
+            store.pods[name]["status"] = dict(UNSTARTED)
+        else:
+            store.pods[name]["status"] |= status
+    store.annotate(force_start="r1,acknowledge-data-loss=uid-1")
+    store.step()
+
+    operation = store.cluster.status.operation
+    assert operation is not None
+    assert (operation.kind.value, operation.target) == ("ForceStart", "demo-0")
+
+
+def test_data_is_not_given_up_when_another_falls_silent_just_before_the_call() -> None:
+    store = all_starting()
+    store.annotate(force_start="r1,acknowledge-data-loss=uid-1")
+    store.step()
+    store.pods["demo-2"]["status"] |= RUNNING
+    store.views = {**store.views, "demo-2": SILENT}
+    for _ in range(5):
+        store.step()
+
+    assert store.calls == []
+    assert "demo-2 does not answer" in store.cluster.status.last_operations[0].message
+
+
+def test_data_is_not_given_up_when_another_serves_just_before_the_call() -> None:
+    store = all_starting()
+    store.annotate(force_start="r1,acknowledge-data-loss=uid-1")
+    store.step()
+    assert (store.cluster.status.operation is not None, store.calls) == (True, [])
+    store.views = {**store.views, "demo-1": OF_THREE}
+    for _ in range(5):
+        store.step()
+
+    assert store.calls == []
+    assert "demo-1 has joined" in store.cluster.status.last_operations[0].message
