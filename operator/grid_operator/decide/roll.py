@@ -10,6 +10,7 @@ from grid_operator.api.names import (
     DATA_VOLUME,
     TEMPLATE_HASH_ANNOTATION,
     management_secret_name,
+    statefulset_name,
 )
 from grid_operator.decide.drift import differences
 from grid_operator.decide.model import STARTING, MemberProblem
@@ -117,7 +118,7 @@ def _next_step(
     if lost:
         waiting = f"replacing pod {pod_name(lost[0])}"
         return Roll(names, (lost[0],), (), ProgressingReason.ROLLING, waiting)
-    obstacle = gate_obstacle(observed)
+    obstacle = disruption_obstacle(observed)
     if obstacle is not None:
         return Roll(names, reason=ProgressingReason.WAITING_FOR_SAFETY, waiting=obstacle)
     waiting = f"replacing pod {names[-1]}"
@@ -188,8 +189,27 @@ def _way_out(observed: Observed, pod: KubeObject) -> str:
     )
 
 
+def disruption_obstacle(observed: Observed) -> str | None:
+    """Return what speaks against taking a member away, or telling one to go; None: nothing does.
+
+    Besides what members say, every pod that the StatefulSet wants has to be there: who is taken
+    away may not come back either, such as under a quota.
+    """
+    return _missing_pod(observed) or gate_obstacle(observed)
+
+
+def _missing_pod(observed: Observed) -> str | None:
+    base = statefulset_name(observed.cluster.metadata.name)
+    sets = (child for child in observed.children if child["kind"] == "StatefulSet")
+    live = next((one for one in sets if one["metadata"]["name"] == base), None)
+    replicas = 0 if live is None else int(live["spec"].get("replicas", 0))
+    there = set(map(pod_name, observed.pods))
+    wanted = (f"{base}-{ordinal}" for ordinal in range(replicas))
+    return next((f"{name} does not exist yet" for name in wanted if name not in there), None)
+
+
 def gate_obstacle(observed: Observed) -> str | None:
-    """Return which member says what against taking one member away, None when all is well.
+    """Return which member says what against taking one of these pods away, None when all is well.
 
     Every member must answer, all must agree on the number of members, the cluster must be safe
     and nothing may be migrating.

@@ -20,7 +20,7 @@ from grid_operator.api.status import OperationKind, OperationOutcome
 from grid_operator.decide.operations.restore import source_text
 from grid_operator.decide.pods import pod_name
 from grid_operator.decide.requests import was_handled
-from grid_operator.decide.roll import gate_obstacle
+from grid_operator.decide.roll import disruption_obstacle
 
 if TYPE_CHECKING:
     from grid_operator.api.status import GridClusterStatus, OperationStatus
@@ -176,7 +176,7 @@ def config_valid(plan: Plan) -> Verdict:
 
 def safe_to_disrupt(plan: Plan) -> Verdict:
     """Return whether a member may be taken away now."""
-    obstacle = gate_obstacle(plan.situation.observed)
+    obstacle = disruption_obstacle(plan.situation.observed)
     if obstacle is not None:
         return FALSE, SafeToDisruptReason.UNSAFE, obstacle
     return TRUE, SafeToDisruptReason.SAFE, ""

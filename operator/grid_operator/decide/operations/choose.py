@@ -28,7 +28,7 @@ from grid_operator.decide.operations import (
     stop,
 )
 from grid_operator.decide.pods import is_terminating, pod_name
-from grid_operator.decide.roll import claim_obstacle, gate_obstacle, is_lost
+from grid_operator.decide.roll import claim_obstacle, disruption_obstacle, is_lost
 from grid_operator.decide.schedule import look, next_time
 from grid_operator.decide.situation import moment
 
@@ -196,7 +196,7 @@ def _restart_obstacle(situation: Situation) -> str | None:
     if is_lost(situation.observed, situation.pods[-1]):
         # The first to be replaced serves nobody: nothing is taken from anybody.
         return None
-    return gate_obstacle(situation.observed)
+    return disruption_obstacle(situation.observed)
 
 
 def _change_state(situation: Situation, _: Requests, choice: Choice) -> None:

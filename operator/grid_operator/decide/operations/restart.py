@@ -22,7 +22,7 @@ from grid_operator.decide.operations.journal import (
     wait,
 )
 from grid_operator.decide.pods import is_terminating, ordinal, pod_name
-from grid_operator.decide.roll import claim_obstacle, gate_obstacle, is_lost, is_parked
+from grid_operator.decide.roll import claim_obstacle, disruption_obstacle, is_lost, is_parked
 from grid_operator.decide.situation import EPOCH, moment
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def _delete(situation: Situation, operation: OperationStatus, pod: KubeObject) -
     obstacle = None
     goes_on = bool(operation.last_error) and not is_lost(situation.observed, pod)
     if goes_on and not situation.spec.is_alone:
-        obstacle = gate_obstacle(situation.observed)
+        obstacle = disruption_obstacle(situation.observed)
     if obstacle is not None:
         return wait(operation, f"until it is safe: {obstacle}")
     return Move(operation, waiting=f"pod {operation.target} is deleted", delete_pod=pod)
@@ -95,7 +95,7 @@ def _shut_down(situation: Situation, operation: OperationStatus, pod: KubeObject
         return advance(operation, Step.DELETE_POD, situation.now, last_error=last_error)
     # An attempt of which nothing is known may have reached the member: it is repeated as it is.
     if operation.attempts == 0 or operation.last_error:
-        obstacle = gate_obstacle(situation.observed)
+        obstacle = disruption_obstacle(situation.observed)
         if obstacle is not None:
             # The time for telling counts from the first attempt, however long it is waited here.
             return wait(operation, f"until it is safe: {obstacle}")

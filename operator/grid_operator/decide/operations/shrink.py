@@ -25,7 +25,7 @@ from grid_operator.decide.pods import (
     pod_name,
     ready_changed,
 )
-from grid_operator.decide.roll import gate_obstacle, is_parked
+from grid_operator.decide.roll import disruption_obstacle, gate_obstacle, is_parked
 from grid_operator.decide.situation import IN_TRANSITION, since
 from grid_operator.decide.strangers import is_missed
 
@@ -59,7 +59,7 @@ def obstacle(situation: Situation, operation: OperationStatus) -> str | None:
     # What is on its own volume goes anyway.
     own = data_claim_name(situation.cluster.metadata.name, last_ordinal(operation.target))
     others = tuple(claim for claim in observed.claims if claim["metadata"]["name"] != own)
-    found = gate_obstacle(replace(observed, claims=others)) or _other_state(situation)
+    found = disruption_obstacle(replace(observed, claims=others)) or _other_state(situation)
     if found is None and situation.pod(operation.target) is None:
         found = f"{operation.target} does not exist yet"
     return found

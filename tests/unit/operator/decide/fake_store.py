@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 START = datetime(2026, 1, 1, tzinfo=UTC)
 MAX_ROUNDS = 40
 """Enough for a restart and for all that is given to a member afterwards, step by step."""
+MAX_PODS = 9
 WELL = VIEW
 
 
@@ -74,6 +75,8 @@ class FakeStore:
         self.calls: list[MemberCall] = []
         self.born = 0
         self.answer: CallOutcome = CallDone()
+        self.quota = MAX_PODS
+        """Pods that are let in."""
         self.secrets = SECRETS
         self.management_password = CONTEXT.management_password
         self.decision: Decision | None = None
@@ -176,7 +179,7 @@ class FakeStore:
             }
             names = [f"{obj['metadata']['name']}-{i}" for i in range(obj["spec"]["replicas"])]
             self.pods = {name: pod for name, pod in self.pods.items() if name in names}
-            for name in set(names) - set(self.pods):
+            for name in set(names[: self.quota]) - set(self.pods):
                 self.born += 1
                 self.pods[name] = make_pod(name, revision)
                 self.pods[name]["metadata"]["uid"] = f"uid-{self.born}"

@@ -243,6 +243,44 @@ def test_several_become_more_before_any_of_them_restarts() -> None:
     assert condition(store, ConditionType.READY).message == "5 of 5 members are ready"
 
 
+@pytest.mark.parametrize("asked", [False, True], ids=["outdated", "on request"])
+def test_nobody_restarts_before_there_are_pods_for_all(asked: bool) -> None:
+    """A quota lets no more in; who is restarted might not come back either."""
+    store = three()
+    store.quota = 3
+    store.change_spec({"size": 5})
+    if asked:
+        store.annotate(restart="r1")
+    for _ in range(10):
+        store.step()
+
+    assert (store.replaced, store.calls) == ([], [])
+    assert "demo-3 does not exist yet" in condition(store, ConditionType.PROGRESSING).message
+    safe = condition(store, ConditionType.SAFE_TO_DISRUPT)
+    assert (safe.status, safe.message) == ("False", "demo-3 does not exist yet")
+
+    store.quota = 5
+    store.step()
+    five = tuple(f"demo-{ordinal}" for ordinal in range(5))
+    store.views = dict.fromkeys(five, replace(WELL, cluster_size=5))
+    store.settle()
+    assert store.replaced[-3:] == ["demo-2", "demo-1", "demo-0"]
+
+
+def test_nobody_is_told_to_stop_while_the_pod_of_another_is_not_made_anew() -> None:
+    store = three()
+    store.change_spec({"size": 3, **CHANGED})
+    while store.cluster.status.operation is None:
+        store.step()
+    store.quota = 1
+    del store.pods["demo-1"]
+    store.views = dict.fromkeys(("demo-0", "demo-2"), replace(OF_THREE, cluster_size=2))
+    for _ in range(5):
+        store.step()
+
+    assert (store.replaced, store.calls) == ([], [])
+
+
 @pytest.mark.parametrize("run_state", ["Stopped", "Running"])
 def test_nobody_new_is_made_while_the_cluster_is_stopped(run_state: str) -> None:
     """A stopped cluster is passive until all are back, and new members could not join it."""

@@ -227,3 +227,19 @@ def test_a_record_lost_while_the_cluster_is_stopped_leaves_nobody_behind() -> No
     store.settle()
 
     assert store.begun == names(4, 3)
+
+
+def test_nobody_leaves_while_the_pod_of_another_is_not_made_anew() -> None:
+    store = Leavers(5)
+    store.quota = 3
+    del store.pods["demo-3"]
+    store.volumes["demo-3"] = store.members.pop("demo-3")
+    store.spec(size=4)
+    for _ in range(10):
+        store.step()
+    assert store.begun == []
+    assert "demo-3 does not exist yet" in condition(store, ConditionType.PROGRESSING).message
+
+    store.quota = 5
+    store.settle()
+    assert store.begun == names(4)
