@@ -84,17 +84,29 @@ def has_address(pod: KubeObject) -> bool:
     return bool(status.get("podIP")) and status.get("phase") not in _ENDED
 
 
-def going(pod: KubeObject, now: datetime) -> str:
-    """Return that the pod is being deleted, and if it should be gone by now, where to look."""
+def is_overdue(pod: KubeObject, now: datetime) -> bool:
+    """Return whether the pod is being deleted and should be gone by now."""
     text = str(pod["metadata"].get("deletionTimestamp", ""))
     try:
-        overdue = now - datetime.fromisoformat(text) > timedelta(seconds=OVERDUE_S)
+        return now - datetime.fromisoformat(text) > timedelta(seconds=OVERDUE_S)
     except (ValueError, TypeError):
-        overdue = False
-    if not overdue:
+        return False
+
+
+def going(pod: KubeObject, now: datetime) -> str:
+    """Return that the pod is being deleted, and if it should be gone by now, where to look."""
+    if not is_overdue(pod, now):
         return "is being deleted"
-    node = pod.get("spec", {}).get("nodeName") or "of it"
-    return f"is being deleted and should have been gone at {text}: look whether node {node} works"
+    text = pod["metadata"]["deletionTimestamp"]
+    return (
+        f"is being deleted and should have been gone at {text}: look whether node "
+        f"{node_name(pod)} works"
+    )
+
+
+def node_name(pod: KubeObject) -> str:
+    """Return the name of the pod's node."""
+    return str(pod.get("spec", {}).get("nodeName") or "of it")
 
 
 def pod_problem(pod: KubeObject) -> str | None:

@@ -21,7 +21,9 @@ from grid_operator.decide.operations.journal import Move, advance, attempt, begi
 from grid_operator.decide.pods import (
     going,
     has_no_process,
+    is_overdue,
     is_terminating,
+    node_name,
     pod_name,
     ready_changed,
 )
@@ -182,6 +184,13 @@ def _remove(situation: Situation, operation: OperationStatus) -> Move:
         text = f"until the StatefulSet controller has seen that {situation.desired.size} are enough"
         return wait(operation, text)
     pod = situation.pod(operation.target)
+    if pod is not None and situation.stop_wanted and is_overdue(pod, situation.now):
+        # The stop must not wait for a node that may never answer. With the end of this step claims
+        # are kept again, this one as well.
+        name = data_claim_name(situation.cluster.metadata.name, last_ordinal(operation.target))
+        text = f"pod {operation.target} is still on node {node_name(pod)}; delete claim {name} "
+        text += "when it is gone, before size grows again"
+        return finish(operation, OperationOutcome.SUCCEEDED, situation.now, text)
     if pod is not None:
         how = going(pod, situation.now) if is_terminating(pod) else "is still there"
         return wait(operation, f"until its pod is gone: it {how}")

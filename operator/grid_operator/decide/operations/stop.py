@@ -1,6 +1,7 @@
 """Stop and ShutDown: members are told to write everything down before their pods go.
 
-    Stop:      Passive ──▶ Shutdown ──▶ ScaleDown ──▶ finished, when no pod is left
+    Stop:      Passive ──▶ Shutdown ──▶ ScaleDown ──▶ finished, when no pod is left, or
+                 only such as do not go although they should, and the members are wanted again
     ShutDown:  Passive ──▶ Shutdown ──▶ Finish ──▶ the finalizer goes
 
 A member that cannot be told is stopped by the end of its pod, which is as gentle, only that the
@@ -17,7 +18,7 @@ from grid_operator.api.phase import Step
 from grid_operator.api.status import OperationKind, OperationOutcome
 from grid_operator.decide.calls import Endpoint
 from grid_operator.decide.operations.journal import Move, advance, begin, finish, tell, wait
-from grid_operator.decide.pods import going, is_terminating, pod_name
+from grid_operator.decide.pods import going, is_overdue, is_terminating, pod_name
 from grid_operator.decide.situation import IN_TRANSITION, PASSIVE, since
 from grid_operator.decide.words import camel_case
 
@@ -78,8 +79,12 @@ def _with_state_before(situation: Situation, operation: OperationStatus) -> Move
 
 
 def _scale_down(situation: Situation, operation: OperationStatus) -> Move:
-    if situation.observed.pods:
-        there = "; ".join(f"{pod_name(p)} {_presence(situation, p)}" for p in situation.pods)
+    # Wanted again: nobody waits for a node that may never answer. A StatefulSet makes no second pod
+    # of a name before the first is gone, so its data has one member at any time.
+    waits_for_all = situation.stop_wanted
+    pods = [p for p in situation.pods if waits_for_all or not is_overdue(p, situation.now)]
+    if pods:
+        there = "; ".join(f"{pod_name(p)} {_presence(situation, p)}" for p in pods)
         return wait(operation, f"until the pods are gone: {there}")
     statefulset = situation.statefulset
     if statefulset is not None:
