@@ -71,6 +71,10 @@ class MemberView:
     cluster_size: int
     ready: bool
     """`GET /grid/health/ready` answered 200."""
+    problem: str = ""
+    """Why it is not ready in its own words, without counts; empty when it does not say."""
+    unsafe: str = ""
+    """Why the cluster is not safe in its words, without counts; empty when it does not say."""
     operations: tuple[MemberOperation, ...] = ()
     """The long operations that the member knows, the oldest first."""
     structures: tuple[StructureUse, ...] = ()

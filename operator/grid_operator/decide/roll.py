@@ -23,6 +23,7 @@ from grid_operator.decide.pods import (
     is_unscheduled,
     pod_name,
 )
+from grid_operator.decide.words import with_reason
 
 if TYPE_CHECKING:
     from grid_operator.api.objects import KubeObject
@@ -220,7 +221,7 @@ def gate_obstacle(observed: Observed) -> str | None:
         if isinstance(view, MemberProblem):
             return f"{name} does not answer: {view.message}{_way_out(observed, pod)}"
         if not view.cluster_safe:
-            return f"{name} says that the cluster is not safe"
+            return with_reason(f"{name} says that the cluster is not safe", view.unsafe)
         if view.migration_queue_size > 0:
             return f"{name} says that {view.migration_queue_size} migrations are waiting"
         if view.cluster_size != len(observed.pods):

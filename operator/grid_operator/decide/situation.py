@@ -16,6 +16,7 @@ from grid_operator.decide.pods import (
     pod_name,
     pod_problem,
 )
+from grid_operator.decide.words import with_reason
 
 if TYPE_CHECKING:
     from grid_operator.api.gridcluster import GridCluster, GridClusterSpec
@@ -165,7 +166,8 @@ class Situation:
             return "has no address yet"
         if isinstance(view, MemberProblem):
             return said or f"does not answer: {view.message}"
-        return None if view.ready else f"says that it is not ready (node state {view.node_state})"
+        text = f"says that it is not ready (node state {view.node_state})"
+        return None if view.ready else with_reason(text, view.problem)
 
     def no_member_text(self) -> str:
         """Return why no member can be told anything."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
+_COUNT: Final = re.compile(r"(?<!\S)\d+(?:\.\d+)?(?!\S)")
 UNKNOWN: Final = "Unknown"
 
 
@@ -15,6 +17,16 @@ def camel_case(state: str) -> str:
 def printable(text: str) -> str:
     """Return the text on one line, with spaces for what a terminal or a status cannot hold."""
     return "".join(c if c.isprintable() else " " for c in text)
+
+
+def without_counts(text: str) -> str:
+    """Return the text without numbers that stand by themselves: such ones change all the time."""
+    return _COUNT.sub("some", text)
+
+
+def with_reason(text: str, reason: str) -> str:
+    """Return the text with its reason behind it, if there is one."""
+    return f"{text}: {reason}" if reason else text
 
 
 def agreed(values: set[str]) -> str:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 HEALTH_PATH: Final = "/grid/health"
 READY_PATH: Final = "/grid/health/ready"
+SAFE_PATH: Final = "/grid/health/cluster-safe"
 CLUSTER_PATH: Final = "/grid/rest/cluster"
 VERSION_PATH: Final = "/grid/rest/management/cluster/version"
 OPERATIONS_PATH: Final = "/grid/rest/management/cluster/operations"

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import aiohttp
 
 from grid_operator.decide.model import MemberProblem
+from grid_operator.decide.words import without_counts
 from grid_operator.ports.member_call import ERROR_HEADER, MAX_MESSAGE_LENGTH
 from grid_operator.ports.member_view import (
     CLUSTER_PATH,
     HEALTH_PATH,
     OPERATIONS_PATH,
     READY_PATH,
+    SAFE_PATH,
     USAGE_PATH,
     VERSION_PATH,
     BadAnswerError,
@@ -37,6 +39,7 @@ VERSION_TIMEOUT_S: Final = 1.5
 otherwise that it lives."""
 USAGE_TIMEOUT_S: Final = 1.0
 """Usage is told for people: a member that cannot tell it now is as good as any."""
+_NOT_SAFE: Final = "not safe: "
 
 
 class RefusedError(Exception):
@@ -174,7 +177,8 @@ async def ask_view(wire: Wire) -> MemberView | MemberProblem:
     usage = await _usage(wire)
     if usage is not None:
         documents[USAGE_PATH] = usage
-    return member_view(documents, ready=ready.status == 200)
+    view = member_view(documents, ready=ready.status == 200)
+    return replace(view, problem=_words(ready), unsafe=await _unsafe(wire, view))
 
 
 async def _version(wire: Wire) -> Reply | None:
@@ -194,6 +198,22 @@ async def _usage(wire: Wire) -> bytes | None:
     except (TimeoutError, BadAnswerError):
         return None
     return reply.body if reply.status == 200 else None
+
+
+async def _unsafe(wire: Wire, view: MemberView) -> str:
+    """Return why the cluster is not safe; it is told for people, as usage is."""
+    if view.cluster_safe:
+        return ""
+    try:
+        async with asyncio.timeout(USAGE_TIMEOUT_S):
+            return _words(await wire.get(SAFE_PATH)).removeprefix(_NOT_SAFE)
+    except (TimeoutError, BadAnswerError):
+        return ""
+
+
+def _words(check: Reply) -> str:
+    """Return what the member says about a check that fails."""
+    return without_counts(check.reason) if check.status == 503 else ""
 
 
 async def _document(wire: Wire, path: str) -> bytes:

@@ -73,6 +73,20 @@ def test_ready_is_when_all_are() -> None:
     assert store.cluster.status.ready_members == 2
 
 
+def test_what_a_member_says_itself_is_in_the_conditions() -> None:
+    store = three()
+    disk, copies = "its disk is full", "some copies of the data are missing"
+    told = replace(UNSAFE, ready=False, problem=disk, unsafe=copies)
+    store.views = {**store.views, "demo-1": told}
+    store.settle()
+
+    assert condition(store, ConditionType.READY).message.startswith(
+        f"demo-1 says that it is not ready (node state ACTIVE): {disk}"
+    )
+    safe = condition(store, ConditionType.SAFE_TO_DISRUPT)
+    assert safe.message == f"demo-1 says that the cluster is not safe: {copies}"
+
+
 def test_a_change_takes_one_after_the_other_and_each_is_told_first() -> None:
     store = three()
     store.change_spec({"size": 3, **CHANGED})

@@ -119,12 +119,42 @@ async def test_a_member_that_is_not_ready_is_a_view() -> None:
     assert not view.ready
 
 
+def refusal(reason: str) -> bytes:
+    head = f"HTTP/1.1 503 No\r\nContent-Length: 0\r\nX-Grid-Error: {reason}\r\n\r\n"
+    return head.encode()
+
+
+async def test_a_joined_member_tells_why_it_is_not_ready_and_not_safe_without_counts() -> None:
+    """What varies from look to look would be written into the status each time."""
+    unsafe = {**DOCUMENTS["/grid/health"], "clusterSafe": False}  # type: ignore[dict-item]
+    said = {
+        "health": unsafe,
+        "ready": refusal("the disk of demo-1.members:5704 is full for 17 s"),
+        "cluster-safe": refusal("not safe: 12 copies of the data are missing"),
+    }
+    async with member(answers(**said)) as client:
+        view = await ask(client)
+    assert isinstance(view, MemberView)
+    assert view.problem == "the disk of demo-1.members:5704 is full for some s"
+    assert view.unsafe == "some copies of the data are missing"
+
+
+@pytest.mark.parametrize("answer", [http(b""), http(b"", "404 No"), http(b"x" * 300_000)])
+async def test_a_member_need_not_tell_why_it_is_not_safe(answer: bytes) -> None:
+    unsafe = {**DOCUMENTS["/grid/health"], "clusterSafe": False}  # type: ignore[dict-item]
+    async with member(answers(**{"health": unsafe, "cluster-safe": answer})) as client:
+        view = await ask(client)
+    assert isinstance(view, MemberView)
+    assert (view.cluster_safe, view.unsafe, view.problem) == (False, "", "")
+
+
 def answers(**changed: object) -> Serve:
     """Return a member whose documents are healthy but for those changed, by their last word."""
 
     async def serve(head: bytes, writer: asyncio.StreamWriter) -> None:
         path = path_of(head)
-        answer = changed.get(path.rpartition("/")[2], DOCUMENTS[path])
+        last = path.rpartition("/")[2]
+        answer = changed[last] if last in changed else DOCUMENTS[path]
         whole = answer if isinstance(answer, bytes) else http(json.dumps(answer).encode())
         writer.write(whole)
 
