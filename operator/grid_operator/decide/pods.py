@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import re
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from grid_operator.api.names import REVISION_LABEL
-from grid_operator.decide.words import printable
+from grid_operator.decide.words import printable, with_reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -17,8 +19,11 @@ _ENDED: Final = frozenset({"Failed", "Succeeded"})
 _PENDING: Final = "Pending"
 OVERDUE_S: Final = 60.0
 """After the end of the pod's grace, which its deletionTimestamp tells: its node does not answer."""
+KILLED: Final = 128
+"""Exit codes from here on tell of a signal."""
 MAX_WORDS_LENGTH: Final = 512
 """Of a container, in characters."""
+_LOG_HEAD: Final = re.compile(r"^\d{4}-\d\d-\d\dT\S+Z [A-Z]+ ")
 
 
 def pod_name(pod: KubeObject) -> str:
@@ -130,10 +135,22 @@ def last_words(pod: KubeObject) -> str:
     """Return the last line that a container of the pod said before it ended badly."""
     for container in pod.get("status", {}).get("containerStatuses", ()):
         terminated = container.get("state", {}).get("terminated") or {}
-        lines = str(terminated.get("message", "")).strip().splitlines()
-        if lines and terminated.get("exitCode"):
-            return printable(lines[-1])[:MAX_WORDS_LENGTH].strip()
+        if terminated.get("exitCode"):
+            return _last_line(terminated)
     return ""
+
+
+def _last_line(terminated: dict[str, Any]) -> str:
+    """Return what a container said last, without the time and place that a log line begins with."""
+    lines = str(terminated.get("message", "")).strip().splitlines()
+    text = lines[-1] if lines else ""
+    try:
+        entry = json.loads(text)
+    except ValueError:
+        entry = None
+    said = entry.get("message") if isinstance(entry, dict) else None
+    plain = said if isinstance(said, str) else _LOG_HEAD.sub("", text)
+    return printable(plain)[:MAX_WORDS_LENGTH].strip()
 
 
 def _container_problem(pod: KubeObject) -> str | None:
@@ -157,7 +174,9 @@ def _last_end(container: dict[str, Any]) -> str:
         return ""
     reason, code = terminated.get("reason"), terminated.get("exitCode")
     why = f" ({reason})" if reason not in (None, "Error", "Completed") else ""
-    return f"; it ended with code {code}{why} before"
+    # Of one that was killed the last line is about anything.
+    said = _last_line(terminated) if isinstance(code, int) and 0 < code < KILLED else ""
+    return with_reason(f"; it ended with code {code}{why} before", said)
 
 
 def _scheduling_problem(pod: KubeObject) -> str | None:

@@ -89,6 +89,8 @@ def member_container(cluster: GridCluster) -> dict[str, Any]:
         },
         "resources": resources(spec.pod),
         "securityContext": container_security_context(),
+        # What a start that fails says is the last line of the log.
+        "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": _volume_mounts(spec),
     }
 

@@ -248,6 +248,12 @@ def test_status_shows_the_members_as_they_see_themselves() -> None:
     )
 
 
+_AS_JSON = (
+    '{"time": "2026-01-01T00:00:00.000Z", "level": "ERROR", "message": "cannot start: no room"}'
+)
+_AS_TEXT = "2026-01-01T00:00:00.000Z ERROR cannot start: no room"
+
+
 @pytest.mark.parametrize(
     ("status", "told"),
     [
@@ -292,6 +298,30 @@ def test_status_shows_the_members_as_they_see_themselves() -> None:
             "demo-0 container m is not ready yet; it ended with code 137 (OOMKilled) before",
         ),
         ({}, "demo-0 is not ready yet"),
+        *(
+            (
+                {
+                    "containerStatuses": [
+                        {
+                            "name": "m",
+                            "state": {"waiting": {"reason": "CrashLoopBackOff"}},
+                            "lastState": {
+                                "terminated": {"exitCode": code, "reason": "Error", "message": said}
+                            },
+                        }
+                    ]
+                },
+                f"demo-0 container m: CrashLoopBackOff; it ended with code {code} before{shown}",
+            )
+            for code, said, shown in (
+                (3, "first\n" + _AS_JSON + "\n", ": cannot start: no room"),
+                (3, _AS_TEXT, ": cannot start: no room"),
+                (2, "grid.yaml:3: unknown element", ": grid.yaml:3: unknown element"),
+                (2, "[1]", ": [1]"),
+                (2, " \n", ""),
+                (137, _AS_TEXT, ""),
+            )
+        ),
     ],
 )
 def test_message_says_why_a_pod_is_not_ready(status: dict[str, Any], told: str) -> None:
