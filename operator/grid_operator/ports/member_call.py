@@ -40,6 +40,11 @@ and as long for a member that was lost."""
 _LONGEST_S: Final = 45.0
 """Below the limit of one run of the work queue; what takes longer is asked for again under its
 key, and is not done twice."""
+_STARTS: Final = frozenset({Endpoint.FORCE_START, Endpoint.PARTIAL_START})
+_UNDONE: Final = "nothing was done"
+_AGAIN: Final = "ask again"
+_AGAIN_SOON: Final = "ask again in 5 s"
+"""Words of members that cannot tell yet whether they wait for what a start gives up."""
 _TIMEOUTS_S: Final = dict.fromkeys(
     (Endpoint.CONFIG_UPLOAD, Endpoint.FORCE_START, Endpoint.PARTIAL_START), _LONGEST_S
 )
@@ -70,7 +75,8 @@ def call_outcome(
     """Return what a complete answer to a call means; none of the secrets is in it.
 
     Only a member that says `success`, or that its state is already the one that is asked for, has
-    done it. What it understood and refused is refused; all else may have been done.
+    done it. What it understood and refused is refused, but for a start that is refused for a moment
+    only: that and all else may be, or have been, done.
     """
     document = _document(body)
     if status == 200:
@@ -108,7 +114,14 @@ def _carried_out(
         present, wanted = _text(document.get("state")), call.parameter or ""
         if present.lower() == wanted.lower():
             return CallDone()  # it was that already
-    return CallRefused(_text(document.get("message"), *secrets) or "answered that it failed")
+    message = _text(document.get("message"), *secrets) or "answered that it failed"
+    return CallUnknown(message) if _is_passing(call, message) else CallRefused(message)
+
+
+def _is_passing(call: MemberCall, message: str) -> bool:
+    """Return whether a start is refused for a moment only, which no key of a member remembers."""
+    undone = _UNDONE in message and _AGAIN in message
+    return call.endpoint in _STARTS and (undone or _AGAIN_SOON in message)
 
 
 def _operation(text: str) -> str:

@@ -12,6 +12,9 @@ from urllib.parse import unquote_plus
 
 import pytest
 
+from grid_member.cluster.recovery import HEALTHY
+from grid_member.cluster.rescue import JUST_STARTED
+from grid_member.engine.roll_call import NOTHING_TO_RESCUE
 from grid_operator.decide.calls import CallDone, CallRefused, CallUnknown, Endpoint, MemberCall
 from grid_operator.decide.model import MemberProblem
 from grid_operator.ports import breaker as breaking
@@ -134,6 +137,28 @@ def test_the_state_that_the_member_has_already_is_done_and_another_is_not() -> N
 
 
 FAILED = b'{"status":"fail","message":"a backup is running already"}'
+
+
+@pytest.mark.parametrize("endpoint", [Endpoint.FORCE_START, Endpoint.PARTIAL_START])
+@pytest.mark.parametrize(
+    ("said", "again"),
+    [
+        (JUST_STARTED, True),
+        ("the data is being loaded: it cannot be told yet, ask again in 5 s", True),
+        ("the nats-server is not there yet, nothing was done: it is starting; ask again", True),
+        (NOTHING_TO_RESCUE, False),
+        (HEALTHY, False),
+        ("the members that are lost could not be taken off in time: ask again", False),
+    ],
+)
+def test_a_start_that_is_refused_for_a_moment_is_asked_for_again(
+    endpoint: Endpoint, said: str, again: bool
+) -> None:
+    """No key remembers such an answer; one of the others is remembered, or stays so."""
+    answer = json.dumps({"status": "fail", "message": said}).encode()
+    wanted: CallOutcome = CallUnknown(said) if again else CallRefused(said)
+    assert call_outcome(call(endpoint), 200, {}, answer) == wanted
+    assert isinstance(call_outcome(call(), 200, {}, answer), CallRefused)
 
 
 @pytest.mark.parametrize(
