@@ -16,7 +16,7 @@ import pytest
 import grid_member
 from grid_member.command import EXIT_CONFIG, EXIT_START
 from tests.unit.engine.cluster.clusters import HOST
-from tests.unit.member.cluster.bad_days import Days, eventually, goes_on, three
+from tests.unit.member.cluster.bad_days import PATIENCE_S, Days, eventually, goes_on, three
 from tests.unit.member.security.certificates import Authority
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def kept_out(days: Days, members: list[Member], spoilt: Written, *parts: str) ->
         eventually(lambda: all(part in ready().error for part in parts))
         assert ready().status == 503
         assert stranger.get("before").status == 503
-        assert stranger.process.poll() is None, "it keeps trying"
+        assert stranger.process.poll() is None
     assert stranger.stop() == 0
     assert not [entry for entry in stranger.log if entry["message"] == "ready"]
 
@@ -69,6 +69,28 @@ def test_who_shows_another_identity_never_joins(days: Days, wrong: dict[str, Any
     told = json.dumps([member.log for member in members])
     assert "the-right-one" not in told
     assert "another-one" not in told
+
+
+def test_who_shows_another_identity_keeps_trying(days: Days) -> None:
+    """The others get its identity: it joins them though nobody touched it."""
+    written = three(password="the-former-one")
+    members = days.formed(written)
+    assert members[2].stop() == 0
+    renewed = [replace(one, password="the-new-one") for one in written]
+    ahead = days.start(renewed[2])
+    for one in (ahead, *members[:2]):
+        one.said("nats-server", "security.member-authentication")
+    ahead.said("waiting for the other members")
+    for one in members[:2]:
+        assert one.stop() == 0
+    with socket.create_server((HOST, written[0].port)) as former:
+        former.settimeout(PATIENCE_S)
+        for _ in range(3):  # there is nobody else who could come, again and again
+            former.accept()[0].close()
+    others = days.formed(renewed[:2])
+    ahead.ready()
+    with goes_on(ahead, *others):
+        eventually(lambda: [each.members() for each in (ahead, *others)] == [3, 3, 3])
 
 
 def test_who_has_no_tls_or_another_certificate_never_joins(days: Days, tmp_path: Path) -> None:
