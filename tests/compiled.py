@@ -12,7 +12,7 @@ import pytest
 
 from grid_member.compiled import use
 
-OWN_ENGINES = ("stream", "forwarded", "part")
+OWN_ENGINES = ("stream", "forwarded", "part", "three")
 """Benches whose engines inherit from those of several members."""
 
 use("required")

@@ -16,7 +16,10 @@ from typing import IO, Final
 ALL: Final = "tests/unit"
 BESIDE: Final = (
     ("tests/unit/member/cluster",),
-    ("tests/unit/engine/cluster", "tests/unit/engine/nats", "tests/unit/engine/server"),
+    (
+        *(f"tests/unit/engine/{name}" for name in ("cluster", "nats", "server")),
+        *(f"tests/unit/engine/test_contract{name}.py" for name in ("", "_bounded", "_queues")),
+    ),
 )
 """What runs beside the others, each in a process of its own."""
 COMPILED: Final = (

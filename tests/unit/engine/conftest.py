@@ -1,26 +1,32 @@
 from __future__ import annotations
 
 import asyncio
+import bisect
 import os
 import tempfile
 import uuid
+import zlib
 from functools import partial
+from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from grid_member.engine import LocalEngine, landing, open_engine
+from grid_member.engine import LocalEngine, cluster_making, landing, open_engine
 from grid_member.engine.cluster_engine import ClusterEngine
 from grid_member.engine.cluster_lanes import ClusterLanes
 from grid_member.engine.cluster_settings import ClusterSettings
 from grid_member.engine.lite_engine import LiteEngine
 from grid_member.engine.lmdb_log import LmdbLog
+from grid_member.engine.log import wall_clock_ms
 from grid_member.engine.nats import server, server_config
+from grid_member.engine.nats.log import JetStreamLog
 from grid_member.engine.part_engine import PartEngine
 from tests.unit.engine.backed_up import STRUCTURES, fill
 from tests.unit.engine.cleaned import clean_always
 from tests.unit.engine.drive import Driver, FixedStructures, HandClock
+from tests.unit.ports import free_ports
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -30,6 +36,11 @@ if TYPE_CHECKING:
     from grid_member.engine.lane import Lane
 
 IMPATIENCE_S = 0.01
+KINDS = ("memory", "lmdb", "lmdb-volatile", "lmdb-sharded", "stream", "stream-durable",
+         "stream-cleaned", "forwarded", "part")  # fmt: skip
+OF_THREE = ("three", "three-durable")
+HOST = "127.0.0.1"
+MEMBERS = 3
 
 
 class Bench:
@@ -81,6 +92,28 @@ class StreamBench(Bench):
                                    directory=self.directory)  # fmt: skip
         lanes = ClusterLanes(settings, shards=self.shards, time_of=lambda _: self.clock())
         return self.engine(self.structures, lanes, self.clock)
+
+
+class DatedClock(HandClock):
+    """Knows what it showed at any time, so that all members date a record alike."""
+
+    def __init__(self) -> None:
+        self._turns: list[tuple[int, int]] = []
+        super().__init__()
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name == "now_ms":
+            assert isinstance(value, int)
+            before = wall_clock_ms()
+            while wall_clock_ms() == before:
+                pass  # servers stamp in milliseconds: none is of two settings
+            self._turns.append((wall_clock_ms(), value))
+        super().__setattr__(name, value)
+
+    def at(self, wall_ms: int) -> int:
+        """Return what it showed when a server stamped a record."""
+        turn = bisect.bisect_right(self._turns, wall_ms, key=itemgetter(0))
+        return self._turns[max(turn - 1, 0)][1]
 
 
 class ForwardedEngine(LiteEngine):
@@ -176,6 +209,57 @@ class PartBench(ForwardedBench):
     asking = PartOfEngine
 
 
+class OnlyReaderLog(JetStreamLog):
+    """Knows that its member alone is asked, which is exact then: ADR 0007."""
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **{**named, "others_read": False})
+
+
+class Bystander(HandEngine):
+    """Is not asked, and removes nothing that expires.
+
+    A clock that a test turns in no time would have it find idle what it is just being told was
+    read, and of reads that are not worth a touch it does not hear at all: ADR 0007.
+    """
+
+    def _begin_expiry(self) -> None:
+        pass
+
+
+class ThreeBench(StreamBench):
+    """The same over the streams of three members, each with a server; one of them is asked."""
+
+    def __init__(self, directory: Path | None) -> None:
+        super().__init__(directory)
+        self.asked = 0
+        self.clock = self._dated = DatedClock()
+        self._ports = free_ports(MEMBERS)
+
+    async def open(self) -> Driver:
+        """Start all three; those that a test left running are stopped first."""
+        await self.stop()
+        self._engines = [self._member(number) for number in range(MEMBERS)]
+        await asyncio.gather(*(engine.start() for engine in self._engines))
+        # What the starts wrote is later for a test's idle entries than it was: ADR 0007.
+        self.clock.advance(0.001)
+        return Driver(self._engines[self.asked])
+
+    async def stop(self) -> None:
+        """Stop all at once: a member that stays without a majority would wait for one."""
+        await asyncio.gather(*(engine.stop() for engine in self._engines))
+
+    def _member(self, number: int) -> LocalEngine:
+        name, directory = f"m{number}", self.directory
+        settings = ClusterSettings(
+            "dev", name, self._ports[number], tuple((HOST, port) for port in self._ports),
+            "grid", "pw", host=HOST, directory=None if directory is None else directory / name,
+        )  # fmt: skip
+        lanes = ClusterLanes(settings, shards=self.shards, time_of=self._dated.at)
+        engine = self.engine if number == self.asked else Bystander
+        return engine(self.structures, lanes, self.clock)
+
+
 @pytest.fixture
 def alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server without others elects nobody, and waits for nobody."""
@@ -187,21 +271,33 @@ def alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "meet", meet)
 
 
-@pytest.fixture(
-    params=["memory", "lmdb", "lmdb-volatile", "lmdb-sharded", "stream", "stream-durable",
-            "stream-cleaned", "forwarded", "part"]
-)  # fmt: skip
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run the contract over three members, too; others look for what members note themselves."""
+    if "bench" in metafunc.fixturenames:
+        contract = metafunc.module.__name__.rpartition(".")[2].startswith("test_contract")
+        kinds = (*KINDS, *OF_THREE) if contract else KINDS
+        metafunc.parametrize("bench", kinds, indirect=True)
+
+
+@pytest.fixture
 async def bench(
-    request: pytest.FixtureRequest, tmp_path: Path, alone: None, monkeypatch: pytest.MonkeyPatch
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Bench]:
     """Every log, and the lanes of structures that no log keeps."""
     kinds = {"memory": Bench, "lmdb": Bench, "stream": StreamBench, "forwarded": ForwardedBench,
-             "part": PartBench}  # fmt: skip
+             "part": PartBench, "three": ThreeBench}  # fmt: skip
     kind = kinds[request.param.partition("-")[0]]
-    bench = kind(None if request.param in {"memory", "stream", "forwarded", "part"} else tmp_path)
+    in_memory = {"memory", "stream", "forwarded", "part", "three"}
+    bench = kind(None if request.param in in_memory else tmp_path)
+    if isinstance(bench, ThreeBench):
+        # Another one for another test, as the one that leads is any of them.
+        bench.asked = zlib.crc32(request.node.name.encode()) % MEMBERS
+        monkeypatch.setattr(cluster_making, "JetStreamLog", OnlyReaderLog)
+    else:
+        request.getfixturevalue("alone")
     if request.param == "lmdb-volatile":
         bench.structures = FixedStructures(persistent=False)
-    if request.param in {"lmdb-sharded", "forwarded", "part"}:
+    if request.param in {"lmdb-sharded", "forwarded", "part", *OF_THREE}:
         bench.shards = 3
     if request.param == "stream-cleaned":
         clean_always(monkeypatch)
