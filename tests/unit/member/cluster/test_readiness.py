@@ -83,6 +83,7 @@ async def test_members_are_ready_as_long_as_what_waits_for_a_leader_is_not_refus
         HttpClient(members) as client,
         Load(client, members.size) as load,
     ):
+        held_to_it = 0
         for victim in range(members.size):  # one of them leads most logs
             await safe(client)
             await load.progress()
@@ -92,8 +93,10 @@ async def test_members_are_ready_as_long_as_what_waits_for_a_leader_is_not_refus
                 await load.progress(*others)
             for member in others:
                 assert refused[member] or seen[member] == {""}, told(seen[member])
+                held_to_it += not refused[member]
             members.start(victim)
             await members.ready(victim)
+        assert held_to_it, "something was refused by all in each round: nothing was looked at"
 
 
 async def test_a_member_without_a_majority_is_not_ready_until_there_is_one(tmp_path: Path) -> None:
