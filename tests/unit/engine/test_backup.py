@@ -24,7 +24,7 @@ from tests.unit.engine.backed_up import (
     fill,
     stored_dumps,
 )
-from tests.unit.engine.volume import MIB, VOLUMES, volume
+from tests.unit.engine.volume import MIB, needs_volumes, volume
 from tests.unit.engine.volume import fill as fill_disk
 
 if TYPE_CHECKING:
@@ -245,27 +245,26 @@ def test_directories_that_cannot_be_used(tmp_path: Path) -> None:
             open_draft(wrong, base)
 
 
-if VOLUMES:
-
-    async def test_a_full_disk_is_a_clear_error_and_leaves_nothing(
-        durable: Bench, tmp_path: Path
-    ) -> None:
-        durable.directory = base = tmp_path / "base"
-        driver = await durable.open()
-        for number in range(40):
-            await driver.put("m", f"k{number}", b"v" * 100_000)
-        with volume(tmp_path / "disk", 16 * MIB) as disk:
-            backups = disk / "backups"
-            complete = back_up(driver, backups, base)
-            for left_kib in (0, 4, 40, 60, 200, 1000, 3000, 3800):
-                fill_disk(disk / "ballast", left_kib * 1024)
-                with pytest.raises(EngineError, match="No space left on device"):
-                    back_up(driver, backups, base)
-                assert names(backups) == ["backup-1"]
-                (disk / "ballast").unlink()
-            assert back_up(driver, backups, base).name == "backup-2"
-            # Neither is there room for another store.
-            fill_disk(disk / "ballast", 1_000_000)
+@needs_volumes
+async def test_a_full_disk_is_a_clear_error_and_leaves_nothing(
+    durable: Bench, tmp_path: Path
+) -> None:
+    durable.directory = base = tmp_path / "base"
+    driver = await durable.open()
+    for number in range(40):
+        await driver.put("m", f"k{number}", b"v" * 100_000)
+    with volume(tmp_path / "disk", 16 * MIB) as disk:
+        backups = disk / "backups"
+        complete = back_up(driver, backups, base)
+        for left_kib in (0, 4, 40, 60, 200, 1000, 3000, 3800):
+            fill_disk(disk / "ballast", left_kib * 1024)
             with pytest.raises(EngineError, match="No space left on device"):
-                restore_backup(complete, disk / "target")
-            assert not (disk / "target").exists()
+                back_up(driver, backups, base)
+            assert names(backups) == ["backup-1"]
+            (disk / "ballast").unlink()
+        assert back_up(driver, backups, base).name == "backup-2"
+        # Neither is there room for another store.
+        fill_disk(disk / "ballast", 1_000_000)
+        with pytest.raises(EngineError, match="No space left on device"):
+            restore_backup(complete, disk / "target")
+        assert not (disk / "target").exists()

@@ -12,7 +12,7 @@ from grid_member.engine.api import Item, Reason, Refused
 from grid_member.engine.lmdb_tables import Tables
 from tests.unit.engine.drive import Driver, condition
 from tests.unit.engine.test_lmdb import RESERVE_BYTES, data, engine_at, started
-from tests.unit.engine.volume import MIB, VOLUMES, fill, volume
+from tests.unit.engine.volume import MIB, fill, needs_volumes, volume
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -121,45 +121,46 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         yield place
 
 
-if VOLUMES:
-
-    async def test_what_is_removed_makes_room_on_a_full_disk(small_disk: Path) -> None:
-        driver = await started(engine_at(small_disk / "data"))
-        for _ in range(3):
-            count = await filled(driver)
-            assert count * len(VALUE) > 3 * MIB
-            for number in range(0, count, 2):
-                assert await driver.remove("m", f"k{number}") is None
-            await takes_writes(driver)
-        before = data(driver)
-        await driver.engine.stop()
-        again = await started(engine_at(small_disk / "data"))
-        assert data(again) == before
-        await again.engine.stop()
-
-    async def test_a_disk_that_others_fill(small_disk: Path) -> None:
-        driver = await started(engine_at(small_disk / "data"))
-        for number in range(40):
-            assert await driver.put("m", f"first{number}", VALUE) is None
-            assert await driver.offer("q", b"%d" % number)
-        fill(small_disk / "ballast")
+@needs_volumes
+async def test_what_is_removed_makes_room_on_a_full_disk(small_disk: Path) -> None:
+    driver = await started(engine_at(small_disk / "data"))
+    for _ in range(3):
         count = await filled(driver)
-        reserve = small_disk / "data" / "store" / "shard-0" / "reserve"
-        assert reserve.stat().st_size in (0, RESERVE_BYTES)
-        for number in range(20):
-            assert await driver.take("q") == b"%d" % number
-            assert await driver.remove("m", f"first{number}") is None
-        assert isinstance(await driver.offer("q", VALUE), Refused)
-        assert await driver.value("m", "first30") == VALUE
-        before = data(driver)
-        # As after a crash, on the full disk: the files stay as they are.
-        await driver.engine.stop()
-        again = await started(engine_at(small_disk / "data"))
-        assert data(again) == before
-        assert await again.remove("m", "first30") is None
-        assert isinstance(await again.put("m", "more", VALUE), Refused)
-        (small_disk / "ballast").unlink()
-        await takes_writes(again)
-        await condition(lambda: reserve.stat().st_size == RESERVE_BYTES)
-        assert await again.value("m", f"k{count}") is None
-        await again.engine.stop()
+        assert count * len(VALUE) > 3 * MIB
+        for number in range(0, count, 2):
+            assert await driver.remove("m", f"k{number}") is None
+        await takes_writes(driver)
+    before = data(driver)
+    await driver.engine.stop()
+    again = await started(engine_at(small_disk / "data"))
+    assert data(again) == before
+    await again.engine.stop()
+
+
+@needs_volumes
+async def test_a_disk_that_others_fill(small_disk: Path) -> None:
+    driver = await started(engine_at(small_disk / "data"))
+    for number in range(40):
+        assert await driver.put("m", f"first{number}", VALUE) is None
+        assert await driver.offer("q", b"%d" % number)
+    fill(small_disk / "ballast")
+    count = await filled(driver)
+    reserve = small_disk / "data" / "store" / "shard-0" / "reserve"
+    assert reserve.stat().st_size in (0, RESERVE_BYTES)
+    for number in range(20):
+        assert await driver.take("q") == b"%d" % number
+        assert await driver.remove("m", f"first{number}") is None
+    assert isinstance(await driver.offer("q", VALUE), Refused)
+    assert await driver.value("m", "first30") == VALUE
+    before = data(driver)
+    # As after a crash, on the full disk: the files stay as they are.
+    await driver.engine.stop()
+    again = await started(engine_at(small_disk / "data"))
+    assert data(again) == before
+    assert await again.remove("m", "first30") is None
+    assert isinstance(await again.put("m", "more", VALUE), Refused)
+    (small_disk / "ballast").unlink()
+    await takes_writes(again)
+    await condition(lambda: reserve.stat().st_size == RESERVE_BYTES)
+    assert await again.value("m", f"k{count}") is None
+    await again.engine.stop()

@@ -25,7 +25,7 @@ from tests.unit.engine.drive import Driver, condition
 from tests.unit.engine.recording import Recorded, RecordingLog
 from tests.unit.engine.test_lmdb import engine_at, started
 from tests.unit.engine.test_lmdb_space import VALUE, filled
-from tests.unit.engine.volume import MIB, VOLUMES, fill, volume
+from tests.unit.engine.volume import MIB, fill, needs_volumes, volume
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -268,23 +268,22 @@ async def test_what_is_no_note_takes_its_record_along(
     await driver.engine.stop()
 
 
-if VOLUMES:
-
-    async def test_notes_on_a_disk_that_others_fill(tmp_path: Path) -> None:
-        with volume(tmp_path / "disk", 12 * MIB) as disk:
-            driver = await started(engine_at(disk / "data"))
-            for number in range(20):
-                assert await driver.put("m", f"k{number}", b"v" * 10_000) is None
-            fill(disk / "ballast")
-            await filled(driver)
-            assert isinstance(await driver.system("config/1", b"v" * 100_000), Refused)
-            for number in range(50):
-                assert await driver.system(f"note/{number}", b"v" * 400) is None
-                changed = ClusterState.FROZEN if number % 2 else ClusterState.ACTIVE
-                assert not isinstance(await driver.change_state(changed), Refused)
-            for number in range(20):
-                assert await driver.remove("m", f"k{number}") is None
-            await driver.engine.stop()
-            again = await started(engine_at(disk / "data"))
-            assert len(again.engine.system_items("note/")) == 50
-            await again.engine.stop()
+@needs_volumes
+async def test_notes_on_a_disk_that_others_fill(tmp_path: Path) -> None:
+    with volume(tmp_path / "disk", 12 * MIB) as disk:
+        driver = await started(engine_at(disk / "data"))
+        for number in range(20):
+            assert await driver.put("m", f"k{number}", b"v" * 10_000) is None
+        fill(disk / "ballast")
+        await filled(driver)
+        assert isinstance(await driver.system("config/1", b"v" * 100_000), Refused)
+        for number in range(50):
+            assert await driver.system(f"note/{number}", b"v" * 400) is None
+            changed = ClusterState.FROZEN if number % 2 else ClusterState.ACTIVE
+            assert not isinstance(await driver.change_state(changed), Refused)
+        for number in range(20):
+            assert await driver.remove("m", f"k{number}") is None
+        await driver.engine.stop()
+        again = await started(engine_at(disk / "data"))
+        assert len(again.engine.system_items("note/")) == 50
+        await again.engine.stop()

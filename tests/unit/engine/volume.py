@@ -8,7 +8,9 @@ import shutil
 import subprocess
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+import pytest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,6 +55,8 @@ def _can_mount() -> bool:
             return False
 
 
-VOLUMES: bool = os.environ.get("CI") == "true" or bool(shutil.which("mount") and _can_mount())
-"""Whether tests with volumes run: where the right to mount is missing they can not, and on a CI
-they fail without it."""
+needs_volumes: Final = pytest.mark.skipif(
+    os.environ.get("CI") != "true" and not (shutil.which("mount") and _can_mount()),
+    reason="small volumes need the right to mount: root, or `sudo -n`",
+)
+"""Marks tests with volumes: a CI that has not the right fails them, elsewhere they are left out."""

@@ -17,7 +17,7 @@ import pytest
 from grid_member.engine.directory_lock import lock_directory
 from grid_member.engine.lmdb_pages import Pages, open_file
 from tests.unit.engine.drive import condition
-from tests.unit.engine.volume import MIB, VOLUMES, privilege, volume
+from tests.unit.engine.volume import MIB, needs_volumes, privilege, volume
 from tests.unit.member.durable import MAP, durable
 from tests.unit.member.wire import once
 
@@ -199,19 +199,18 @@ def test_a_directory_that_cannot_be_used(made: Path, tmp_path: Path, case: str) 
     assert "\n" not in message
 
 
-if VOLUMES:
-
-    def test_a_read_only_file_system(made: Path, tmp_path: Path) -> None:
-        with volume(tmp_path / "disk", 16 * MIB) as disk:
-            shutil.copytree(made, disk / "data")
-            before = digest(disk / "data")
-            remount(disk, "ro")
-            config = tmp_path / "config"
-            config.mkdir()
-            (config / "data").symlink_to(disk / "data")
-            message = refused(config / "data")
-            assert "Read-only file system: mount it writable" in message
-            assert digest(disk / "data") == before
+@needs_volumes
+def test_a_read_only_file_system(made: Path, tmp_path: Path) -> None:
+    with volume(tmp_path / "disk", 16 * MIB) as disk:
+        shutil.copytree(made, disk / "data")
+        before = digest(disk / "data")
+        remount(disk, "ro")
+        config = tmp_path / "config"
+        config.mkdir()
+        (config / "data").symlink_to(disk / "data")
+        message = refused(config / "data")
+        assert "Read-only file system: mount it writable" in message
+        assert digest(disk / "data") == before
 
 
 def remount(disk: Path, option: str) -> None:

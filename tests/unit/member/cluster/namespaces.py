@@ -12,6 +12,8 @@ import shutil
 import subprocess
 from typing import TYPE_CHECKING, Final, Self
 
+import pytest
+
 from tests.unit.engine.volume import privilege
 from tests.unit.member.cluster.processes import Members
 
@@ -129,6 +131,8 @@ def _can_make() -> bool:
         return False
 
 
-NAMESPACES: bool = os.environ.get("CI") == "true" or bool(shutil.which("nft") and _can_make())
-"""Whether tests with namespaces run: where the right to make them is missing they can not, and on
-a CI they fail without it."""
+needs_namespaces: Final = pytest.mark.skipif(
+    os.environ.get("CI") != "true" and not (shutil.which("nft") and _can_make()),
+    reason="network namespaces need `nft` and the right to make them: root, or `sudo -n`",
+)
+"""Marks tests with namespaces: a CI without them fails them, elsewhere they are left out."""

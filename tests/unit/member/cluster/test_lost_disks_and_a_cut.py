@@ -15,7 +15,7 @@ import aiohttp
 import pytest
 
 from tests.unit.engine.cluster.load import Load, told
-from tests.unit.member.cluster.namespaces import NAMESPACES, Apart, Network
+from tests.unit.member.cluster.namespaces import Apart, Network, needs_namespaces
 from tests.unit.member.cluster.processes import HttpClient
 from tests.unit.member.cluster.test_processes import LARGE, SOAK_S, held_item, safe, taken
 from tests.unit.waiting import eventually
@@ -47,8 +47,9 @@ async def waits_for_a_majority(members: Members, number: int) -> bool:
     )
 
 
-if NAMESPACES and SOAK_S:
+if SOAK_S:
 
+    @needs_namespaces
     async def test_what_was_answered_and_what_was_in_flight_is_there_once_the_cut_is_healed(
         tmp_path: Path,
     ) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from grid_member.engine.nats.emptied import described
 from tests.unit.engine.cluster.checker import NOTHING
-from tests.unit.member.cluster.namespaces import NAMESPACES, Apart, Network
+from tests.unit.member.cluster.namespaces import Apart, Network, needs_namespaces
 from tests.unit.member.cluster.processes import HttpClient, Members
 from tests.unit.waiting import eventually
 
@@ -82,58 +82,61 @@ async def test_partial_start_does_not_wait_for_what_was_in_memory(tmp_path: Path
             assert await client.get(number, "disk", "k") == "v"
 
 
-if NAMESPACES:
+async def emptied_but_one(members: Members, client: HttpClient, network: Network) -> None:
+    """Write to all, and let one that is cut off be the only one that has it in memory."""
+    assert await client.put(0, "memory", "k", "v")
+    assert await client.put(1, "disk", "k", "v")
+    await eventually(client.safe)
+    network.cut(MISSING)
+    await members.kill(*THERE)
+    for number in THERE:
+        members.start(number)
 
-    async def emptied_but_one(members: Members, client: HttpClient, network: Network) -> None:
-        """Write to all, and let one that is cut off be the only one that has it in memory."""
-        assert await client.put(0, "memory", "k", "v")
-        assert await client.put(1, "disk", "k", "v")
-        await eventually(client.safe)
-        network.cut(MISSING)
-        await members.kill(*THERE)
-        for number in THERE:
-            members.start(number)
 
-    async def answers(client: HttpClient, member: int, name: str, value: str) -> None:
-        """Wait for an answer of a member that may have a leader to hear of: it is that, always."""
+async def answers(client: HttpClient, member: int, name: str, value: str) -> None:
+    """Wait for an answer of a member that may have a leader to hear of: it is that, always."""
 
-        async def found() -> bool:
-            answer = await client.get(member, name, "k")
-            assert answer in {None, value}
-            return answer is not None
+    async def found() -> bool:
+        answer = await client.get(member, name, "k")
+        assert answer in {None, value}
+        return answer is not None
 
-        await eventually(found)
+    await eventually(found)
 
-    async def test_what_one_that_is_cut_off_has_in_memory_is_waited_for(tmp_path: Path) -> None:
-        with Network(3) as network:
-            settings: dict[str, Any] = {"persistence": waiting_for(LONG_S), "maps": IN_MEMORY}
-            async with (
-                Apart(tmp_path, network, **settings) as members,
-                HttpClient(members) as client,
-            ):
-                await emptied_but_one(members, client, network)
-                for number in THERE:
-                    await members.logged(number, f"{WAITS}{described(LONG_S)}")
-                network.heal(MISSING)
-                for number in THERE:
-                    await members.ready(number)
-                for number in (*THERE, MISSING):
-                    await answers(client, number, "memory", "v")
-                await eventually(client.safe)
 
-    async def test_who_is_back_too_late_goes_on_with_what_the_others_have(tmp_path: Path) -> None:
-        with Network(3) as network:
-            settings: dict[str, Any] = {"persistence": waiting_for(0), "maps": IN_MEMORY}
-            async with (
-                Apart(tmp_path, network, **settings) as members,
-                HttpClient(members) as client,
-            ):
-                await emptied_but_one(members, client, network)
-                for number in THERE:
-                    await members.ready(number)
-                assert await client.get(0, "memory", "k") == NOTHING
-                assert await client.put(1, "memory", "k", "new")
-                network.heal(MISSING)
-                await answers(client, MISSING, "memory", "new")  # never what was
-                await answers(client, MISSING, "disk", "v")
-                await eventually(client.safe)
+@needs_namespaces
+async def test_what_one_that_is_cut_off_has_in_memory_is_waited_for(tmp_path: Path) -> None:
+    with Network(3) as network:
+        settings: dict[str, Any] = {"persistence": waiting_for(LONG_S), "maps": IN_MEMORY}
+        async with (
+            Apart(tmp_path, network, **settings) as members,
+            HttpClient(members) as client,
+        ):
+            await emptied_but_one(members, client, network)
+            for number in THERE:
+                await members.logged(number, f"{WAITS}{described(LONG_S)}")
+            network.heal(MISSING)
+            for number in THERE:
+                await members.ready(number)
+            for number in (*THERE, MISSING):
+                await answers(client, number, "memory", "v")
+            await eventually(client.safe)
+
+
+@needs_namespaces
+async def test_who_is_back_too_late_goes_on_with_what_the_others_have(tmp_path: Path) -> None:
+    with Network(3) as network:
+        settings: dict[str, Any] = {"persistence": waiting_for(0), "maps": IN_MEMORY}
+        async with (
+            Apart(tmp_path, network, **settings) as members,
+            HttpClient(members) as client,
+        ):
+            await emptied_but_one(members, client, network)
+            for number in THERE:
+                await members.ready(number)
+            assert await client.get(0, "memory", "k") == NOTHING
+            assert await client.put(1, "memory", "k", "new")
+            network.heal(MISSING)
+            await answers(client, MISSING, "memory", "new")  # never what was
+            await answers(client, MISSING, "disk", "v")
+            await eventually(client.safe)

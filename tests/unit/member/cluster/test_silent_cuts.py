@@ -11,7 +11,7 @@ import aiohttp
 import pytest
 
 from tests.unit.engine.cluster.load import Load, told
-from tests.unit.member.cluster.namespaces import NAMESPACES, Apart, Network
+from tests.unit.member.cluster.namespaces import Apart, Network, needs_namespaces
 from tests.unit.member.cluster.processes import HttpClient
 
 if TYPE_CHECKING:
@@ -29,28 +29,27 @@ async def refused(members: Members, number: int) -> tuple[int, str]:
         return answer.status, answer.headers.get("X-Grid-Error", "")
 
 
-if NAMESPACES:
-
-    async def test_nothing_is_lost_doubled_or_stale_when_packets_vanish(tmp_path: Path) -> None:
-        with Network(3) as network:
-            async with (
-                Apart(tmp_path, network) as members,
-                HttpClient(members) as client,
-                Load(client, members.size) as load,
-            ):
-                for victim in random.sample(range(3), 3):  # so leaders, too
-                    await load.progress()
-                    others = [number for number in range(3) if number != victim]
-                    begun_s = time.monotonic()
-                    await asyncio.to_thread(network.cut, victim)
-                    await load.refusal(victim)
-                    await load.progress(*others)
-                    status, reason = await refused(members, victim)
-                    assert (status, "no quorum of members" in reason) == (503, True)
-                    assert not await client.healthy(victim, "ready")
-                    await asyncio.to_thread(network.heal, victim)
-                    await load.progress()
-                    load.crashed(victim, begun_s)
-                history = await load.drained()
-        faults = history.faults()
-        assert not faults, told(faults)
+@needs_namespaces
+async def test_nothing_is_lost_doubled_or_stale_when_packets_vanish(tmp_path: Path) -> None:
+    with Network(3) as network:
+        async with (
+            Apart(tmp_path, network) as members,
+            HttpClient(members) as client,
+            Load(client, members.size) as load,
+        ):
+            for victim in random.sample(range(3), 3):  # so leaders, too
+                await load.progress()
+                others = [number for number in range(3) if number != victim]
+                begun_s = time.monotonic()
+                await asyncio.to_thread(network.cut, victim)
+                await load.refusal(victim)
+                await load.progress(*others)
+                status, reason = await refused(members, victim)
+                assert (status, "no quorum of members" in reason) == (503, True)
+                assert not await client.healthy(victim, "ready")
+                await asyncio.to_thread(network.heal, victim)
+                await load.progress()
+                load.crashed(victim, begun_s)
+            history = await load.drained()
+    faults = history.faults()
+    assert not faults, told(faults)
