@@ -340,10 +340,7 @@ class Member:
             # It may still be ready, while a leader is elected.
             return f"not safe: {replication.trouble or 'no majority answered this member lately'}"
         if replication is not None and replication.not_current:
-            return (
-                f"not safe: {replication.not_current} copies of the data are missing, behind or "
-                "out of reach, or a member is not there"
-            )
+            return f"not safe: {replication.shortage}"
         if self.moving_replicas:
             return (
                 f"not safe: {self.moving_replicas} copies of CP groups are missing or behind; "

@@ -120,6 +120,7 @@ class CopyWatch:
             offline=tuple(sorted({name for one in looks if one for name in one.offline})),
             copied=self._told.copied or self._copied(copies, found, replacing=replacing),
             moving=any(one.moving for one in looks if one is not None),
+            absent=self._absent(found, missing),
         )
         self._looked_s = asyncio.get_running_loop().time()
         self.trouble = self._stuck(copies, found)
@@ -157,6 +158,26 @@ class CopyWatch:
         )
         self._say(trouble)
         return trouble
+
+    def _absent(self, found: Peers | None, missing: int) -> str | None:
+        """Return who or what is missing, for people, as far as that is known."""
+        if found is None:
+            return "nobody leads the servers now"
+        servers, listed = self._servers, len(self._settings.members)
+        colleagues = servers.colleagues()
+        strange = found.ids - servers.named() if colleagues is not None else frozenset()
+        listed -= colleagues.lite() if colleagues is not None else 0
+        told = []
+        if found.silent:
+            told.append(f"no word from {servers.described(found.silent)}")
+        if strange:
+            gone = servers.described(strange)
+            told.append(f"still counted though no member has it: {gone}")
+        if len(found.ids) < listed and not self._left():
+            told.append(f"{len(found.ids)} members with data count, the list names {listed}")
+        if missing and not self._steady():
+            told.append("the cluster state, which is not active, lets none be made")
+        return "; ".join(told) or None
 
     async def _replaces(self, found: Peers, looks: Sequence[Copies | None]) -> bool:
         """Tell whether somebody who was replaced may vote still, or its successor not yet.

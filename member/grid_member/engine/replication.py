@@ -28,6 +28,14 @@ class Replication(NamedTuple):
     answering: bool = True
     """Whether nothing that was asked of this member waited in vain lately. While a leader is
     elected it waits, and is not in contact."""
+    absent: str | None = None
+    """Who or what copies are missing for, as of the last look; None: nothing is known."""
+
+    @property
+    def shortage(self) -> str:
+        """How many copies are not current, and why, for people."""
+        why = ", or a member is not there" if self.absent is None else f": {self.absent}"
+        return f"{self.not_current} copies of the data are missing, behind or out of reach{why}"
 
 
 NOT_REPLICATED = Replication(

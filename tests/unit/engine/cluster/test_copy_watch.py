@@ -173,6 +173,44 @@ async def test_with_a_silent_server_nothing_is_safe(world: World, silent: set[st
     assert (await world.look()).not_current == 1
 
 
+async def test_who_is_missing_is_named(world: World) -> None:
+    assert (await world.look()).absent is None
+    world.silent = {"b"}
+    told = await world.look()
+    assert told.absent == "no word from b"
+    assert told.shortage.startswith("1 copies of the data are missing, behind or out of reach: no")
+    world.ids |= {"gone"}
+    told = await world.look()
+    assert told.absent == "no word from b; still counted though no member has it: gone"
+
+
+async def test_who_was_never_there_is_counted(world: World) -> None:
+    world.ids = {"own", "b"}
+    world.copies = dict.fromkeys(STREAMS, all_of("own", "b"))
+    told = await world.look()
+    assert told.not_current == 2
+    assert told.absent == "2 members with data count, the list names 3"
+
+
+async def test_a_state_that_lets_no_copies_be_made_is_told(world: World) -> None:
+    world.steady = False
+    assert (await world.look()).absent is None
+    world.copies["shard-0"] = all_of("own", "b")
+    assert (
+        await world.look()
+    ).absent == "the cluster state, which is not active, lets none be made"
+
+
+async def test_that_nobody_leads_the_servers_is_told(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def nobody(_: object) -> Peers:
+        raise NatsError("nobody leads the servers now")
+
+    monkeypatch.setattr(cluster_copies, "peers", nobody)
+    assert (await world.look()).absent == "nobody leads the servers now"
+
+
 @pytest.mark.parametrize("unsettled", [{"g"}, None], ids=["unsettled", "silent"])
 async def test_until_it_is_agreed_on_who_votes_nothing_is_safe_nor_copied(
     world: World, unsettled: set[str] | None

@@ -23,9 +23,9 @@ LOOK_S: Final = 0.02
 pytestmark = pytest.mark.timeout(300)
 
 
-async def why_not(members: Members, member: int) -> str:
-    """Return why a member is not ready, empty when it is."""
-    url = f"http://{members.host(member)}:{members.rest_ports[member]}/grid/health/ready"
+async def why_not(members: Members, member: int, check: str = "ready") -> str:
+    """Return why a member does not pass a health check, empty when it does."""
+    url = f"http://{members.host(member)}:{members.rest_ports[member]}/grid/health/{check}"
     async with aiohttp.ClientSession() as session, session.get(url) as answer:
         return "" if answer.status == 200 else answer.headers["X-Grid-Error"]
 
@@ -106,7 +106,9 @@ async def test_a_member_without_a_majority_is_not_ready_until_there_is_one(tmp_p
         copies, behind = await figure(members, "copies"), "copies_not_current"
         safe_now = {"cluster_safe": 1, "majority": 1, behind: 0, "cluster_members": 3, "ready": 1}
         assert {name: await figure(members, name) for name in safe_now} == safe_now
-        await members.kill(1, 2)
+        await members.kill(2)
+        await eventually(lambda: _says(members, "no word from m2", "cluster-safe"))
+        await members.kill(1)
         await eventually(lambda: _says(members, "no majority"))
         assert not await client.healthy(0, "cluster-safe")
 
@@ -130,5 +132,5 @@ async def figure(members: Members, name: str) -> float:
     return float(text.rpartition(f"\ngrid_{name} ")[2].partition("\n")[0])
 
 
-async def _says(members: Members, reason: str) -> bool:
-    return reason in await why_not(members, 0)
+async def _says(members: Members, reason: str, check: str = "ready") -> bool:
+    return reason in await why_not(members, 0, check)
