@@ -171,8 +171,8 @@ class CopyWatch:
         if found.silent:
             told.append(f"no word from {servers.described(found.silent)}")
         if strange:
-            gone = servers.described(strange)
-            told.append(f"still counted though no member has it: {gone}")
+            whose = servers.described(strange)
+            told.append(f"counted, but of no member that gives signs of life: {whose}")
         if len(found.ids) < listed and not self._left():
             told.append(f"{len(found.ids)} members with data count, the list names {listed}")
         if missing and not self._steady():
