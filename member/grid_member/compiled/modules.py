@@ -40,6 +40,7 @@ MODULES: Final = (
     "grid_member/engine/nats/feed.py",
     "grid_member/engine/nats/log.py",
     "grid_member/engine/nats/outbox.py",
+    "grid_member/engine/nats/pace.py",
     "grid_member/engine/nats/wire.py",
     "grid_member/engine/operations.py",
     "grid_member/engine/packing.py",
