@@ -87,7 +87,8 @@ def identity_problem(
             ConfigValidReason.IMMUTABLE_IDENTITY,
             f"{_NAME_FIELD}: the data of several members is of the cluster of its former name, and "
             "no member of another name starts on it: set it back; for another name make a backup "
-            "and create a new GridCluster with restoreFrom",
+            "and create a new GridCluster with restoreFrom, or delete this one and its claims if "
+            "nothing is stored yet",
         )
     stops = cluster.spec.run_state is RunState.STOPPED
     if not fields or stops or has_nobody(context):

@@ -145,10 +145,16 @@ def recorded_size(cluster: GridCluster, context: RenderContext) -> int | None:
     few alone may not have what was answered. Fewer claims tell nothing, as they get lost as well.
     """
     if not context.recorded:
-        claimed = 0 if is_restoring(cluster) else members_with_claims(cluster, context)
+        claimed = 0 if _begins_anew(cluster, context) else members_with_claims(cluster, context)
         return max(context.replicas, claimed if claimed > cluster.spec.size else 0) or None
     text = context.recorded.get(_SIZE, "1")
     return int(text) if text.isdecimal() else 1
+
+
+def _begins_anew(cluster: GridCluster, context: RenderContext) -> bool:
+    """Return whether members begin with a backup: claims of a former cluster tell nothing then."""
+    unmade = cluster.spec.restore_from is not None and context.recorded is None
+    return unmade or is_restoring(cluster) or bool(cluster.status.importing)
 
 
 def size_problem(cluster: GridCluster, context: RenderContext) -> SpecProblem | None:
@@ -159,6 +165,8 @@ def size_problem(cluster: GridCluster, context: RenderContext) -> SpecProblem | 
     if size == before or may_change:
         return None
     reason, otherwise = "a single member keeps its data in another way than several do", _BY_BACKUP
+    if not context.recorded and not context.replicas:
+        reason = f"{before} members have claims, and {reason}"
     if grows:
         reason, otherwise = "nobody can join a cluster that does not run", _START_FIRST
     return SpecProblem(

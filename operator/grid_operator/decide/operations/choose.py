@@ -103,7 +103,7 @@ def _recover(situation: Situation, requests: Requests, choice: Choice) -> None:
         if request is None or choice.operation is not None:
             continue
         found = recover.wanted(situation, asked.KINDS[name], request)
-        obstacle = recover.obstacle(situation)
+        obstacle = recover.serving(situation)
         if obstacle is not None:
             choice.refuse(name, request, obstacle)
         elif found is not None:

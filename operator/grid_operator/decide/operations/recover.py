@@ -51,34 +51,37 @@ def wanted(situation: Situation, kind: OperationKind, request: str) -> Operation
     return begin(situation, kind, Step.CALL, target=name, target_uid=uid, request=request)
 
 
-def obstacle(situation: Situation, told: str = "") -> str | None:
-    """Return which of several members serves or may do so, None when none can.
+def serving(situation: Situation) -> str | None:
+    """Return which of several members serves, None when none does.
 
     Every plain start looks like one that waits to be told, and ends by itself once others serve:
     giving up data is for when no majority is there.
-
-    Args:
-        situation: The facts.
-        told: The pod whose member is to be told; what it says is looked at elsewhere.
     """
     if situation.spec.is_alone:
         return None
     joined = [pod_name(pod) for pod, _ in situation.joined()]
     serving = [*joined, *map(pod_name, situation.ready_pods())]
-    if serving:
-        return (
-            f"{serving[0]} has joined or serves, and of several members nothing is given up then; "
-            f"if the others are lost for good, restart {serving[0]} and ask under another request "
-            "id while no member serves"
-        )
+    if not serving:
+        return None
+    return (
+        f"{serving[0]} has joined or serves, and of several members nothing is given up then; "
+        f"if the others are lost for good, restart {serving[0]} and ask under another request "
+        "id while no member serves"
+    )
+
+
+def _silent(situation: Situation, told: str) -> str | None:
+    """Return which of the members but the one that is told may serve unseen; None when none may."""
+    if situation.spec.is_alone:
+        return None
     silent = (p for p in situation.pods if pod_name(p) != told and _may_serve(situation, p))
     pod = next(silent, None)
     if pod is None:
         return None
     return (
-        f"{pod_name(pod)} does not answer and may serve, and of several members nothing is given "
-        "up then: make sure that it is off, delete its pod by force, and ask under another "
-        "request id"
+        f"{pod_name(pod)} does not say whether it serves ({situation.member_problem(pod)}), and "
+        "of several members nothing is given up then: if that lasts make sure that it is off, "
+        "delete its pod by force, and ask under another request id"
     )
 
 
@@ -123,13 +126,17 @@ def _call(situation: Situation, operation: OperationStatus, pod: KubeObject) -> 
             return advance(operation, Step.AWAIT_READY, now)
         text = f"{operation.target} has joined by itself: nothing was given up"
         return finish(operation, OperationOutcome.FAILED, now, text)
-    serves = obstacle(situation, operation.target) if operation.attempts == 0 else None
-    if serves is not None:
+    serves = serving(situation)
+    if serves is not None and operation.attempts == 0:
         return finish(operation, OperationOutcome.FAILED, now, serves)
+    hindrance = serves or _silent(situation, operation.target)
     waits = view is not None and view.node_state == STARTING
-    if is_over(operation, LIMIT_S, now) and (operation.attempts > 0 or not waits):
-        reason = operation.last_error or situation.no_member_text()
+    if is_over(operation, LIMIT_S, now) and (operation.attempts > 0 or hindrance or not waits):
+        reason = hindrance or operation.last_error or situation.no_member_text()
         return finish(operation, OperationOutcome.FAILED, now, reason)
+    if hindrance is not None:
+        # Also before it is told again: others may have begun to serve meanwhile.
+        return wait(operation, hindrance, step_end(operation, LIMIT_S))
     if not waits:
         text = f"{operation.target} {situation.member_problem(pod)}"
         return wait(operation, text, step_end(operation, LIMIT_S))

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from grid_operator.api.conditions import ConditionType
+from grid_operator.decide.calls import CallUnknown
 from tests.unit.operator.decide.fake_store import FakeStore, make_pod
 from tests.unit.operator.decide.test_several import (
     ENDED,
@@ -17,6 +19,7 @@ from tests.unit.operator.decide.test_several import (
     SILENT,
     STARTING,
     UNSTARTED,
+    condition,
     revision,
     three,
 )
@@ -72,11 +75,53 @@ def test_data_is_given_up_only_while_nobody_may_serve(request_of: str) -> None:
     store.annotate(**{request_of: "r1,acknowledge-data-loss=uid-1"})
     for _ in range(5):
         store.step()
+    assert store.calls == []
+    assert store.cluster.status.operation is not None  # a moment's silence is waited for
+    told = condition(store, ConditionType.PROGRESSING)
+    assert "demo-1 does not say whether it serves" in told.message
+
+    for _ in range(10):
+        store.step()
 
     assert store.calls == []
-    (handled,) = store.cluster.status.handled_requests
-    assert handled.outcome == "Refused"
-    assert "demo-1 does not answer and may serve" in handled.message
+    (finished,) = store.cluster.status.last_operations
+    assert finished.outcome == "Failed"
+    assert "demo-1 does not say whether it serves" in finished.message
+
+
+def test_data_is_given_up_once_the_others_say_again_that_they_wait() -> None:
+    store = all_starting()
+    store.pods["demo-1"]["status"] |= RUNNING
+    store.views = {**store.views, "demo-1": SILENT}
+    store.annotate(force_start="r1,acknowledge-data-loss=uid-1")
+    for _ in range(3):
+        store.step()
+    store.views = dict.fromkeys(NAMES, STARTING)
+    for _ in range(3):
+        store.step()
+
+    assert [call.pod["metadata"]["name"] for call in store.calls] == ["demo-0"]
+
+
+@pytest.mark.parametrize("other", [SILENT, OF_THREE], ids=["silent", "serves"])
+def test_data_is_not_given_up_again_while_another_may_serve(
+    other: MemberView | MemberProblem,
+) -> None:
+    """The first call was refused for a moment, or its answer was lost."""
+    store = all_starting()
+    store.answer = CallUnknown("demo-0 has only just started: nothing was done, ask again in 5 s")
+    store.annotate(force_start="r1,acknowledge-data-loss=uid-1")
+    while not store.calls:
+        store.step()
+    store.pods["demo-2"]["status"] |= RUNNING
+    store.views = {**store.views, "demo-2": other}
+    for _ in range(15):
+        store.step()
+
+    assert len(store.calls) == 1
+    (finished,) = store.cluster.status.last_operations
+    assert finished.outcome == "Failed"
+    assert "demo-2" in finished.message
 
 
 @pytest.mark.parametrize(
@@ -107,11 +152,11 @@ def test_data_is_not_given_up_when_another_falls_silent_just_before_the_call() -
     store.step()
     store.pods["demo-2"]["status"] |= RUNNING
     store.views = {**store.views, "demo-2": SILENT}
-    for _ in range(5):
+    for _ in range(15):
         store.step()
 
     assert store.calls == []
-    assert "demo-2 does not answer" in store.cluster.status.last_operations[0].message
+    assert "demo-2 does not say" in store.cluster.status.last_operations[0].message
 
 
 def test_data_is_not_given_up_when_another_serves_just_before_the_call() -> None:

@@ -248,6 +248,28 @@ def test_a_claim_that_a_restore_has_filled_makes_no_single_member_of_several() -
     assert (desired.size, desired.problem) == (3, None)
 
 
+@pytest.mark.parametrize("size", [1, 3])
+def test_claims_of_a_former_cluster_are_not_of_one_that_begins_with_a_backup(size: int) -> None:
+    restored = {"restoreFrom": {"cluster": "old"}, "persistence": {"enabled": True}}
+    claims = tuple({"metadata": {"name": f"data-demo-{n}"}, "spec": {}} for n in range(5))
+    copied = {"restoredFrom": "old", **({"importing": True} if size > 1 else {})}
+    cluster = make_cluster({"size": size, **restored}, status=copied)
+
+    desired = desired_state(cluster, replace(CONTEXT, claims=claims))
+
+    assert (desired.size, desired.problem) == (size, None)
+
+
+def test_who_cannot_be_one_member_is_told_of_the_claims_of_several() -> None:
+    claims = tuple({"metadata": {"name": f"data-demo-{n}"}, "spec": {}} for n in range(3))
+    cluster = make_cluster({"size": 1, "persistence": {"enabled": True}})
+
+    problem = desired_state(cluster, replace(CONTEXT, claims=claims)).problem
+
+    assert problem is not None
+    assert "3 members have claims" in problem.message
+
+
 def test_nobody_else_owns_the_claim_of_a_member_that_has_left() -> None:
     """As long as somebody does, Kubernetes keeps it."""
     owner = {"apiVersion": "v1", "kind": "GridCluster", "name": "demo", "uid": "uid-1"}
