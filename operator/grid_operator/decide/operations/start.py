@@ -22,6 +22,7 @@ from grid_operator.decide.operations.journal import (
     finish,
     wait,
 )
+from grid_operator.decide.pods import is_overdue, pod_name
 from grid_operator.decide.strangers import is_missed
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def step(situation: Situation, operation: OperationStatus) -> Move:
     if operation.step == Step.SCALE_UP:
         return _scale_up(situation, operation)
     if operation.step == Step.AWAIT_READY:
-        problems = situation.member_problems(besides=_new(situation))
+        problems = situation.member_problems(besides=_new(situation) | _dead(situation))
         if problems:
             return wait(operation, "; ".join(problems))
         return advance(operation, Step.RESUME, now)
@@ -65,6 +66,15 @@ def _new(situation: Situation) -> frozenset[str]:
     return frozenset(
         name for name in situation.wanted_pods() if not is_missed(situation.observed, name)
     )
+
+
+def _dead(situation: Situation) -> frozenset[str]:
+    """Return the members whose pods are on nodes that do not answer, if others serve without them.
+
+    The cluster would stay passive until somebody deletes those pods by force.
+    """
+    overdue = (pod_name(pod) for pod in situation.pods if is_overdue(pod, situation.now))
+    return frozenset(overdue) if situation.ready_pods() else frozenset()
 
 
 def _scale_up(situation: Situation, operation: OperationStatus) -> Move:

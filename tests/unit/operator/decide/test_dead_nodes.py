@@ -60,7 +60,9 @@ def test_a_stop_that_waits_for_a_dead_node_can_be_taken_back() -> None:
     store.spec(runState="Running")
     store.until(lambda: sorted(store.pods) == names(0, 1, 2))
     assert ended(store, "Stop") == [("Active", "Succeeded")]
-    store.until(lambda: step_of(store) == "AwaitReady")
+    store.until(lambda: ended(store, "Start") != [])
+    assert ended(store, "Start") == [("Active", "Succeeded")], "the others write without it"
+    assert condition(store, ConditionType.READY).status == "False"
 
     del store.pods["demo-2"]
     store.shown = {}
