@@ -205,7 +205,7 @@ async def test_a_read_that_fails_behind_its_barrier_is_told_on_all_members(
     asyncio.get_running_loop().set_exception_handler(lambda *_: None)
     async with Cluster(4, lite=(LITE,)) as cluster:
         await host_of(cluster)
-        monkeypatch.setattr(LocalEngine, "map_get", fail)
+        monkeypatch.setattr(LocalEngine, "map_read", fail)
         monkeypatch.setattr(LocalEngine, "queue_size", fail)
         for driver in cluster.drivers[LITE], cluster.drivers[0]:
             reads = asyncio.gather(driver.get("m", "k"), driver.size("q"))

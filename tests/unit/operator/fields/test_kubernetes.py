@@ -143,7 +143,7 @@ def test_a_member_for_each_of_the_size_with_a_claim_for_each() -> None:
         for ordinal in range(4)
     )
 
-    children = render_children(three, replace(CONTEXT, claims=live))
+    children = render_children(three, replace(CONTEXT, claims=live, recorded={"config/size": "3"}))
 
     assert found(children, ("StatefulSet", "spec", "replicas")) == 3
     owned = [c["metadata"]["name"] for c in children if c["kind"] == "PersistentVolumeClaim"]
