@@ -2,8 +2,8 @@
 
     noted as leaving ─▶ its copies moved ─▶ no more copies than others can hold ─▶ taken off
 
-The first and the last step are done under the cluster's lock; what must not be done now is waited
-for. A member that is started again meanwhile stays, until it is asked to leave again.
+Each step is done under the cluster's lock, by a look that is taken under it; what must not be done
+now is waited for. A member that is started again meanwhile stays, until it is asked to leave again.
 """
 
 from __future__ import annotations
@@ -89,30 +89,45 @@ class Departure:
 
     async def _moved(self, found: Peers) -> Evacuation | None:
         """Have copies moved, as far as that may be done now; None when none is here."""
-        servers = self._servers
-        copies, remaining = await self._copies(), len(found.ids) - 1
-        here = sum(self._own in one.servers for one in copies.values())
-        too_many = [one for one in servers.streams if copies[one].wanted > remaining]
-        if not here and not too_many:
+        servers, copies = self._servers, await self._copies()
+        if not self._here(copies) and not self._too_many(found, copies):
             return None
-        share = (len(copies) - here) / len(copies)
-        percent = BEGUN_PERCENT + int(share * (MOVED_PERCENT - BEGUN_PERCENT))
-        if any(one.moving for one in copies.values()):
-            return Evacuation(percent, told_of(copies, self._own))
-        # Servers may have been lost since it was noted: what is left must not be moved as well.
-        problem = await servers.obstacle(found, frozenset(), 0.0, copies)
+        problem = await self._hindrance(found, copies)
         if problem is not None:
-            return Evacuation(percent, problem)
+            return Evacuation(self._percent(copies), problem)
         async with servers.locked("a member leaves"):
-            if not self._steady():  # the state may have changed until the lock was had
-                return Evacuation(percent, _UNSTEADY)
+            # Others may have had copies moved, or died, until the lock was had.
+            found, copies = await peers(servers.system), await self._copies()
+            problem = await self._hindrance(found, copies)
+            if problem is not None or self._own not in found.ids:
+                return Evacuation(self._percent(copies), problem)
             # First of all: of fewer copies the servers give up any, also of a member that stays,
             # which they would have to make anew then.
-            if here:
+            if self._here(copies):
                 await evacuate_server(servers.system, self._own)
-                return Evacuation(percent, told_of(copies, self._own))
-            await self._make_fewer(too_many, remaining)
-        return Evacuation(percent, None)
+                return Evacuation(self._percent(copies), told_of(copies, self._own))
+            await self._make_fewer(self._too_many(found, copies), len(found.ids) - 1)
+        return Evacuation(self._percent(copies), None)
+
+    async def _hindrance(self, found: Peers, copies: Mapping[str, Copies]) -> str | None:
+        """Return why no copies may be moved now."""
+        if not self._steady():
+            return _UNSTEADY
+        if any(one.moving for one in copies.values()):
+            return told_of(copies, self._own)
+        # Servers may have been lost since it was noted: what is left must not be moved as well.
+        return await self._servers.obstacle(found, frozenset(), 0.0, copies)
+
+    def _here(self, copies: Mapping[str, Copies]) -> int:
+        return sum(self._own in one.servers for one in copies.values())
+
+    def _too_many(self, found: Peers, copies: Mapping[str, Copies]) -> list[str]:
+        remaining = len(found.ids) - 1
+        return [one for one in self._servers.streams if copies[one].wanted > remaining]
+
+    def _percent(self, copies: Mapping[str, Copies]) -> int:
+        share = (len(copies) - self._here(copies)) / len(copies)
+        return BEGUN_PERCENT + int(share * (MOVED_PERCENT - BEGUN_PERCENT))
 
     async def _copies(self) -> dict[str, Copies]:
         return await all_copies(self._servers.client, self._servers.streams)

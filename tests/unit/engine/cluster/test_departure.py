@@ -262,3 +262,23 @@ async def test_nothing_is_moved_once_the_state_forbids_it(leaving: Leaving) -> N
     with pytest.raises(LockedOutError):
         await leaving.step()
     assert leaving.asked == []
+
+
+@pytest.mark.parametrize("meanwhile", ["moved", "died"])
+async def test_nothing_is_moved_by_a_look_from_before_the_lock(
+    leaving: Leaving, meanwhile: str
+) -> None:
+    """Whoever had the lock before may have had copies moved; somebody may have died since."""
+    await leaving.step()
+
+    def other() -> None:
+        if meanwhile == "moved":
+            leaving.copies = held("own", "second", "third")._replace(moving=True)
+        else:
+            leaving.silent = {"third"}
+
+    leaving.others.when_locked = other
+    told = await leaving.step()
+    assert told is not None
+    assert told.waits_for
+    assert leaving.asked == []
