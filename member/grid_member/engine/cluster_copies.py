@@ -16,7 +16,7 @@ from grid_member.engine.nats.streams import Copies, change_copies, copies_of
 from grid_member.engine.replication import NOT_REPLICATED, LockedOutError, Replication
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
 
     from grid_member.engine.cluster_servers import Servers
@@ -126,11 +126,17 @@ class CopyWatch:
         self.trouble = self._stuck(copies, found)
         if healthy and found is not None and self._steady():
             await self._make_more(copies, found)
+        else:
+            self._lacking_since_s = {}  # nobody could have given them any
 
     async def moving(self) -> bool:
-        """Tell whether copies are moved now; those of which nobody tells are not."""
+        """Tell whether copies are moved now.
+
+        Those of which nobody tells may be while a member leaves: what it led gets another leader.
+        """
         looks = await asyncio.gather(*map(self._copies, self._servers.streams))
-        return any(one.moving for one in looks if one is not None)
+        moved = any(one.moving for one in looks if one is not None)
+        return moved or (None in looks and bool(self._servers.leaving()))
 
     async def _peers(self) -> Peers | None:
         try:
@@ -264,11 +270,11 @@ class CopyWatch:
             )
         now_s, wanted = asyncio.get_running_loop().time(), self._wanted(found)
         lacking = self._lacking(own, now_s)
-        short = {
-            name: one
+        short = [
+            name
             for name, one in own.items()
             if not one.moving and _due(one, wanted, lacking=name in lacking) != one.wanted
-        }
+        ]
         if not short or now_s < self._more_from_s:
             return
         with contextlib.suppress(LockedOutError):  # another member is at it
@@ -286,7 +292,7 @@ class CopyWatch:
         }
         return frozenset(name for name, begun_s in since_s.items() if now_s - begun_s >= LACKING_S)
 
-    async def _made_more(self, short: Mapping[str, Copies], lacking: frozenset[str]) -> bool:
+    async def _made_more(self, short: Iterable[str], lacking: frozenset[str]) -> bool:
         """Ask for more copies of these streams; tell whether all was done. The lock is held.
 
         Whoever has the lock has applied all that was noted before: who leaves, and the state, which
@@ -296,9 +302,12 @@ class CopyWatch:
         if found is None or found.silent:
             return False
         wanted = self._wanted(found)
-        for stream, one in short.items():
+        for stream in short:
+            one = await self._copies(stream)  # it may have been moved until the lock was had
             if not self._steady():
                 return False
+            if one is None or one.moving or one.leader != self._own:
+                continue
             copies = _due(one, wanted, lacking=stream in lacking)
             if copies != one.wanted:
                 _log.info("%s gets %d copies in place of %d", stream, copies, one.wanted)

@@ -297,6 +297,14 @@ async def test_who_leaves_is_known_before_copies_are_made(short: World) -> None:
     assert short.changed == []
 
 
+async def test_no_more_copies_are_made_of_what_moves_by_then(short: World) -> None:
+    # As when another member begins to leave while this one waits for the lock.
+    moved = all_of("own", "b", wanted=2)._replace(moving=True)
+    short.when_locked = lambda: short.copies.update({"shard-0": moved})
+    await short.look()
+    assert short.changed == [("shard-1", 3)]
+
+
 async def test_no_copies_are_made_while_another_member_changes_the_cluster(short: World) -> None:
     short.free = False
     assert (await short.look()).not_current
@@ -326,6 +334,10 @@ async def test_whether_copies_move_can_be_looked_at_now(world: World) -> None:
     world.copies["shard-1"] = all_of("own", "b", "c")._replace(moving=True)
     world.copies["shard-0"] = None
     assert await world.watch.moving()
+    world.copies["shard-1"] = all_of("own", "b", "c")
+    assert not await world.watch.moving()
+    world.going.add("c")
+    assert await world.watch.moving(), "what it led gets another leader, who tells nothing yet"
 
 
 async def test_a_member_has_its_copies_once_they_were_current(world: World) -> None:
