@@ -129,14 +129,9 @@ class ClusterEngine(LocalEngine):
 
     def groups(self) -> ServerGroups:
         """Return the groups of the servers, once the member has joined them."""
-        lanes = self._cluster
-        return ServerGroups(
-            lanes.client,
-            lanes.system,
-            lanes.settings.cluster_name,
-            tuple(stream.name for stream in lanes.streams),
-            durable=lanes.settings.directory is not None,
-        )
+        lanes, data = self._cluster, tuple(stream.name for stream in self._cluster.streams)
+        name, durable = lanes.settings.cluster_name, lanes.settings.directory is not None
+        return ServerGroups(lanes.client, lanes.system, name, data, durable=durable)
 
     def end_waiting(self) -> None:
         """End a start that waits for the other members."""
@@ -197,9 +192,14 @@ class ClusterEngine(LocalEngine):
         """
         if self._servers is None:
             raise EngineError("the engine has not started: there is nothing to move yet")
-        self._cluster.leaving = True
-        if not self._cluster.settings.lite:
-            await Departure(self._servers, self._steady).evacuate(told)
+        lanes = self._cluster
+        try:
+            lanes.leaving = True
+            if not lanes.settings.lite:
+                await Departure(self._servers, self._steady).evacuate(told)
+        except BaseException:
+            lanes.leaving = False  # for all that is known it stays
+            raise
 
     def watch_system(self, changed: Callable[[set[str]], None]) -> None:
         """Tell changed which keys of the system store a batch changed, whoever did it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from grid_member.engine.cluster_departure import Departure
 from grid_member.engine.nats.errors import NatsError
 from grid_member.engine.nats.peers import evacuate_server, peer_id
 from grid_member.engine.nats.streams import all_copies
@@ -11,6 +12,10 @@ from tests.unit.engine.cluster.clusters import Cluster
 from tests.unit.waiting import eventually
 
 MEMBER = 2
+
+
+class UnforeseenError(Exception):
+    """Whatever nobody thought of."""
 
 
 async def _held(cluster: Cluster, *, held: bool) -> bool:
@@ -33,3 +38,19 @@ async def test_it_is_given_its_copies_again() -> None:
         await evacuate_server(cluster.engines[0]._cluster.system, own)
         await eventually(lambda: _held(cluster, held=False))
         await eventually(lambda: _held(cluster, held=True))
+
+
+async def test_it_is_a_member_like_the_others_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with Cluster(3) as cluster:
+        engine = cluster.engines[MEMBER]
+        seen: list[bool] = []
+
+        async def fails(_: Departure) -> None:
+            seen.append(engine._cluster.leaving)
+            raise UnforeseenError
+
+        monkeypatch.setattr(Departure, "step", fails)
+        with pytest.raises(UnforeseenError):
+            await engine.evacuate(lambda _: None)
+        assert seen == [True]
+        assert not engine._cluster.leaving, "its own server feeds it again"
