@@ -13,6 +13,7 @@ import asyncio
 import hashlib
 import logging
 import shutil
+from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -258,11 +259,12 @@ def _log_state(path: Path, shard: int) -> State:
 
 def _content_of(source: Source, stream: str) -> _Content:
     def steps() -> Iterator[Committed | Sequence[Part]]:
-        for step in replayed(source, stream):
-            if not isinstance(step, Chunk):
-                raise EngineError(f"somebody wrote to {stream} while it was imported")
-            if step.payload:
-                yield codec.decode_parts(step.payload)
+        with closing(replayed(source, stream)) as chunks:
+            for step in chunks:
+                if not isinstance(step, Chunk):
+                    raise EngineError(f"somebody wrote to {stream} while it was imported")
+                if step.payload:
+                    yield codec.decode_parts(step.payload)
 
     return _content(_loaded(steps()).snapshot())
 

@@ -38,10 +38,10 @@ from grid_member.engine.probe import Probe
 from grid_member.engine.system_side import ignore, nothing, unchecked
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
-    from grid_member.engine.image import Part
     from grid_member.engine.lane import Answer, Lane
+    from grid_member.engine.log import Steps
     from grid_member.engine.nats.reached import Check
     from grid_member.engine.operations import Committed, Operation, QueueReturn
     from grid_member.engine.shared_log import SharedLog
@@ -260,7 +260,7 @@ class ClusterLane(WaitingLane):
 
     # Inside
 
-    def _steps(self) -> Iterator[Committed | Sequence[Part]]:
+    def _steps(self) -> Steps:
         return while_wanted(self._shared.replay(), lambda: self._closing)
 
     async def _reload(self) -> None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from contextlib import closing
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from grid_member.engine.api import EngineError, Item, Reason, Refused
 from grid_member.engine.log import graced_until_ms
@@ -21,7 +22,7 @@ from grid_member.engine.state import COUNTER_WINDOW, State
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 
-    from grid_member.engine.log import Log
+    from grid_member.engine.log import Log, Steps
     from grid_member.engine.shared_log import SharedLog
 
 RELOAD_S: Final = 0.2
@@ -37,7 +38,6 @@ GONE: Final = Refused(
 UNKNOWN: Final = Refused(
     Reason.UNAVAILABLE, "this member lost touch: what was asked for may or may not be done"
 )
-T = TypeVar("T")
 _log: Final = logging.getLogger("grid.engine")
 
 
@@ -135,16 +135,17 @@ def _load(log: Log, life: Life, least: int, ended: Callable[[], bool], loaded: L
             loaded.outcomes[record.counter] = outcomes
 
 
-def while_wanted(steps: Iterable[T], ended: Callable[[], bool]) -> Iterator[T]:
+def while_wanted(steps: Steps, ended: Callable[[], bool]) -> Steps:
     """Yield what is read of a log.
 
     Raises:
         EndedError: it was given up.
     """
-    for step in steps:
-        if ended():
-            raise EndedError
-        yield step
+    with closing(steps):
+        for step in steps:
+            if ended():
+                raise EndedError
+            yield step
 
 
 def is_seen(state: State, life: Life, counter: int) -> bool:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from grid_member.engine.api import Reason, Refused
@@ -30,10 +31,7 @@ from grid_member.engine.reads import MapReads
 from grid_member.engine.state import State
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from grid_member.engine.image import Part
-    from grid_member.engine.log import Clock, Log
+    from grid_member.engine.log import Clock, Log, Steps
 
 MAX_WAITING_OPERATIONS: Final = 65_536
 """Operations proposed and not yet answered; more are refused as OVERLOADED."""
@@ -124,13 +122,14 @@ class Lane:
         self._incarnation = 1 if mark is None else mark.incarnation + 1
 
     def _replay(self) -> None:
-        for step in self._steps():
-            if isinstance(step, Committed):
-                self.state.apply(step.sequence, step.timestamp_ms, step.record)
-            else:
-                self.state.load(step)
+        with closing(self._steps()) as steps:
+            for step in steps:
+                if isinstance(step, Committed):
+                    self.state.apply(step.sequence, step.timestamp_ms, step.record)
+                else:
+                    self.state.load(step)
 
-    def _steps(self) -> Iterable[Committed | Sequence[Part]]:
+    def _steps(self) -> Steps:
         return self._log.replay()
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:

@@ -32,12 +32,12 @@ from grid_member.engine.operations import Committed, Record
 from grid_member.engine.writer import Writer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable
     from pathlib import Path
 
-    from grid_member.engine.image import Image, Part
+    from grid_member.engine.image import Image
     from grid_member.engine.lmdb_tables import Environments, Tables
-    from grid_member.engine.log import Clock, Feed
+    from grid_member.engine.log import Clock, Feed, Steps
 from grid_member.engine.lmdb_tables import MAP_SIZE_BYTES, open_environment, open_tables
 from grid_member.engine.lmdb_values import pack_record
 
@@ -114,7 +114,7 @@ class LmdbLog:
     def _open(self) -> Tables:
         return open_tables(self._path, self._shard, self._map_size_bytes, self._environments)
 
-    def replay(self) -> Iterator[Committed | Sequence[Part]]:
+    def replay(self) -> Steps:
         """Yield the latest image's parts, then the records after it.
 
         Raises:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from grid_member.engine.operations import (
@@ -24,11 +24,15 @@ from grid_member.engine.operations import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
+
     from grid_member.engine.api import Refused
     from grid_member.engine.image import Image, Part
 
 Clock: TypeAlias = Callable[[], int]
 """Milliseconds since the epoch."""
+Steps: TypeAlias = "Generator[Committed | Sequence[Part], None, None]"
+"""What a log holds, in order."""
 
 
 def wall_clock_ms() -> int:
@@ -114,8 +118,10 @@ class Log(Protocol):
         Records that only remove something may be taken all the same.
         """
 
-    def replay(self) -> Iterator[Committed | Sequence[Part]]:
+    def replay(self) -> Steps:
         """Yield the latest image's parts, then the records after it. May block; before start.
+
+        Who stops reading before the end closes it, as it may hold what others wait for.
 
         Raises:
             EngineError: what is stored is damaged.
@@ -175,9 +181,9 @@ class MemoryLog:
         """The shard whose log this is."""
         return self._shard
 
-    def replay(self) -> Iterator[Committed | Sequence[Part]]:
+    def replay(self) -> Steps:
         """Yield nothing."""
-        return iter(())
+        yield from ()
 
     def start(self, feed: Feed) -> None:
         """Commit records from now on at once."""

@@ -216,8 +216,8 @@ class BlockingClient:
     def _send(self, data: bytes) -> None:
         if self._socket is None:
             raise self._gone()
-        self._socket.settimeout(self._timeout_s)
         try:
+            self._socket.settimeout(self._timeout_s)
             self._socket.sendall(data)
         except TimeoutError:
             # Half a line may have gone out: nothing can follow it.
@@ -247,8 +247,8 @@ class BlockingClient:
             raise self._gone()
         if left_s <= 0:
             raise _late()
-        self._socket.settimeout(left_s)
         try:
+            self._socket.settimeout(left_s)
             data = self._socket.recv(READ_BYTES)
         except TimeoutError:
             raise _late() from None

@@ -10,6 +10,7 @@ import asyncio
 import logging
 import secrets
 import time
+from contextlib import closing
 from typing import TYPE_CHECKING, Final, Protocol
 
 from grid_member.engine.api import ClusterState, EngineError, Reason, Refused
@@ -32,9 +33,10 @@ from grid_member.engine.nats.replay import Chunk, replayed
 from grid_member.engine.operations import Committed, Record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
-    from grid_member.engine.image import Image, Part
+    from grid_member.engine.image import Image
+    from grid_member.engine.log import Steps
     from grid_member.engine.nats.client import NatsClient
     from grid_member.engine.nats.errors import ShortError
     from grid_member.engine.nats.feed import Fed
@@ -170,7 +172,7 @@ class JetStreamLog:
             oldest_s is None or asyncio.get_running_loop().time() - oldest_s < CONTACT_S
         )
 
-    def replay(self) -> Iterator[Committed | Sequence[Part]]:
+    def replay(self) -> Steps:
         """Yield the last image's parts, then everything behind it that the stream holds now.
 
         Blocks; on a thread of its own, before `start` or while the feed has lost records.
@@ -180,19 +182,20 @@ class JetStreamLog:
             NatsError: the stream cannot be read now, or not as far as was begun.
         """
         self._last, self._last_ms, self._stored_bytes = 0, None, 0
-        for step in replayed(self._source, self._stream, self._begun):
-            try:
-                if isinstance(step, Chunk):
-                    empty = [SystemPart(step.log, 0, ClusterState.ACTIVE)]
-                    yield decode_parts(step.payload) if step.payload else empty
-                    self._last, self._last_ms = step.log, step.log_ms
-                    continue
-                record = decode_record(step.payload)
-            except CodecError as error:
-                raise self._damage_of(step, error) from None
-            yield Committed(step.sequence, self._time_of(step.timestamp_ms), record)
-            self._last, self._last_ms = step.sequence, step.timestamp_ms
-            self._stored_bytes += len(step.payload) + RECORD_BYTES
+        with closing(replayed(self._source, self._stream, self._begun)) as steps:
+            for step in steps:
+                try:
+                    if isinstance(step, Chunk):
+                        empty = [SystemPart(step.log, 0, ClusterState.ACTIVE)]
+                        yield decode_parts(step.payload) if step.payload else empty
+                        self._last, self._last_ms = step.log, step.log_ms
+                        continue
+                    record = decode_record(step.payload)
+                except CodecError as error:
+                    raise self._damage_of(step, error) from None
+                yield Committed(step.sequence, self._time_of(step.timestamp_ms), record)
+                self._last, self._last_ms = step.sequence, step.timestamp_ms
+                self._stored_bytes += len(step.payload) + RECORD_BYTES
 
     def _begun(self, created: str) -> None:
         self.created = created

@@ -16,7 +16,7 @@ from grid_member.engine.nats.loss import api, give_up_lost, info, look, time_in
 from grid_member.engine.nats.wire import status
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Generator, Iterator
 
     from grid_member.engine.nats.images import End
     from grid_member.engine.nats.wire import Message
@@ -56,7 +56,7 @@ def _ignore(_: str) -> None:
 
 def replayed(
     source: Source, stream: str, made: Callable[[str], None] = _ignore
-) -> Iterator[Chunk | Fed]:
+) -> Generator[Chunk | Fed, None, None]:
     """Yield the last image of a log, then all messages behind it that the log holds now, in order.
 
     Args:

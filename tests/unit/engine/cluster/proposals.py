@@ -9,12 +9,12 @@ from grid_member.engine.cluster_lane import ClusterLane
 from grid_member.engine.operations import Committed, MapPut, MemberGone, Record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable
 
     from grid_member.engine.api import EngineError, Refused
-    from grid_member.engine.image import Image, Part
+    from grid_member.engine.image import Image
     from grid_member.engine.lane import Lane
-    from grid_member.engine.log import Feed
+    from grid_member.engine.log import Feed, Steps
     from grid_member.engine.nats.errors import ShortError
 
 OWN, OTHER = b"o" * 16, b"x" * 16
@@ -46,10 +46,10 @@ class HandLog:
         self.failures: list[EngineError] = []
         self._sequence = 0
 
-    def replay(self) -> Iterator[Committed | Sequence[Part]]:
+    def replay(self) -> Steps:
         if self.unreadable:
             raise self.unreadable.pop(0)
-        return iter(list(self.kept))
+        yield from list(self.kept)
 
     def start(self, feed: Feed) -> None:
         """Take records."""

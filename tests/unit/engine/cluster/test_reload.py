@@ -11,18 +11,21 @@ import pytest
 
 from grid_member.engine import cluster_reload
 from grid_member.engine.api import EngineError, Entry, Reason, Refused
+from grid_member.engine.cluster_lane import ClusterLane
+from grid_member.engine.cluster_reload import EndedError
 from grid_member.engine.nats import feed as feed_module
 from grid_member.engine.nats.errors import NatsError, ShortError
 from grid_member.engine.nats.feed import StreamFeed
 from grid_member.engine.nats.wire import Message
 from grid_member.engine.operations import QueueOffer, QueueTake, Record
-from tests.unit.engine.cluster.proposals import OTHER, Proposals, put
+from tests.unit.engine.cluster.proposals import OTHER, OWN, HandLog, Proposals, put
 from tests.unit.engine.drive import condition
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
 
     from grid_member.engine.lane import Lane
+    from grid_member.engine.log import Steps
     from grid_member.engine.nats.client import NatsClient
     from grid_member.engine.nats.feed import Fed
     from grid_member.engine.state import State
@@ -218,6 +221,36 @@ async def test_a_lane_whose_log_is_damaged_is_not_read_again(hasty: None) -> Non
     other.lane.lost()
     await condition(lambda: other.log.resumed == 1)
     assert proposals.log.resumed == 0
+
+
+class OpenLog(HandLog):
+    """Has something open while it is read."""
+
+    open = False
+
+    def replay(self) -> Steps:
+        self.open = True
+        try:
+            yield from super().replay()
+        finally:
+            self.open = False
+
+
+@pytest.mark.parametrize("given_up", [True, False])
+async def test_a_log_that_is_read_no_further_is_closed_at_once(
+    given_up: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = OpenLog()
+    log.committed(Record(OTHER, 1, 1, (put("a"),)), Record(OTHER, 1, 2, (put("b"),)))
+    lane = ClusterLane(log, OWN, 1, lambda lane, names: None)
+    if given_up:
+        lane._closing = True
+    else:
+        monkeypatch.setattr(lane.state, "apply", lambda *_: 1 / 0)
+    with pytest.raises(EndedError if given_up else ZeroDivisionError) as kept:
+        lane.replay()
+    assert kept.tb is not None  # with all that its frames hold
+    assert not log.open
 
 
 @pytest.mark.parametrize("damaged", [True, False])
