@@ -46,6 +46,10 @@ class Waiting(Protocol):
     def ended(self) -> bool:
         """Whether the start is given up, as the member is to stop."""
 
+    @property
+    def in_contact(self) -> bool:
+        """Whether a quorum confirms what this member sends."""
+
     async def rescue(self, *, wipe: bool) -> None:
         """Let the start go on with the members that are there; `EngineError` says why not."""
 
@@ -105,7 +109,7 @@ class ClusterRecovery(StoreRecovery):
             if self._state.stage is Stage.ENDED or self._engine.ended:
                 return STOPPING
             if self._state.stage is not Stage.OPENING:
-                return HEALTHY
+                return HEALTHY if self._engine.in_contact else _nothing_to_rescue()
             return await self._rescue(how, around or plainly)
         finally:
             self._rescuing = False
@@ -140,3 +144,10 @@ class ClusterRecovery(StoreRecovery):
             event(_log, logging.WARNING, "the lost members are left out", call=KINDS[how])
         ended(problem)
         return problem
+
+
+def _nothing_to_rescue() -> str:
+    # One member alone needs none of that.
+    from grid_member.engine.roll_call import NOTHING_TO_RESCUE
+
+    return NOTHING_TO_RESCUE

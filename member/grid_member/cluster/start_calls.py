@@ -80,7 +80,7 @@ class StartCalls:
     def noted(self, key: str, request: str, work: Callable[[], None]) -> None:
         """Do the work of a call, its beginning noted before and its end after it.
 
-        What was not even begun is forgotten: its key may be sent again.
+        What is not done yet is forgotten: its key may be sent again.
         """
         self._begin(key, request)
         try:

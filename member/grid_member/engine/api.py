@@ -271,4 +271,4 @@ class EngineError(Exception):
 
 
 class NotYetError(EngineError):
-    """Nothing was done, as something is missing for a moment; to ask again helps."""
+    """It is not done yet, as something is missing for a moment: to ask again does the rest."""

@@ -16,7 +16,7 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING, Final, cast
 
-from grid_member.engine.api import EngineError
+from grid_member.engine.api import EngineError, NotYetError
 from grid_member.engine.cluster_holders import first_lanes
 from grid_member.engine.cluster_import import BackupImport
 from grid_member.engine.cluster_making import made_lane
@@ -108,6 +108,8 @@ class ClusterLanes(Lanes):
         """Returns which streams wait for servers that are gone, and what to do."""
         self._company = Company(settings)
         self._rescuing, self._wipes = asyncio.Lock(), 0
+        self._wiping = False
+        """Whether all was to be deleted, and that could not be ended in time."""
         self.leaving = False
         """Whether the member leaves for good, so that nothing is to come from its own server."""
         self._settings = settings
@@ -301,13 +303,18 @@ class ClusterLanes(Lanes):
         client, system = await trusted(lambda: self._server, lambda: (self._client, self._system))
         self._company.ask()  # they may be one only
         names, size = [stream.name for stream in self.all_streams], len(self._settings.members)
-        await take_off_lost(system, client, names, size, self.lost, wipe=wipe)
-        if wipe:
-            async with self._rescuing:
-                if self.waiting is None:
-                    raise EngineError(NOTHING_TO_RESCUE)  # it has just begun to serve
-                self._wipes += 1
-                await delete_streams(client, names)
+        begun = wipe and self._wiping
+        try:
+            await take_off_lost(system, client, names, size, self.lost, wipe=wipe, begun=begun)
+            if wipe:
+                async with self._rescuing:
+                    if self.waiting is None:
+                        raise EngineError(NOTHING_TO_RESCUE)  # it has just begun to serve
+                    self._wipes += 1
+                    await delete_streams(client, names)
+        except NotYetError:
+            self._wiping = wipe
+            raise
 
     async def _begun(
         self,

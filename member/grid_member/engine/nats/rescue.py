@@ -15,7 +15,7 @@ import logging
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from grid_member.engine.api import EngineError
+from grid_member.engine.api import EngineError, NotYetError
 from grid_member.engine.nats.errors import NatsError
 from grid_member.engine.nats.peers import Peers, peer_id, peers, remove_server
 from grid_member.engine.nats.streams import (
@@ -71,6 +71,7 @@ async def take_off_lost(
     gone: set[str],
     *,
     wipe: bool,
+    begun: bool = False,
 ) -> None:
     """Let the servers that are there go on without the others.
 
@@ -81,8 +82,10 @@ async def take_off_lost(
         size: how many members there are to be.
         gone: gets the ids of those that are taken off, each before it is.
         wipe: whether the streams are to be deleted then.
+        begun: whether that was begun before: who leads now may do so because of that.
 
     Raises:
+        NotYetError: not all are taken off in time.
         EngineError: there is no need for it, or it cannot be done.
     """
     found = await _led(system)
@@ -92,13 +95,13 @@ async def take_off_lost(
         found = await _led(system)
     if found is None:
         await _elected(system, size)
-    elif wipe or not await _needed(system, found, client, streams):
+    elif not begun and (wipe or not await _needed(system, found, client, streams)):
         raise EngineError("a majority of the members is there: they go on without help")
     try:
         await asyncio.wait_for(_taken_off(system, gone), TAKE_OFF_S)
     except TimeoutError:
-        raise EngineError(
-            "the members that are lost could not be taken off in time: ask again"
+        raise NotYetError(
+            "the members that are lost could not be taken off in time: ask again in 5 s"
         ) from None
     if not gone:
         raise EngineError("no member is lost: they go on without help")
@@ -108,7 +111,7 @@ async def delete_streams(client: NatsClient, wanted: Iterable[str]) -> None:
     """Delete the streams of those names that are there, with what they hold.
 
     Raises:
-        EngineError: some are still there.
+        NotYetError: some are still there.
     """
     left = set(wanted)
     loop = asyncio.get_running_loop()
@@ -125,7 +128,7 @@ async def delete_streams(client: NatsClient, wanted: Iterable[str]) -> None:
         if left:
             await asyncio.sleep(RETRY_S)
     if left:
-        raise EngineError(f"{len(left)} logs could not be deleted: {reason}; ask again")
+        raise NotYetError(f"{len(left)} logs could not be deleted: {reason}; ask again in 5 s")
 
 
 async def _led(system: NatsClient) -> Peers | None:

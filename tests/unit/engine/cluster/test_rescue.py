@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from grid_member.engine import cluster_copies
-from grid_member.engine.api import EngineError
+from grid_member.engine.api import EngineError, NotYetError
 from grid_member.engine.cluster_engine import ClusterEngine
 from grid_member.engine.nats import rescue
 from grid_member.engine.nats.errors import NatsError
@@ -106,6 +106,10 @@ async def bereft(directory: Path) -> AsyncIterator[Bereft]:
             await asyncio.gather(*cluster.starts, return_exceptions=True)
 
 
+async def refuses(*_: object) -> None:
+    raise NatsError("the servers have no leader")
+
+
 async def test_what_is_left_is_all_there_after_a_partial_start(tmp_path: Path) -> None:
     async with bereft(tmp_path) as cluster:
         await cluster.engines[0].rescue(wipe=False)
@@ -158,6 +162,23 @@ async def test_a_forced_start_begins_with_nothing(tmp_path: Path) -> None:
             assert await driver.value("orders", "k") is None
         await cluster.drivers[2].put("orders", "k", b"new")
         assert await cluster.drivers[1].value("orders", "k") == b"new"
+
+
+@pytest.mark.parametrize("what", ["delete_stream", "remove_server"])
+async def test_a_forced_start_that_took_too_long_is_ended_when_it_is_asked_for_again(
+    what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with bereft(tmp_path) as cluster:
+        first = cluster.engines[0]
+        with monkeypatch.context() as slow:
+            slow.setattr(rescue, "DELETE_S", 0.5)
+            slow.setattr(rescue, "TAKE_OFF_S", 5.0)
+            slow.setattr(rescue, what, refuses)
+            with pytest.raises(NotYetError, match="ask again in 5 s"):
+                await first.rescue(wipe=True)
+        await first.rescue(wipe=True)
+        await cluster.started()
+        assert [await driver.value(MAPS[0], "k") for driver in cluster.drivers] == [None] * 3
 
 
 async def test_a_forced_start_begins_though_a_member_noted_its_logs_before_the_others_came(

@@ -12,6 +12,7 @@ from grid_member.cluster.recovery import HEALTHY, NOT_PARTIAL, STOPPING, UNDER_W
 from grid_member.cluster.rescue import ClusterRecovery
 from grid_member.cluster.store_recovery import OFF
 from grid_member.engine.api import EngineError
+from grid_member.engine.roll_call import NOTHING_TO_RESCUE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,6 +27,7 @@ class WaitingEngine:
         self.waiting: str | None = "for the others"
         self.decided = True
         self.ended = False
+        self.in_contact = True
         self.rescues: list[bool] = []
         self.asked = asyncio.Event()
         self.refuses: Exception | None = None
@@ -83,6 +85,9 @@ async def test_partial_start_goes_on_without_the_lost() -> None:
     assert starting.history == [("partialStart", None)]
     assert starting.recovery.problem is None
     assert await starting.recovery.partial_start() == HEALTHY
+    starting.engine.in_contact = False  # the others died since
+    assert await starting.recovery.partial_start() == NOTHING_TO_RESCUE
+    assert starting.engine.rescues == [False]
 
 
 async def test_force_start_needs_no_policy_and_wipes() -> None:

@@ -148,7 +148,7 @@ FAILED = b'{"status":"fail","message":"a backup is running already"}'
         ("the nats-server is not there yet, nothing was done: it is starting; ask again", True),
         (NOTHING_TO_RESCUE, False),
         (HEALTHY, False),
-        ("the members that are lost could not be taken off in time: ask again", False),
+        ("the members that are lost could not be taken off in time: ask again in 5 s", True),
     ],
 )
 def test_a_start_that_is_refused_for_a_moment_is_asked_for_again(
