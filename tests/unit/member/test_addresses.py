@@ -9,6 +9,7 @@ import pytest
 from grid_member import Config, start_member
 from tests.unit.member.handles import port_of
 from tests.unit.member.wire import Wire, once
+from tests.unit.ports import free_ports
 
 
 @pytest.mark.parametrize(
@@ -36,9 +37,9 @@ async def test_the_address_in_the_cluster_document(
 
 
 def on_network(
-    network: str, interfaces: list[str] | None, public: str | None = None
+    network: str, interfaces: list[str] | None, public: str | None = None, *, port: int = 0
 ) -> dict[str, Any]:
-    socket_settings: dict[str, Any] = {"port": {"port": 0}}
+    socket_settings: dict[str, Any] = {"port": {"port": port}}
     if interfaces is not None:
         socket_settings["interfaces"] = {"enabled": True, "interfaces": interfaces}
     if public is not None:
@@ -70,7 +71,8 @@ def on_network(
 async def test_interfaces(
     network: str, interfaces: list[str] | None, reached: list[str], not_reached: list[str]
 ) -> None:
-    made = on_network(network, interfaces)
+    # A port that nobody else is given on another address.
+    made = on_network(network, interfaces, port=free_ports(1)[0])
     async with await start_member(Config(made, environment={})) as member:
         for host in reached:
             async with await Wire.connect(port_of(member), host) as wire:

@@ -339,7 +339,7 @@ async def test_behind_an_empty_image_the_log_goes_on_where_that_ends(
     monkeypatch.setattr(replay, "_last", lambda *_: 40)
     steps = list(replay.replayed(Source(lambda: ("127.0.0.1", 1), "", ""), "shard-0"))
     assert steps == [Chunk(40, b"")]
-    monkeypatch.setattr(log_module, "replayed", lambda *_: iter(steps))
+    monkeypatch.setattr(log_module, "replayed", lambda *_: (step for step in steps))
     assert list(stream.log.replay()) == [[SystemPart(40, 0, ClusterState.ACTIVE)]]
     stream.log.resume()
     assert stream.log._messages.last == 40, "from the begin on it would miss what is purged"
