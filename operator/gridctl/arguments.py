@@ -190,7 +190,7 @@ def _add_operations(
         "--interrupt", action="store_true", help="give up the backup that is being made instead"
     )
     for name, text in (
-        ("stop", "shut a cluster down and remove its pods; data is kept"),
+        ("stop", "shut a cluster down and remove its pods; what is on disk is kept"),
         ("start", "bring a stopped cluster back"),
         ("restart", "replace a cluster's pods, one at a time"),
         ("set-state", "bring a cluster's members into another state"),

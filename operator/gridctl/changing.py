@@ -38,7 +38,7 @@ async def stop(clusters: Clusters, name: str, following: Following) -> Ended:
     """Ask for no members, and wait until none is left."""
     kinds = frozenset({OperationKind.STOP})
     change = {"runState": RunState.STOPPED.value}
-    done = f"{name} is stopped; its data is kept"
+    done = f"{name} is stopped; what it has on disk is kept"
     return await _change(clusters, name, change, kinds, _is_stopped, done, following)
 
 

@@ -42,7 +42,7 @@ ADVICE: Final[Mapping[str, Advice]] = {
         "nothing: it cannot be taken back. Data volumes stay with deletionPolicy Retain",
     ),
     "Stopped": Advice(
-        "nothing: the data is kept, and no member runs",
+        "nothing: what is on disk is kept, and no member runs",
         "gridctl start NAME -n NAMESPACE brings it back",
     ),
     "Restoring": Advice(

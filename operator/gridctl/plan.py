@@ -41,7 +41,7 @@ PLACEHOLDER: Final = "-"
 STRUCTURE_KEYS: Final = ("map/", "queue/")
 ROOT_KEY: Final = "spec"
 _OPERATIONS: Final = {
-    "runState": "the operator stops or starts the cluster; data is kept",
+    "runState": "the operator stops or starts the cluster; what is on disk is kept",
     "clusterState": "the operator brings the members into the state",
 }
 _STRUCTURES: Final = ("maps", "queues")

@@ -277,8 +277,8 @@ class Member:
     @property
     def ready(self) -> bool:
         """True when the member can be used."""
-        if self.membership is None:
-            return self.joined and self.engine.ready
+        if self.membership is None or self.ending:
+            return self.joined and self.engine.ready and not self.ending
         replication = self.membership.engine.replication()
         present = self.membership.joined and replication.answering and replication.copied
         return self.joined and self.engine.ready and present
@@ -315,7 +315,8 @@ class Member:
         alone = self.membership is None or self.phase is not Phase.RUNNING
         contact = None if alone else self._not_in_contact()
         joining = None if self.membership is None else self.membership.waiting
-        return self.parked or waits or joining or contact or "the member is not ready"
+        why = "the member is stopping" if self.ending else contact or "the member is not ready"
+        return self.parked or waits or joining or why
 
     def _not_in_contact(self) -> str:
         if self.membership is None:

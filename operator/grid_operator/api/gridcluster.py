@@ -86,7 +86,7 @@ class GridClusterSpec(SpecModel):
     )
     run_state: RunState = Field(
         default=RunState.RUNNING,
-        description="Stopped: members are shut down and their pods removed; data is kept.",
+        description="Stopped: members are shut down, their pods removed; what is on disk is kept.",
     )
     cluster_state: ClusterState | None = Field(
         default=None, description="State that the members are brought into; none: left alone."

@@ -187,7 +187,7 @@ def stopped(plan: Plan) -> Verdict:
     status, situation = plan.progress.status, plan.situation
     names = ", ".join(map(pod_name, situation.pods))
     if status.stopped and not names:
-        return TRUE, StoppedReason.STOPPED, "there are no pods; data is kept"
+        return TRUE, StoppedReason.STOPPED, "there are no pods; what is on disk is kept"
     if status.stopped or situation.stop_wanted:
         text = f"spec.runState is Stopped; still there: {names or 'nothing but the journal'}"
         return FALSE, StoppedReason.STOPPING, text

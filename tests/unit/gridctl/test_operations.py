@@ -164,7 +164,7 @@ async def test_stop_waits_until_nothing_runs(console: Console) -> None:
         step(operation=None, stopped=True),
     ]
     shown = await console.run("stop", "demo")
-    assert (shown.code, shown.out) == (0, "demo is stopped; its data is kept\n")
+    assert (shown.code, shown.out) == (0, "demo is stopped; what it has on disk is kept\n")
     assert console.api.clusters["demo"]["spec"] == {"runState": "Stopped"}
     assert console.api.script == []
 

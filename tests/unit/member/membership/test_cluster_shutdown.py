@@ -29,7 +29,10 @@ async def test_a_cluster_shutdown_stops_every_member(several: Several) -> None:
     assert json.loads(answer.body) == {"status": "success"}
     assert [member.phase for member in members] == [Phase.RUNNING] * 3
     assert answer.delivered is not None
+    assert members[1].member.safe
     answer.delivered()
+    # Whoever balances load is to leave it out at once.
+    assert members[1].member.unsafe == "not safe: the member is stopping"
     await several.run(asyncio.gather(*(member.member.stop_wanted() for member in members)))
     assert all(member.engine.cluster_state is ClusterState.PASSIVE for member in members)
     assert all(member.engine.restart_state is ClusterState.ACTIVE for member in members)
