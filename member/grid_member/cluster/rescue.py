@@ -14,6 +14,7 @@ from grid_member.cluster.logs import event, failure
 from grid_member.cluster.recovery import HEALTHY, NOT_PARTIAL, STOPPING, UNDER_WAY, Do, Stage
 from grid_member.cluster.store_recovery import KINDS, OFF, StoreRecovery, plainly
 from grid_member.engine.api import EngineError
+from grid_member.engine.replication import NOTHING_TO_RESCUE
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -109,7 +110,7 @@ class ClusterRecovery(StoreRecovery):
             if self._state.stage is Stage.ENDED or self._engine.ended:
                 return STOPPING
             if self._state.stage is not Stage.OPENING:
-                return HEALTHY if self._engine.in_contact else _nothing_to_rescue()
+                return HEALTHY if self._engine.in_contact else NOTHING_TO_RESCUE
             return await self._rescue(how, around or plainly)
         finally:
             self._rescuing = False
@@ -144,10 +145,3 @@ class ClusterRecovery(StoreRecovery):
             event(_log, logging.WARNING, "the lost members are left out", call=KINDS[how])
         ended(problem)
         return problem
-
-
-def _nothing_to_rescue() -> str:
-    # One member alone needs none of that.
-    from grid_member.engine.roll_call import NOTHING_TO_RESCUE
-
-    return NOTHING_TO_RESCUE

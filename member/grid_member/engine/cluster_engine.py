@@ -28,8 +28,8 @@ from grid_member.engine.map_side import MapRead
 from grid_member.engine.nats.groups import ServerGroups
 from grid_member.engine.nats.places import LEFT, REMOVED
 from grid_member.engine.operations import SystemPut, SystemRemove
-from grid_member.engine.replication import NOT_REPLICATED
-from grid_member.engine.roll_call import NOTHING_TO_RESCUE, without_majority
+from grid_member.engine.replication import NOT_REPLICATED, NOTHING_TO_RESCUE
+from grid_member.engine.roll_call import without_majority
 from grid_member.engine.sharding import merged, without_values
 from grid_member.engine.system_side import setter
 

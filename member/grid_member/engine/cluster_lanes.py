@@ -44,7 +44,8 @@ from grid_member.engine.own_server import (
     trusted,
     until_connected,
 )
-from grid_member.engine.roll_call import NO_LEADER, NOT_THERE, NOTHING_TO_RESCUE, RollCall
+from grid_member.engine.replication import NOTHING_TO_RESCUE
+from grid_member.engine.roll_call import NO_LEADER, NOT_THERE, RollCall
 from grid_member.engine.sharding import shard_of
 from grid_member.engine.system_side import ignore
 from grid_member.engine.usage import tree_bytes
@@ -107,9 +108,8 @@ class ClusterLanes(Lanes):
         self.stuck: Callable[[], str | None] = lambda: None
         """Returns which streams wait for servers that are gone, and what to do."""
         self._company = Company(settings)
-        self._rescuing, self._wipes = asyncio.Lock(), 0
-        self._wiping = False
-        """Whether all was to be deleted, and that could not be ended in time."""
+        self._rescuing, self._wipes, self._wiping = asyncio.Lock(), 0, False
+        """`_wiping`: all was to be deleted, and that could not be ended in time."""
         self.leaving = False
         """Whether the member leaves for good, so that nothing is to come from its own server."""
         self._settings = settings

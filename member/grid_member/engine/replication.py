@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
+
+NOTHING_TO_RESCUE: Final = (
+    "this member does not wait for the others: when those that are gone are lost for good, restart "
+    "it and ask again"
+)
 
 
 class Replication(NamedTuple):

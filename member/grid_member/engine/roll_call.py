@@ -39,10 +39,6 @@ _NEW: Final = (
     "those that are there"
 )
 _NOT_CONFIRMED: Final = "no majority of the members that hold the data is there"
-NOTHING_TO_RESCUE: Final = (
-    "this member does not wait for the others: when those that are gone are lost for good, restart "
-    "it and ask again"
-)
 _log: Final = logging.getLogger("grid.engine.nats")
 
 

@@ -12,7 +12,7 @@ from grid_member.cluster.recovery import HEALTHY, NOT_PARTIAL, STOPPING, UNDER_W
 from grid_member.cluster.rescue import ClusterRecovery
 from grid_member.cluster.store_recovery import OFF
 from grid_member.engine.api import EngineError
-from grid_member.engine.roll_call import NOTHING_TO_RESCUE
+from grid_member.engine.replication import NOTHING_TO_RESCUE
 
 if TYPE_CHECKING:
     from collections.abc import Callable

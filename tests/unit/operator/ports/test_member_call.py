@@ -14,7 +14,7 @@ import pytest
 
 from grid_member.cluster.recovery import HEALTHY
 from grid_member.cluster.rescue import JUST_STARTED
-from grid_member.engine.roll_call import NOTHING_TO_RESCUE
+from grid_member.engine.replication import NOTHING_TO_RESCUE
 from grid_operator.decide.calls import CallDone, CallRefused, CallUnknown, Endpoint, MemberCall
 from grid_operator.decide.model import MemberProblem
 from grid_operator.ports import breaker as breaking
