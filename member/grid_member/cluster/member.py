@@ -277,11 +277,12 @@ class Member:
     @property
     def ready(self) -> bool:
         """True when the member can be used."""
-        if self.membership is None or self.ending:
-            return self.joined and self.engine.ready and not self.ending
+        if self.ending or not (self.joined and self.engine.ready):
+            return False
+        if self.membership is None:
+            return True
         replication = self.membership.engine.replication()
-        present = self.membership.joined and replication.answering and replication.copied
-        return self.joined and self.engine.ready and present
+        return self.membership.joined and replication.answering and replication.copied
 
     @property
     def cluster_state(self) -> ClusterState:
