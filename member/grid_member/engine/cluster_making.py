@@ -57,7 +57,7 @@ def made_lane(
         member,
         source=source,
         own_server=lambda: None if alone else identity.server_name,
-        leaving=lambda: lanes.leaving,
+        feeder=lambda: None if alone or lanes.leaving else identity.server_name,
         trouble=lambda: lanes.trouble,
         short=lanes.damage.short,
         time_of=lanes.time_of,

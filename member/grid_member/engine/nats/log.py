@@ -93,7 +93,7 @@ class JetStreamLog:
         *,
         source: Source,
         own_server: Callable[[], str | None],
-        leaving: Callable[[], bool] = lambda: False,
+        feeder: Callable[[], str | None],
         trouble: Callable[[], str | None] = lambda: None,
         short: Callable[[ShortError], None] = lambda _: None,
         time_of: Callable[[int], int] = int,
@@ -108,7 +108,7 @@ class JetStreamLog:
             member: the member's UUID, 16 bytes.
             source: where a thread can read the stream.
             own_server: the name of the member's own server, None when that is of no matter.
-            leaving: whether the member leaves for good, so that its own server is to feed nobody.
+            feeder: the name of the server that records are to come from, None: from any.
             trouble: what keeps servers from storing and what to do, None: nothing is known.
             short: hears that it ends too early, each time that it was read.
             time_of: makes a record's time of the stream's, both milliseconds since the epoch.
@@ -141,14 +141,7 @@ class JetStreamLog:
         self._returned_ms = 0
         """Its time."""
         life = f"{member.hex()}-{secrets.token_hex(LIFE_BYTES)}"
-        self._messages = StreamFeed(
-            client,
-            stream,
-            life,
-            lambda: None if leaving() else own_server(),
-            self._fed,
-            self._lost,
-        )
+        self._messages = StreamFeed(client, stream, life, feeder, self._fed, self._lost)
 
     @property
     def shard(self) -> int:

@@ -124,6 +124,7 @@ class Stream:
             OWN,
             source=Source(lambda: None, "", ""),
             own_server=lambda: None,
+            feeder=lambda: None,
         )
         self.log.start(self.feed)
         self._sequence = 0

@@ -39,6 +39,7 @@ class Turned(Stream):
             OWN,
             source=Source(lambda: None, "", ""),
             own_server=lambda: None,
+            feeder=lambda: None,
             time_of=lambda _: int((time.time() + self.turned_s) * 1000),
         )
         self.feed = StateFeed()

@@ -116,7 +116,13 @@ class World:
     def member(self) -> JetStreamLog:
         """Make a member's log."""
         log = JetStreamLog(
-            self.client, self.log.name, 0, OWN, source=self.source, own_server=lambda: None
+            self.client,
+            self.log.name,
+            0,
+            OWN,
+            source=self.source,
+            own_server=lambda: None,
+            feeder=lambda: None,
         )
         self._members.append(log)
         return log
