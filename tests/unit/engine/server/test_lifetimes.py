@@ -105,4 +105,6 @@ async def test_a_member_that_waits_says_that_its_authority_has_expired(
 
 
 async def test_members_in_plain_text_have_none() -> None:
-    await Lifetimes(None).watch()
+    none = Lifetimes(None)
+    await asyncio.wait_for(none.watch(), 10)
+    assert none.over is None
