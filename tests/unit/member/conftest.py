@@ -38,10 +38,13 @@ def member_process(tmp_path: Path) -> Iterator[Callable[..., MemberProcess]]:
     started: list[MemberProcess] = []
 
     def start(
-        text: str, environment: dict[str, str] | None = None, open_files: int | None = None
+        text: str,
+        environment: dict[str, str] | None = None,
+        open_files: int | None = None,
+        before: tuple[str, ...] = (),
     ) -> MemberProcess:
         directory = tmp_path / f"member-{len(started)}"
-        process = MemberProcess(text, directory, environment, open_files)
+        process = MemberProcess(text, directory, environment, open_files, before)
         started.append(process)
         return process
 

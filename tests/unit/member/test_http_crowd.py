@@ -43,12 +43,8 @@ def many_files() -> Iterator[None]:
 @pytest.fixture
 def port(member_process: Start) -> int:
     """The port of a member that was started with few files allowed."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (FEW_FILES, hard))
-    try:
-        process = member_process(configuration())
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    few_files = ("sh", "-c", f'ulimit -S -n {FEW_FILES}; exec "$@"', "sh")
+    process = member_process(configuration(), before=few_files)
     process.wait_for("ready")
     return process.port
 
