@@ -102,6 +102,8 @@ class ConnectionFactory(web.Server):
         await self.shutdown(CUT_GRACE_S)
         for open_one in (*self.watch, *self.admission.parting):
             open_one.cut()
+        if self.desk is not None:
+            self.desk.leavers.close()
 
     def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
         """Remember a connection; one that was accepted while the listener closed ends at once."""

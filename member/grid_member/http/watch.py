@@ -194,7 +194,7 @@ class Leavers:
 
     def forget(self, number: int) -> None:
         """Follow a connection no more; it is open still, or its number may be another one's."""
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, ValueError):  # ValueError: nobody is followed any more
             self._epoll.unregister(number)
 
     def has_left(self, number: int) -> bool:
@@ -206,6 +206,10 @@ class Leavers:
             self._look()
         self._answers -= 1
         return number in self._left
+
+    def close(self) -> None:
+        """Follow nobody any more: all connections are closed, and none is asked about."""
+        self._epoll.close()
 
     def expire(self) -> None:
         """Look anew before the next answer."""

@@ -156,6 +156,10 @@ def connected(count: int) -> Iterator[list[Connected]]:
                 one.close()
 
 
+def open_files() -> set[str]:
+    return set(os.listdir("/proc/self/fd"))
+
+
 async def test_who_has_left_is_known_however_many_leave_at_once() -> None:
     leavers = Leavers(asyncio.get_running_loop())
     with connected(300) as transports:
@@ -211,6 +215,17 @@ async def test_a_connection_that_is_forgotten_says_nothing_of_the_next_of_its_nu
                 assert leavers.follow(next_one) == number
                 assert not leavers.has_left(number)
     leavers.forget(number)  # nothing is left of it
+
+
+async def test_nothing_stays_open_of_who_follows_nobody_any_more() -> None:
+    with connected(1) as (one,):
+        before = open_files()
+        leavers = Leavers(asyncio.get_running_loop())
+        number = leavers.follow(one)
+        assert not leavers.has_left(number)
+        leavers.close()
+        assert open_files() == before
+        leavers.forget(number)  # as connections that are cut at the end do
 
 
 class Counting(asyncio.Transport):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import socket
 from collections import Counter
 from typing import TYPE_CHECKING, Any
@@ -12,10 +13,11 @@ import pytest
 
 from grid_member.http.lane import LaneConnection
 from tests.unit.engine.drive import condition
-from tests.unit.member.lane.peers import Peer, request
+from tests.unit.member.lane.peers import Peer, request, settings
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Iterator
+    from collections.abc import Callable, Coroutine, Iterator
+    from pathlib import Path
 
     from tests.unit.member.running import RunningMember
 
@@ -132,3 +134,24 @@ async def test_a_connection_that_is_over_does_not_stay(one: RunningMember, how: 
             assert lane_connections() == before
     await condition(lambda: not one.listeners._open[0].factory.watch)
     assert lane_connections() == before
+
+
+def open_files() -> set[str]:
+    return set(os.listdir("/proc/self/fd"))
+
+
+@pytest.mark.usefixtures("uncollected")
+async def test_a_member_that_has_ended_leaves_no_file_open(
+    start_member: Callable[..., RunningMember], path: str, log: str, tmp_path: Path
+) -> None:
+    async def live() -> None:
+        member = await start_member(settings(path, log, tmp_path)).start()
+        async with await Peer.connect(member.port) as peer:
+            for data in ROUND:
+                assert (await peer.ask(data)).startswith(b"HTTP/1.1 200 OK")
+            await member.stop()
+
+    await live()  # the loop keeps what it needs for the first one
+    before = open_files()
+    await live()
+    await condition(lambda: open_files() == before)
