@@ -26,7 +26,7 @@ from gridctl.explain import explain
 from gridctl.judging import SpecJudge, StatusError, is_ready
 from gridctl.kubernetes import Access, NotFoundError, clusters_of, fetch_all
 from gridctl.local_state import AlreadyRunningError, running_clusters
-from gridctl.manifest import DEFAULT_NAMESPACE, ManifestError, read_manifest
+from gridctl.manifest import ManifestError, read_manifest
 from gridctl.plan import make_plan
 from gridctl.requesting import NotPossibleError
 from gridctl.restoring import CannotRestoreError, restored_manifest
@@ -127,7 +127,7 @@ def _status(options: argparse.Namespace, environment: Mapping[str, str]) -> int:
         clusters = asyncio.run(fetch_all(_access(options, environment)))
     if options.file is not None:
         meta = read_manifest(options.file)["metadata"]
-        wanted = (meta["namespace"] or DEFAULT_NAMESPACE, meta["name"])
+        wanted = (meta["namespace"], meta["name"])
         clusters = [c for c in clusters if _names(c) == wanted]
     if not clusters:
         print(_nothing_found(options), file=sys.stderr)
@@ -177,8 +177,16 @@ def _read_file(path: Path) -> list[KubeObject]:
 
 
 async def _on_kubernetes(options: argparse.Namespace, environment: Mapping[str, str]) -> int:
-    manifest = read_manifest(options.file) if getattr(options, "file", None) else None
-    async with clusters_of(_access(options, environment, manifest)) as clusters:
+    manifest = read_manifest(options.file, None) if getattr(options, "file", None) else None
+    named = None if manifest is None else manifest["metadata"].get("namespace")
+    if options.command == "plan" and options.namespace and named not in (None, options.namespace):
+        raise ManifestError(
+            f"{options.file}: metadata.namespace is {named}, and -n says {options.namespace}: "
+            "kubectl would not apply it there"
+        )
+    async with clusters_of(_access(options, environment, named)) as clusters:
+        if manifest is not None:
+            manifest["metadata"]["namespace"] = clusters.namespace
         if options.command == "plan" and manifest is not None:
             return await _plan(clusters, manifest, as_json=options.output == "json")
         if options.command == "restore":
@@ -247,13 +255,10 @@ def _names(cluster: KubeObject) -> tuple[str, str]:
 def _access(
     options: argparse.Namespace,
     environment: Mapping[str, str],
-    manifest: KubeObject | None = None,
+    in_file: str | None = None,
 ) -> Access:
     default = environment.get("KUBECONFIG") or str(Path.home() / ".kube" / "config")
-    namespace = options.namespace
-    if namespace is None and manifest is not None:
-        namespace = manifest["metadata"]["namespace"]
-    return Access(options.kubeconfig or default, options.context, namespace)
+    return Access(options.kubeconfig or default, options.context, options.namespace or in_file)
 
 
 def _means_kubernetes(options: argparse.Namespace) -> bool:

@@ -1,4 +1,4 @@
-"""Reads a GridCluster file for the local mode, with errors that name the field."""
+"""Reads a file with one GridCluster, with errors that name the field."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ class ManifestError(Exception):
     """The file cannot be used; the message has one line for each problem."""
 
 
-def read_manifest(path: Path) -> KubeObject:
-    """Return the one GridCluster in the file, checked, with its namespace filled in.
+def read_manifest(path: Path, namespace: str | None = DEFAULT_NAMESPACE) -> KubeObject:
+    """Return the one GridCluster in the file, checked.
 
     Args:
         path: The file.
+        namespace: That of a file that names none; None: it is left without.
 
     Raises:
         ManifestError: The file cannot be read, is no YAML, or is no valid GridCluster.
@@ -36,7 +37,9 @@ def read_manifest(path: Path) -> KubeObject:
         raise ManifestError(f"{path}: expected apiVersion {API_VERSION} and kind {KIND}")
     if not isinstance(document.get("metadata"), dict):
         raise ManifestError(f"{path}: metadata: a mapping with a name is required")
-    manifest = {**document, "metadata": {"namespace": DEFAULT_NAMESPACE, **document["metadata"]}}
+    named = document["metadata"].get("namespace") or namespace
+    meta = {k: v for k, v in document["metadata"].items() if k != "namespace"}
+    manifest = {**document, "metadata": meta | ({"namespace": named} if named else {})}
     manifest.pop("status", None)
     try:
         GridCluster.from_kube(manifest)

@@ -285,6 +285,33 @@ async def test_a_cluster_that_is_not_there_would_be_created(console: Console) ->
     assert console.api.writes == []
 
 
+@pytest.mark.parametrize("written", [{}, {"namespace": ""}, {"namespace": None}])
+async def test_a_file_without_a_namespace_is_about_that_of_the_context_or_of_n(
+    console: Console, written: dict[str, Any]
+) -> None:
+    wanted = manifest()
+    del wanted["metadata"]["namespace"]
+    wanted["metadata"] |= written
+    file = console.write(yaml.safe_dump(wanted))
+    shown = await console.run("plan", "-f", file)
+    assert (shown.code, shown.out.split(":")[0]) == (
+        0,
+        f"demo in namespace {NAMESPACE} does not exist and would be created",
+    )
+    shown = await console.run("plan", "-f", file, "-n", "others")
+    assert (shown.code, "demo in namespace others" in shown.out) == (0, True)
+    assert [body["metadata"]["namespace"] for body in console.api.dry_runs] == [NAMESPACE, "others"]
+
+
+async def test_a_file_of_another_namespace_than_n_says_is_refused(console: Console) -> None:
+    file = console.write(yaml.safe_dump(manifest()))
+    shown = await console.run("plan", "-f", file, "-n", "others")
+    assert (shown.code, shown.out) == (2, "")
+    assert f"metadata.namespace is {NAMESPACE}, and -n says others" in shown.err
+    assert console.api.dry_runs == []
+    assert (await console.run("plan", "-f", file, "-n", NAMESPACE)).code == 0
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [

@@ -156,6 +156,27 @@ async def test_the_source_may_be_gone(console: Console) -> None:
     assert yaml.safe_load(shown.out)["spec"]["restoreFrom"] == {"cluster": "demo"}
 
 
+@pytest.mark.parametrize(
+    ("written", "option", "expected"),
+    [
+        (None, [], "grids"),
+        (None, ["-n", "others"], "others"),
+        ("first", [], "first"),
+        ("first", ["-n", "others"], "others"),
+    ],
+)
+async def test_the_new_one_is_where_n_says_or_the_file_or_the_context(
+    console: Console, written: str | None, option: list[str], expected: str
+) -> None:
+    source = cluster_object(persistence=KEPT, tls={"secretName": "member-tls"})
+    source["metadata"]["namespace"] = written
+    file = console.write(yaml.safe_dump(source))
+    shown = await console.run("restore", "copy", "-f", file, *option)
+    assert shown.code == 0
+    assert yaml.safe_load(shown.out)["metadata"]["namespace"] == expected
+    assert f"*.copy-members.{expected}.svc" in shown.err
+
+
 async def test_a_file_that_is_no_cluster_exits_2(console: Console) -> None:
     shown = await console.run("restore", "copy", "-f", console.write("kind: Pod\n"))
     assert (shown.code, shown.out) == (2, "")
