@@ -18,11 +18,14 @@ from grid_operator.api.conditions import (
 )
 from grid_operator.api.gridcluster import GridCluster, InvalidClusterError
 from grid_operator.api.phase import Step
-from grid_operator.api.status import OperationOutcome
+from grid_operator.api.status import OperationKind, OperationOutcome
 from gridctl.explain_words import (
     ADVICE,
+    DAMAGED_COPIES,
     ENDING,
     HINTS,
+    LOST_IN_MEMORY,
+    LOST_MAJORITY,
     NO_POD,
     STEPS,
     WAITS_FOR_START,
@@ -44,6 +47,10 @@ _ALWAYS_TOLD: Final = ("ConfigValid", "RequestsValid", "StructuresMatch", "Clust
 _WAITS: Final = "waits: "
 _DAMAGED: Final = "damaged"
 """Words of the operator and of the member when the member waits to be told what to do."""
+_DAMAGED_COPIES: Final = "damaged data: records of"
+_NO_MAJORITY: Final = "no majority of the members that hold the data is there"
+"""Words of one of several members."""
+_GIVES_UP_DATA: Final = frozenset({OperationKind.PARTIAL_START, OperationKind.FORCE_START})
 _NO_POD: Final = "does not exist yet"
 """Words of the operator about a member without a pod."""
 _LOOK_FOR_OPERATOR: Final = (
@@ -101,7 +108,7 @@ def explain(cluster: KubeObject, now: datetime) -> Explanation:
     for problem in _unseen(cluster, status):
         why.insert(0, problem)
         steps.insert(0, _LOOK_FOR_OPERATOR)
-    steps += [*_data_loss(status), *_hints([*told, *_of_operation(status)])]
+    steps += [*_data_loss(cluster, status), *_hints([*told, *_of_operation(status)])]
     names = _names(cluster, status)
     return Explanation(
         _headline(cluster, status, now),
@@ -222,14 +229,25 @@ def _unseen(cluster: KubeObject, status: GridClusterStatus) -> list[str]:
     return ["no operator has written a status"]
 
 
-def _data_loss(status: GridClusterStatus) -> list[str]:
-    if status.operation is not None:
+def _data_loss(cluster: KubeObject, status: GridClusterStatus) -> list[str]:
+    if status.operation is not None and status.operation.kind in _GIVES_UP_DATA:
         return []
+    spec = cluster.get("spec") or {}
     ready = find_condition(status.conditions, ConditionType.READY)
-    text = ready.message if ready is not None else ""
+    text = ready.message if ready is not None and not is_ready(status) else ""
+    if spec.get("size", 1) != 1:
+        return _loss_of_several(text, (spec.get("persistence") or {}).get("enabled") is True)
     if not (_WAITS in text and _DAMAGED in text):
         return []
     return [f"{m.pod}: {WAITS_FOR_START}" for m in status.members if m.pod in text]
+
+
+def _loss_of_several(text: str, on_disk: bool) -> list[str]:
+    """Return what to do about what several members say: of each log they have several copies."""
+    damaged = [DAMAGED_COPIES] if _DAMAGED_COPIES in text else []
+    if _NO_MAJORITY not in text:
+        return damaged
+    return [*damaged, LOST_MAJORITY if on_disk else LOST_IN_MEMORY]
 
 
 def _of_operation(status: GridClusterStatus) -> list[Condition]:

@@ -228,3 +228,26 @@ WAITS_FOR_START: Final = (
     "gridcluster.io/force-start=ID,acknowledge-data-loss=UID to delete its data and start empty"
 )
 """UID is replaced by that of the GridCluster."""
+DAMAGED_COPIES: Final = (
+    "copies of the data are damaged: first let all members run, as one of them may hold it whole; "
+    "no partial or forced start helps while they are there. Then do what the member says, whose "
+    "log has all of it: where it says to empty the directory of one member, kubectl delete pvc -n "
+    "NAMESPACE data-NAME-N --wait=false and kubectl delete pod -n NAMESPACE NAME-N, N being that "
+    "one's number; where no disk has it, gridctl restore NEW --from NAME begins another cluster "
+    "with the last backup"
+)
+LOST_MAJORITY: Final = (
+    "let the other members run: with a majority of those that have the data they go on by "
+    "themselves, and nothing is lost. Only when the disks of so many are lost for good: delete the "
+    "pods of those that ran before, which refuse it; make sure that nothing else runs on the lost "
+    "disks; then annotate gridcluster.io/partial-start=ID,acknowledge-data-loss=UID to go on with "
+    "the data that is left, which needs another spec.persistence.recoveryPolicy than "
+    "FullRecoveryOnly, or gridcluster.io/force-start=ID,acknowledge-data-loss=UID to delete the "
+    "data of all members and begin empty"
+)
+LOST_IN_MEMORY: Final = (
+    "let the other members run: with a majority of those that have the data they go on by "
+    "themselves. Members that ended have lost what they had in memory: when no majority has it any "
+    "more, delete the pods of those that are left, and the cluster begins empty"
+)
+"""NAME and NAMESPACE are replaced as well."""

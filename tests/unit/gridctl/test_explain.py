@@ -6,10 +6,13 @@ import json
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
+from unittest.mock import Mock
 
 import pytest
 import yaml
 
+from grid_member.engine.nats.damage import Copy, described, places_of
+from grid_member.engine.roll_call import without_majority
 from grid_operator.api import conditions
 from grid_operator.api.phase import Step
 from grid_operator.api.status import OperationKind
@@ -109,6 +112,54 @@ def test_damaged_data_names_the_annotation_and_the_uid() -> None:
     found = told(condition("Ready", "False", "MembersNotReady", message), members=[member])
     (line,) = [line for line in found.do if "partial-start" in line]
     assert "acknowledge-data-loss=uid-demo" in line
+
+
+WAITING = "demo-0 is not ready yet: it waits: "
+NO_MAJORITY = f"{WAITING}{without_majority(Mock(directory='/data'))}"
+COPIES = [Copy("m0-0123abcd-0123ab", missing=2, waits=False, copies=1, last=4)]
+DAMAGED_LOG = f"{WAITING}{described(places_of({'shard-1': COPIES}, {}, {}), 'm0', None)}"
+
+
+def told_of(message: str, **more: Any) -> tuple[str, ...]:
+    """Return what can be done about three members of which one says that."""
+    members = [{"pod": "demo-0", "nodeState": "Unknown", "ready": False}]
+    spec = {"size": 3, "persistence": {"enabled": more.pop("stored", True)}}
+    unready = condition("Ready", "False", "MembersNotReady", message)
+    return told(unready, members=members, spec=spec, **more).do
+
+
+def test_damaged_copies_of_several_are_no_reason_for_a_partial_start() -> None:
+    """Members refuse it while all are there."""
+    (line,) = [line for line in told_of(DAMAGED_LOG) if "damaged" in line]
+    assert "acknowledge-data-loss" not in "".join(told_of(DAMAGED_LOG))
+    assert "no partial or forced start helps" in line
+    assert "kubectl delete pvc -n grids data-demo-N" in line
+    assert "gridctl restore NEW --from demo" in line
+
+
+def test_a_majority_of_disks_that_is_lost_names_the_annotations_last() -> None:
+    (line,) = [line for line in told_of(NO_MAJORITY) if "partial-start" in line]
+    assert line.startswith("let the other members run")
+    assert "gridcluster.io/partial-start=ID,acknowledge-data-loss=uid-demo" in line
+    assert "gridcluster.io/force-start=ID,acknowledge-data-loss=uid-demo" in line
+    assert line in told_of(f"{NO_MAJORITY}; {DAMAGED_LOG}")
+    assert not any("let the other members run" in line for line in told_of(DAMAGED_LOG))
+
+
+def test_what_was_lost_in_memory_is_asked_for_by_no_annotation() -> None:
+    lines = told_of(f"{WAITING}{without_majority(Mock(directory=None))}", stored=False)
+    assert any("delete the pods of those that are left" in line for line in lines)
+    assert "acknowledge-data-loss" not in "".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("kind", "step", "advised"),
+    [("Start", "AwaitReady", True), ("PartialStart", "Call", False), ("ForceStart", "Call", False)],
+)
+def test_who_waits_during_a_start_is_told_what_to_do(kind: str, step: str, advised: bool) -> None:
+    """A Start has no limit, and gives way to the request."""
+    lines = told_of(NO_MAJORITY, operation=operation(kind, step))
+    assert any("acknowledge-data-loss" in line for line in lines) is advised
 
 
 def test_the_member_that_is_not_ready_is_the_one_to_look_at() -> None:
