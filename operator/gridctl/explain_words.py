@@ -46,7 +46,8 @@ ADVICE: Final[Mapping[str, Advice]] = {
         "gridctl start NAME -n NAMESPACE brings it back",
     ),
     "Restoring": Advice(
-        "a Job copies the backup into the data volume and checks every byte; then members start",
+        "a Job copies the backup into the first data volume and checks every byte; then members "
+        "start, and of several nobody serves before all of it is imported",
         "kubectl logs -n NAMESPACE -l gridcluster.io/cluster=NAME --all-containers shows the copy",
     ),
     "RestoreFailed": Advice(
@@ -63,7 +64,8 @@ ADVICE: Final[Mapping[str, Advice]] = {
         f"look at the member that is named: {_LOGS}",
     ),
     "WaitingForSafety": Advice(
-        "the pod is replaced as soon as every member answers, agrees and is safe",
+        "the pod is replaced, or the member leaves, as soon as every member answers, agrees and "
+        "is safe",
         "mend the member that is named; the operator deletes no pod before",
     ),
     "Blocked": Advice(_FIX_SPEC, "change the field that ConfigValid names"),
@@ -187,14 +189,15 @@ STEPS: Final[Mapping[tuple[OperationKind, Step], str]] = {
     "serving",
     (OperationKind.BACKUP, Step.INTERRUPT): "the member gives the backup up and removes what there "
     "is of it",
-    (OperationKind.RESTORE, Step.COPY): "a Job copies the backup into the data volume and checks "
-    "every byte",
+    (OperationKind.RESTORE, Step.COPY): "a Job copies the backup into the first data volume and "
+    "checks every byte",
     (OperationKind.RESTORE, Step.CLEAN_UP): "the Job is removed; then the members start",
-    (OperationKind.PARTIAL_START, Step.CALL): "the member makes a store of what can be read; the "
-    "damaged one is kept beside it",
-    (OperationKind.PARTIAL_START, Step.AWAIT_READY): "the member has to become ready",
-    (OperationKind.FORCE_START, Step.CALL): "the member deletes its data and starts empty",
-    (OperationKind.FORCE_START, Step.AWAIT_READY): "the member has to become ready",
+    (OperationKind.PARTIAL_START, Step.CALL): "a single member makes a store of what can be read, "
+    "and keeps the damaged one beside it; several go on without those that are lost",
+    (OperationKind.PARTIAL_START, Step.AWAIT_READY): "all members have to become ready",
+    (OperationKind.FORCE_START, Step.CALL): "the members delete their data and start empty, "
+    "without those that are lost",
+    (OperationKind.FORCE_START, Step.AWAIT_READY): "all members have to become ready",
     (OperationKind.SHUT_DOWN, Step.PASSIVE): "the cluster refuses writes; then it is shut down. "
     "After a minute in all the deletion goes on without",
     (OperationKind.SHUT_DOWN, Step.SHUTDOWN): "the members stop gently; then the deletion goes on",

@@ -11,6 +11,7 @@ from grid_operator.api.lifecycle import RunState
 from grid_operator.api.names import (
     API_VERSION,
     KIND,
+    client_service_name,
     headless_service_name,
     statefulset_name,
 )
@@ -123,6 +124,7 @@ def _certificate(spec: dict[str, Any], name: str, namespace: str) -> list[str]:
         return []
     return [
         f"spec.tls.secretName {secret}: its certificate has to be for {name} as well, that is "
+        f"{client_service_name(name)}.{namespace}.svc and "
         f"*.{headless_service_name(name)}.{namespace}.svc; name another Secret if it is not"
     ]
 

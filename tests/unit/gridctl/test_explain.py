@@ -114,6 +114,18 @@ def test_damaged_data_names_the_annotation_and_the_uid() -> None:
     assert "acknowledge-data-loss=uid-demo" in line
 
 
+def test_the_next_step_is_told_of_several_members_too() -> None:
+    waits = condition("Progressing", "True", "WaitingForSafety", "demo-2 is to leave")
+    assert any("or the member leaves" in line for line in told(READY, waits).next)
+    importing = condition("Restored", "False", "Restoring", "imported by demo-0")
+    assert any("all of it is imported" in line for line in told(READY, importing).next)
+    for kind, words in (("PartialStart", "several go on"), ("ForceStart", "members delete")):
+        found = told(READY, operation=operation(kind, "Call")).next
+        assert any(words in line for line in found)
+        found = told(READY, operation=operation(kind, "AwaitReady")).next
+        assert "all members have to become ready" in found
+
+
 WAITING = "demo-0 is not ready yet: it waits: "
 NO_MAJORITY = f"{WAITING}{without_majority(Mock(directory='/data'))}"
 COPIES = [Copy("m0-0123abcd-0123ab", missing=2, waits=False, copies=1, last=4)]

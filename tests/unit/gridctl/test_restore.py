@@ -93,7 +93,7 @@ def test_a_certificate_is_for_names_that_the_copy_does_not_have() -> None:
     source = cluster_object(persistence=KEPT, tls={"secretName": "member-tls"})
     (note,) = restored_manifest(source, "copy", None, None).notes
     assert "member-tls" in note
-    assert "*.copy-members.grids.svc" in note
+    assert "copy.grids.svc and *.copy-members.grids.svc" in note
 
 
 @pytest.mark.parametrize(

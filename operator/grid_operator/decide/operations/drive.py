@@ -145,9 +145,10 @@ def _interruption(
         untold = operation.kind not in _RECOVERS and operation.attempts == 0
         if awaits or operation.kind is OperationKind.START or untold:
             return "spec.runState is Stopped"
-    asks = {asked.PARTIAL_START, asked.FORCE_START} & set(requests.ids)
+    asks = [name for name in (asked.PARTIAL_START, asked.FORCE_START) if name in requests.ids]
     if awaits and asks and situation.waiting_for_data() is not None:
-        return f"gridcluster.io/{min(asks)} comes first"
+        # Of several it is refused when some serve; it must not wait for when nobody expects it.
+        return f"gridcluster.io/{asks[0]} is carried out or refused first"
     return None
 
 

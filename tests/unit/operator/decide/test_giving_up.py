@@ -89,6 +89,24 @@ def test_data_is_given_up_only_while_nobody_may_serve(request_of: str) -> None:
     assert "demo-1 does not say whether it serves" in finished.message
 
 
+def test_a_request_during_a_start_is_refused_at_once_while_others_serve() -> None:
+    store = three(persistence={"enabled": True}, runState="Stopped")
+    store.change_spec({"size": 3, "persistence": {"enabled": True}})
+    store.views = {**store.views, "demo-2": STARTING}
+    for _ in range(5):
+        store.step()
+    asked = "r1,acknowledge-data-loss=uid-1"
+    store.annotate(force_start=asked, partial_start=asked)
+    for _ in range(5):
+        store.step()
+
+    (finished, *_) = store.cluster.status.last_operations
+    assert (finished.kind, finished.outcome) == ("Start", "Interrupted")
+    assert finished.message == "gridcluster.io/partial-start is carried out or refused first"
+    assert [one.outcome for one in store.cluster.status.handled_requests] == ["Refused"] * 2
+    assert store.calls == []
+
+
 def test_data_is_given_up_once_the_others_say_again_that_they_wait() -> None:
     store = all_starting()
     store.pods["demo-1"]["status"] |= RUNNING
