@@ -47,6 +47,7 @@ _JOURNAL: Final = (
     "stopped",
     "resume_state",
     "restored_from",
+    "importing",
     "backup",
 )
 """Fields of the status that tell what was done."""

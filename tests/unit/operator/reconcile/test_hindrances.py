@@ -62,6 +62,26 @@ async def test_an_operator_that_was_held_up_scales_nothing_down_that_another_one
     assert kube.condition("Ready")["status"] == "True"
 
 
+async def test_a_refusal_at_the_end_of_a_restore_tells_of_no_import_of_nothing() -> None:
+    cluster = cluster_object(size=3, **RESTORING)
+    entry = {"id": "restore-1", "kind": "Restore", "step": "CleanUp", "target": "source-backup"}
+    time = "2026-01-01T00:00:00Z"
+    cluster["status"] = {"operation": {**entry, "started": time, "stepStarted": time}}
+    kube = FakeKube(cluster)
+    kube.fail["apply ConfigMap"] = Rejected("exceeded quota", "Forbidden")
+    await make(kube).reconcile(KEY)
+    status = kube.get("GridCluster")["status"]
+    assert status["operation"]["step"] == "CleanUp"
+    assert "restoredFrom" not in status
+    assert "importing" not in status
+
+    kube.fail.clear()
+    await settle(make(kube), 2)
+    status = kube.get("GridCluster")["status"]
+    assert status["restoredFrom"] == "source-backup"
+    assert status["importing"] is True
+
+
 @pytest.mark.parametrize("phase", ["Failed", "Succeeded"])
 async def test_the_former_address_of_a_pod_that_ended_is_sent_no_credentials(phase: str) -> None:
     kube, members = FakeKube(cluster_object()), FakeMembers()
