@@ -49,7 +49,8 @@ _AROUND_REASON: Final = re.compile(r'^\S+ "\S*" is invalid: |\s*\([0-9]+ for /\S
 """What an API server and the client put around the reason of a refusal."""
 _VALUE: Final = re.compile(r'(Invalid|Unsupported) value: (?:"(?:[^"\\]|\\.)*"|\{.*?\}(?=:|$))')
 """It quotes the value, which may be a password."""
-
+_NOT_ALLOWED: Final = re.compile(r' is forbidden: User ".*" cannot \w+ resource ')
+"""Of the authorization; a quota or a webhook may forbid what is asked for with the same status."""
 
 _TAKEN_UP: Final = frozenset({"Secret", "PersistentVolumeClaim"})
 """Kinds whose objects are used as they are when a person, or a former cluster, left them there."""
@@ -181,6 +182,8 @@ async def _refusal(clusters: Clusters, live: KubeObject | None, manifest: KubeOb
         else:
             await clusters.try_spec(live, manifest.get("spec") or {})
     except Rejected as error:
+        if _NOT_ALLOWED.search(str(error)):
+            raise  # it is about who asks, and nothing is known of what is asked for
         return _VALUE.sub(r"\1 value", _AROUND_REASON.sub("", str(error)))
     return None
 

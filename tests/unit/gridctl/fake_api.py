@@ -82,6 +82,7 @@ class FakeApi:
         self.dry_runs: list[Any] = []
         self.refusal: str | None = None
         """What a dry run is answered."""
+        self.refusal_code = 422
         self.script: list[Callable[[KubeObject], None]] = []
         self.failures: list[int] = []
         """Status codes that the next requests are answered with."""
@@ -160,7 +161,11 @@ class FakeApi:
         live = self.clusters[name]
         if request.query.get("dryRun") == "All":
             self.dry_runs.append(body)
-            return _status(422, self.refusal) if self.refusal else web.json_response(live)
+            return (
+                _status(self.refusal_code, self.refusal)
+                if self.refusal
+                else web.json_response(live)
+            )
         if body["metadata"]["resourceVersion"] != live["metadata"]["resourceVersion"]:
             return _status(409, "the object has been modified")
         changed = merged(live, body)
@@ -175,7 +180,11 @@ class FakeApi:
         body = await request.json()
         if request.query.get("dryRun") == "All":
             self.dry_runs.append(body)
-            return _status(422, self.refusal) if self.refusal else web.json_response(body)
+            return (
+                _status(self.refusal_code, self.refusal)
+                if self.refusal
+                else web.json_response(body)
+            )
         name = body["metadata"]["name"]
         if name in self.clusters:
             return _status(409, f"gridclusters {name} already exists")

@@ -247,6 +247,28 @@ async def test_a_refusal_that_names_no_field(console: Console) -> None:
     assert (shown.code, "refused    exceeded quota" in shown.out) == (1, True)
 
 
+@pytest.mark.parametrize("verb", ["patch", "create"])
+async def test_who_may_not_ask_is_told_so_and_nothing_is_called_refused(
+    console: Console, verb: str
+) -> None:
+    if verb == "patch":
+        console.api.add(cluster_object())
+    reason = f'User "ada" cannot {verb} resource "gridclusters" in API group "gridcluster.io"'
+    console.api.refusal = f'gridclusters.gridcluster.io "demo" is forbidden: {reason}'
+    console.api.refusal_code = 403
+    shown = await console.run("plan", "-f", console.write(yaml.safe_dump(manifest())))
+    assert (shown.code, shown.out) == (1, "")
+    assert shown.err.startswith("gridctl: ")
+    assert reason in shown.err
+
+
+async def test_what_a_quota_forbids_is_refused(console: Console) -> None:
+    console.api.refusal = 'gridclusters.gridcluster.io "demo" is forbidden: exceeded quota: few'
+    console.api.refusal_code = 403
+    shown = await console.run("plan", "-f", console.write(yaml.safe_dump(manifest())))
+    assert (shown.code, "exceeded quota: few" in shown.out) == (1, True)
+
+
 @pytest.mark.parametrize(
     "told",
     [
