@@ -208,6 +208,7 @@ ENDING: Final[Mapping[Step, str]] = {
     Step.GIVE_UP: "a member refused for good; that is being written down",
 }
 """Steps that any operation may end with."""
+_MADE_ANEW: Final = "with deletionPolicy Retain, which keeps the claims, delete this GridCluster"
 HINTS: Final[Mapping[str, str]] = {
     "PersistentVolumeClaim": "kubectl describe pvc -n NAMESPACE says what a volume waits for: a "
     "StorageClass that is not there, no default one, or a claim that nobody has made",
@@ -218,8 +219,18 @@ HINTS: Final[Mapping[str, str]] = {
     "CrashLoopBackOff": "kubectl logs -n NAMESPACE POD --previous says why the member ended",
     "CreateContainerConfigError": "kubectl describe pod -n NAMESPACE POD names the Secret, or the "
     "key in it, that is not there",
+    "holds the data of a member that was alone": "claim data-NAME-0 is of a former GridCluster of "
+    f"one member, and the others wait for that one. If its data is wanted: {_MADE_ANEW}, delete "
+    "the claims data-NAME-1 and up, create it again with size 1, gridctl backup NAME, and gridctl "
+    "restore NEW --from NAME writes one that begins as that, whose size may be another. If it is "
+    "not: kubectl delete pvc -n NAMESPACE data-NAME-0 --wait=false and kubectl delete pod -n "
+    "NAMESPACE NAME-0",
+    "holds the data of one of several members": "claim data-NAME-0 is of a former GridCluster of "
+    f"several members. If its data is wanted: {_MADE_ANEW}, and create it again with the size that "
+    "it had. If it is not: kubectl delete pvc -n NAMESPACE data-NAME-0 --wait=false and kubectl "
+    "delete pod -n NAMESPACE NAME-0",
 }
-"""What to do, by words of Kubernetes in a message."""
+"""What to do, by words of Kubernetes, or of a member whose start failed, in a message."""
 NO_POD: Final = (
     "if the pod does not come: kubectl describe statefulset -n NAMESPACE NAME shows why Kubernetes "
     "refuses to make it, such as a quota, a missing ServiceAccount or a webhook"

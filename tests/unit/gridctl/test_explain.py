@@ -5,14 +5,19 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from unittest.mock import Mock
 
 import pytest
 import yaml
 
+from grid_member.engine.api import EngineError
 from grid_member.engine.nats.damage import Copy, described, places_of
+from grid_member.engine.nats.identity import open_identity
 from grid_member.engine.roll_call import without_majority
+from grid_member.engine.store import CLUSTER, check_directory
+from grid_member.engine.store_exchange import STORE
 from grid_operator.api import conditions
 from grid_operator.api.phase import Step
 from grid_operator.api.status import OperationKind
@@ -25,6 +30,7 @@ from gridctl.manifest import ManifestError
 from tests.unit.gridctl.fake_api import cluster_object, condition, finished, operation
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from tests.unit.gridctl.conftest import Console
@@ -218,6 +224,31 @@ def test_what_kubernetes_says_of_a_pod_tells_what_to_do(message: str, words: str
     assert any(words in line for line in told(unready).do)
     copying = condition("Progressing", "True", "Restore", f"Copy: pod demo-restore-x {message}")
     assert any(words in line for line in told(copying, operation=operation("Restore", "Copy")).do)
+
+
+def start_failure(directory: Path, made: str, check: Callable[[Path], object]) -> str:
+    """Return what a pod shows of a member that finds data of another kind on its volume."""
+    (directory / made).mkdir()
+    with pytest.raises(EngineError) as caught:
+        check(directory)
+    return f"container member: CrashLoopBackOff; it ended with code 3 before: {caught.value}"
+
+
+def test_several_on_the_volume_of_a_single_member_and_the_other_way_round(tmp_path: Path) -> None:
+    """Whose claim it is the operator cannot know: only that there is one."""
+    alone, several = tmp_path / "alone", tmp_path / "several"
+    for directory in (alone, several):
+        directory.mkdir()
+    opened = partial(open_identity, cluster_name="dev", member_name="demo-0")
+    ended = start_failure(alone, STORE, opened)
+    (line,) = [line for line in told_of(f"demo-0 {ended}") if "claim data-demo-0 is of" in line]
+    assert "create it again with size 1" in line
+    assert "gridctl backup demo, and gridctl restore NEW --from demo" in line
+    assert "kubectl delete pvc -n grids data-demo-0" in line
+    ended = start_failure(several, CLUSTER, check_directory)
+    (line,) = [line for line in told_of(f"demo-0 {ended}") if "claim data-demo-0 is of" in line]
+    assert "create it again with the size that it had" in line
+    assert "deletionPolicy Retain" in line
 
 
 def test_conditions_that_are_told_of_a_ready_cluster_too() -> None:
