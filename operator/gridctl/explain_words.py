@@ -252,10 +252,10 @@ DAMAGED_COPIES: Final = (
 )
 LOST_MAJORITY: Final = (
     "let the other members run: with a majority of those that have the data they go on by "
-    "themselves, and nothing is lost. Only when the disks of so many are lost for good: delete the "
-    "pods of those that ran before, which refuse it; make sure that nothing else runs on the lost "
-    "disks; then annotate gridcluster.io/partial-start=ID,acknowledge-data-loss=UID to go on with "
-    "the data that is left, which needs another spec.persistence.recoveryPolicy than "
+    "themselves, and nothing is lost. Only when the disks of so many are lost for good: make sure "
+    "that the lost members are off and stay off; delete the pods of those that ran before, which "
+    "refuse it; then annotate gridcluster.io/partial-start=ID,acknowledge-data-loss=UID to go on "
+    "with the data that is left, which needs another spec.persistence.recoveryPolicy than "
     "FullRecoveryOnly, or gridcluster.io/force-start=ID,acknowledge-data-loss=UID to delete the "
     "data of all members and begin empty"
 )
