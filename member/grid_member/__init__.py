@@ -6,6 +6,7 @@
     start_member  starts a member in the running event loop, returns its MemberHandle
     ConfigError   a configuration that cannot be used; `problems` has everything that was found
     PortError     a port could not be taken
+    TlsError      a certificate, key or list of authorities cannot be used
     EngineError   the data could not be opened
     StopError     a stop was given up: the disk does not answer
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from grid_member.config.tree import ConfigError
     from grid_member.engine.api import EngineError
     from grid_member.http.listener import PortError
+    from grid_member.security.tls import TlsError
     from grid_member.start.handle import MemberHandle, StopError, start_member
 
 __all__ = [
@@ -31,6 +33,7 @@ __all__ = [
     "MemberHandle",
     "PortError",
     "StopError",
+    "TlsError",
     "start_member",
 ]
 
@@ -41,6 +44,7 @@ _HOMES: Final = {
     "MemberHandle": "grid_member.start.handle",
     "PortError": "grid_member.http.listener",
     "StopError": "grid_member.start.handle",
+    "TlsError": "grid_member.security.tls",
     "start_member": "grid_member.start.handle",
 }
 

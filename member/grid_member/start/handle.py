@@ -67,8 +67,10 @@ async def start_member(config: Config) -> MemberHandle:
 
     Raises:
         PortError: a port could not be taken.
+        TlsError: the files of a TLS listener or of the members' TLS cannot be used.
         EngineError: the data could not be opened.
         ConfigError: what was added while the member ran before does not go with the configuration.
+        StopError: a stop was requested meanwhile, and the disk does not answer.
     """
     member = MemberHandle(config)
     await member.start()

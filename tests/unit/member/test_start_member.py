@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import inspect
 import logging
 import math
+import re
 import socket
 import subprocess
 import sys
@@ -326,3 +328,9 @@ def test_the_names_of_the_api() -> None:
         assert getattr(grid_member, name).__module__.startswith("grid_member.")
     with pytest.raises(AttributeError, match="nothing"):
         _ = grid_member.nothing
+
+
+def test_what_a_start_raises_is_a_name_of_the_api() -> None:
+    raised = set(re.findall(r"^ +(\w+Error): ", inspect.getdoc(start_member) or "", re.MULTILINE))
+    assert raised >= {"PortError", "TlsError", "EngineError"}
+    assert raised <= set(grid_member.__all__)
