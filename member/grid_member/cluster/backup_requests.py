@@ -22,12 +22,14 @@ from grid_member.cluster.backups import (
     KIND,
     RUNNING,
     UNNOTED,
+    UNSET,
     UNWANTED,
     Backups,
 )
 from grid_member.cluster.logs import event, failure
 from grid_member.cluster.operations import Stage
 from grid_member.cluster.pulse import STEADY_GAP_S
+from grid_member.cluster.store_recovery import OFF
 from grid_member.cluster.system_store import Put, carry_out
 from grid_member.engine.api import EngineError, Reason, Refused
 
@@ -49,11 +51,17 @@ WITHDRAW_S: Final = 20.0
 """How long a call waits until all can see that it waits no more; that goes on being tried."""
 NEXT: Final = "the next one is asked"
 LATE: Final = "it was told to too late"
+PLACELESS: Final = frozenset({OFF, UNSET})
+"""Why a member makes none that another one may make: it has no place for it."""
 _OPERATION: Final = "operation"
 _REFUSED: Final = "refused"
 _REASON: Final = "reason"
 _log: Final = logging.getLogger("grid.persistence")
 _Told: TypeAlias = "dict[str, str | None]"
+
+
+class PlacelessError(EngineError):
+    """The member that was asked makes no backups at all: another one may."""
 
 
 class LiteBackups(Backups):
@@ -67,8 +75,8 @@ class LiteBackups(Backups):
         """Let a member that holds data begin a backup; return the operation that makes it.
 
         The oldest is asked first of those that hold all of the data and are in contact. One that
-        does not say in time that it makes it, or is gone before it is made, is followed by the
-        next one.
+        does not say in time that it makes it, is gone before it is made, or has no place for
+        backups is followed by the next one.
 
         Args:
             remember: given the operation returns what keeps the caller's answer, if anything: the
@@ -83,11 +91,16 @@ class LiteBackups(Backups):
             raise EngineError(refused or NOBODY)
         asked: list[MemberRecord] = []
         requests: list[Request] = []
+        placeless: dict[str, str] = {}
         while (maker := _first(membership, asked)) is not None:
             asked.append(maker)
             requests.append(Request(f"{REQUEST}{maker.uuid}/{uuid.uuid4()}"))
             kept = None if remember is None else remember(requests[-1].operation)
-            told = await self._asked(membership, maker, requests, kept)
+            told: str | Refused | None = None
+            try:
+                told = await self._asked(membership, maker, requests, kept)
+            except PlacelessError as error:
+                placeless[maker.uuid] = str(error)
             if not isinstance(told, str) and _interrupted(membership, requests):
                 return await self._given_up()
             if told is not None:
@@ -95,10 +108,14 @@ class LiteBackups(Backups):
             follows = "no other is there" if _first(membership, asked) is None else NEXT
             event(_log, logging.WARNING, f"a member makes no backup: {follows}",
                   member=maker.address)  # fmt: skip
-        silent = [maker.address for maker in asked if membership.roll.lease(maker.uuid) is not None]
+        silent = [
+            maker.address
+            for maker in asked
+            if maker.uuid not in placeless and membership.roll.lease(maker.uuid) is not None
+        ]
         if silent:
             return Refused(Reason.UNAVAILABLE, _silent(silent))
-        raise EngineError(NOBODY)
+        raise EngineError("; ".join(placeless.values()) or NOBODY)
 
     async def _given_up(self) -> str | Refused:
         """Return the operation of an interrupted backup, which any member has that makes one."""
@@ -340,7 +357,7 @@ def _outcome(maker: MemberRecord, told: _Told) -> str | Refused:
         message = f"the member {maker.address} makes none: {told[_REFUSED]}"
         reason = told.get(_REASON)
         if reason is None:
-            raise EngineError(message)
+            raise (PlacelessError if told[_REFUSED] in PLACELESS else EngineError)(message)
         return Refused(Reason[reason], message)
     event(_log, logging.INFO, "another member makes the backup", member=maker.address,
           operation=operation)  # fmt: skip

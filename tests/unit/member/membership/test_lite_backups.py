@@ -68,16 +68,44 @@ async def test_a_lite_member_asks_the_next_one_when_the_oldest_is_gone(
     assert await shown(second) == [("backup", "FINISHED", None)]
 
 
-async def test_a_lite_member_tells_why_another_makes_no_backup(
+async def test_a_lite_member_asks_the_next_one_when_one_has_no_place_for_backups(
+    several: Several, tmp_path: Path
+) -> None:
+    (first, second, third), sources = await started(several, tmp_path)
+    lite = await a_lite_one(several)
+    first.management.persistence.backups._backup_dir = None
+    second.management.persistence.backups._directory = None
+    open_gates(sources)
+    assert (await several.run(lite.call("backup"))).status == 200
+    await several.time.settle()
+    assert await shown(third) == [FINISHED]
+    assert os.listdir(tmp_path / "backups") == ["backup-1"]
+
+
+async def test_a_lite_member_tells_why_nobody_makes_a_backup(
+    several: Several, tmp_path: Path
+) -> None:
+    members, _ = await started(several, tmp_path)
+    lite = await a_lite_one(several)
+    for member in members:
+        member.management.persistence.backups._backup_dir = None
+    refused = await several.run(lite.call("backup"))
+    assert refused.status == 409
+    for member in members:
+        assert f"the member {member.member.address} makes none: {UNSET}" in str(refused.body)
+    members[0].membership.on_change.pop(REQUEST)
+    silent = await several.run(lite.call("backup"), TAKE_S + 10)
+    assert (silent.status, "Retry-After" in dict(silent.headers)) == (503, True)
+    told = [member.member.address in str(silent.headers) for member in members]
+    assert told == [True, False, False]
+    assert not lite.engine.system_items(REQUEST)
+
+
+async def test_a_lite_member_names_those_that_do_not_answer(
     several: Several, tmp_path: Path
 ) -> None:
     (first, second, third), _ = await started(several, tmp_path)
     lite = await a_lite_one(several)
-    persistence = first.management.persistence
-    persistence.backups._backup_dir = None
-    refused = await several.run(lite.call("backup"))
-    assert (refused.status, first.member.address in str(refused.body)) == (409, True)
-    assert UNSET in str(refused.body)
     for member in (first, second, third):
         member.membership.on_change.pop(REQUEST)
     silent = await several.run(lite.call("backup"), 3 * TAKE_S + 10)
@@ -195,9 +223,10 @@ async def test_a_backup_that_takes_long_is_waited_for(several: Several, tmp_path
 async def test_what_came_of_it_is_told_until_the_log_takes_it(
     several: Several, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (first, second, _), _ = await started(several, tmp_path)
+    (first, second, third), _ = await started(several, tmp_path)
     lite = await a_lite_one(several)
-    first.management.persistence.backups._backup_dir = None
+    for member in (first, second, third):
+        member.management.persistence.backups._backup_dir = None
     refused = refusing(first, "/told", monkeypatch, 3)
     answer = await several.run(lite.call("backup"), 5 * AGAIN_S)
     assert (answer.status, UNSET in str(answer.body)) == (409, True)
