@@ -111,10 +111,7 @@ class CpPlans:
         """
         records = self._records.members()
         if not records:
-            raise CpConflictError(
-                f"the CP subsystem waits until {self._count} members hold data: "
-                f"{len(self._holders())} do"
-            )
+            raise CpConflictError(self._unfounded())
         remaining = [record for record in records if record.uuid != uuid]
         least = _majority(self._count)
         if len(remaining) < least:
@@ -152,6 +149,17 @@ class CpPlans:
         ]
         puts = [*(one.put() for one in new), *(group.put() for group in groups)]
         return Plan(members, groups, [leaving.removal(), *puts])
+
+    def _unfounded(self) -> str:
+        """Return why there are no CP members yet."""
+        oldest, here = self._membership.members()[0], self._count
+        if oldest.cp_member_count not in {None, here}:
+            return (
+                f"cp-member-count is {here} here and {oldest.cp_member_count} on the oldest member "
+                f"{oldest.address}, which founds the CP subsystem: make it the same on all members"
+            )
+        held = len(self._holders())
+        return f"the CP subsystem waits until {here} members hold data: {held} do"
 
     @property
     def _group_size(self) -> int:

@@ -7,7 +7,9 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from grid_member.cluster.backup_requests import serve_requests
+from grid_member.cluster.cp_counts import CpCounts
 from grid_member.cluster.logs import event, failure
+from grid_member.cluster.roll import MEMBER
 from grid_member.cluster.upkeep import Upkeep
 from grid_member.cluster.usage import disk_of
 from grid_member.config.tree import ConfigError
@@ -58,6 +60,7 @@ class Following:
             "cluster-version": lambda: self._tell("cluster version changed"),
             "license": lambda: self._tell("license changed"),
             "member-list": lambda: self._tell("member list of the TCP/IP join changed"),
+            MEMBER: CpCounts(membership).look,
         }
         upkeep = Upkeep(membership)
         membership.on_gone += [self._member_gone, upkeep.gone]

@@ -120,8 +120,23 @@ class Membership:
         """Return the members in the order in which they joined, this one always among them."""
         found = self.roll.members()
         if all(member.uuid != self.engine.member_uuid for member in found):
-            found.append(self._record())
+            found.append(self.record())
         return found
+
+    def record(self) -> MemberRecord:
+        """Return what this member tells of itself."""
+        name, version, server = self._described
+        return MemberRecord(
+            uuid=self.engine.member_uuid,
+            life=self.signs.life,
+            address="" if self._entrance is None else self._entrance.address,
+            name=name,
+            version=version,
+            lite=self.lite,
+            server=server(),
+            joined_ms=self._joined_ms,
+            cp_member_count=None if self._entrance is None else self._entrance.cp_member_count,
+        )
 
     @property
     def others(self) -> set[str]:
@@ -185,7 +200,7 @@ class Membership:
             own = self.engine.member_uuid
             puts = [Put(MEMBER + own, None)]
             if self.engine.cluster_state in CLOSED_STATES:
-                puts.append(self._record().put_left())
+                puts.append(self.record().put_left())
             for put in puts:
                 # What is not taken now the others make up for, who see the lease end.
                 put.begin(self.engine)(lambda _: None)
@@ -272,8 +287,7 @@ class Membership:
             await self._sleep(TICK_S)
 
     async def _rejoin(self) -> None:
-        entrance = self._entrance
-        while entrance is not None and not self._ending:
+        while (entrance := self._entrance) is not None and not self._ending:
             try:
                 if await self.engine.current() and await self._entered(entrance):
                     return
@@ -337,7 +351,7 @@ class Membership:
         state = self.engine.cluster_state
         if state not in CLOSED_STATES:
             return
-        own = self._record()
+        own = self.record()
         for known in (*self.roll.left(), *self.roll.members()):
             if known.uuid == own.uuid or known.address == own.address:
                 return
@@ -351,7 +365,7 @@ class Membership:
         others = [member for member in self.roll.members() if member.uuid != own]
         # After all that are there, whatever the clocks say.
         self._joined_ms = max([self._clock_ms(), *(other.joined_ms + 1 for other in others)])
-        record = self._record()
+        record = self.record()
         back = [m for m in self.roll.left() if record.address == m.address or own == m.uuid]
         puts = [record.put(), *(Put(LEFT + m.uuid, None) for m in back), *entrance.entering()]
         self._entering = True
@@ -371,8 +385,7 @@ class Membership:
 
     def _kept(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
-        error = None if task.cancelled() else task.exception()
-        if error is not None:
+        if not task.cancelled() and (error := task.exception()) is not None:
             failure(_log, "what this member was doing has ended", error)
 
     # Inside
@@ -380,19 +393,6 @@ class Membership:
     @property
     def _ending(self) -> bool:
         return self._leaving or self._entrance is None or self._entrance.ending
-
-    def _record(self) -> MemberRecord:
-        name, version, server = self._described
-        return MemberRecord(
-            uuid=self.engine.member_uuid,
-            life=self.signs.life,
-            address="" if self._entrance is None else self._entrance.address,
-            name=name,
-            version=version,
-            lite=self.lite,
-            server=server(),
-            joined_ms=self._joined_ms,
-        )
 
     def _wait_for(self, reason: str) -> None:
         if reason != self._waiting:

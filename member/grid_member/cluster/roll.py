@@ -49,6 +49,8 @@ class MemberRecord:
     """What its nats-server is called."""
     joined_ms: int
     """Later than that of every member that was there: the order of the list."""
+    cp_member_count: int | None = None
+    """How many CP members it has configured; None: it is of a version that does not tell."""
 
     def put(self) -> Put:
         """Return what puts the member on the list."""
@@ -123,6 +125,7 @@ def _record(value: bytes) -> MemberRecord:
         lite=bool(found["lite"]),
         server=str(found["server"]),
         joined_ms=int(found["joined_ms"]),
+        cp_member_count=found.get("cp_member_count"),
     )
 
 

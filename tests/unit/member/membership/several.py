@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from aiohttp.test_utils import make_mocked_request
@@ -112,6 +113,7 @@ class OneOfSeveral:
             "cp_member_count": cp_member_count,
         }
         config = parse_config(text, "grid.yaml", {})
+        config = replace(config, cp_member_count=cp_member_count)
         self.engine = FakeEngine(several.log, uuid)
         self.membership = self._membership(
             address, version, lite, clock_ms or several.time.clock_ms

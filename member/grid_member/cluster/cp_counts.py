@@ -1,0 +1,41 @@
+"""Whether all members have the same `cp-member-count`: the oldest one goes by its own."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from grid_member.cluster.logs import event
+
+if TYPE_CHECKING:
+    from grid_member.cluster.membership import Membership
+
+DIFFER: Final = (
+    "cp-subsystem.cp-member-count differs between members, so that the CP subsystem may not begin, "
+    "or with another number: make it the same in the files of all, restart those that are changed"
+)
+_log: Final = logging.getLogger("grid.member")
+
+
+class CpCounts:
+    """Warns, on each member, of those that have another number."""
+
+    def __init__(self, membership: Membership) -> None:
+        """Look at nobody yet."""
+        self._membership = membership
+        self._known: set[tuple[str, int]] = set()
+
+    def look(self) -> None:
+        """Warn of members that were not known to differ."""
+        # On the list it may be as it was before a restart.
+        own = self._membership.record()
+        differing = {
+            (one.address, one.cp_member_count)
+            for one in self._membership.roll.members()
+            # One of an earlier version does not tell.
+            if one.uuid != own.uuid and one.cp_member_count not in {None, own.cp_member_count}
+        }
+        if differing - self._known:
+            told = ", ".join(f"{at} has {other}" for at, other in sorted(differing))
+            event(_log, logging.WARNING, DIFFER, here=own.cp_member_count, others=told)
+        self._known = differing
