@@ -287,9 +287,7 @@ class Member:
 
     @property
     def cluster_state(self) -> ClusterState:
-        """The cluster state; ACTIVE before the join."""
-        if self.phase in _UNJOINED:
-            return ClusterState.ACTIVE
+        """The cluster state as it is known here; ACTIVE before anything is."""
         if self.membership is not None and self.membership.changing:
             return ClusterState.IN_TRANSITION
         return self.engine.cluster_state

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import platform
 from typing import TYPE_CHECKING, Any
@@ -9,7 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from grid_member.cluster.following import DISK_S, Following
+from grid_member.cluster.locks import CHANGE
+from grid_member.cluster.member import Phase
 from grid_member.cluster.roll import Disk
+from grid_member.engine.api import ClusterState
 from grid_member.engine.replication import Replication
 from tests.unit.member.membership.several import uuids
 
@@ -42,6 +46,29 @@ async def test_the_cluster_document_is_a_members_own_view(several: Several) -> N
     ]  # fmt: skip
     # One connection to each other member.
     assert (document["connectionCount"], document["allConnectionCount"]) == (2, 5)
+
+
+@pytest.mark.parametrize(
+    ("purpose", "shown"),
+    [("join", ClusterState.FROZEN), ("change_state", ClusterState.IN_TRANSITION)],
+)
+async def test_a_member_that_waits_to_join_shows_the_state_that_it_knows(
+    several: Several, purpose: str, shown: ClusterState
+) -> None:
+    first, second = await several.started(2)
+    await several.run(first.call("change_state", "frozen"))
+    await several.run(second.stop())
+    again = second.again()
+    async with first.membership.locks.held(CHANGE, purpose):
+        starting = asyncio.ensure_future(again.start())
+        await several.time.advance(2)
+        assert again.phase is Phase.STARTING
+        health = content(await again.call("health", method="GET"))
+        assert (health["nodeState"], health["clusterState"]) == ("STARTING", shown.name)
+        answer = await several.run(again.call("cluster_state"))
+        assert (answer.status, "Retry-After" in dict(answer.headers)) == (503, True)
+    await several.run(starting)
+    assert content(await several.run(again.call("cluster_state")))["state"] == "frozen"
 
 
 async def test_nodes_are_all_members(several: Several) -> None:
