@@ -61,6 +61,7 @@ def made_lane(
         trouble=lambda: lanes.trouble,
         short=lanes.damage.short,
         time_of=lanes.time_of,
+        timed=settings.timed,
         others_read=not settings.alone,
     )
     return (SystemLane if empty else ClusterLane)(

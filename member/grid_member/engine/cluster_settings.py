@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 DEFAULT_CLUSTER_PORT: Final = 5704
@@ -57,6 +58,8 @@ class ClusterSettings:
     """How long a start waits for those that are missing and may have what was in memory only."""
     server: Path | None = None
     """The nats-server to run; None looks for one."""
+    timed: Callable[[float], None] | None = None
+    """Hears how long commits take, as `JetStreamLog` tells it."""
 
     @property
     def copies(self) -> int:

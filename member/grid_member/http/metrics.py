@@ -49,6 +49,9 @@ MAX_NAMED_STRUCTURES: Final = 200
 KINDS: Final = ("map", "queue")
 DISK_PATIENCE_S: Final = 1.0
 """How long a scrape waits for the disk to tell how much is on it, and when certificates end."""
+SYNCED: Final = "Commits of the store, each with its sync to the disk."
+AGREED: Final = "From when records were sent until a majority took them and they were applied."
+"""What a commit is on one of several members."""
 T = TypeVar("T")
 _METHODS: Final = ("GET", "HEAD")
 _log: Final = logging.getLogger("grid.http")
@@ -124,8 +127,10 @@ class MemberCollector(Collector):
             yield of_certificates(self.certificates)
         if member.measurements is not None:
             yield from _of_requests(member.measurements)
-            if member.config.data_directory is not None:
-                yield _of_commits(member.measurements)
+            if member.membership is not None:
+                yield _of_commits(member.measurements, AGREED)
+            elif member.config.data_directory is not None:
+                yield _of_commits(member.measurements, SYNCED)
         if member.phase is not Phase.STARTING and member.parked is None:
             yield from of_cluster(member)
             yield from self._of_structures()
@@ -236,11 +241,11 @@ def _of_requests(measurements: Measurements) -> Iterator[Metric]:
     yield durations
 
 
-def _of_commits(measurements: Measurements) -> Metric:
+def _of_commits(measurements: Measurements, what: str) -> Metric:
     found = measurements.commits()
     return HistogramMetricFamily(
         "grid_store_commit_duration_seconds",
-        "Commits of the store, each with its sync to the disk.",
+        what,
         buckets=_buckets(found),
         sum_value=found.sum_s,
     )

@@ -30,6 +30,8 @@ from grid_member.engine.nats.places import LEAVING, REMOVED, SERVER
 from grid_member.engine.part_engine import PartEngine
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from grid_member.cluster.management import Management
     from grid_member.cluster.member import Member
     from grid_member.config import ClusterConfig, MemberConfig
@@ -45,9 +47,13 @@ OF_MEMBERS: Final = (
 
 
 def clustered_engine(
-    model: MemberConfig, cluster: ClusterConfig, name: str, structures: Structures
+    model: MemberConfig,
+    cluster: ClusterConfig,
+    name: str,
+    structures: Structures,
+    timed: Callable[[float], None] | None = None,
 ) -> ClusterEngine:
-    """Return an engine that has not begun to join the others."""
+    """Return an engine that has not begun to join the others; timed hears how commits go."""
     settings = ClusterSettings(
         cluster_name=model.cluster_name,
         member_name=name,
@@ -66,6 +72,7 @@ def clustered_engine(
         left_behind=OF_MEMBERS,
         validation_timeout_s=model.persistence.validation_timeout_s,
         max_payload_bytes=model.limits.value_bytes + RECORD_OVERHEAD_BYTES,
+        timed=timed,
     )
     with_data = PartEngine if settings.crowded else ClusterEngine
     kind = LiteEngine if settings.lite else with_data

@@ -39,7 +39,8 @@ def make_member(config: Config, name: str, version: str) -> Member:
             membership_of,
         )
 
-        engine = waiting = clustered_engine(model, model.cluster, name, structures)
+        timed = None if measurements is None else measurements.committed
+        engine = waiting = clustered_engine(model, model.cluster, name, structures, timed)
         membership = membership_of(engine, model.cluster, name, version)
         add_own_cp = partial(add_cp, membership, engine, model.cp_member_count)
         departing = partial(departing_of, membership, engine)

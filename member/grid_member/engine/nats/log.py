@@ -97,6 +97,7 @@ class JetStreamLog:
         trouble: Callable[[], str | None] = lambda: None,
         short: Callable[[ShortError], None] = lambda _: None,
         time_of: Callable[[int], int] = int,
+        timed: Callable[[float], None] | None = None,
         others_read: bool = True,
     ) -> None:
         """Make the log of a stream that exists.
@@ -112,6 +113,8 @@ class JetStreamLog:
             trouble: what keeps servers from storing and what to do, None: nothing is known.
             short: hears that it ends too early, each time that it was read.
             time_of: makes a record's time of the stream's, both milliseconds since the epoch.
+            timed: hears the seconds from when own records were sent until they came back and were
+                applied, once for those that came back together; None: nobody.
             others_read: whether other members answer reads.
         """
         self.others_read = others_read
@@ -124,7 +127,7 @@ class JetStreamLog:
         self._member = member
         self._source = source
         self._trouble, self._short = trouble, short
-        self._time_of = time_of
+        self._time_of, self._timed = time_of, timed
         self._feed: SharedFeed | None = None
         self._last = 0
         self._last_ms: int | None = None
@@ -298,9 +301,11 @@ class JetStreamLog:
         return Committed(sequence, timestamp_ms, record)
 
     def _compare(self) -> None:
-        """Tell of a jump of the clock that the log has its times of."""
+        """Tell how long that took, and of a jump of the clock that the log has its times of."""
         sent_s, self._returned_s = self._returned_s, -1.0
         now_s = time.monotonic()
+        if self._timed is not None:
+            self._timed(now_s - sent_s)
         jump_s = self._pace.jump_s(self._returned_ms, sent_s, now_s, steady_s() - now_s)
         if jump_s:
             _log.warning(_AHEAD if jump_s > 0 else _BACK, self._shard, abs(jump_s))

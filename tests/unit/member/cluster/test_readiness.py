@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 LOOK_S: Final = 0.02
+COMMITS: Final = "store_commit_duration_seconds_count"
 pytestmark = pytest.mark.timeout(300)
 
 
@@ -106,6 +107,9 @@ async def test_a_member_without_a_majority_is_not_ready_until_there_is_one(tmp_p
         copies, behind = await figure(members, "copies"), "copies_not_current"
         safe_now = {"cluster_safe": 1, "majority": 1, behind: 0, "cluster_members": 3, "ready": 1}
         assert {name: await figure(members, name) for name in safe_now} == safe_now
+        commits = await figure(members, COMMITS)
+        assert await client.put(0, "a", "k", "v")
+        assert await figure(members, COMMITS) > commits
         await members.kill(2)
         await eventually(lambda: _says(members, "no word from m2", "cluster-safe"))
         await members.kill(1)
