@@ -103,6 +103,10 @@ class Namespace:
     def fetch(self, client: str, url: str) -> str:
         return self.kubectl("exec", client, "--", "python3", "-c", CLIENT, url).strip()
 
+    def wait_until(self, client: str, url: str, outcome: str) -> None:
+        """Wait until a fetch has that outcome: nodes hear of pods, Services and policies later."""
+        self.kube.wait_for(lambda: self.fetch(client, url) == outcome, CHANGE_TIMEOUT_S)
+
 
 @pytest.fixture
 def namespace(kube: Kube, python_pod_image: str) -> Iterator[Namespace]:
@@ -163,7 +167,7 @@ def test_a_network_policy_blocks_and_lets_through(namespace: Namespace) -> None:
     url = "http://server/"
     # The planted hole: without a policy both connect, so silence later means the policy works.
     for client in ("friend", "stranger"):
-        assert namespace.fetch(client, url) == "served"
+        namespace.wait_until(client, url, "served")
     namespace.apply(
         {
             "apiVersion": "networking.k8s.io/v1",
@@ -181,12 +185,12 @@ def test_a_network_policy_blocks_and_lets_through(namespace: Namespace) -> None:
             },
         }
     )
-    namespace.kube.wait_for(lambda: namespace.fetch("stranger", url) == "silence", CHANGE_TIMEOUT_S)
+    namespace.wait_until("stranger", url, "silence")
     assert namespace.fetch("friend", url) == "served"
     # The kubelet's probes pass: the pod stays ready.
     namespace.kubectl("wait", "--for=condition=Ready", "pod/server", "--timeout=5s")
     namespace.kubectl("delete", "networkpolicy", "friends-only")
-    namespace.kube.wait_for(lambda: namespace.fetch("stranger", url) == "served", CHANGE_TIMEOUT_S)
+    namespace.wait_until("stranger", url, "served")
 
 
 @pytest.mark.capability("network-policy")
@@ -194,7 +198,7 @@ def test_an_egress_policy_leaves_only_what_it_names(namespace: Namespace) -> Non
     namespace.start_server()
     namespace.start_client("client")
     url = "http://server/"
-    assert namespace.fetch("client", url) == "served"
+    namespace.wait_until("client", url, "served")
     dns = {
         "to": [
             {
@@ -215,11 +219,11 @@ def test_an_egress_policy_leaves_only_what_it_names(namespace: Namespace) -> Non
         },
     }
     namespace.apply(policy)
-    namespace.kube.wait_for(lambda: namespace.fetch("client", url) == "silence", CHANGE_TIMEOUT_S)
+    namespace.wait_until("client", url, "silence")
     to_server = {"to": [{"podSelector": {"matchLabels": {"name": "server"}}}]}
     policy["spec"]["egress"] = [dns, to_server]
     namespace.apply(policy)
-    namespace.kube.wait_for(lambda: namespace.fetch("client", url) == "served", CHANGE_TIMEOUT_S)
+    namespace.wait_until("client", url, "served")
 
 
 def test_the_restricted_standard_is_enforced(namespace: Namespace) -> None:

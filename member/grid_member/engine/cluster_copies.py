@@ -314,7 +314,7 @@ class CopyWatch:
                 try:
                     await change_copies(self._servers.client, stream, copies)
                 except NatsError as error:
-                    self._say(f"{stream} does not get more copies yet: {error}")
+                    self._say(f"{stream} does not get {copies} copies yet: {error}")
                     return False
         return True
 
@@ -341,7 +341,7 @@ def _due(one: Copies, wanted: int, *, lacking: bool) -> int:
     """
     if one.wanted < wanted:
         return wanted
-    return len(one.servers) if lacking and one.wanted == wanted else one.wanted
+    return max(LEAST, len(one.servers)) if lacking and one.wanted == wanted else one.wanted
 
 
 def _missing(one: Copies | None, expected: int) -> int:

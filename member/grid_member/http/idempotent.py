@@ -58,8 +58,9 @@ def management_of(call: Call) -> Management:
 async def once(call: Call, operation: Callable[[Call], Awaitable[Answer]]) -> Answer:
     """Carry out a management call, or answer what it was answered first under its key.
 
-    A call without the header is carried out. One whose key is under way waits for that. To be run
-    to its end (see `unattended`), so that a client that leaves does not stop a call half-way.
+    A call without the header is carried out. One whose key is under way waits for that; a start
+    call is not carried out then. To be run to its end (see `unattended`), so that a client that
+    leaves does not stop a call half-way.
     """
     keys = call.request.headers.getall(HEADER, [])
     if not keys:
@@ -78,6 +79,8 @@ async def once(call: Call, operation: Callable[[Call], Awaitable[Answer]]) -> An
         if attempt.request != request:
             return _conflict(key)
         await attempt.ended.wait()
+        if call.route.operation in STARTS:
+            operation = _not_again
     membership = call.member.membership
     if membership is not None and call.member.joined:
         return await _first_of_all(membership, call, operation, key)
@@ -232,6 +235,14 @@ async def _started(
             "then send the call with another key if it is wanted still",
         )
     return replace(recovered(known.problem), repeated=True)
+
+
+async def _not_again(_: Call) -> Answer:
+    """Refuse a start call that waited for another try that was ended without being done.
+
+    Whoever sent it may not wait any more, and has not looked since: others may serve by now.
+    """
+    return failed(200, "the call that was under way is not done: look, and ask again in 5 s")
 
 
 def _not_remembered(refused: Refused) -> None:

@@ -17,7 +17,6 @@ from grid_operator.decide.calls import Endpoint
 from grid_operator.decide.model import STARTING, MemberProblem, MemberView
 from grid_operator.decide.operations.journal import (
     Move,
-    advance,
     attempt,
     begin,
     finish,
@@ -34,6 +33,8 @@ if TYPE_CHECKING:
 
 LIMIT_S: Final = 120.0
 """For the call."""
+ANSWER_LIMIT_S: Final = 180.0
+"""From the same beginning: for a target that has joined to say what became of the call."""
 READY_LIMIT_S: Final = 600.0
 """For becoming ready with the data that is left; then it may be asked for again."""
 _ENDPOINTS: Final = {
@@ -117,15 +118,27 @@ def _await_ready(situation: Situation, operation: OperationStatus) -> Move:
     return wait(operation, problems, step_end(operation, READY_LIMIT_S))
 
 
+def _joined(situation: Situation, operation: OperationStatus, pod: KubeObject) -> Move:
+    """Return the move for a target that has joined: the call did that, or others who came.
+
+    Only it knows. Told again under the key it answers what became of the call, and carries out
+    nothing: it waits for nobody any more.
+    """
+    if operation.attempts == 0:
+        text = f"{operation.target} has joined by itself: nothing was given up"
+        return finish(operation, OperationOutcome.FAILED, situation.now, text)
+    if is_over(operation, ANSWER_LIMIT_S, situation.now):
+        text = f"{operation.target} has joined, and does not say what became of the call: "
+        text += operation.last_error or "no answer"
+        return finish(operation, OperationOutcome.FAILED, situation.now, text)
+    return attempt(situation, operation, pod, _ENDPOINTS[operation.kind])
+
+
 def _call(situation: Situation, operation: OperationStatus, pod: KubeObject) -> Move:
     now = situation.now
     view = situation.view(pod)
     if isinstance(view, MemberView):
-        if operation.attempts > 0:
-            # It was told, and has joined since: its answer was lost on the way.
-            return advance(operation, Step.AWAIT_READY, now)
-        text = f"{operation.target} has joined by itself: nothing was given up"
-        return finish(operation, OperationOutcome.FAILED, now, text)
+        return _joined(situation, operation, pod)
     serves = serving(situation)
     if serves is not None and operation.attempts == 0:
         return finish(operation, OperationOutcome.FAILED, now, serves)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from grid_member.engine.cluster_copies import LACKING_S
+from grid_member.engine.cluster_copies import LACKING_S, LEAST, _due
 from tests.unit.engine.cluster.test_copy_watch import SETTINGS, STREAMS, World, all_of, plain_ids
 
 if TYPE_CHECKING:
@@ -32,3 +32,9 @@ async def test_fewer_copies_are_asked_for_only_where_servers_give_none_to_one_th
     world.copies = dict.fromkeys(STREAMS, all_of("own", "b"))
     await world.look()
     assert world.changed[2:] == [("shard-0", 3), ("shard-1", 3)]
+
+
+def test_never_is_one_copy_asked_for() -> None:
+    """A server may have gone between the look and the lock."""
+    assert _due(all_of("own", wanted=3), 3, lacking=True) == LEAST
+    assert _due(all_of("own", "b", wanted=3), 3, lacking=True) == 2

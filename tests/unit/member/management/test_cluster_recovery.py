@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
 from grid_member.cluster import rescue
+from grid_member.cluster.persistence import Persistence
 from grid_member.cluster.recovery import HEALTHY, NOT_PARTIAL, STOPPING, UNDER_WAY
 from grid_member.cluster.rescue import ClusterRecovery
+from grid_member.cluster.start_calls import StartCalls
 from grid_member.cluster.store_recovery import OFF
-from grid_member.engine.api import EngineError
+from grid_member.engine.api import EngineError, NotYetError
 from grid_member.engine.replication import NOTHING_TO_RESCUE
+from grid_member.http.persistence import force_start
+from tests.unit.member.management.managed import content
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
+
+    from grid_member.cluster.store_recovery import StoreRecovery
+    from tests.unit.member.management.managed import Managed
 
 PARTIAL = "PARTIAL_RECOVERY_MOST_COMPLETE"
 
@@ -205,6 +213,40 @@ async def test_a_start_that_does_not_know_in_time_says_when_to_ask_again(
     starting.engine.decided = True
     assert await starting.recovery.partial_start(around) is None
     assert noted == ["noted"]
+    assert await starting.started
+
+
+@pytest.mark.parametrize("done", [False, True])
+async def test_a_call_that_waited_for_another_one_of_its_key_is_not_carried_out(
+    make: Callable[..., Managed], tmp_path: Path, done: bool
+) -> None:
+    """Whoever sent it may have given up long ago, and others may serve by now."""
+    managed, starting = make(), Starting()
+    engine = starting.engine
+    assert managed.management.persistence is not None
+    managed.management.persistence = Persistence(
+        managed.management.persistence.backups,
+        cast("StoreRecovery", starting.recovery),
+        StartCalls(tmp_path, lambda: managed.clock_ms),
+    )
+    engine.may_go_on.clear()
+    engine.refuses = None if done else NotYetError("not taken off in time: ask again in 5 s")
+    first, second = [
+        asyncio.ensure_future(managed.call(force_start, keys=("k",))) for _ in range(2)
+    ]
+    await engine.asked.wait()
+    engine.may_go_on.set()
+    answers = [content(await call) for call in (first, second)]
+    assert engine.rescues == [True]
+    if done:
+        assert answers == [{"status": "success"}] * 2
+    else:
+        assert [answer["status"] for answer in answers] == ["fail", "fail"]
+        assert all("ask again in 5 s" in answer["message"] for answer in answers)
+        assert not starting.started.done()
+        engine.refuses = None
+        assert content(await managed.call(force_start, keys=("k",))) == {"status": "success"}
+        assert engine.rescues == [True, True]
     assert await starting.started
 
 

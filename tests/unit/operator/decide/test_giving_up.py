@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from grid_operator.api.conditions import ConditionType
-from grid_operator.decide.calls import CallUnknown
+from grid_operator.decide.calls import CallDone, CallOutcome, CallRefused, CallUnknown
 from tests.unit.operator.decide.fake_store import FakeStore, make_pod
 from tests.unit.operator.decide.test_several import (
     ENDED,
@@ -26,6 +26,8 @@ from tests.unit.operator.decide.test_several import (
 
 if TYPE_CHECKING:
     from grid_operator.decide.model import MemberProblem, MemberView
+
+REFUSED = CallRefused("it waits for nobody")
 
 
 def all_starting() -> FakeStore:
@@ -188,3 +190,37 @@ def test_data_is_not_given_up_when_another_serves_just_before_the_call() -> None
 
     assert store.calls == []
     assert "demo-1 has joined" in store.cluster.status.last_operations[0].message
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "outcome", "message"),
+    [
+        ("nothing was done, ask again in 5 s", REFUSED, "Failed", "it waits for nobody"),
+        ("no answer within 45 s", REFUSED, "Failed", "it waits for nobody"),
+        ("no answer within 45 s", CallDone(), "Succeeded", ""),
+        ("no answer within 45 s", CallUnknown("no answer yet"), "Failed", "does not say what"),
+    ],
+)
+def test_who_was_told_and_joined_is_asked_what_became_of_it(
+    first: str, second: CallOutcome, outcome: str, message: str
+) -> None:
+    """It may have been refused for a moment, and the others came: then all data is there."""
+    store = all_starting()
+    store.answer = CallUnknown(first)
+    store.annotate(force_start="r1,acknowledge-data-loss=uid-1")
+    while not store.calls:
+        store.step()
+    store.answer = second
+    store.views = dict.fromkeys(NAMES, OF_THREE)
+    for name in NAMES:
+        metadata = store.pods[name]["metadata"]
+        store.pods[name] = make_pod(name, revision(store), ready=True) | {"metadata": metadata}
+    for _ in range(25):
+        store.step()
+
+    assert {(call.endpoint, call.key) for call in store.calls[1:]} == {
+        (store.calls[0].endpoint, store.calls[0].key)
+    }
+    (finished,) = store.cluster.status.last_operations
+    assert finished.outcome == outcome
+    assert message in finished.message
