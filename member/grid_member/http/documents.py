@@ -85,7 +85,7 @@ async def instance(call: Call) -> Answer:
 
 async def cluster_state(call: Call) -> Answer:
     """Return the cluster state as the management calls name it."""
-    problem = starting(call) or await behind(call)
+    problem = await behind(call)
     if problem is not None:
         return problem
     state: ClusterState = call.member.cluster_state
