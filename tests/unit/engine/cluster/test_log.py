@@ -31,7 +31,7 @@ from tests.unit.engine.drive import condition
 from tests.unit.engine.strategies import newer_record
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Callable, Sequence
 
     from grid_member.engine.api import Refused
     from grid_member.engine.nats.client import NatsClient
@@ -114,7 +114,13 @@ class StateFeed:
 class Stream:
     """A log and the stream behind it, which takes what the test says."""
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        *,
+        time_of: Callable[[int], int] = int,
+        timed: Callable[[float], None] | None = None,
+    ) -> None:
+        """Make a log with those arguments of its own."""
         self.client = DeafClient()
         self.feed = StateFeed()
         self.log = JetStreamLog(
@@ -125,6 +131,8 @@ class Stream:
             source=Source(lambda: None, "", ""),
             own_server=lambda: None,
             feeder=lambda: None,
+            time_of=time_of,
+            timed=timed,
         )
         self.log.start(self.feed)
         self._sequence = 0
@@ -145,13 +153,17 @@ class Stream:
         published, self.client.published = self.client.published, []
         return published
 
+    async def close(self) -> None:
+        """Take nothing any more."""
+        self.log.withdraw()
+        await self.log.close()
+
 
 @pytest.fixture
 async def stream() -> AsyncIterator[Stream]:
     made = Stream()
     yield made
-    made.log.withdraw()
-    await made.log.close()
+    await made.close()
 
 
 async def test_a_lost_record_of_a_large_burst_is_not_taken_for_a_copy(stream: Stream) -> None:

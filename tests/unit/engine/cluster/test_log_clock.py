@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import pytest
 
 from grid_member.engine.leasehold import steady_s
-from grid_member.engine.nats.log import JetStreamLog
 from grid_member.engine.nats.pace import JUMP_S, Pace
-from grid_member.engine.nats.replay import Source
-from tests.unit.engine.cluster.test_log import OWN, StateFeed, Stream
+from tests.unit.engine.cluster.test_log import Stream
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-
-    from grid_member.engine.nats.client import NatsClient
 
 HOUR_S = 3600
 
@@ -30,20 +26,8 @@ class Turned(Stream):
     """A stream whose times are those of a clock that the test turns."""
 
     def __init__(self) -> None:
-        super().__init__()
         self.turned_s = 0
-        self.log = JetStreamLog(
-            cast("NatsClient", self.client),
-            "shard-0",
-            0,
-            OWN,
-            source=Source(lambda: None, "", ""),
-            own_server=lambda: None,
-            feeder=lambda: None,
-            time_of=lambda _: int((time.time() + self.turned_s) * 1000),
-        )
-        self.feed = StateFeed()
-        self.log.start(self.feed)
+        super().__init__(time_of=lambda _: int((time.time() + self.turned_s) * 1000))
         self._counter = 0
 
     def write(self, count: int = 1) -> None:
@@ -58,8 +42,7 @@ class Turned(Stream):
 async def turned() -> AsyncIterator[Turned]:
     made = Turned()
     yield made
-    made.log.withdraw()
-    await made.log.close()
+    await made.close()
 
 
 async def test_each_jump_of_the_clock_is_told_once(

@@ -3,45 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import pytest
 
-from grid_member.engine.nats.log import JetStreamLog
-from grid_member.engine.nats.replay import Source
-from tests.unit.engine.cluster.test_log import OWN, StateFeed, Stream
+from tests.unit.engine.cluster.test_log import Stream
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-
-    from grid_member.engine.nats.client import NatsClient
 
 
 class Timed(Stream):
     """A stream whose log tells how long commits take."""
 
     def __init__(self) -> None:
-        super().__init__()
         self.told: list[float] = []
-        self.log = JetStreamLog(
-            cast("NatsClient", self.client),
-            "shard-0",
-            0,
-            OWN,
-            source=Source(lambda: None, "", ""),
-            own_server=lambda: None,
-            feeder=lambda: None,
-            timed=self.told.append,
-        )
-        self.log.start(StateFeed())
+        super().__init__(timed=self.told.append)
 
 
 @pytest.fixture
 async def timed() -> AsyncIterator[Timed]:
     made = Timed()
     yield made
-    made.log.withdraw()
-    await made.log.close()
+    await made.close()
 
 
 async def test_what_comes_back_together_is_one_commit(timed: Timed) -> None:
