@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import resource
 import socket
 import struct
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.unit.member.running import configuration
+from tests.unit.member.running import configuration, open_files
 from tests.unit.member.test_http_crowd import many_files, until_open
 from tests.unit.member.wire import Wire, once, request
 
@@ -48,10 +47,6 @@ BODY = HEAD + b"Content-Length: 9000\r\n\r\n"
 
 def settings(lane: bool, more: str = "") -> str:
     return f"  http: {{lane: {{enabled: {str(lane).lower()}}}{more}}}\n"
-
-
-def open_files(process: MemberProcess) -> int:
-    return len(os.listdir(f"/proc/{process.process.pid}/fd"))
 
 
 def resident_kib(process: MemberProcess) -> int:
@@ -121,7 +116,7 @@ async def test_a_flood_takes_no_file_from_the_store(few: MemberProcess) -> None:
         try:
             async with await Wire.connect(few.port) as wire:
                 reply = await wire.reply()
-                most = max(most, open_files(few))
+                most = max(most, len(open_files(few.process.pid)))
                 return too_many(reply)
         except (ConnectionError, EOFError):
             return False  # closed at once: there were too many even for a refusal
@@ -194,7 +189,7 @@ async def test_ten_thousand_connections_that_do_little_disturb_nobody(
         for _ in range(100):
             assert (await other.call("POST", f"{MAP}/other", b"v")).status == 200
             assert (await once(process.port, "GET", READY)).status == 200
-        before_kib, before_files = resident_kib(process), open_files(process)
+        before_kib, before_files = resident_kib(process), len(open_files(process.process.pid))
         count = as_many_as_possible()
         wires = await opened(process.port, count)
         for nth in range(3):
@@ -205,14 +200,14 @@ async def test_ten_thousand_connections_that_do_little_disturb_nobody(
                     assert (await other.call("GET", f"{MAP}/other")).body == b"%d" % n
             assert (await once(process.port, "GET", READY)).status == 200
         await until_open(process.port, count + 1)
-        assert open_files(process) >= count
+        assert len(open_files(process.process.pid)) >= count
         assert (resident_kib(process) - before_kib) / count <= MAX_KIB_EACH
         # Those that were idle are connections like any other.
         for wire in wires[:3000:300]:
             assert (await wire.call("GET", f"{MAP}/k")).status == 204
         leave(wires)
         await until_open(process.port, 1)
-        assert open_files(process) <= before_files + 1
+        assert len(open_files(process.process.pid)) <= before_files + 1
         assert (await other.call("GET", f"{MAP}/other")).status == 200
 
 

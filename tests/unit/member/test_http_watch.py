@@ -18,6 +18,7 @@ from grid_member.http.watch import (
     Watch,
     write_pieces,
 )
+from tests.unit.member.running import open_files
 from tests.unit.member.test_http_patience import Clock, clock
 
 if TYPE_CHECKING:
@@ -154,10 +155,6 @@ def connected(count: int) -> Iterator[list[Connected]]:
         for pair in pairs:
             for one in pair:
                 one.close()
-
-
-def open_files() -> set[str]:
-    return set(os.listdir("/proc/self/fd"))
 
 
 async def test_who_has_left_is_known_however_many_leave_at_once() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import os
 import socket
 from collections import Counter
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,7 @@ import pytest
 from grid_member.http.lane import LaneConnection
 from tests.unit.engine.drive import condition
 from tests.unit.member.lane.peers import Peer, request, settings
+from tests.unit.member.running import open_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
@@ -134,10 +134,6 @@ async def test_a_connection_that_is_over_does_not_stay(one: RunningMember, how: 
             assert lane_connections() == before
     await condition(lambda: not one.listeners._open[0].factory.watch)
     assert lane_connections() == before
-
-
-def open_files() -> set[str]:
-    return set(os.listdir("/proc/self/fd"))
 
 
 @pytest.mark.usefixtures("uncollected")
