@@ -18,7 +18,7 @@ from grid_operator.api.conditions import (
 )
 from grid_operator.api.gridcluster import GridCluster, InvalidClusterError
 from grid_operator.api.phase import Step
-from grid_operator.api.status import OperationKind, OperationOutcome
+from grid_operator.api.status import GIVES_UP_DATA, OperationOutcome
 from gridctl.explain_words import (
     ADVICE,
     DAMAGED_COPIES,
@@ -50,7 +50,6 @@ _DAMAGED: Final = "damaged"
 _DAMAGED_COPIES: Final = "damaged data: records of"
 _NO_MAJORITY: Final = "no majority of the members that hold the data is there"
 """Words of one of several members."""
-_GIVES_UP_DATA: Final = frozenset({OperationKind.PARTIAL_START, OperationKind.FORCE_START})
 _NO_POD: Final = "does not exist yet"
 """Words of the operator about a member without a pod."""
 _LOOK_FOR_OPERATOR: Final = (
@@ -230,7 +229,7 @@ def _unseen(cluster: KubeObject, status: GridClusterStatus) -> list[str]:
 
 
 def _data_loss(cluster: KubeObject, status: GridClusterStatus) -> list[str]:
-    if status.operation is not None and status.operation.kind in _GIVES_UP_DATA:
+    if status.operation is not None and status.operation.kind in GIVES_UP_DATA:
         return []
     spec = cluster.get("spec") or {}
     ready = find_condition(status.conditions, ConditionType.READY)

@@ -40,6 +40,10 @@ class OperationKind(StrEnum):
     """Stops the members of a cluster that is being deleted."""
 
 
+GIVES_UP_DATA: Final = frozenset({OperationKind.PARTIAL_START, OperationKind.FORCE_START})
+"""The operations that a person has to acknowledge the loss of data for."""
+
+
 class OperationOutcome(StrEnum):
     """How an operation ended."""
 

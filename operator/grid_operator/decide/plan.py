@@ -9,7 +9,7 @@ from grid_operator.api.conditions import ConfigValidReason
 from grid_operator.api.desired import SpecProblem
 from grid_operator.api.objects import ObjectRef
 from grid_operator.api.phase import Step
-from grid_operator.api.status import OperationKind
+from grid_operator.api.status import GIVES_UP_DATA, OperationKind
 from grid_operator.decide.drift import differences, is_unchanged
 from grid_operator.decide.operations import shrink
 from grid_operator.decide.operations.drive import Progress, operate
@@ -133,7 +133,7 @@ def _deletable(situation: Situation, progress: Progress) -> tuple[KubeObject, ..
     if situation.stop_wanted or kind is OperationKind.STOP or of_step is not None:
         # Pods that are about to go all together go when the StatefulSet says so.
         return tuple(chosen)
-    gives_up = kind in (OperationKind.PARTIAL_START, OperationKind.FORCE_START)
+    gives_up = kind in GIVES_UP_DATA
     if gives_up and operation is not None and operation.step == Step.CALL:
         # The answer to a call that gives up data must not be lost together with the pod.
         return tuple(chosen)

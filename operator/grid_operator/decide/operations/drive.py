@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from grid_operator.api.conditions import timestamp
 from grid_operator.api.phase import Step
 from grid_operator.api.status import (
+    GIVES_UP_DATA,
     BackupStatus,
     FinishedOperation,
     GridClusterStatus,
@@ -65,8 +66,7 @@ _KNOWN_STEPS: Final[Mapping[OperationKind, frozenset[str]]] = {
     OperationKind.FORCE_START: _RECOVERY,
     OperationKind.SHUT_DOWN: frozenset({Step.PASSIVE, Step.SHUTDOWN, Step.FINISH}),
 }
-_RECOVERS: Final = frozenset({OperationKind.PARTIAL_START, OperationKind.FORCE_START})
-_AWAIT_MEMBERS: Final = _RECOVERS | {
+_AWAIT_MEMBERS: Final = GIVES_UP_DATA | {
     *(OperationKind.START, OperationKind.RESTART, OperationKind.SHRINK)
 }
 _GIVE_WAY: Final = frozenset({Step.AWAIT_READY, Step.LEAVE, Step.AWAIT_LEFT})
@@ -142,7 +142,7 @@ def _interruption(
         return None
     awaits = operation.step in _GIVE_WAY
     if situation.stop_wanted:
-        untold = operation.kind not in _RECOVERS and operation.attempts == 0
+        untold = operation.kind not in GIVES_UP_DATA and operation.attempts == 0
         if awaits or operation.kind is OperationKind.START or untold:
             return "spec.runState is Stopped"
     asks = [name for name in (asked.PARTIAL_START, asked.FORCE_START) if name in requests.ids]

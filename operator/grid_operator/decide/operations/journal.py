@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from grid_operator.api.conditions import timestamp
 from grid_operator.api.phase import Step
 from grid_operator.api.status import (
+    GIVES_UP_DATA,
     MAX_LAST_OPERATIONS,
     MAX_STATUS_TEXT_LENGTH,
     FinishedOperation,
@@ -59,7 +60,6 @@ _AFTER_DONE: Final[Mapping[tuple[OperationKind, str], Step]] = {
     (OperationKind.SHUT_DOWN, Step.SHUTDOWN): Step.FINISH,
 }
 """Where a step leads when the member has done what it was told."""
-_GIVES_UP_DATA: Final = frozenset({OperationKind.PARTIAL_START, OperationKind.FORCE_START})
 _OF_ONE_POD: Final = frozenset({OperationKind.RESTART, OperationKind.SHRINK})
 """What one pod was told is nothing that its successor was told."""
 _FINAL_REFUSALS: Final = frozenset(
@@ -242,7 +242,7 @@ def filed(
     others = tuple(one for one in known if one.id != finished.id and not _repeats(finished, one))
     kept = [finished, *others]
     while len(kept) > MAX_LAST_OPERATIONS:
-        dropped = next((one for one in reversed(kept) if one.kind not in _GIVES_UP_DATA), kept[-1])
+        dropped = next((one for one in reversed(kept) if one.kind not in GIVES_UP_DATA), kept[-1])
         kept.remove(dropped)
     return tuple(kept)
 
