@@ -208,6 +208,11 @@ ENDING: Final[Mapping[Step, str]] = {
     Step.GIVE_UP: "a member refused for good; that is being written down",
 }
 """Steps that any operation may end with."""
+_NEW_DISK: Final = (
+    "kubectl delete pvc -n NAMESPACE data-NAME-{0} --wait=false and kubectl delete pod -n "
+    "NAMESPACE NAME-{0}"
+)
+"""By the number of the member, which begins empty then."""
 _MADE_ANEW: Final = "with deletionPolicy Retain, which keeps the claims, delete this GridCluster"
 HINTS: Final[Mapping[str, str]] = {
     "PersistentVolumeClaim": "kubectl describe pvc -n NAMESPACE says what a volume waits for: a "
@@ -223,12 +228,10 @@ HINTS: Final[Mapping[str, str]] = {
     f"one member, and the others wait for that one. If its data is wanted: {_MADE_ANEW}, delete "
     "the claims data-NAME-1 and up, create it again with size 1, gridctl backup NAME, and gridctl "
     "restore NEW --from NAME writes one that begins as that, whose size may be another. If it is "
-    "not: kubectl delete pvc -n NAMESPACE data-NAME-0 --wait=false and kubectl delete pod -n "
-    "NAMESPACE NAME-0",
+    f"not: {_NEW_DISK.format(0)}",
     "holds the data of one of several members": "claim data-NAME-0 is of a former GridCluster of "
     f"several members. If its data is wanted: {_MADE_ANEW}, and create it again with the size that "
-    "it had. If it is not: kubectl delete pvc -n NAMESPACE data-NAME-0 --wait=false and kubectl "
-    "delete pod -n NAMESPACE NAME-0",
+    f"it had. If it is not: {_NEW_DISK.format(0)}",
 }
 """What to do, by words of Kubernetes, or of a member whose start failed, in a message."""
 NO_POD: Final = (
@@ -245,14 +248,16 @@ WAITS_FOR_START: Final = (
 DAMAGED_COPIES: Final = (
     "copies of the data are damaged: first let all members run, as one of them may hold it whole; "
     "no partial or forced start helps while they are there. Then do what the member says, whose "
-    "log has all of it: where it says to empty the directory of one member, kubectl delete pvc -n "
-    "NAMESPACE data-NAME-N --wait=false and kubectl delete pod -n NAMESPACE NAME-N, N being that "
-    "one's number; where no disk has it, gridctl restore NEW --from NAME begins another cluster "
-    "with the last backup"
+    "log has all of it: where it says to empty the directory of one member, "
+    f"{_NEW_DISK.format('N')}, N being that one's number; where no disk has it, gridctl restore "
+    "NEW --from NAME begins another cluster with the last backup"
+)
+_GO_ON: Final = (
+    "let the other members run: with a majority of those that have the data they go on by "
+    "themselves"
 )
 LOST_MAJORITY: Final = (
-    "let the other members run: with a majority of those that have the data they go on by "
-    "themselves, and nothing is lost. Only when the disks of so many are lost for good: make sure "
+    f"{_GO_ON}, and nothing is lost. Only when the disks of so many are lost for good: make sure "
     "that the lost members are off and stay off; delete the pods of those that ran before, which "
     "refuse it; then annotate gridcluster.io/partial-start=ID,acknowledge-data-loss=UID to go on "
     "with the data that is left, which needs another spec.persistence.recoveryPolicy than "
@@ -260,8 +265,7 @@ LOST_MAJORITY: Final = (
     "data of all members and begin empty"
 )
 LOST_IN_MEMORY: Final = (
-    "let the other members run: with a majority of those that have the data they go on by "
-    "themselves. Members that ended have lost what they had in memory: when no majority has it any "
+    f"{_GO_ON}. Members that ended have lost what they had in memory: when no majority has it any "
     "more, delete the pods of those that are left, and the cluster begins empty"
 )
 """NAME and NAMESPACE are replaced as well."""
