@@ -27,15 +27,16 @@ class CpCounts:
 
     def look(self) -> None:
         """Warn of members that were not known to differ."""
-        # On the list it may be as it was before a restart.
-        own = self._membership.record()
+        own = self._membership.engine.member_uuid
+        # On the list this one may be as it was before a restart.
+        here = self._membership.described.cp_member_count
         differing = {
             (one.address, one.cp_member_count)
             for one in self._membership.roll.members()
             # One of an earlier version does not tell.
-            if one.uuid != own.uuid and one.cp_member_count not in {None, own.cp_member_count}
+            if one.uuid != own and one.cp_member_count not in {None, here}
         }
         if differing - self._known:
             told = ", ".join(f"{at} has {other}" for at, other in sorted(differing))
-            event(_log, logging.WARNING, DIFFER, here=own.cp_member_count, others=told)
+            event(_log, logging.WARNING, DIFFER, here=here, others=told)
         self._known = differing

@@ -102,7 +102,6 @@ class Member:
         self.name = name
         self.version = version
         self.address = ""
-        self.cp_member_count = config.cp_member_count
         self._phase = Phase.STARTING
         self._ending = False
         self.runs_on = False

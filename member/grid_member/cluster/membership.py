@@ -20,7 +20,7 @@ from grid_member.cluster.locks import CHANGE, LockedError, Locks
 from grid_member.cluster.logs import event, failure
 from grid_member.cluster.notices import NOTICE, SHUTDOWN, Notices
 from grid_member.cluster.pulse import RENEW_S
-from grid_member.cluster.roll import LEASE, LEFT, MEMBER, NO_DISK, MemberRecord, Roll
+from grid_member.cluster.roll import LEASE, LEFT, MEMBER, NO_DISK, Description, MemberRecord, Roll
 from grid_member.cluster.shutdowns import Shutdowns, end_of_request, shutdown_request
 from grid_member.cluster.signs import CLOSED_STATES, Signs
 from grid_member.cluster.system_store import Put, carry_out
@@ -58,10 +58,8 @@ class Membership:
     def __init__(
         self,
         engine: ReplicatedEngine,
-        name: str,
-        version: str,
+        described: Description,
         *,
-        lite: bool,
         server: Callable[[], str],
         clock_s: Callable[[], float],
         clock_ms: Clock,
@@ -72,9 +70,7 @@ class Membership:
 
         Args:
             engine: keeps the list.
-            name: the member's, for people.
-            version: `major.minor.patch`.
-            lite: whether it holds no data.
+            described: what the member tells of itself.
             server: returns the name of its nats-server, once that is known.
             clock_s: seconds that only go forward.
             clock_ms: milliseconds since the epoch.
@@ -82,8 +78,8 @@ class Membership:
             sleep: waits for some seconds.
         """
         self.engine = engine
-        self.lite = lite
-        self._described = name, version, server
+        self.described = described
+        self._server = server
         self._clock_ms = clock_ms
         self._new_id = new_id
         self._sleep = sleep
@@ -120,22 +116,23 @@ class Membership:
         """Return the members in the order in which they joined, this one always among them."""
         found = self.roll.members()
         if all(member.uuid != self.engine.member_uuid for member in found):
-            found.append(self.record())
+            found.append(self._record())
         return found
 
-    def record(self) -> MemberRecord:
+    @property
+    def lite(self) -> bool:
+        """Whether the member holds no data."""
+        return self.described.lite
+
+    def _record(self) -> MemberRecord:
         """Return what this member tells of itself."""
-        name, version, server = self._described
         return MemberRecord(
             uuid=self.engine.member_uuid,
             life=self.signs.life,
             address="" if self._entrance is None else self._entrance.address,
-            name=name,
-            version=version,
-            lite=self.lite,
-            server=server(),
+            server=self._server(),
             joined_ms=self._joined_ms,
-            cp_member_count=None if self._entrance is None else self._entrance.cp_member_count,
+            **self.described._asdict(),
         )
 
     @property
@@ -200,7 +197,7 @@ class Membership:
             own = self.engine.member_uuid
             puts = [Put(MEMBER + own, None)]
             if self.engine.cluster_state in CLOSED_STATES:
-                puts.append(self.record().put_left())
+                puts.append(self._record().put_left())
             for put in puts:
                 # What is not taken now the others make up for, who see the lease end.
                 put.begin(self.engine)(lambda _: None)
@@ -287,7 +284,8 @@ class Membership:
             await self._sleep(TICK_S)
 
     async def _rejoin(self) -> None:
-        while (entrance := self._entrance) is not None and not self._ending:
+        entrance = self._entrance
+        while entrance is not None and not self._ending:
             try:
                 if await self.engine.current() and await self._entered(entrance):
                     return
@@ -351,7 +349,7 @@ class Membership:
         state = self.engine.cluster_state
         if state not in CLOSED_STATES:
             return
-        own = self.record()
+        own = self._record()
         for known in (*self.roll.left(), *self.roll.members()):
             if known.uuid == own.uuid or known.address == own.address:
                 return
@@ -365,7 +363,7 @@ class Membership:
         others = [member for member in self.roll.members() if member.uuid != own]
         # After all that are there, whatever the clocks say.
         self._joined_ms = max([self._clock_ms(), *(other.joined_ms + 1 for other in others)])
-        record = self.record()
+        record = self._record()
         back = [m for m in self.roll.left() if record.address == m.address or own == m.uuid]
         puts = [record.put(), *(Put(LEFT + m.uuid, None) for m in back), *entrance.entering()]
         self._entering = True
@@ -385,7 +383,8 @@ class Membership:
 
     def _kept(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
             failure(_log, "what this member was doing has ended", error)
 
     # Inside

@@ -73,8 +73,6 @@ class Entrance(Protocol):
     """The member that joins, asked while it does."""
 
     address: str
-    cp_member_count: int
-    """How many CP members it has configured; 0 is none."""
 
     def admit(self) -> None:
         """Go by what the cluster agreed on.

@@ -33,6 +33,19 @@ class Disk(NamedTuple):
 NO_DISK: Final = Disk(None, None)
 
 
+class Description(NamedTuple):
+    """What a member tells of itself that stays so as long as it runs."""
+
+    name: str
+    """For people."""
+    version: str
+    """`major.minor.patch`."""
+    lite: bool
+    """Whether it holds no data."""
+    cp_member_count: int
+    """How many CP members it has configured; 0 is none."""
+
+
 @dataclass(frozen=True, slots=True)
 class MemberRecord:
     """A member as it told of itself when it joined."""

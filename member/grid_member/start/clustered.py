@@ -17,7 +17,7 @@ from grid_member.cluster.locks import LOCK
 from grid_member.cluster.membership import Membership
 from grid_member.cluster.notices import NOTICE, SHUTDOWN
 from grid_member.cluster.operations import OPERATION
-from grid_member.cluster.roll import LEASE, LEFT, MEMBER
+from grid_member.cluster.roll import LEASE, LEFT, MEMBER, Description
 from grid_member.engine.cluster_cut import MARK
 from grid_member.engine.cluster_engine import ClusterEngine
 from grid_member.engine.cluster_holders import HOST
@@ -80,14 +80,12 @@ def clustered_engine(
 
 
 def membership_of(
-    engine: ClusterEngine, cluster: ClusterConfig, name: str, version: str
+    engine: ClusterEngine, model: MemberConfig, cluster: ClusterConfig, name: str, version: str
 ) -> Membership:
     """Return the membership of a member whose engine has not begun to start."""
     membership = Membership(
         engine,
-        name,
-        version,
-        lite=cluster.lite,
+        Description(name, version, cluster.lite, model.cp_member_count),
         server=lambda: engine.server_name or "",
         clock_s=steady_s,
         clock_ms=wall_clock_ms,

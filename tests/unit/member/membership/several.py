@@ -16,6 +16,7 @@ from grid_member.cluster.management import Management
 from grid_member.cluster.member import Member, Phase
 from grid_member.cluster.membership import TICK_S, Membership
 from grid_member.cluster.persistence import make_persistence
+from grid_member.cluster.roll import Description
 from grid_member.config import MemberConfig, parse_config
 from grid_member.http.calls import Call, ConnectionCounts
 from grid_member.http.idempotent import HEADER, once
@@ -116,7 +117,9 @@ class OneOfSeveral:
         config = replace(config, cp_member_count=cp_member_count)
         self.engine = FakeEngine(several.log, uuid)
         self.membership = self._membership(
-            address, version, lite, clock_ms or several.time.clock_ms
+            address,
+            Description(f"m-{address}", version, lite, cp_member_count),
+            clock_ms or several.time.clock_ms,
         )
         self.engine.applied = self.membership.applied
         self.gone: list[str] = []
@@ -128,13 +131,11 @@ class OneOfSeveral:
             self._add_cp(cp_member_count)
 
     def _membership(
-        self, address: str, version: str, lite: bool, clock_ms: Callable[[], int]
+        self, address: str, described: Description, clock_ms: Callable[[], int]
     ) -> Membership:
         return Membership(
             self.engine,
-            f"m-{address}",
-            version,
-            lite=lite,
+            described,
             server=lambda: f"s-{address}",
             clock_s=self.several.time.clock_s,
             clock_ms=clock_ms,
