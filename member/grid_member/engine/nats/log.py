@@ -281,7 +281,7 @@ class JetStreamLog:
         if not self.crowded:
             feed.room()
         if self._returned_s >= 0:
-            self._compare()
+            self._batch_returned()
 
     def _committed(self, message: Fed) -> Committed:
         sequence, timestamp_ms, payload = message
@@ -300,7 +300,7 @@ class JetStreamLog:
             self._returned_s, self._returned_ms = sent_s, timestamp_ms
         return Committed(sequence, timestamp_ms, record)
 
-    def _compare(self) -> None:
+    def _batch_returned(self) -> None:
         """Tell how long that took, and of a jump of the clock that the log has its times of."""
         sent_s, self._returned_s = self._returned_s, -1.0
         now_s = time.monotonic()
