@@ -31,6 +31,7 @@ from grid_member.start import ports
 from tests.unit.engine.drive import condition
 from tests.unit.member.handles import config, is_free, is_ready, port_of
 from tests.unit.member.wire import once
+from tests.unit.ports import free_ports
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,8 +43,7 @@ BASE = "/grid/rest/management/cluster"
 
 @pytest.fixture
 def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
+    return free_ports(1)[0]
 
 
 async def test_a_member_from_start_to_stop() -> None:

@@ -13,9 +13,10 @@ import pytest
 from tests.unit.operator.crash.leavers import Leavers
 from tests.unit.operator.crash.pods import SET
 from tests.unit.operator.crash.scenarios import CALL, EFFECT, moments
-from tests.unit.operator.crash.world import CLUSTER, KILLED, Storm, World, free_port
+from tests.unit.operator.crash.world import CLUSTER, KILLED, Storm, World
 from tests.unit.operator.fake_api import FakeApi
 from tests.unit.operator.fake_kube import cluster_object
+from tests.unit.ports import free_ports
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -38,7 +39,7 @@ MOMENTS = moments(
 @asynccontextmanager
 async def leaving(operators: Forker, place: Path) -> AsyncIterator[tuple[World, Leavers]]:
     """Yield four members that are well."""
-    api, port = FakeApi(), free_port()
+    api, (port,) = FakeApi(), free_ports(1)
     await api.start()
     api.objects[CLUSTER] = cluster_object(size=SIZE, persistence={"enabled": True})
     api.objects["/api/v1/namespaces/grids"] = {"kind": "Namespace", "metadata": {"name": "grids"}}

@@ -9,7 +9,6 @@ import os
 import random
 import shutil
 import signal
-import socket
 import time
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -23,6 +22,7 @@ from tests.unit.operator.crash.pods import JOB, POD, SECRET, SET, Node
 from tests.unit.operator.crash.scenarios import PERSISTENCE
 from tests.unit.operator.fake_api import FakeApi
 from tests.unit.operator.fake_kube import cluster_object
+from tests.unit.ports import free_ports
 from tests.unit.waiting import eventually
 
 if TYPE_CHECKING:
@@ -94,8 +94,9 @@ class World:
         return self.api.requests
 
     def told(self) -> str:
-        """Return what the operators said, and where things are."""
-        logs = [p.read_text() for p in sorted(self.place.glob("operator-*.log"))]
+        """Return what the operators and the members said, and where things are."""
+        files = [*self.place.glob("operator-*.log"), *self.place.glob("pod-*/log")]
+        logs = [p.read_text() for p in sorted(files)]
         return "\n".join([*logs, json.dumps(self.status, indent=1)])
 
     async def until(self, condition: Callable[[], bool]) -> None:
@@ -187,16 +188,9 @@ class World:
         return user, password
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("0.0.0.0", 0))  # members listen on every address
-        port: int = probe.getsockname()[1]
-    return port
-
-
 @asynccontextmanager
 async def world(members: Forker, operators: Forker, place: Path) -> AsyncIterator[World]:
-    api, port = FakeApi(), free_port()
+    api, (port,) = FakeApi(), free_ports(1)
     await api.start()
     cluster = cluster_object(persistence=PERSISTENCE)
     api.objects[CLUSTER] = cluster

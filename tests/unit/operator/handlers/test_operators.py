@@ -7,7 +7,6 @@ import contextlib
 import json
 import os
 import signal
-import socket
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,7 @@ from aiohttp import web
 from tests.unit.operator.fake_api import FakeApi
 from tests.unit.operator.fake_kube import cluster_object
 from tests.unit.operator.handlers.test_watching import SilentApi
+from tests.unit.ports import free_ports
 from tests.unit.waiting import eventually
 
 if TYPE_CHECKING:
@@ -61,9 +61,7 @@ class Operator:
 
 @contextlib.asynccontextmanager
 async def operator(api: FakeApi, place: Path) -> AsyncIterator[Operator]:
-    with socket.socket() as probe:
-        probe.bind(("0.0.0.0", 0))  # as the operator does
-        port: int = probe.getsockname()[1]
+    (port,) = free_ports(1)
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "grid_operator", "--namespace", "grids"),
         *("--kubeconfig", str(api.kubeconfig(place / "kubeconfig"))),
