@@ -160,7 +160,7 @@ class Situation:
         if is_terminating(pod):
             return going(pod, self.now)
         if problem is not None:
-            # What the member itself says of a start that does not end tells more.
+            # What the member itself says tells more.
             return f"{problem}: it {said}" if said else problem
         if view is None:
             return "has no address yet"
@@ -182,11 +182,16 @@ class Situation:
 
 
 def _said(view: MemberView | MemberProblem | None) -> str:
-    if not isinstance(view, MemberProblem):
+    """Return what the member itself says of why it is not ready, empty when it does not."""
+    if view is None:
         return ""
+    if not isinstance(view, MemberProblem):
+        return f"says: {view.problem}" if view.problem and not view.ready else ""
     if view.parked:
         return "was shut down over REST and waits for its pod to be replaced"
-    return f"waits: {view.message}" if view.node_state == STARTING else ""
+    if view.node_state == STARTING:
+        return f"waits: {view.message}"
+    return f"says: {view.message}" if view.joined else ""
 
 
 def moment(text: str | None) -> datetime | None:

@@ -22,6 +22,7 @@ UNSAFE = replace(OF_THREE, cluster_safe=False)
 SILENT = MemberProblem("gave no complete answer within 3 s")
 STARTING = MemberProblem("cannot read its configuration", node_state="STARTING")
 PARKED = MemberProblem("was shut down", node_state="PASSIVE")
+NO_MAJORITY = "no majority of the members answers"
 BUSY = CallRefused("answered 409: another change is being made", conflict=True)
 RUNNING: dict[str, Any] = {
     "phase": "Running",
@@ -85,6 +86,26 @@ def test_what_a_member_says_itself_is_in_the_conditions() -> None:
     )
     safe = condition(store, ConditionType.SAFE_TO_DISRUPT)
     assert safe.message == f"demo-1 says that the cluster is not safe: {copies}"
+
+
+@pytest.mark.parametrize(
+    ("view", "said"),
+    [
+        (replace(OF_THREE, ready=False, problem=NO_MAJORITY), f": it says: {NO_MAJORITY}"),
+        (MemberProblem(NO_MAJORITY, joined=True), f": it says: {NO_MAJORITY}"),
+        (STARTING, ": it waits: cannot read its configuration"),
+        (OF_THREE, ""),
+        (SILENT, ""),
+    ],
+)
+def test_a_pod_that_is_not_ready_is_told_with_what_its_member_says(
+    view: MemberView | MemberProblem, said: str
+) -> None:
+    store = three()
+    store.pods["demo-1"] = make_pod("demo-1", revision(store), ready=False)
+    store.views = {**store.views, "demo-1": view}
+    store.step()
+    assert condition(store, ConditionType.READY).message == f"demo-1 is not ready yet{said}"
 
 
 def test_a_change_takes_one_after_the_other_and_each_is_told_first() -> None:
