@@ -90,8 +90,8 @@ class MemberProblem:
     """It answers, but does not accept the operator's credentials: only a new pod takes new ones."""
     node_state: str = ""
     """Of a member that answers and has not joined: STARTING, or PASSIVE when it is parked."""
-    joined: bool = False
-    """It has joined and answers in the words of the message, but has no majority to go by."""
+    own_words: bool = False
+    """The message is what a member says that has joined and has no majority to go by."""
 
     @property
     def parked(self) -> bool:

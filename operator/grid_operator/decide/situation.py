@@ -160,7 +160,7 @@ class Situation:
         if is_terminating(pod):
             return going(pod, self.now)
         if problem is not None:
-            # What the member itself says tells more.
+            # Of a pod that runs Kubernetes knows no reason; its member does.
             return f"{problem}: it {said}" if said else problem
         if view is None:
             return "has no address yet"
@@ -191,7 +191,7 @@ def _said(view: MemberView | MemberProblem | None) -> str:
         return "was shut down over REST and waits for its pod to be replaced"
     if view.node_state == STARTING:
         return f"waits: {view.message}"
-    return f"says: {view.message}" if view.joined else ""
+    return f"says: {view.message}" if view.own_words else ""
 
 
 def moment(text: str | None) -> datetime | None:

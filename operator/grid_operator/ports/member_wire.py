@@ -165,8 +165,8 @@ async def ask_view(wire: Wire) -> MemberView | MemberProblem:
         return MemberProblem(reason, node_state=state)
     version = await _version(wire)
     if version is None:
-        reason = ready.reason or "no majority of the members answers it"
-        return MemberProblem(reason, joined=bool(ready.reason))
+        said = ready.reason
+        return MemberProblem(said or "no majority of the members answers it", own_words=bool(said))
     documents = {
         HEALTH_PATH: health,
         CLUSTER_PATH: _accepted(cluster, CLUSTER_PATH),

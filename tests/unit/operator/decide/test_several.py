@@ -92,7 +92,7 @@ def test_what_a_member_says_itself_is_in_the_conditions() -> None:
     ("view", "said"),
     [
         (replace(OF_THREE, ready=False, problem=NO_MAJORITY), f": it says: {NO_MAJORITY}"),
-        (MemberProblem(NO_MAJORITY, joined=True), f": it says: {NO_MAJORITY}"),
+        (MemberProblem(NO_MAJORITY, own_words=True), f": it says: {NO_MAJORITY}"),
         (STARTING, ": it waits: cannot read its configuration"),
         (OF_THREE, ""),
         (SILENT, ""),

@@ -194,7 +194,7 @@ async def test_a_member_without_a_majority_is_no_view_and_has_not_said_that_it_d
 
     async with member(serve, view_timeout_s=10) as client:
         for _ in range(TRIPPED_AFTER + 1):
-            assert await ask(client) == MemberProblem("no majority", joined=True)
+            assert await ask(client) == MemberProblem("no majority", own_words=True)
     assert asked == 4 * (TRIPPED_AFTER + 1), "it is asked again each time"
 
 
