@@ -165,7 +165,7 @@ async def ask_view(wire: Wire) -> MemberView | MemberProblem:
         return MemberProblem(reason, node_state=state)
     version = await _version(wire)
     if version is None:
-        said = ready.reason
+        said = _words(ready)
         return MemberProblem(said or "no majority of the members answers it", own_words=bool(said))
     documents = {
         HEALTH_PATH: health,

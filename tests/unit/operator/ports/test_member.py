@@ -181,7 +181,7 @@ async def test_a_member_without_a_majority_is_no_view_and_has_not_said_that_it_d
 ) -> None:
     """It keeps back what only the others know, and answers the rest: it is not silent."""
     monkeypatch.setattr(member_wire, "VERSION_TIMEOUT_S", 0.05)
-    unready = b"HTTP/1.1 503 No\r\nContent-Length: 0\r\nX-Grid-Error: no majority\r\n\r\n"
+    unready = b"HTTP/1.1 503 No\r\nContent-Length: 0\r\nX-Grid-Error: no word for 12 s\r\n\r\n"
     version = b"" if kept_back else http(b"", "503 Later")
     asked = 0
 
@@ -194,7 +194,7 @@ async def test_a_member_without_a_majority_is_no_view_and_has_not_said_that_it_d
 
     async with member(serve, view_timeout_s=10) as client:
         for _ in range(TRIPPED_AFTER + 1):
-            assert await ask(client) == MemberProblem("no majority", own_words=True)
+            assert await ask(client) == MemberProblem("no word for some s", own_words=True)
     assert asked == 4 * (TRIPPED_AFTER + 1), "it is asked again each time"
 
 
