@@ -3,7 +3,8 @@
 An ordered consumer is made, watched and made anew from the last message on whenever anything about
 it is in doubt: a gap, silence, a new connection. A consumer with one replica is led by any server
 that holds the stream; where the member's own is one of them it is made again until that one leads
-it, so that a record travels once between machines.
+it, so that a record travels once between machines, and the end of another server takes no consumer
+along: a new one is had from the leader of all servers only, who may have to be elected first.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from grid_member.engine.nats.errors import NatsError, unexpected
 from grid_member.engine.nats.peers import peer_id
+from grid_member.engine.nats.streams import answered, copies_of
 from grid_member.engine.nats.wire import status
 
 if TYPE_CHECKING:
@@ -32,6 +34,12 @@ REQUEST_TIMEOUT_S: Final = 2.0
 RETRY_S: Final = 0.2
 LOCAL_TRIES: Final = 12
 """Consumers made in the hope of one that the own server leads."""
+HOME_S: Final = 10.0
+"""How often it is looked whether the servers moved the consumer away from the own one."""
+AWAY_S: Final = 1.0
+"""How long after it is away it is looked whether the own server has a copy; twice as long when it
+has one and was not let lead any of as many consumers as were made."""
+MAX_AWAY_S: Final = 60.0
 SHORT_LOOKS: Final = 10
 """Looks at a stream that ends before what was taken of it; a new leader may not be there yet."""
 INACTIVE_S: Final = 30
@@ -123,7 +131,14 @@ class StreamFeed:
         """Consumers that were asked for since one was had."""
         self._consumed = 0
         self._number = 0
+        self._name = ""
+        """What the servers call the consumer."""
         self._heard_s = 0.0
+        self._away = False
+        """Whether another server leads the consumer than the one that is wanted."""
+        self._away_s = AWAY_S
+        self._look_s = 0.0
+        """When it is looked next at who leads the consumer, and who could."""
         self._subscription: Subscription | None = None
         self._broken = asyncio.Event()
         self._complete = asyncio.Event()
@@ -185,14 +200,38 @@ class StreamFeed:
         return True
 
     async def _doubtful(self) -> None:
-        """Return when anything about the consumer is in doubt."""
+        """Return when anything about the consumer is in doubt, or a better one can be had."""
         loop = asyncio.get_running_loop()
         while not self._broken.is_set():
-            left_s = self._heard_s + SILENCE_S - loop.time()
-            if left_s <= 0:
+            now_s = loop.time()
+            ends_s = self._heard_s + SILENCE_S
+            if now_s >= ends_s:
                 return
+            if now_s >= self._look_s:
+                if await self._can_come_home():
+                    return
+                self._look_s = loop.time() + (self._away_s if self._away else HOME_S)
+                continue
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._broken.wait(), left_s)
+                await asyncio.wait_for(self._broken.wait(), min(ends_s, self._look_s) - now_s)
+
+    async def _can_come_home(self) -> bool:
+        """Tell whether another server leads the consumer, while the own one has a whole copy."""
+        own = self._own_server()
+        try:
+            if own is None or not await self._is_away(own):
+                return False
+            copies = await copies_of(self._client, self._stream)
+        except NatsError:
+            return False
+        return not copies.moving and peer_id(own) in copies.current
+
+    async def _is_away(self, own: str) -> bool:
+        if not self._away:
+            call = f"CONSUMER.INFO.{self._stream}.{self._name}"
+            cluster = (await answered(self._client, call)).get("cluster") or {}
+            self._away = cluster.get("leader", own) != own
+        return self._away
 
     async def _create(self) -> None:
         """Make a consumer, if it can be had one that the own server leads."""
@@ -202,19 +241,28 @@ class StreamFeed:
             self._attempts += 1
             name, leader = await self._create_one()
             own = self._own_server()
-            kept = leader is None or own is None or leader == own or self._attempts >= LOCAL_TRIES
+            away = leader is not None and own is not None and leader != own
+            kept = not away or self._attempts >= LOCAL_TRIES
             if kept or (first and not await self._is_held_by(str(own))):
+                self._set_away(away)
                 self._attempts = 0
                 return
             first = False
             self._client.publish(f"$JS.API.CONSUMER.DELETE.{self._stream}.{name}".encode(), b"")
+
+    def _set_away(self, away: bool) -> None:
+        """Note whether another server than the own one leads the consumer."""
+        in_vain = away and self._attempts >= LOCAL_TRIES
+        self._away_s = min(2 * self._away_s, MAX_AWAY_S) if in_vain else AWAY_S
+        self._away = away
+        self._look_s = asyncio.get_running_loop().time() + (self._away_s if away else HOME_S)
 
     async def _create_one(self) -> tuple[str, str | None]:
         """Make a consumer in place of the one before; return its name and who leads it."""
         self._leave()
         self._number += 1
         self._consumed = 0
-        name = f"{self._member}-{self._number}"
+        self._name = name = f"{self._member}-{self._number}"
         number = self._number
         deliver = f"_FEED.{self._member}.{self._stream}.{number}"
 

@@ -7,7 +7,7 @@ import pytest
 from grid_member.engine.cluster_departure import Departure
 from grid_member.engine.nats.errors import NatsError
 from grid_member.engine.nats.peers import evacuate_server, peer_id
-from grid_member.engine.nats.streams import all_copies
+from grid_member.engine.nats.streams import all_copies, answered
 from tests.unit.engine.cluster.clusters import Cluster
 from tests.unit.waiting import eventually
 
@@ -25,6 +25,30 @@ async def _held(cluster: Cluster, *, held: bool) -> bool:
     return not any(one.moving for one in copies.values()) and set(found) == {held}
 
 
+async def _feeders(cluster: Cluster) -> list[str]:
+    """Return the servers that feed a member the streams; fewer when nobody tells of some."""
+    engine, found = cluster.engines[0], []
+    member = cluster.engines[MEMBER].member_uuid.replace("-", "")
+    for stream in engine._cluster.streams:
+        try:
+            listed = await answered(engine.client, f"CONSUMER.LIST.{stream.name}")
+        except NatsError:
+            continue
+        found += [
+            str(one["cluster"]["leader"])
+            for one in listed["consumers"] or ()
+            if one["name"].startswith(f"{member}-") and one.get("push_bound")
+        ]
+    return found
+
+
+async def _is_fed_by_its_own(cluster: Cluster) -> bool:
+    """Tell whether a member's own server feeds it all streams, so that it needs no other one."""
+    found = await _feeders(cluster)
+    all_streams = len(cluster.engines[0]._cluster.streams)
+    return len(found) == all_streams and set(found) == {cluster.engines[MEMBER].server_name}
+
+
 @pytest.mark.timeout(120)
 async def test_it_is_given_its_copies_again() -> None:
     async with Cluster(3) as cluster:
@@ -33,7 +57,9 @@ async def test_it_is_given_its_copies_again() -> None:
         # As the member does that leaves, and is killed before it asks for fewer copies.
         await evacuate_server(cluster.engines[0]._cluster.system, own)
         assert await eventually(lambda: _held(cluster, held=False))
+        assert not await _is_fed_by_its_own(cluster)
         assert await eventually(lambda: _held(cluster, held=True))
+        assert await eventually(lambda: _is_fed_by_its_own(cluster))
 
 
 async def test_it_is_a_member_like_the_others_again(monkeypatch: pytest.MonkeyPatch) -> None:
