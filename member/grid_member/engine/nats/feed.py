@@ -1,10 +1,8 @@
 """The committed messages of one stream: in order, each once, from the member's own server.
 
 An ordered consumer is made, watched and made anew from the last message on whenever anything about
-it is in doubt: a gap, silence, a new connection. A consumer with one replica is led by any server
-that holds the stream; where the member's own is one of them it is made again until that one leads
-it, so that a record travels once between machines, and the end of another server takes no consumer
-along: a new one is had from the leader of all servers only, who may have to be elected first.
+it is in doubt: a gap, silence, a new connection. The first that can be had will do: one that the
+own server leads takes its place meanwhile, see `homing`.
 """
 
 from __future__ import annotations
@@ -13,11 +11,11 @@ import asyncio
 import contextlib
 import json
 import logging
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
+from grid_member.engine.nats.consumers import REQUEST_TIMEOUT_S, Consumers
 from grid_member.engine.nats.errors import NatsError, unexpected
-from grid_member.engine.nats.peers import peer_id
-from grid_member.engine.nats.streams import answered, copies_of
+from grid_member.engine.nats.homing import Homing
 from grid_member.engine.nats.wire import status
 
 if TYPE_CHECKING:
@@ -26,24 +24,11 @@ if TYPE_CHECKING:
     from grid_member.engine.nats.client import NatsClient, Subscription
     from grid_member.engine.nats.wire import Message
 
-HEARTBEAT_S: Final = 1.0
-"""How often the server tells that the consumer lives while nothing happens."""
 SILENCE_S: Final = 3.5
 """After so long without a word the consumer is made anew."""
-REQUEST_TIMEOUT_S: Final = 2.0
 RETRY_S: Final = 0.2
-LOCAL_TRIES: Final = 12
-"""Consumers made in the hope of one that the own server leads."""
-HOME_S: Final = 10.0
-"""How often it is looked whether the servers moved the consumer away from the own one."""
-AWAY_S: Final = 1.0
-"""How long after it is away it is looked whether the own server has a copy; twice as long when it
-has one and was not let lead any of as many consumers as were made."""
-MAX_AWAY_S: Final = 60.0
 SHORT_LOOKS: Final = 10
 """Looks at a stream that ends before what was taken of it; a new leader may not be there yet."""
-INACTIVE_S: Final = 30
-"""The server forgets a consumer that nobody listens to."""
 _ACK_TOKENS: Final = (9, 12)
 """Of a reply subject, without and with domain, account and a random end."""
 _log: Final = logging.getLogger("grid.engine.nats")
@@ -62,23 +47,6 @@ Take: TypeAlias = "Callable[[Sequence[Fed]], None]"
 
 class FeedGapError(Exception):
     """Messages that were not seen are not in the stream any more."""
-
-
-def consumer_config(name: str, deliver: str, after: int) -> dict[str, Any]:
-    """Return the configuration of a consumer of everything behind sequence `after`."""
-    return {
-        "name": name,
-        "deliver_subject": deliver,
-        "deliver_policy": "by_start_sequence",
-        "opt_start_seq": after + 1,
-        "ack_policy": "none",
-        "replay_policy": "instant",
-        "flow_control": True,
-        "idle_heartbeat": int(HEARTBEAT_S * 1e9),
-        "inactive_threshold": INACTIVE_S * 10**9,
-        "num_replicas": 1,
-        "mem_storage": True,
-    }
 
 
 def place(reply: bytes) -> tuple[int, int, int]:
@@ -119,26 +87,20 @@ class StreamFeed:
         """
         self._client = client
         self._stream = stream
-        self._member = member
-        self._own_server = own_server
+        self._consumers = Consumers(client, stream, member)
+        self._homing = Homing(
+            client, stream, self._consumers, own_server, self._begin_after, self._listen
+        )
         self._take = take
         self._lost = lost
         self._last = 0
         self._last_ms: int | None = None
         """The time of the last message, as far as it is known."""
         self._short = 0
-        self._attempts = 0
-        """Consumers that were asked for since one was had."""
         self._consumed = 0
         self._number = 0
-        self._name = ""
-        """What the servers call the consumer."""
+        """Of the consumer that feeds; 0 when none does."""
         self._heard_s = 0.0
-        self._away = False
-        """Whether another server leads the consumer than the one that is wanted."""
-        self._away_s = AWAY_S
-        self._look_s = 0.0
-        """When it is looked next at who leads the consumer, and who could."""
         self._subscription: Subscription | None = None
         self._broken = asyncio.Event()
         self._complete = asyncio.Event()
@@ -184,10 +146,19 @@ class StreamFeed:
             self._broken.clear()
             made = await self._made()
             if made:
-                await self._doubtful()
+                await self._fed()
             self._leave()
             if not made:
                 await asyncio.sleep(RETRY_S)
+
+    async def _fed(self) -> None:
+        """Be fed until that is in doubt, by the own server as soon as that can be."""
+        staying = asyncio.get_running_loop().create_task(self._homing.stay())
+        try:
+            await self._doubtful()
+        finally:
+            staying.cancel()
+            await asyncio.gather(staying, return_exceptions=True)
 
     async def _made(self) -> bool:
         """Make a consumer; False when there is none to go on with."""
@@ -200,103 +171,38 @@ class StreamFeed:
         return True
 
     async def _doubtful(self) -> None:
-        """Return when anything about the consumer is in doubt, or a better one can be had."""
+        """Return when anything about the consumer is in doubt."""
         loop = asyncio.get_running_loop()
         while not self._broken.is_set():
-            now_s = loop.time()
-            ends_s = self._heard_s + SILENCE_S
-            if now_s >= ends_s:
+            left_s = self._heard_s + SILENCE_S - loop.time()
+            if left_s <= 0:
                 return
-            if now_s >= self._look_s:
-                if await self._can_come_home():
-                    return
-                self._look_s = loop.time() + (self._away_s if self._away else HOME_S)
-                continue
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._broken.wait(), min(ends_s, self._look_s) - now_s)
-
-    async def _can_come_home(self) -> bool:
-        """Tell whether another server leads the consumer, while the own one has a whole copy."""
-        own = self._own_server()
-        try:
-            if own is None or not await self._is_away(own):
-                return False
-            copies = await copies_of(self._client, self._stream)
-        except NatsError:
-            return False
-        return not copies.moving and peer_id(own) in copies.current
-
-    async def _is_away(self, own: str) -> bool:
-        if not self._away:
-            call = f"CONSUMER.INFO.{self._stream}.{self._name}"
-            cluster = (await answered(self._client, call)).get("cluster") or {}
-            self._away = cluster.get("leader", own) != own
-        return self._away
+                await asyncio.wait_for(self._broken.wait(), left_s)
 
     async def _create(self) -> None:
-        """Make a consumer, if it can be had one that the own server leads."""
-        first = True
-        while True:
-            # Of one that was not answered, too: where no server places any, others may be had.
-            self._attempts += 1
-            name, leader = await self._create_one()
-            own = self._own_server()
-            away = leader is not None and own is not None and leader != own
-            kept = not away or self._attempts >= LOCAL_TRIES
-            if kept or (first and not await self._is_held_by(str(own))):
-                self._set_away(away)
-                self._attempts = 0
-                return
-            first = False
-            self._client.publish(f"$JS.API.CONSUMER.DELETE.{self._stream}.{name}".encode(), b"")
+        """Make a consumer in place of the one before, led by whomever."""
+        number = self._consumers.number()
+        self._listen(number)
+        self._homing.led(number, await self._consumers.make(number, self._begin_after()))
 
-    def _set_away(self, away: bool) -> None:
-        """Note whether another server than the own one leads the consumer."""
-        in_vain = away and self._attempts >= LOCAL_TRIES
-        self._away_s = min(2 * self._away_s, MAX_AWAY_S) if in_vain else AWAY_S
-        self._away = away
-        self._look_s = asyncio.get_running_loop().time() + (self._away_s if away else HOME_S)
+    def _begin_after(self) -> int:
+        # From the last message on, which tells whether it is the stream that it was.
+        return self._last - (self._last_ms is not None)
 
-    async def _create_one(self) -> tuple[str, str | None]:
-        """Make a consumer in place of the one before; return its name and who leads it."""
+    def _listen(self, number: int) -> None:
+        """Be fed by the consumer of that number, and by no other one."""
         self._leave()
-        self._number += 1
+        self._number = number
         self._consumed = 0
-        self._name = name = f"{self._member}-{self._number}"
-        number = self._number
-        deliver = f"_FEED.{self._member}.{self._stream}.{number}"
 
-        def take(messages: Sequence[Message], number: int = number) -> None:
+        def take(messages: Sequence[Message]) -> None:
             if number == self._number:
                 self._messages(messages)
 
-        self._subscription = self._client.subscribe(deliver.encode(), take)
+        subject = self._consumers.subject(number)
+        self._subscription = self._client.subscribe(subject.encode(), take)
         self._heard_s = asyncio.get_running_loop().time()
-        request = {
-            "stream_name": self._stream,
-            "action": "create",
-            # From the last message on, which tells whether it is the stream that it was.
-            "config": consumer_config(name, deliver, self._last - (self._last_ms is not None)),
-        }
-        answer = await self._client.request(
-            f"$JS.API.CONSUMER.CREATE.{self._stream}.{name}".encode(),
-            json.dumps(request).encode(),
-            timeout_s=REQUEST_TIMEOUT_S,
-        )
-        made = json.loads(answer.payload)
-        if "error" in made:
-            raise ValueError(made["error"].get("description", "refused"))
-        return name, made.get("cluster", {}).get("leader")
-
-    async def _is_held_by(self, server: str) -> bool:
-        """Tell whether a server has a copy of the stream, as far as anybody tells."""
-        answer = await self._client.request(
-            f"$JS.API.STREAM.INFO.{self._stream}".encode(), b"", timeout_s=REQUEST_TIMEOUT_S
-        )
-        cluster = json.loads(answer.payload).get("cluster") or {}
-        leader, replicas = cluster.get("leader"), cluster.get("replicas") or []
-        unknown = leader is None or leader == server
-        return unknown or peer_id(server) in [one.get("peer") for one in replicas]
 
     async def _compare(self) -> None:
         """See whether the stream reaches as far as what was taken of it.
@@ -327,7 +233,7 @@ class StreamFeed:
         raise ValueError("the stream ends before what was taken of it")
 
     def _leave(self) -> None:
-        self._number += 1  # what still comes is of no consumer any more
+        self._number = 0  # what still comes is of no consumer any more
         if self._subscription is not None:
             self._subscription.unsubscribe()
             self._subscription = None

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from grid_member.engine.api import EngineError
 from grid_member.engine.nats.blocking import BlockingClient
+from grid_member.engine.nats.consumers import HEARTBEAT_S, consumer_config
 from grid_member.engine.nats.errors import LackingError, NatsError, RequestTimeoutError
-from grid_member.engine.nats.feed import HEARTBEAT_S, Fed, consumer_config, place
+from grid_member.engine.nats.feed import Fed, place
 from grid_member.engine.nats.images import OvertakenError, images_of
 from grid_member.engine.nats.loss import api, give_up_lost, info, look, time_in
 from grid_member.engine.nats.wire import status

@@ -42,11 +42,12 @@ async def _feeders(cluster: Cluster) -> list[str]:
     return found
 
 
-async def _is_fed_by_its_own(cluster: Cluster) -> bool:
-    """Tell whether a member's own server feeds it all streams, so that it needs no other one."""
+async def _fed(cluster: Cluster, *, by_own: bool) -> bool:
+    """Tell whether a member's own server feeds it all streams, or others do."""
     found = await _feeders(cluster)
+    own = cluster.engines[MEMBER].server_name
     all_streams = len(cluster.engines[0]._cluster.streams)
-    return len(found) == all_streams and set(found) == {cluster.engines[MEMBER].server_name}
+    return len(found) == all_streams and {one == own for one in found} == {by_own}
 
 
 @pytest.mark.timeout(120)
@@ -57,9 +58,9 @@ async def test_it_is_given_its_copies_again() -> None:
         # As the member does that leaves, and is killed before it asks for fewer copies.
         await evacuate_server(cluster.engines[0]._cluster.system, own)
         assert await eventually(lambda: _held(cluster, held=False))
-        assert not await _is_fed_by_its_own(cluster)
+        assert await eventually(lambda: _fed(cluster, by_own=False))
         assert await eventually(lambda: _held(cluster, held=True))
-        assert await eventually(lambda: _is_fed_by_its_own(cluster))
+        assert await eventually(lambda: _fed(cluster, by_own=True))
 
 
 async def test_it_is_a_member_like_the_others_again(monkeypatch: pytest.MonkeyPatch) -> None:

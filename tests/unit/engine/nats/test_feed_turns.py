@@ -1,138 +1,234 @@
-"""How often a member makes a consumer until one is led by its own server, and when again."""
+"""How a member comes to be fed by its own server, and what feeds it until then."""
 
 from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING, Any, cast
 
+import pytest
+
+from grid_member.engine.nats.consumers import Consumers
 from grid_member.engine.nats.errors import RequestTimeoutError
-from grid_member.engine.nats.feed import LOCAL_TRIES, StreamFeed
+from grid_member.engine.nats.feed import StreamFeed
+from grid_member.engine.nats.homing import AT_HOME_S, NO_COPY_S, SOON_S, TRIES, Homing
 from grid_member.engine.nats.peers import peer_id
 from grid_member.engine.nats.wire import Message
 from tests.unit.waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from grid_member.engine.nats.client import NatsClient
 
 OWN, OTHER = "own", "other"
 
 
-class Subscribed:
-    """A subscription to nothing."""
-
-    def unsubscribe(self) -> None:
-        """It is over."""
-
-
 class Servers:
     """A client of servers that let another one lead each consumer, unless told otherwise."""
 
-    def __init__(self, *holders: str, answers: Callable[[int], bool] = lambda _: True) -> None:
+    def __init__(self, *holders: str) -> None:
         self.holders = holders
-        self.answers = answers
-        self.leader = OTHER
+        self.leads: Callable[[int], str] = lambda number: OTHER
+        """Who leads the consumer that is made as the first, second…"""
+        self.answers: Callable[[int], bool] = lambda number: True
+        """Whether it is told that one was made."""
         self.whole = True
         """Whether the holders' copies are current."""
         self.moving = False
-        self.made = 0
-        self.deleted = 0
+        self.odd = False
+        """Whether what they answer is nothing that they would."""
+        self.looks = 0
+        self.made: list[str] = []
+        self.done: list[str] = []
+        """What was made, listened to, left and given up."""
+        self.takes: dict[str, Callable[[Sequence[Message]], None]] = {}
+        self.leaders: dict[str, str] = {}
 
-    def subscribe(self, subject: bytes, take: object) -> Subscribed:
-        return Subscribed()
+    def subscribe(self, subject: bytes, take: Callable[[Sequence[Message]], None]) -> Heard:
+        name = subject.rsplit(b".", 1)[1].decode()
+        self.done.append(f"hear {name}")
+        self.takes[name] = take
+        return Heard(self, name)
 
     def publish(self, subject: bytes, payload: bytes) -> None:
-        self.deleted += subject.startswith(b"$JS.API.CONSUMER.DELETE")
+        assert subject.startswith(b"$JS.API.CONSUMER.DELETE.shard-0.m-")
+        self.done.append(f"delete {subject.rsplit(b'-', 1)[1].decode()}")
 
     async def request(self, subject: bytes, payload: bytes, *, timeout_s: float) -> Message:
         if subject.startswith(b"$JS.API.STREAM.INFO"):
+            self.looks += 1
             copy = {"current": self.whole, "active": 10_000_000 if self.whole else 0}
             replicas = [{"peer": peer_id(name), **copy} for name in self.holders]
             cluster = {"leader": OTHER, "replicas": replicas}
             desired: dict[str, Any] = {"desired": {}} if self.moving else {}
-            return told({"config": {"num_replicas": 3}, "cluster": cluster | desired})
+            config = {} if self.odd else {"num_replicas": 3}
+            return told({"config": config, "cluster": cluster | desired})
+        name = subject.rsplit(b"-", 1)[1].decode()
         if subject.startswith(b"$JS.API.CONSUMER.INFO"):
-            return told({"cluster": {"leader": self.leader}})
-        self.made += 1
-        if not self.answers(self.made):
+            return told({"cluster": {"leader": self.leaders[name]}})
+        self.made.append(name)
+        self.done.append(f"make {name}")
+        self.leaders[name] = self.leads(len(self.made))
+        if not self.answers(len(self.made)):
             raise RequestTimeoutError("no answer in time")
-        return told({"cluster": {"leader": self.leader}})
+        return told({"cluster": {"leader": self.leaders[name]}})
+
+    def feed(self, name: str, *sequences: int) -> None:
+        """Send what a consumer of everything sends."""
+        replies = [b"$JS.ACK.s.c.1.%d.%d.1000000.0" % (one, one) for one in sequences]
+        self.takes[name]([Message(b"", reply, b"", b"", 1) for reply in replies])
+
+
+class Heard:
+    """A subscription to what a consumer sends."""
+
+    def __init__(self, servers: Servers, name: str) -> None:
+        self._servers = servers
+        self._name = name
+
+    def unsubscribe(self) -> None:
+        """It is over."""
+        self._servers.done.append(f"leave {self._name}")
 
 
 def told(answer: dict[str, Any]) -> Message:
     return Message(b"", b"", b"", json.dumps(answer).encode(), 1)
 
 
-def feed(servers: Servers) -> StreamFeed:
-    client = cast("NatsClient", servers)
-    return StreamFeed(client, "shard-0", "m", lambda: OWN, lambda fed: None, lambda: None)
-
-
-async def made(servers: Servers, times: int) -> bool:
-    """Have the feed try so often; tell whether it has a consumer then."""
-    one = feed(servers)
-    return [await one._made() for _ in range(times)][-1]
-
-
-async def test_after_an_answer_that_was_lost_the_attempts_are_not_counted_anew() -> None:
-    servers = Servers(OWN, answers=lambda number: number % LOCAL_TRIES != 0)
-    assert await made(servers, 2)
-    assert servers.made == LOCAL_TRIES + 1
-    assert servers.deleted == LOCAL_TRIES - 1, "the last one is kept"
-
-
-async def test_with_a_consumer_the_attempts_are_counted_anew() -> None:
-    servers = Servers(OWN)
-    assert await made(servers, 2)
-    assert servers.made == 2 * LOCAL_TRIES
-
-
-async def test_who_holds_no_copy_takes_the_first_consumer() -> None:
-    servers = Servers()
-    assert await made(servers, 1)
-    assert (servers.made, servers.deleted) == (1, 0)
+async def away(servers: Servers) -> tuple[Homing, list[int]]:
+    """Return what looks after a first consumer, and what it brings home."""
+    client, brought = cast("NatsClient", servers), list[int]()
+    consumers = Consumers(client, "shard-0", "m")
+    homing = Homing(client, "shard-0", consumers, lambda: OWN, lambda: 0, brought.append)
+    number = consumers.number()
+    homing.led(number, await consumers.make(number, 0))
+    servers.done.clear()
+    return homing, brought
 
 
 async def test_a_consumer_comes_home_when_the_own_server_has_a_whole_copy() -> None:
     servers = Servers()
-    one = feed(servers)
-    assert await one._made()
-    assert not await one._can_come_home(), "nobody else could lead it"
+    servers.leads = lambda number: OTHER if number == 1 else OWN
+    homing, brought = await away(servers)
+    await homing.look()
+    assert not brought, "nobody else could lead it"
     servers.holders, servers.whole = (OWN,), False
-    assert not await one._can_come_home(), "a copy that is made yet feeds nobody"
+    await homing.look()
+    assert not brought, "a copy that is made yet feeds nobody"
     servers.whole, servers.moving = True, True
-    assert not await one._can_come_home(), "it may be moved away again"
+    await homing.look()
+    assert not brought, "it may be moved away again"
     servers.moving = False
-    assert await one._can_come_home()
+    await homing.look()
+    assert brought == [2]
+    assert servers.done == ["make 2", "delete 1"]
+    await homing.look()
+    assert brought == [2], "it is there"
 
 
 async def test_a_consumer_that_the_servers_moved_away_comes_home() -> None:
     servers = Servers(OWN)
-    servers.leader = OWN
-    one = feed(servers)
-    assert await one._made()
-    assert not await one._can_come_home(), "it is there"
-    servers.leader = OTHER
-    assert await one._can_come_home()
+    servers.leads = lambda number: OWN
+    homing, brought = await away(servers)
+    await homing.look()
+    assert not brought
+    servers.leaders["1"] = OTHER
+    await homing.look()
+    assert brought == [2]
 
 
-async def test_a_feed_makes_the_consumer_that_its_own_server_can_lead() -> None:
-    servers = Servers()
-    one = feed(servers)
-    one.start(0)
-    try:
-        await until(lambda: servers.made == 1)
-        servers.holders, servers.leader = (OWN,), OWN
-        await until(lambda: servers.made == 2)
-        assert not one._away
-    finally:
-        await one.close()
+async def test_those_that_others_lead_are_given_up_until_one_comes() -> None:
+    servers = Servers(OWN)
+    servers.leads = lambda number: OTHER if number < 4 else OWN
+    homing, brought = await away(servers)
+    await homing.look()
+    assert brought == [4]
+    assert servers.done == ["make 2", "delete 2", "make 3", "delete 3", "make 4", "delete 1"]
+
+
+async def test_one_that_nobody_told_of_is_given_up_too() -> None:
+    servers = Servers(OWN)
+    servers.answers = lambda number: number == 1
+    homing, brought = await away(servers)
+    await homing.look()
+    assert not brought
+    assert servers.done == ["make 2", "delete 2"]
+    assert homing._pause_s == SOON_S
 
 
 async def test_a_server_that_is_not_let_lead_is_tried_less_and_less() -> None:
-    one = feed(Servers(OWN))
-    pauses_s = [one._away_s for _ in range(8) if await one._made()]
-    assert pauses_s == [2, 4, 8, 16, 32, 60, 60, 60]
-    empty = feed(Servers())
-    assert [empty._away_s for _ in range(3) if await empty._made()] == [1, 1, 1]
+    servers = Servers(OWN)
+    homing, brought = await away(servers)
+    pauses_s = [homing._pause_s async for _ in looks(homing, 8)]
+    assert pauses_s == [1, 2, 4, 8, 16, 32, 60, 60]
+    assert len(servers.made) == 1 + 8 * TRIES
+    assert not brought
+
+
+async def test_who_is_to_have_no_copy_asks_less_and_less() -> None:
+    homing, _ = await away(Servers())
+    pauses_s = [homing._pause_s async for _ in looks(homing, 13)]
+    assert pauses_s[:2] == [SOON_S, 1.25]
+    assert pauses_s == sorted(pauses_s)
+    assert pauses_s[-1] == NO_COPY_S
+
+
+async def looks(homing: Homing, times: int) -> Any:
+    """Look so often."""
+    for _ in range(times):
+        await homing.look()
+        yield
+
+
+async def test_an_odd_answer_ends_no_feed() -> None:
+    servers = Servers(OWN)
+    servers.leads = lambda number: OTHER if number == 1 else OWN
+    homing, brought = await away(servers)
+    servers.odd = True
+    await homing.look()
+    assert not brought
+    servers.odd = False
+    await homing.look()
+    assert brought == [2]
+    assert homing._pause_s == AT_HOME_S
+
+
+@pytest.mark.parametrize("own", [None, OWN], ids=["of no matter", "leads"])
+async def test_a_feed_that_is_at_home_stays(own: str | None) -> None:
+    servers = Servers(OWN)
+    servers.leads = lambda number: OWN
+    client = cast("NatsClient", servers)
+    consumers = Consumers(client, "shard-0", "m")
+    homing = Homing(client, "shard-0", consumers, lambda: own, lambda: 0, lambda number: None)
+    homing.led(consumers.number(), OWN)
+    assert homing._pause_s == AT_HOME_S
+
+
+async def test_what_feeds_goes_on_until_the_own_server_does() -> None:
+    servers = Servers()
+    servers.leads = lambda number: OTHER if number < 3 else OWN
+    client, taken = cast("NatsClient", servers), list[int]()
+    one = StreamFeed(
+        client,
+        "shard-0",
+        "m",
+        lambda: OWN,
+        lambda fed: taken.extend(one.sequence for one in fed),
+        lambda: None,
+    )
+    one.start(0)
+    try:
+        await until(lambda: servers.looks)
+        servers.feed("1", 1, 2)
+        servers.holders = (OWN,)
+        await until(lambda: "hear 3" in servers.done)
+        assert servers.done == [
+            *("hear 1", "make 1"),
+            *("make 2", "delete 2", "make 3", "delete 1", "leave 1", "hear 3"),
+        ]
+        servers.feed("1", 3)
+        assert taken == [1, 2], "what the one before sends is of no matter any more"
+        servers.feed("3", 1, 2, 3, 4)
+        assert taken == [1, 2, 3, 4]
+    finally:
+        await one.close()

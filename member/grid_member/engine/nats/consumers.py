@@ -1,0 +1,99 @@
+"""Consumers of one stream: how they are made, who leads them, and how they are given up."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from grid_member.engine.nats.streams import answered
+
+if TYPE_CHECKING:
+    from grid_member.engine.nats.client import NatsClient
+
+HEARTBEAT_S: Final = 1.0
+"""How often the server tells that the consumer lives while nothing happens."""
+INACTIVE_S: Final = 30
+"""The server forgets a consumer that nobody listens to."""
+REQUEST_TIMEOUT_S: Final = 2.0
+
+
+def consumer_config(name: str, deliver: str, after: int) -> dict[str, Any]:
+    """Return the configuration of a consumer of everything behind sequence `after`."""
+    return {
+        "name": name,
+        "deliver_subject": deliver,
+        "deliver_policy": "by_start_sequence",
+        "opt_start_seq": after + 1,
+        "ack_policy": "none",
+        "replay_policy": "instant",
+        "flow_control": True,
+        "idle_heartbeat": int(HEARTBEAT_S * 1e9),
+        "inactive_threshold": INACTIVE_S * 10**9,
+        "num_replicas": 1,
+        "mem_storage": True,
+    }
+
+
+class Consumers:
+    """The consumers that were made of one stream for one member, by their numbers."""
+
+    def __init__(self, client: NatsClient, stream: str, member: str) -> None:
+        """Make none.
+
+        Args:
+            client: connected to the member's own server.
+            stream: the stream's name.
+            member: unique to this life of this member; part of names and subjects.
+        """
+        self._client = client
+        self._stream = stream
+        self._member = member
+        self._number = 0
+
+    def number(self) -> int:
+        """Return the number of the next one."""
+        self._number += 1
+        return self._number
+
+    def subject(self, number: int) -> str:
+        """Return where what it delivers goes; it begins when somebody listens there."""
+        return f"_FEED.{self._member}.{self._stream}.{number}"
+
+    async def make(self, number: int, after: int) -> str | None:
+        """Make one of all messages behind sequence `after`.
+
+        Returns:
+            The server that leads it, None where servers tell none.
+
+        Raises:
+            NatsError: it was refused, or nobody knows.
+        """
+        name = self._name(number)
+        request = {
+            "stream_name": self._stream,
+            "action": "create",
+            "config": consumer_config(name, self.subject(number), after),
+        }
+        call = f"CONSUMER.CREATE.{self._stream}.{name}"
+        return _leader(await answered(self._client, call, request, REQUEST_TIMEOUT_S))
+
+    async def leader(self, number: int) -> str | None:
+        """Return the server that leads one, None where servers tell none.
+
+        Raises:
+            NatsError: nobody knows, or there is none of that number.
+        """
+        call = f"CONSUMER.INFO.{self._stream}.{self._name(number)}"
+        return _leader(await answered(self._client, call))
+
+    def give_up(self, number: int) -> None:
+        """Have one deleted, whether it was made or not."""
+        call = f"$JS.API.CONSUMER.DELETE.{self._stream}.{self._name(number)}"
+        self._client.publish(call.encode(), b"")
+
+    def _name(self, number: int) -> str:
+        return f"{self._member}-{number}"
+
+
+def _leader(told: dict[str, Any]) -> str | None:
+    leader: str | None = (told.get("cluster") or {}).get("leader")
+    return leader
