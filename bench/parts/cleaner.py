@@ -10,14 +10,14 @@ from bench.cluster import three_members
 from bench.figures import Section, alternate, at_least
 from bench.fill import fill_map
 from bench.loads import GET, POST
-from bench.processes import rss_bytes
+from bench.processes import BenchError, rss_bytes
 from bench.spread import cost_table, measure_spread
 from bench.wrk import KEYS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from bench.cluster import ClusterMember
+    from bench.cluster import ClusterMember, Members
     from bench.options import Options
 
 VALUE_BYTES: Final = 1024
@@ -26,6 +26,8 @@ SECONDS: Final = 10
 """Of a run, at least: in less a log may not get large enough to be replaced."""
 BAR: Final = 0.8
 _WITHOUT: Final = "never cleaned"
+_IMAGE: Final = "is replaced by an image"
+"""What a member logs of each that it makes."""
 _MEANING: Final = (
     "Three members in memory, values of {value} bytes in {keys:,} keys, runs of {seconds} s, in "
     "turns with three that never replace a log by an image. A log is due when it has 64 MiB and is "
@@ -51,12 +53,14 @@ def measured(options: Options) -> list[Section]:
                     )
         seen = alternate(contenders, options.rounds)
         weights = {whose: _mebibytes(members) for whose, members in both.items()}
+        images = _images(cleaned, others)
     verdicts = [
         at_least(f"{name} connections: cleaned ÷ {_WITHOUT}", seen[name], seen[_other(name)], BAR)
         for name in names
     ]
     notes = [
         cost_table(list(seen.values())),
+        f"Logs were replaced by images {images} times, and never in those that are {_WITHOUT}. "
         f"Afterwards the largest nats-server has {weights['']:,.0f} MiB in memory, where the logs "
         f"are {_WITHOUT} {weights[f', {_WITHOUT}']:,.0f} MiB.",
     ]
@@ -66,6 +70,18 @@ def measured(options: Options) -> list[Section]:
 
 def _other(name: str) -> str:
     return f"{name}, {_WITHOUT}"
+
+
+def _images(cleaned: Members, others: Members) -> int:
+    """Return how many images were made.
+
+    Raises:
+        BenchError: it was none, or the others made some: nothing was compared.
+    """
+    made, unwanted = cleaned.count(_IMAGE), others.count(_IMAGE)
+    if unwanted or not made:
+        raise BenchError(f"{made} images of the cleaned logs, {unwanted} of those {_WITHOUT}")
+    return made
 
 
 def _mebibytes(members: Sequence[ClusterMember]) -> float:

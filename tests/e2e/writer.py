@@ -82,11 +82,15 @@ print([line for line in open("/tmp/failed") if float(line.split()[0]) >= float(s
 LONGEST_GAP_CODE: Final = """
 import sys, time
 since = float(sys.argv[1])
-times = sorted(float(line.split()[1]) for line in open("/tmp/answered") if line.endswith("\\n"))
-times = [since, *(t for t in times if t >= since), time.time()]
-print(max(b - a for a, b in zip(times, times[1:])))
+of_threads = {str(thread): [since] for thread in range(int(sys.argv[2]))}
+for line in open("/tmp/answered"):
+    key, _, time_s = line.partition(" ")
+    if line.endswith("\\n") and float(time_s) >= since:
+        of_threads[key.split("-")[0]].append(float(time_s))
+together = [sorted(sum(of_threads.values(), [])), *of_threads.values()]
+print(*(max(b - a for a, b in zip(times, [*times[1:], time.time()])) for times in together))
 """
-"""Prints the longest time without an answer since a moment."""
+"""Prints the longest time without an answer since a moment, of all threads together and of each."""
 
 NOW_CODE: Final = "import time; print(time.time())"
 

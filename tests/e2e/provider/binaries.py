@@ -109,6 +109,15 @@ def _kubernetes_version() -> str:
     return found.group(1)
 
 
+def go_root() -> Path:
+    """Return the directory of the Go that builds what is built here.
+
+    Raises:
+        MissingPartError: There is none to be had.
+    """
+    return Path(run(_go_command(), "env", "GOROOT").strip())
+
+
 def _go_command() -> Path:
     system = shutil.which("go")
     if system is not None and _is_new_enough(system):

@@ -7,12 +7,12 @@ import hashlib
 import os
 import shutil
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from tests.e2e.provider.binaries import cache_root
+from tests.e2e.provider.binaries import cache_root, go_root
 from tests.e2e.provider.commands import run, succeeds, together
 from tests.e2e.provider.debian import BUILD_IMAGE, RUNTIME_IMAGE, base_images
 from tests.e2e.provider.host import IMAGE_PROGRAMS, require_programs
@@ -26,6 +26,7 @@ REPOSITORY: Final = Path(__file__).resolve().parents[3]
 BUILD_TIMEOUT_S: Final = 900.0
 VERSION: Final = "0.1.0"
 BASE_IMAGE_VARIABLE: Final = "GRID_E2E_BASE_IMAGE"
+GO_IMAGE_VARIABLE: Final = "GRID_E2E_GO_IMAGE"
 PUBLIC_REGISTRY: Final = "docker.io/library"
 COMMON_INPUTS: Final = (
     "pyproject.toml",
@@ -38,6 +39,8 @@ MADE_HERE: Final = ("__pycache__", "built", ".built*")
 """Names of what this machine's Python made of the sources."""
 # Let pip inside a build reach what pip outside it reaches.
 BOUND_INTO_BUILDS: Final = ("/etc/pip.conf", "/etc/ssl/certs/ca-certificates.crt")
+GO_PLACE: Final = "/usr/local/go"
+"""Where builds look for Go; the bases that are made here have none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +78,7 @@ def _made_here(path: Path) -> bool:
 
 
 RECIPES: Final = (
-    Recipe("member", ("member/grid_member",)),
+    Recipe("member", ("member/grid_member", "member/nats-server")),
     Recipe("operator", ("operator/grid_operator", "operator/gridctl")),
 )
 
@@ -130,18 +133,22 @@ class Builder:
     tool: str
     public_base: str | None
     local_bases: BaseImages | None
+    go_image: str | None = field(default_factory=lambda: os.environ.get(GO_IMAGE_VARIABLE))
 
     @property
     def digest(self) -> str:
         local = self.local_bases.digest if self.local_bases else ""
-        return f"{self.tool} {self.public_base} {local}"
+        return f"{self.tool} {self.public_base} {self.go_image} {local}"
 
     def base_arguments(self) -> Iterator[str]:
         if self.local_bases is not None:
             yield from ("--build-arg", f"BASE_IMAGE={RUNTIME_IMAGE}")
             yield from ("--build-arg", f"BUILD_IMAGE={BUILD_IMAGE}")
+            yield from ("--build-arg", f"GO_IMAGE={BUILD_IMAGE}")
         elif self.public_base is not None:
             yield from ("--build-arg", f"BASE_IMAGE={self.public_base}")
+        if self.local_bases is None and self.go_image is not None:
+            yield from ("--build-arg", f"GO_IMAGE={self.go_image}")
 
 
 def _builder(root: Path) -> Builder:
@@ -202,14 +209,15 @@ def _build(builder: Builder, recipe: Recipe, scratch: Path) -> None:
 def _build_with_buildah(builder: Builder, image: str, words: list[str], scratch: Path) -> None:
     storage = ("--root", str(scratch / "store"), "--runroot", str(scratch / "run"))
     buildah = ("buildah", *storage)
+    bound = {path: path for path in BOUND_INTO_BUILDS if Path(path).exists()}
     if builder.local_bases is not None:
         for base in (builder.local_bases.runtime, builder.local_bases.build):
             run(*buildah, "pull", "-q", f"docker-archive:{base}")
+        bound[str(go_root())] = GO_PLACE
     # The chroot isolation needs neither a network namespace nor control groups.
     options = ["--isolation", "chroot", "--network", "host", "--layers=false"]
-    for path in BOUND_INTO_BUILDS:
-        if Path(path).exists():
-            options += ["-v", f"{path}:{path}:ro"]
+    for path, place in bound.items():
+        options += ["-v", f"{path}:{place}:ro"]
     local = f"localhost/{image}"
     context = str(scratch / "context")
     run(*buildah, "build", *options, *words, "-t", local, context, timeout_s=BUILD_TIMEOUT_S)

@@ -32,8 +32,9 @@ if TYPE_CHECKING:
     from grid_member.engine.nats.client import NatsClient
     from grid_member.engine.nats.images import End
 
-SLACK_BYTES: Final = 64 * 1024 * 1024
-"""A log that is smaller is left alone, whatever lives."""
+SLACK_BYTES = 64 * 1024 * 1024
+"""A log that is smaller is left alone, whatever lives. Not final, which compiled modules would have
+by value: the bench runs members to which another one is given."""
 GARBAGE: Final = 2
 """How many times as large as what lives a log may become."""
 RECORD_BYTES: Final = 64

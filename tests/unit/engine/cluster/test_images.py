@@ -10,6 +10,7 @@ import pytest
 
 from grid_member.engine.api import Entry, Item, Refused
 from grid_member.engine.nats import cleaning
+from grid_member.engine.nats import images as image_module
 from grid_member.engine.nats.errors import NatsError
 from grid_member.engine.nats.streams import answered
 from tests.unit.engine.cleaned import clean_always, cleaner_of
@@ -17,6 +18,7 @@ from tests.unit.engine.cluster.clusters import Cluster
 from tests.unit.engine.cluster.faults import first_held, server_of
 from tests.unit.engine.cluster.test_never_stale import KEY, MAP, Register
 from tests.unit.engine.drive import condition
+from tests.unit.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
     from grid_member.engine.cluster_lane import ClusterLane
     from grid_member.engine.engine import LocalEngine
+    from tests.unit.engine.drive import Driver
 
 SIZE = 3
 HEAL_S = 60
@@ -86,6 +89,55 @@ async def test_members_hold_the_same_behind_images(tmp_path: Path) -> None:
         await cluster.drivers[1].put(MAP, "away", b"written")
         await cluster.restart(0)
         assert await cluster.drivers[0].value(MAP, "away") == b"written"
+        await alike(cluster)
+
+
+async def stored_bytes(cluster: Cluster, stream: str) -> int:
+    """Return how large a log is with its image, 0 while nobody tells."""
+    client, total = cluster.engines[0].client, 0
+    for name in (stream, f"{stream}-image"):
+        with contextlib.suppress(NatsError):
+            total += (await answered(client, f"STREAM.INFO.{name}"))["state"]["bytes"]
+    return total
+
+
+@pytest.mark.timeout(180)
+async def test_under_load_of_all_members_garbage_is_bounded_and_the_state_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limit_bytes, value, keys, writers, writes = 64 * 1024, b"v" * 1024, 20, 8, 250
+    monkeypatch.setattr(cleaning, "SLACK_BYTES", limit_bytes)
+    monkeypatch.setattr(cleaning, "GARBAGE", 2)
+    monkeypatch.setattr(image_module, "CHUNK_BYTES", 20_000)
+    async with Cluster(SIZE, tmp_path) as cluster:
+        lane = number_of_lane(cluster)
+        stream = f"shard-{cluster.shard_of(MAP)}"
+        most_bytes = 0
+
+        async def write(driver: Driver, writer: int) -> None:
+            for number in range(writes):
+                await driver.put(MAP, f"k{(number + writer) % keys}", value + b"%d" % number)
+
+        async def load() -> None:
+            async with asyncio.TaskGroup() as group:
+                for writer in range(SIZE * writers):
+                    group.create_task(write(cluster.drivers[writer % SIZE], writer))
+
+        loaded = asyncio.ensure_future(load())
+        while not loaded.done():
+            most_bytes = max(most_bytes, await stored_bytes(cluster, stream))
+        await loaded
+        written_bytes = SIZE * writers * writes * len(value)
+        assert images(cluster, lane) >= 5
+        assert most_bytes < written_bytes / 2
+
+        async def is_small() -> bool:
+            return 0 < await stored_bytes(cluster, stream) < 2 * limit_bytes
+
+        await eventually(is_small)
+        await alike(cluster)
+        await cluster.engines[0].stop()
+        await cluster.restart(0)  # which reads the image, and the log behind it
         await alike(cluster)
 
 

@@ -6,7 +6,7 @@ import asyncio
 import json
 import re
 import shutil
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
@@ -17,6 +17,8 @@ from tests.unit.member.cluster.test_readiness import figure
 from tests.unit.waiting import eventually
 
 if TYPE_CHECKING:
+    from asyncio import Future
+    from collections.abc import Iterable
     from pathlib import Path
 
 FEW, MANY = 3, 5
@@ -33,6 +35,18 @@ def about_leaving(members: Members, number: int) -> list[dict[str, object]]:
     """Return all that a member's log says of leaving."""
     log = members.processes[number].log
     return [line for line in log if re.search("leav|left", json.dumps(line))]
+
+
+async def most_at_once(client: HttpClient, operations: Iterable[str], going: Future[Any]) -> int:
+    """Return how many members left at once at most, as their operations tell, until all are gone.
+
+    One whose turn has not come is at 0 %.
+    """
+    most = 0
+    while not going.done():
+        found = [await client.operation(0, operation) for operation in operations]
+        most = max(most, sum(one["progress"] != 0 and one["finished"] is None for one in found))
+    return most
 
 
 @pytest.mark.parametrize("durable", [False, True], ids=["memory", "disk"])
@@ -57,9 +71,11 @@ async def test_three_members_become_five_and_three_again_while_they_serve(
 
         leaving = [await client.leave(number) for number in range(FEW, MANY)]
         assert await client.leave(FEW) == leaving[0]  # it goes on with what was begun
-        ends = await asyncio.gather(
+        going = asyncio.gather(
             *(ended(members, number) for number in range(FEW, MANY)), return_exceptions=True
         )
+        assert await most_at_once(client, leaving, going) == 1
+        ends = await going
         operations = [await client.operation(0, operation) for operation in leaving]
         logs = [about_leaving(members, number) for number in range(FEW, MANY)]
         assert ends == [0, 0], json.dumps([list(map(repr, ends)), operations, logs], indent=1)
