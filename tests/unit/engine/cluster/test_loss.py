@@ -11,7 +11,7 @@ import pytest
 
 from grid_member.engine.api import EngineError, Refused
 from grid_member.engine.codec import encode_record
-from grid_member.engine.nats import cleaning, feed, loss
+from grid_member.engine.nats import cleaning, consumers, loss
 from grid_member.engine.nats.errors import NatsError
 from grid_member.engine.nats.images import End, ImageWriter, look_at
 from grid_member.engine.nats.streams import answered, stream_config
@@ -103,7 +103,7 @@ async def test_a_log_in_memory_that_all_lost_begins_empty_and_says_so(
 async def test_a_log_that_is_as_long_as_the_one_that_was_lost_is_not_taken_for_it(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(feed, "INACTIVE_S", 1)
+    monkeypatch.setattr(consumers, "INACTIVE_S", 1)
     async with Cluster(3) as cluster:
         await imaged(cluster)
         stream = cluster.engines[0]._cluster.streams[cluster.shard_of(MAP)]
