@@ -139,6 +139,7 @@ class StreamFeed:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
+            self._leave()  # one of the own server's may have come meanwhile
 
     async def _run(self) -> None:
         while not self._ended:

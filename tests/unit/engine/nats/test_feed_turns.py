@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import TYPE_CHECKING, Any, cast
 
@@ -37,6 +38,8 @@ class Servers:
         self.moving = False
         self.odd = False
         """Whether what they answer is nothing that they would."""
+        self.holding: asyncio.Future[None] | None = None
+        """What the answer waits for that tells of a consumer."""
         self.looks = 0
         self.made: list[str] = []
         self.done: list[str] = []
@@ -69,6 +72,8 @@ class Servers:
         self.made.append(name)
         self.done.append(f"make {name}")
         self.leaders[name] = self.leads(len(self.made))
+        if self.holding is not None:
+            await self.holding
         if not self.answers(len(self.made)):
             raise RequestTimeoutError("no answer in time")
         return told({"cluster": {"leader": self.leaders[name]}})
@@ -232,3 +237,18 @@ async def test_what_feeds_goes_on_until_the_own_server_does() -> None:
         assert taken == [1, 2, 3, 4]
     finally:
         await one.close()
+
+
+async def test_a_consumer_that_comes_while_the_feed_is_closed_is_left() -> None:
+    servers = Servers()
+    servers.leads = lambda number: OTHER if number == 1 else OWN
+    client = cast("NatsClient", servers)
+    one = StreamFeed(client, "shard-0", "m", lambda: OWN, lambda fed: None, lambda: None)
+    one.start(0)
+    await until(lambda: servers.looks)
+    servers.holding = asyncio.get_running_loop().create_future()
+    servers.holders = (OWN,)
+    await until(lambda: servers.made == ["1", "2"])
+    servers.holding.set_result(None)
+    await one.close()
+    assert servers.done[-2:] == ["hear 2", "leave 2"]
