@@ -158,8 +158,7 @@ class StreamFeed:
         try:
             await self._doubtful()
         finally:
-            staying.cancel()
-            await asyncio.gather(staying, return_exceptions=True)
+            staying.cancel()  # from here on it changes nothing any more
 
     async def _made(self) -> bool:
         """Make a consumer; False when there is none to go on with."""
