@@ -170,6 +170,14 @@ class Several(Installation):
         """Return what the writer, who tries again, had no answer to in good time since then."""
         return self.python("writer", FAILED_CODE, str(since))
 
+    def check_nothing_is_lost(self) -> int:
+        """Read whatever was answered, a part of it from each member; return how much it was."""
+        number, _, wrong = self.python(
+            "writer", CHECK_CODE, *map(self.host, self.uids())
+        ).partition(" ")
+        assert wrong == "[]"
+        return int(number)
+
     def elsewhere(self) -> list[str]:
         """Return the members that share no node with the writer."""
         writers = self.node_of("writer")
@@ -343,32 +351,30 @@ def test_a_changed_pod_takes_one_member_after_the_other(written: Several) -> Non
     assert {o["outcome"] for o in restarts} == {"Succeeded"}
 
 
-@pytest.mark.parametrize("size", [MORE, MOST])
-def test_more_of_them(written: Several, size: int) -> None:
+@pytest.mark.parametrize("size", [MORE, MOST, SIZE])
+def test_more_of_them_and_fewer(written: Several, size: int) -> None:
     before, since = written.uids(), written.now()
 
-    def has_grown() -> bool:
+    def are_all_anew() -> bool:
         now = written.uids()
         return len(now) == size and not set(now.values()) & set(before.values())
 
     written.kubectl("patch", "gc", NAME, "--type=merge", "-p", f'{{"spec":{{"size":{size}}}}}')
-    written.kube.wait_for(has_grown, 2 * SAFE_TIMEOUT_S)
+    written.kube.wait_for(are_all_anew, 2 * SAFE_TIMEOUT_S)
     written.wait_safe_again(size)
     assert written.failed(since) == "[]"
     for pod in written.uids():
         health = written.http("client", "GET", "/grid/health", host=written.host(pod)).body
         assert json.loads(health)["clusterSize"] == size
+    written.check_nothing_is_lost()
 
 
 def test_nothing_that_was_answered_is_lost(written: Several) -> None:
     written.python("writer", "open('/tmp/stop', 'w')")
     stopped = "import os; print(os.path.exists('/tmp/stopped'))"
     written.kube.wait_for(lambda: written.python("writer", stopped) == "True", CHANGE_TIMEOUT_S)
-    number, _, wrong = written.python(
-        "writer", CHECK_CODE, *map(written.host, written.uids())
-    ).partition(" ")
-    assert wrong == "[]"
-    assert int(number) > WRITERS / WRITE_PAUSE_S, "the client hardly wrote"
+    number = written.check_nothing_is_lost()
+    assert number > WRITERS / WRITE_PAUSE_S, "the client hardly wrote"
 
 
 def test_the_identity_was_made_once(grid: Several) -> None:
