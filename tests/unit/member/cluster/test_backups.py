@@ -26,8 +26,9 @@ PATIENCE_S: Final = 60.0
 ENTRIES: Final = 120
 VALUE: Final = "v" * (64 << 10)
 """All of them together take a while to be imported."""
-DELAYS_S: Final = (0.0, 0.3, 0.9)
-"""Until the importer is killed: while it copies, while it writes, when it is done or nearly so."""
+ROUNDS: Final = ((3, 0.0), (5, 0.3), (7, 0.9))
+"""How many members begin with the backup, of seven some hold a part only; and how long after it
+began the importer is killed: while it copies, while it writes, when it is done or nearly so."""
 pytestmark = pytest.mark.timeout(300)
 
 
@@ -71,14 +72,14 @@ async def ended(port: int) -> dict[str, Any]:
             await asyncio.sleep(0.05)
 
 
-async def importer(directory: Path) -> int:
+async def importer(directory: Path, size: int) -> int:
     """Wait until a member has the backup's copy; return which."""
     async with asyncio.timeout(PATIENCE_S):
         while True:
             copying = await asyncio.to_thread(
                 lambda: [
                     number
-                    for number in range(3)
+                    for number in range(size)
                     if (directory / f"m{number}" / "data" / CLUSTER / IMPORT).exists()
                 ]
             )
@@ -87,7 +88,7 @@ async def importer(directory: Path) -> int:
             await asyncio.sleep(0.01)
 
 
-async def test_a_backup_of_three_begins_three_others_whose_importer_is_killed(
+async def test_a_backup_of_three_begins_others_whose_importer_is_killed(
     tmp_path: Path,
 ) -> None:
     backups = tmp_path / "backups"
@@ -100,10 +101,10 @@ async def test_a_backup_of_three_begins_three_others_whose_importer_is_killed(
             done = await ended(port)
             assert (done["kind"], done["stage"], done["error"]) == ("backup", "FINISHED", None)
     assert os.listdir(backups) == ["backup-1"]
-    for round_, delay_s in enumerate(DELAYS_S):
-        directory = tmp_path / f"next{round_}"
+    for size, delay_s in ROUNDS:
+        directory = tmp_path / f"next{size}"
         directory.mkdir()
-        await imported(directory, persistence(backups, backups / "backup-1"), delay_s)
+        await imported(directory, size, persistence(backups, backups / "backup-1"), delay_s)
     await prepared(tmp_path / "prepared", backups)
     assert restore(backups / "backup-1", tmp_path / "alone") == 0
     alone = MemberProcess(durable(tmp_path / "alone"), tmp_path / "alone-config")
@@ -130,20 +131,20 @@ async def prepared(directory: Path, backups: Path) -> None:
     assert restore(backups, base, newest=True, once=True, several=True) == EXIT_START
 
 
-async def imported(directory: Path, text: str, delay_s: float) -> None:
+async def imported(directory: Path, size: int, text: str, delay_s: float) -> None:
     """Start members with a backup and kill the one that imports it; check what they have then."""
-    members = Members(directory, durable=True, persistence=text)
+    members = Members(directory, durable=True, size=size, persistence=text)
     try:
-        for number in range(3):
+        for number in range(size):
             members.start(number)
-        victim = await importer(directory)
+        victim = await importer(directory, size)
         await asyncio.sleep(delay_s)
         await members.kill(victim)
         members.start(victim)
-        for number in range(3):
+        for number in range(size):
             await members.ready(number)
         async with HttpClient(members) as client:
-            await check(client, 3)
+            await check(client, size)
     finally:
         await members.__aexit__()
 
