@@ -33,6 +33,8 @@ PAUSE_S: Final = 0.004
 """Between two operations of a client."""
 PATIENCE_S: Final = 40.0
 """How long progress is waited for."""
+MOST_TOLD: Final = 20
+"""Items that are missing."""
 MAPS: Final = ("a", "s", "m")
 """One on each of the three streams, as are the queues."""
 QUEUES: Final = ("c", "r", "q")
@@ -110,11 +112,14 @@ class Load:
     async def drained(self) -> History:
         """End the offers, let everything be taken, and return what was seen."""
         self._offering = False
-        async with asyncio.timeout(PATIENCE_S):
-            # What is offered still, when this begins, is to be taken as well.
-            while not all(task.done() for task in self._producers) or self._missing():
-                self._check()
-                await asyncio.sleep(0.05)
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                # What is offered still, when this begins, is to be taken as well.
+                while not all(task.done() for task in self._producers) or self._missing():
+                    self._check()
+                    await asyncio.sleep(0.05)
+        except TimeoutError as error:
+            raise AssertionError(self._left()) from error
         await self.__aexit__()
         return self.history
 
@@ -122,12 +127,30 @@ class Load:
         """Note that a member was gone from then until now."""
         self.history.crashes.append(Span(member, begun_s, time.monotonic()))
 
-    def _missing(self) -> bool:
+    def _missing(self) -> list[Offer]:
+        """Return what was offered and not delivered yet."""
         got = {(one.producer, one.number) for one in self.history.deliveries}
-        return any(
-            one.ended_s < math.inf and (one.producer, one.number) not in got
+        return [
+            one
             for one in self.history.offers
-        )
+            if one.ended_s < math.inf and (one.producer, one.number) not in got
+        ]
+
+    def _left(self) -> str:
+        """Tell what is missing at the end, what was taken last, and who answered."""
+        now_s, missing = time.monotonic(), self._missing()
+        offering = sum(not task.done() for task in self._producers)
+        lines = [f"{offering} producers wait still; {len(missing)} items are missing:"]
+        lines += [
+            f"{one.producer}:{one.number} answered {now_s - one.ended_s:.1f} s ago"
+            for one in missing[:MOST_TOLD]
+        ]
+        taken: dict[str, float] = {}
+        for one in self.history.deliveries:
+            taken[one.producer] = max(taken.get(one.producer, 0.0), one.ended_s)
+        lines += [f"{one} was taken from {now_s - at_s:.1f} s ago" for one, at_s in taken.items()]
+        lines += [f"answered: {dict(self.done)}", f"refused: {dict(self.refused)}"]
+        return told(lines)
 
     def _check(self) -> None:
         for task in self._tasks:
@@ -187,8 +210,10 @@ class Load:
         for name, timeout_s in zip(itertools.cycle(QUEUES), itertools.cycle((0, 1))):
             if not self._using:
                 return
+            # At the end the empty queues are not waited for: another one may hold a lot.
+            wait_s = timeout_s if self._offering else 0
             begun_s = time.monotonic()
-            poll = self._client.poll(member, name, timeout_s)
+            poll = self._client.poll(member, name, wait_s)
             item = await self._answer(member, "poll", poll)
             ended_s = time.monotonic()
             if item is None:

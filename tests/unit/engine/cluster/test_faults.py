@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import random
 import time
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 SOAK_S: Final = float(os.environ.get("GRID_SOAK_SECONDS", "0"))
 SHORT_S: Final = 3.0
 LONG_S: Final = 15.0
+log: Final = logging.getLogger(__name__)
 T = TypeVar("T")
 P = ParamSpec("P")
 pytestmark = pytest.mark.timeout(120 + 2 * SOAK_S)
@@ -125,7 +127,9 @@ async def test_nothing_is_lost_doubled_or_stale_whatever_befalls_servers(
     ):
         await load.progress()
         for fault, role, seconds in plan(durable):
-            await fault(cluster, load, await role(cluster), seconds)
+            member = await role(cluster)
+            log.warning("m%d, the %s, %s for %s s", member, role.__name__, fault.__name__, seconds)
+            await fault(cluster, load, member, seconds)
             await load.progress()
         history = await load.drained()
     faults = history.faults()
