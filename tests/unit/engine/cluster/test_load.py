@@ -64,5 +64,5 @@ async def test_an_item_that_is_never_taken_is_named(monkeypatch: pytest.MonkeyPa
     async with Load(queues, 3) as load:
         await load.progress()
         monkeypatch.setattr("tests.unit.engine.cluster.load.PATIENCE_S", 0.5)
-        with pytest.raises(AssertionError, match=rf"1 items .*\n{queues.loses} answered "):
+        with pytest.raises(AssertionError, match=f"\n{queues.loses} answered "):
             await load.drained()
