@@ -88,9 +88,7 @@ async def importer(directory: Path, size: int) -> int:
             await asyncio.sleep(0.01)
 
 
-async def test_a_backup_of_three_begins_others_whose_importer_is_killed(
-    tmp_path: Path,
-) -> None:
+async def test_a_backup_of_three_begins_others_whose_importer_is_killed(tmp_path: Path) -> None:
     backups = tmp_path / "backups"
     (tmp_path / "first").mkdir()
     first = Members(tmp_path / "first", durable=True, persistence=persistence(backups))
