@@ -7,6 +7,7 @@ for each member   a writer of its own key and of one that all write, a reader of
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import math
 import random
@@ -25,7 +26,7 @@ from tests.unit.engine.cluster.checker import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Iterable
+    from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator
 
 ANSWER_S: Final = 25.0
 """Whatever happens, by then there is an answer: a record is given up after ten seconds."""
@@ -34,7 +35,7 @@ PAUSE_S: Final = 0.004
 PATIENCE_S: Final = 40.0
 """How long progress is waited for."""
 MOST_TOLD: Final = 20
-"""Items that are missing."""
+"""So many of the items that are missing a failure names."""
 MAPS: Final = ("a", "s", "m")
 """One on each of the three streams, as are the queues."""
 QUEUES: Final = ("c", "r", "q")
@@ -96,7 +97,7 @@ class Load:
             for member in members or self._members
             for kind in KINDS
         }
-        async with asyncio.timeout(PATIENCE_S):
+        async with self._in_time():
             while any(self.done[what] < least for what, least in wanted.items()):
                 self._check()
                 await asyncio.sleep(0.01)
@@ -104,7 +105,7 @@ class Load:
     async def refusal(self, member: int) -> None:
         """Wait until the member says that it cannot answer."""
         before = self.refused[member, "get"]
-        async with asyncio.timeout(PATIENCE_S):
+        async with self._in_time():
             while self.refused[member, "get"] == before:
                 self._check()
                 await asyncio.sleep(0.01)
@@ -112,14 +113,11 @@ class Load:
     async def drained(self) -> History:
         """End the offers, let everything be taken, and return what was seen."""
         self._offering = False
-        try:
-            async with asyncio.timeout(PATIENCE_S):
-                # What is offered still, when this begins, is to be taken as well.
-                while not all(task.done() for task in self._producers) or self._missing():
-                    self._check()
-                    await asyncio.sleep(0.05)
-        except TimeoutError as error:
-            raise AssertionError(self._left()) from error
+        async with self._in_time():
+            # What is offered still, when this begins, is to be taken as well.
+            while not all(task.done() for task in self._producers) or self._missing():
+                self._check()
+                await asyncio.sleep(0.05)
         await self.__aexit__()
         return self.history
 
@@ -136,21 +134,27 @@ class Load:
             if one.ended_s < math.inf and (one.producer, one.number) not in got
         ]
 
-    def _left(self) -> str:
-        """Tell what is missing at the end, what was taken last, and who answered."""
+    @contextlib.asynccontextmanager
+    async def _in_time(self) -> AsyncIterator[None]:
+        """Give the block PATIENCE_S; it fails with what clients saw until then."""
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                yield
+        except TimeoutError as error:
+            raise AssertionError(told(self._seen())) from error
+
+    def _seen(self) -> Iterator[str]:
+        """Tell which items are missing, when each producer's were taken last, and who answered."""
         now_s, missing = time.monotonic(), self._missing()
         offering = sum(not task.done() for task in self._producers)
-        lines = [f"{offering} producers wait still; {len(missing)} items are missing:"]
-        lines += [
-            f"{one.producer}:{one.number} answered {now_s - one.ended_s:.1f} s ago"
-            for one in missing[:MOST_TOLD]
-        ]
-        taken: dict[str, float] = {}
-        for one in self.history.deliveries:
-            taken[one.producer] = max(taken.get(one.producer, 0.0), one.ended_s)
-        lines += [f"{one} was taken from {now_s - at_s:.1f} s ago" for one, at_s in taken.items()]
-        lines += [f"answered: {dict(self.done)}", f"refused: {dict(self.refused)}"]
-        return told(lines)
+        yield f"{offering} producers go on; {len(missing)} items are missing:"
+        for offer in missing[:MOST_TOLD]:
+            yield f"{offer.producer}:{offer.number} answered {now_s - offer.ended_s:.1f} s ago"
+        last = {delivery.producer: delivery.ended_s for delivery in self.history.deliveries}
+        for producer, ended_s in last.items():
+            yield f"{producer} was taken from {now_s - ended_s:.1f} s ago"
+        yield f"answered: {dict(self.done)}"
+        yield f"refused: {dict(self.refused)}"
 
     def _check(self) -> None:
         for task in self._tasks:
@@ -207,13 +211,13 @@ class Load:
             self.history.offers.append(Offer(producer, number, begun_s, ended_s))
 
     async def _consume(self, member: int) -> None:
-        for name, timeout_s in zip(itertools.cycle(QUEUES), itertools.cycle((0, 1))):
+        for name, long in zip(itertools.cycle(QUEUES), itertools.cycle((False, True))):
             if not self._using:
                 return
-            # At the end the empty queues are not waited for: another one may hold a lot.
-            wait_s = timeout_s if self._offering else 0
+            # At the end no empty queue is waited for: another one may hold a lot.
+            timeout_s = 1 if long and self._offering else 0
             begun_s = time.monotonic()
-            poll = self._client.poll(member, name, wait_s)
+            poll = self._client.poll(member, name, timeout_s)
             item = await self._answer(member, "poll", poll)
             ended_s = time.monotonic()
             if item is None:
