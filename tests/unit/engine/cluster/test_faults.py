@@ -128,6 +128,7 @@ async def test_nothing_is_lost_doubled_or_stale_whatever_befalls_servers(
         await load.progress()
         for fault, role, seconds in plan(durable):
             member = await role(cluster)
+            # Shown by a failure between the warnings of members, which it explains.
             log.warning("m%d, the %s, %s for %s s", member, role.__name__, fault.__name__, seconds)
             await fault(cluster, load, member, seconds)
             await load.progress()
