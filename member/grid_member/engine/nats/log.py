@@ -83,6 +83,22 @@ class JetStreamLog:
     """The `Log` of one lane of a cluster."""
 
     gathers = True
+    refusal: Refused | None = None
+    created = ""
+    """When the stream was made, as servers told before the last replay."""
+    _feed: SharedFeed | None = None
+    _last = 0
+    _last_ms: int | None = None
+    """The time of that record, as the stream has it; None: only an image knew it, and does
+    not tell."""
+    _stored_bytes = 0
+    """Of the log behind its image, as the last replay found it."""
+    _damaged = False
+    _distrusted = False
+    _returned_s = -1.0
+    """When the last own record of a batch was sent; below 0: there was none."""
+    _returned_ms = 0
+    """Its time."""
 
     def __init__(
         self,
@@ -118,9 +134,6 @@ class JetStreamLog:
             others_read: whether other members answer reads.
         """
         self.others_read = others_read
-        self.refusal: Refused | None = None
-        self.created = ""
-        """When the stream was made, as servers told before the last replay."""
         self._client = client
         self._stream = stream
         self._shard = shard
@@ -128,21 +141,9 @@ class JetStreamLog:
         self._source = source
         self._trouble, self._short = trouble, short
         self._time_of, self._timed = time_of, timed
-        self._feed: SharedFeed | None = None
-        self._last = 0
-        self._last_ms: int | None = None
-        """The time of that record, as the stream has it; None: only an image knew it, and does
-        not tell."""
-        self._stored_bytes = 0
-        """Of the log behind its image, as the last replay found it."""
-        self._damaged = self._distrusted = False
         self._outbox = Outbox(client, stream, self._give_up, self._reject)
         self._cleaner = Cleaner(client, stream, own_server)
         self._pace = Pace()
-        self._returned_s = -1.0
-        """When the last own record of a batch was sent; below 0: there was none."""
-        self._returned_ms = 0
-        """Its time."""
         life = f"{member.hex()}-{secrets.token_hex(LIFE_BYTES)}"
         self._messages = StreamFeed(client, stream, life, feeder, self._fed, self._lost)
 
