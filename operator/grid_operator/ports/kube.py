@@ -14,6 +14,7 @@ from grid_operator.api.names import (
     KIND,
     OPERATOR_NAME,
     PLURAL,
+    statefulset_name,
 )
 from grid_operator.api.objects import KubeObject, ObjectRef
 from grid_operator.ports.errors import Conflict, Rejected, Unavailable
@@ -29,8 +30,9 @@ INVALID: Final = "Invalid"
 NOT_FOUND: Final = "NotFound"
 """The API server's reason of a 404."""
 
+STATEFUL_SET_KIND: Final = ("apps/v1", "StatefulSet", "statefulsets")
 CHILD_KINDS: Final = (
-    ("apps/v1", "StatefulSet", "statefulsets"),
+    STATEFUL_SET_KIND,
     ("v1", "Service", "services"),
     ("v1", "ConfigMap", "configmaps"),
     ("v1", "Secret", "secrets"),
@@ -73,15 +75,14 @@ class KubeClient:
         return await self._list(API_VERSION, KIND, PLURAL, namespace, None)
 
     async def fetch_children(self, cluster: KubeObject) -> list[KubeObject]:
-        """Return the objects of every kind that `render` makes and that the cluster owns.
+        """Return the objects of every kind that `render` makes and that are the cluster's.
 
         Pods and volume claims are left out.
         """
         lists = await asyncio.gather(
             *(self._list_labelled(*kind, cluster=cluster) for kind in CHILD_KINDS)
         )
-        uid = cluster["metadata"]["uid"]
-        return [obj for listed in lists for obj in listed if _is_owned(obj, uid)]
+        return [obj for listed in lists for obj in listed if is_child(obj, cluster)]
 
     async def fetch_pods(self, cluster: KubeObject) -> list[KubeObject]:
         """Return the pods that carry the cluster's label."""
@@ -253,8 +254,20 @@ def _replacing(before: object, after: object) -> object:
     return {k: _replacing(before.get(k), v) for k, v in after.items()} | gone
 
 
-def _is_owned(obj: KubeObject, uid: str) -> bool:
-    return any(ref["uid"] == uid for ref in obj["metadata"].get("ownerReferences", ()))
+def is_child(obj: KubeObject, cluster: KubeObject) -> bool:
+    """Return whether a labelled object is the cluster's: by its owner, or as its orphan.
+
+    The StatefulSet of a cluster that was deleted with `--cascade=orphan` still runs members, and
+    its record says with what they started. The operator has to know both before it writes over it.
+    Other orphans are taken over when they are written, and never deleted.
+    """
+    meta = obj["metadata"]
+    owners = meta.get("ownerReferences") or ()
+    if any(owner["uid"] == cluster["metadata"]["uid"] for owner in owners):
+        return True
+    if owners or meta.get("deletionTimestamp") or obj["kind"] != STATEFUL_SET_KIND[1]:
+        return False
+    return bool(meta["name"] == statefulset_name(cluster["metadata"]["name"]))
 
 
 def _trimmed(obj: KubeObject) -> KubeObject:

@@ -13,6 +13,7 @@ from grid_operator.api.objects import KubeObject, ObjectRef
 from grid_operator.decide.calls import CallDone, Endpoint
 from grid_operator.decide.model import MemberProblem, MemberView
 from grid_operator.ports.errors import Conflict, OperatorError
+from grid_operator.ports.kube import is_child
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -89,6 +90,18 @@ class FakeKube:
         cluster["metadata"]["generation"] += 1
         self._touch(cluster)
 
+    def recreate(self, name: str = "demo") -> KubeObject:
+        """Delete the cluster but nothing that it owns; create it from its saved text."""
+        old = self.get("GridCluster", name)
+        uid = old["metadata"]["uid"]
+        for obj in self.objects.values():
+            owners = obj["metadata"].get("ownerReferences", [])
+            obj["metadata"]["ownerReferences"] = [o for o in owners if o["uid"] != uid]
+        fresh = cluster_object(name, **old["spec"])
+        fresh["metadata"] |= {"uid": f"{uid}-again", "resourceVersion": str(next(self._versions))}
+        self.objects[ObjectRef.of(fresh)] = fresh
+        return fresh
+
     def annotate(self, name: str = "demo", **annotations: str) -> None:
         """Set annotations of ours, `-` written as `_`."""
         cluster = self.get("GridCluster", name)
@@ -108,7 +121,8 @@ class FakeKube:
 
     async def fetch_children(self, cluster: KubeObject) -> list[KubeObject]:
         apart = ("Pod", "PersistentVolumeClaim")
-        return [o for o in self._labelled(cluster) if o["kind"] not in apart]
+        found = [o for o in self._labelled(cluster) if o["kind"] not in apart]
+        return [o for o in found if is_child(o, cluster)]
 
     async def fetch_pods(self, cluster: KubeObject) -> list[KubeObject]:
         return [o for o in self._labelled(cluster) if o["kind"] == "Pod"]

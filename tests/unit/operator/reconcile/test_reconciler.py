@@ -304,3 +304,47 @@ async def test_a_labelled_pod_of_somebody_else_is_no_member() -> None:
     assert set(asked) == {"demo-0"}
     assert kube.writes == []
     assert kube.get("Pod", "spy")
+
+
+async def test_an_orphaned_statefulset_is_adopted_with_its_record_and_its_pods() -> None:
+    """`kubectl delete --cascade=orphan`, then the saved text again: members keep what they hold."""
+    kube = FakeKube(cluster_object(maps=[{"name": "default"}]))
+    reconciler = make(kube)
+    await settle(reconciler)
+    kube.edit(maps=[{"name": "default"}, {"name": "extra"}])
+    await settle(reconciler)
+    pod = kube.get("Pod", "demo-0")["metadata"]["uid"]
+    fresh = kube.recreate()
+    kube.writes.clear()
+
+    await settle(make(kube))
+
+    (owner,) = kube.get("StatefulSet")["metadata"]["ownerReferences"]
+    assert owner["uid"] == fresh["metadata"]["uid"]
+    assert kube.get("Pod", "demo-0")["metadata"]["uid"] == pod
+    assert not [write for write in kube.writes if write.startswith("delete")]
+    assert kube.condition("Ready")["status"] == "True"
+
+
+async def test_the_record_of_an_orphaned_statefulset_fixes_the_kind_of_cluster() -> None:
+    kube = FakeKube(cluster_object())
+    await settle(make(kube))
+    kube.recreate()["spec"]["size"] = 3
+
+    await settle(make(kube))
+
+    assert kube.condition("ConfigValid")["reason"] == "ImmutableSize"
+    assert kube.get("StatefulSet")["spec"]["replicas"] == 1
+
+
+async def test_a_restore_does_not_replace_what_an_orphaned_statefulset_holds() -> None:
+    kube = FakeKube(cluster_object(persistence={"enabled": True}))
+    await settle(make(kube))
+    kube.recreate()["spec"]["restoreFrom"] = {"cluster": "other"}
+    kube.writes.clear()
+
+    await settle(make(kube))
+
+    assert "apply Job" not in kube.writes
+    assert kube.get("GridCluster")["status"]["restoredFrom"]
+    assert kube.get("StatefulSet")["spec"]["replicas"] == 1
