@@ -14,8 +14,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from grid_operator.api.gridcluster import GridCluster, InvalidClusterError
-from grid_operator.api.names import SHUTDOWN_FINALIZER
+from grid_operator.api.names import SHUTDOWN_FINALIZER, data_claim_name
 from grid_operator.api.objects import KubeObject, ObjectRef
+from grid_operator.api.phase import is_restoring
 from grid_operator.decide.decision import decide
 from grid_operator.decide.model import Decision, Observed
 from grid_operator.decide.pods import has_address
@@ -32,6 +33,7 @@ from grid_operator.reconcile.refusal import (
     told_events,
 )
 from grid_operator.render import desired_state
+from grid_operator.render.volumes import is_unlabelled
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -142,6 +144,7 @@ class Reconciler:
             self._kube.fetch_pods(live),
             self._kube.fetch_claims(live),
         )
+        claims += await self._fetch_unlabelled_claims(cluster, claims)
         pods = member_pods(labelled, children)
         materials = await self._materials.gather(cluster, children, pods, claims)
         namespace = cluster.metadata.namespace
@@ -157,6 +160,25 @@ class Reconciler:
             namespace_terminating=deleted and await self._kube.is_terminating(namespace),
         )
         return _Round(live, observed, materials)
+
+    async def _fetch_unlabelled_claims(
+        self, cluster: GridCluster, labelled: list[KubeObject]
+    ) -> list[KubeObject]:
+        """Return claims under members' names that somebody made before there were members.
+
+        They are given the label in this round, so that in later rounds nothing is asked here.
+        """
+        if not cluster.spec.persistence.enabled or is_restoring(cluster):
+            return []
+        meta, known = cluster.metadata, {claim["metadata"]["name"] for claim in labelled}
+        names = (data_claim_name(meta.name, ordinal) for ordinal in range(cluster.spec.size))
+        refs = [
+            ObjectRef("v1", "PersistentVolumeClaim", meta.namespace, name)
+            for name in names
+            if name not in known
+        ]
+        found = await asyncio.gather(*map(self._kube.fetch, refs))
+        return [claim for claim in found if claim is not None and is_unlabelled(claim)]
 
     async def _bring_closer(self, seen: _Round) -> float:
         live, observed = seen.live, seen.observed

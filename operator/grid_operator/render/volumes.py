@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from grid_operator.api.lifecycle import DeletionPolicy
-from grid_operator.api.names import backup_claim_name, data_claim_name
+from grid_operator.api.names import CLUSTER_LABEL, backup_claim_name, data_claim_name
 from grid_operator.api.persistence import AccessMode
 from grid_operator.api.quantity import parse_quantity
 from grid_operator.render.metadata import owner_reference, unowned_metadata
@@ -56,7 +56,9 @@ def restored_claim(cluster: GridCluster) -> KubeObject:
 def claim_owners(cluster: GridCluster, context: RenderContext) -> Iterator[KubeObject]:
     """Yield the data claims that the cluster owns, or owned and should not any more.
 
-    What is claimed is the live claim's: it is the StatefulSet controller's, or a restore's.
+    A claim that somebody made before the StatefulSet controller could is a member's by its name:
+    it is given the cluster's label, and follows the deletion policy like the others. What is
+    claimed is the live claim's.
     """
     for live in context.claims:
         meta = live["metadata"]
@@ -66,7 +68,7 @@ def claim_owners(cluster: GridCluster, context: RenderContext) -> Iterator[KubeO
         # That of a member that has left goes with its pod, when nobody else owns it.
         stays = ordinal < cluster.spec.size
         owned = stays and cluster.spec.deletion_policy is DeletionPolicy.DELETE
-        if owned or _is_owned(live, cluster):
+        if owned or _is_owned(live, cluster) or (stays and is_unlabelled(live)):
             claimed = {key: live["spec"][key] for key in _CLAIMED if key in live["spec"]}
             claim = _claim(cluster, meta["name"], claimed)
             owner = [owner_reference(cluster, controller=False)] if owned else []
@@ -87,6 +89,11 @@ def members_with_claims(cluster: GridCluster, context: RenderContext) -> int:
     there = [meta["name"] for meta in metas if not meta.get("deletionTimestamp")]
     found = (_ordinal(cluster, name) for name in there)
     return max((ordinal + 1 for ordinal in found if ordinal is not None), default=0)
+
+
+def is_unlabelled(claim: KubeObject) -> bool:
+    """Return whether a claim carries no cluster's label: no StatefulSet of a cluster made it."""
+    return CLUSTER_LABEL not in (claim["metadata"].get("labels") or {})
 
 
 def _ordinal(cluster: GridCluster, claim: str) -> int | None:

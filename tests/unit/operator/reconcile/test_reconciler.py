@@ -348,3 +348,51 @@ async def test_a_restore_does_not_replace_what_an_orphaned_statefulset_holds() -
     assert "apply Job" not in kube.writes
     assert kube.get("GridCluster")["status"]["restoredFrom"]
     assert kube.get("StatefulSet")["spec"]["replicas"] == 1
+
+
+def beforehand(**labels: str) -> KubeObject:
+    """Return a claim that an administrator made for the first member, to choose its volume."""
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {
+            "name": "data-demo-0",
+            "namespace": "grids",
+            "uid": "uid-of-claim",
+            "labels": labels,
+        },
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": {"storage": "1Gi"}},
+            "volumeName": "chosen",
+        },
+    }
+
+
+@pytest.mark.parametrize(("policy", "owners"), [("Delete", ["uid-demo"]), ("Retain", [])])
+async def test_a_claim_made_beforehand_follows_the_deletion_policy(
+    policy: str, owners: list[str]
+) -> None:
+    kube = FakeKube(cluster_object(persistence={"enabled": True}, deletionPolicy=policy))
+    made = beforehand(mine="yes")
+    kube.objects[ObjectRef.of(made)] = made
+
+    await settle(make(kube))
+
+    metadata = kube.get("PersistentVolumeClaim", "data-demo-0")["metadata"]
+    assert [owner["uid"] for owner in metadata.get("ownerReferences", [])] == owners
+    assert metadata["labels"]["gridcluster.io/cluster"] == "demo"
+    kube.writes.clear()
+    await settle(make(kube))
+    assert kube.writes == []
+
+
+async def test_a_claim_of_another_cluster_is_left_alone() -> None:
+    kube = FakeKube(cluster_object(persistence={"enabled": True}, deletionPolicy="Delete"))
+    made = beforehand(**{"gridcluster.io/cluster": "another"})
+    kube.objects[ObjectRef.of(made)] = made
+
+    await settle(make(kube))
+
+    metadata = kube.get("PersistentVolumeClaim", "data-demo-0")["metadata"]
+    assert "ownerReferences" not in metadata

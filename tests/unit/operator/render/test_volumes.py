@@ -25,10 +25,12 @@ OWNER = {
 
 def claim(name: str, size: str = "2Gi", **metadata: Any) -> KubeObject:
     """Return a claim as the StatefulSet controller made it and the API server holds it."""
+    labels = {"gridcluster.io/cluster": "demo"}
+    known = {"name": name, "namespace": "default", "uid": f"uid-{name}", "labels": labels}
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
-        "metadata": {"name": name, "namespace": "default", "uid": f"uid-{name}", **metadata},
+        "metadata": {**known, **metadata},
         "spec": {
             "accessModes": ["ReadWriteOnce"],
             "volumeMode": "Filesystem",
@@ -52,6 +54,19 @@ def kept(policy: str, **backup: Any) -> dict[str, Any]:
 def test_data_claims_are_left_to_kubernetes_by_default() -> None:
     assert claims(kept("Retain"), claim("data-demo-0")) == {}
     assert claims(kept("Delete")) == {}
+
+
+def test_a_claim_made_beforehand_gets_the_label_and_follows_the_policy() -> None:
+    live = (claim("data-demo-0", labels={}), claim("data-demo-7", labels={"mine": "x"}))
+
+    kept_claim = claims(kept("Retain"), *live)
+    owned_claim = claims(kept("Delete"), *live)
+
+    assert list(kept_claim) == list(owned_claim) == ["data-demo-0"]
+    metadata = kept_claim["data-demo-0"]["metadata"]
+    assert metadata["labels"]["gridcluster.io/cluster"] == "demo"
+    assert metadata["ownerReferences"] == []
+    assert owned_claim["data-demo-0"]["metadata"]["ownerReferences"] == [OWNER]
 
 
 def test_with_delete_the_cluster_owns_its_data_claims_and_no_others() -> None:
