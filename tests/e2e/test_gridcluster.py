@@ -229,6 +229,7 @@ def test_an_edit_is_rolled_out(grid: Installation) -> None:
 
 def test_a_bad_spec_is_refused_with_a_message(grid: Installation) -> None:
     assert "size above 9" in grid.refused(example(size=10))
+    assert "spec.size: Invalid value: size cannot change" in grid.refused(example(size=3))
     assert "unknown field" in grid.refused(example(colour="blue"))
     assert "spec.deletionPolicy" in grid.refused(example(deletionPolicy="Shred"))
 

@@ -244,6 +244,13 @@ def test_three_members_are_one_cluster_on_three_nodes(grid: Several) -> None:
 
 
 @pytest.mark.capability("network-policy")
+def test_several_cannot_be_scaled_to_one(grid: Several) -> None:
+    arguments = ("-n", NAMESPACE, "scale", f"gridcluster/{NAME}", "--replicas=1")
+    answer = grid.kube.try_kubectl(*arguments)
+    assert answer.returncode != 0
+    assert "size cannot change" in answer.stderr
+
+
 def test_the_members_port_is_closed_to_others(grid: Several) -> None:
     inside, outside = grid.host(PODS[0]), "client"
     assert grid.python(PODS[1], CONNECT_CODE, inside, str(MEMBERS_PORT)) == "open"

@@ -40,6 +40,8 @@ class Rule:
     cel: str
     message: str
     holds: Callable[[Any], bool] | None = None
+    field: str = ""
+    """JSON path of the field that the message is about, such as `.spec.size`; empty: the value."""
 
 
 class ApiModel(BaseModel):

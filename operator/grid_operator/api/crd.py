@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import yaml
 
-from grid_operator.api.base import ApiModel
+from grid_operator.api.base import ApiModel, Rule
 from grid_operator.api.gridcluster import GridCluster, ObjectMeta
 from grid_operator.api.names import GROUP, KIND, PLURAL, SHORT_NAME, SINGULAR, VERSION
 from grid_operator.api.objects import KubeObject
@@ -160,9 +160,12 @@ class _SchemaWriter:
             out["default"] = _without_null(out["default"])
         model = self._models[model_name]
         if model.rules:
-            out["x-kubernetes-validations"] = [
-                {"rule": rule.cel, "message": rule.message} for rule in model.rules
-            ]
+            out["x-kubernetes-validations"] = [_validation(rule) for rule in model.rules]
+
+
+def _validation(rule: Rule) -> dict[str, str]:
+    found = {"rule": rule.cel, "message": rule.message}
+    return {**found, "fieldPath": rule.field} if rule.field else found
 
 
 def _without_null(value: Any) -> Any:

@@ -259,6 +259,18 @@ class GridCluster(ApiModel):
     status: GridClusterStatus = Field(
         default=GridClusterStatus(), description="What the cluster is. Written by the operator."
     )
+    rules: ClassVar[tuple[Rule, ...]] = (
+        # Without pods, and back to as many as there are, it is the operator that compares with
+        # what members have on disk: a size that it refuses must be possible to set back.
+        Rule(
+            "(self.spec.size > 1) == (oldSelf.spec.size > 1) || !has(self.status) || "
+            "!has(self.status.size) || self.status.size == 0 || "
+            "(self.spec.size > 1) == (self.status.size > 1)",
+            "size cannot change from several members to one, nor from one to several: a single "
+            "member keeps its data in another way; create a new GridCluster from a backup",
+            field=".spec.size",
+        ),
+    )
 
     def with_size(self, size: int) -> Self:
         """Return the cluster as one of another number of members."""

@@ -88,6 +88,7 @@ def test_rules_carry_messages_and_are_where_they_are_looked_for() -> None:
     rules = {path: node.get("x-kubernetes-validations", []) for path, node in NODES}
 
     assert {path for path, found in rules.items() if found} == {
+        "",
         ".spec",
         ".spec.rest",
         ".spec.advancedNetwork",
