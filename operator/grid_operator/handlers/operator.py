@@ -15,6 +15,7 @@ import kopf
 from grid_operator.handlers.election import Election
 from grid_operator.handlers.registry import make_registry
 from grid_operator.handlers.serving import (
+    EVERY_ADDRESS,
     HEALTH_PATH,
     METRICS_PATH,
     health_handler,
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
 LOG: Final = logging.getLogger(__name__)
 
 FALLBACK_NAMESPACE: Final = "default"
-ANY_ADDRESS: Final = "0.0.0.0"  # noqa: S104 - a pod's ports; its NetworkPolicy says for whom
 IDENTITY_BYTES: Final = 4
 
 
@@ -156,12 +156,12 @@ class _Operator:
         metrics.show("leader", "1 while this operator may work.", lambda: float(holds()))
         health_port = self._options.health_port
         await stack.enter_async_context(
-            serving(ANY_ADDRESS, health_port, HEALTH_PATH, health_handler(shown))
+            serving(EVERY_ADDRESS, health_port, HEALTH_PATH, health_handler(shown))
         )
         if self._options.metrics_port is not None:
             handler = metrics_handler(metrics.registry)
             await stack.enter_async_context(
-                serving(ANY_ADDRESS, self._options.metrics_port, METRICS_PATH, handler)
+                serving(EVERY_ADDRESS, self._options.metrics_port, METRICS_PATH, handler)
             )
 
     async def work(self, *guards: Callable[[], Coroutine[None, None, None]]) -> None:

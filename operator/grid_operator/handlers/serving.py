@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import socket
 from typing import TYPE_CHECKING, Final
 
 from aiohttp import web
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 HEALTH_PATH: Final = "/healthz"
 METRICS_PATH: Final = "/metrics"
 SHUTDOWN_S: Final = 1.0
+EVERY_ADDRESS: Final = "*"
+"""IPv4 and IPv6, where the machine has it: in a cluster of either family probes come over that."""
 
 
 def health_handler(
@@ -49,6 +52,12 @@ async def serving(
 ) -> AsyncIterator[int]:
     """Answer GET on one path of a port while the block runs; give the port.
 
+    Args:
+        address: An IPv4 address, or `EVERY_ADDRESS`.
+        port: 0: any free port.
+        path: What is answered; all else is 404.
+        handler: Returns the answer.
+
     Raises:
         Rejected: The port cannot be listened on.
     """
@@ -58,10 +67,18 @@ async def serving(
     await runner.setup()
     try:
         try:
-            await web.TCPSite(runner, address, port).start()
+            await web.SockSite(runner, _bound(address, port)).start()
         except OSError as error:
             reason = error.strerror or type(error).__name__
             raise Rejected(f"port {port} cannot be listened on: {reason}", "Port") from error
         yield int(runner.addresses[0][1])
     finally:
         await runner.cleanup()
+
+
+def _bound(address: str, port: int) -> socket.socket:
+    if address != EVERY_ADDRESS:
+        return socket.create_server((address, port))
+    if socket.has_dualstack_ipv6():
+        return socket.create_server(("", port), family=socket.AF_INET6, dualstack_ipv6=True)
+    return socket.create_server(("", port))

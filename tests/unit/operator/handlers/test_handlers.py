@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import logging
+import socket
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ from grid_operator.command import make_options, make_parser
 from grid_operator.handlers.log_format import JsonFormatter
 from grid_operator.handlers.registry import make_registry
 from grid_operator.handlers.serving import (
+    EVERY_ADDRESS,
     HEALTH_PATH,
     METRICS_PATH,
     health_handler,
@@ -112,6 +114,29 @@ async def test_kopf_gets_the_same_credentials() -> None:
     assert session.server == "https://192.0.2.1"
     assert session.aiohttp_session.headers["Authorization"] == "Bearer secret"
     await session.aiohttp_session.close()
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "[::1]"])
+async def test_the_ports_answer_over_both_families(host: str) -> None:
+    """In a cluster of IPv6 alone the kubelet's probes and Prometheus come over that."""
+    handler = health_handler({"leader": lambda: True})
+    async with (
+        serving(EVERY_ADDRESS, 0, HEALTH_PATH, handler) as port,
+        aiohttp.ClientSession() as session,
+        session.get(f"http://{host}:{port}/healthz") as response,
+    ):
+        assert await response.json() == {"leader": True}
+
+
+async def test_without_ipv6_the_ports_answer_over_ipv4(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(socket, "has_dualstack_ipv6", lambda: False)
+    handler = health_handler({"leader": lambda: True})
+    async with (
+        serving(EVERY_ADDRESS, 0, HEALTH_PATH, handler) as port,
+        aiohttp.ClientSession() as session,
+        session.get(f"http://127.0.0.1:{port}/healthz") as response,
+    ):
+        assert response.status == 200
 
 
 async def test_the_ports_show_that_it_lives_and_what_it_counts() -> None:
