@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from grid_operator.api.names import CLUSTER_LABEL, headless_service_name
+from grid_operator.api.names import CLUSTER_LABEL, MEMBER_CONTAINER, headless_service_name
 
 if TYPE_CHECKING:
     from grid_operator.api.objects import KubeObject
@@ -32,11 +32,13 @@ def member_url(pod: KubeObject, port: int) -> str:
 def is_encrypted(pod: KubeObject) -> bool:
     """Return whether the pod was made with TLS: what its own probes speak, its member speaks.
 
-    The spec may say otherwise until the pod was replaced.
+    The spec may say otherwise until the pod was replaced. Probes of other containers, which a mesh
+    may add, tell nothing.
     """
     return any(
         container.get("readinessProbe", {}).get("httpGet", {}).get("scheme") == "HTTPS"
         for container in pod.get("spec", {}).get("containers", ())
+        if container.get("name") == MEMBER_CONTAINER
     )
 
 

@@ -42,7 +42,13 @@ def pod(scheme: str = "HTTP") -> KubeObject:
             "uid": "uid-1",
             "labels": {"gridcluster.io/cluster": "demo"},
         },
-        "spec": {"containers": [{"readinessProbe": {"httpGet": {"scheme": scheme}}}]},
+        "spec": {
+            "containers": [
+                # A mesh puts its own container first; what that speaks is not the member's.
+                {"name": "proxy", "readinessProbe": {"httpGet": {"scheme": "HTTPS"}}},
+                {"name": "member", "readinessProbe": {"httpGet": {"scheme": scheme}}},
+            ]
+        },
         "status": {"podIP": "127.0.0.1"},
     }
 
