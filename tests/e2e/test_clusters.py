@@ -169,6 +169,40 @@ def test_a_cluster_in_memory_stops_and_starts_empty(grid: Installation) -> None:
     assert grid.http("client", "POST", path, "v", host="fleeting").status == 200
 
 
+def test_a_cluster_made_again_over_its_orphans_keeps_what_members_hold(grid: Installation) -> None:
+    def spec(*maps: str) -> str:
+        persistence = {"enabled": False}
+        return manifest("orphan", persistence=persistence, maps=[{"name": n} for n in maps])
+
+    def owner() -> str:
+        owners = grid.get("statefulset", "orphan")["metadata"].get("ownerReferences", [])
+        return str(owners[0]["uid"]) if owners else ""
+
+    path = "/grid/rest/maps/default/k"
+    grid.apply(spec("default"))
+    grid.wait_serving("orphan")
+    # What members were given while they run is in the record of the StatefulSet alone.
+    grid.apply(spec("default", "extra"))
+    grid.kube.wait_for(
+        lambda: (
+            grid.http("client", "POST", "/grid/rest/maps/extra/k", "v", host="orphan").status == 200
+        ),
+        CHANGE_TIMEOUT_S,
+    )
+    assert grid.http("client", "POST", path, "v", host="orphan").status == 200
+    pod = grid.get("pod", "orphan-0")["metadata"]["uid"]
+
+    grid.kubectl("delete", "gridcluster", "orphan", "--cascade=orphan")
+    grid.apply(spec("default", "extra"))
+
+    grid.wait_serving("orphan")
+    grid.kube.wait_for(
+        lambda: owner() == grid.cluster("orphan")["metadata"]["uid"], CHANGE_TIMEOUT_S
+    )
+    assert grid.get("pod", "orphan-0")["metadata"]["uid"] == pod
+    assert grid.http("client", "GET", path, host="orphan").body == "v"
+
+
 @pytest.mark.capability("signal")
 @pytest.mark.parametrize(("annotation", "left"), [("partial-start", 200), ("force-start", 204)])
 def test_damaged_data_is_given_up_only_with_the_right_words(

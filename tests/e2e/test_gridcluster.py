@@ -283,6 +283,8 @@ def test_deletion_leaves_the_volumes(grid: Installation) -> None:
 
 
 def test_a_cluster_of_the_same_name_takes_its_volume_up_again(grid: Installation) -> None:
+    # As a claim that an administrator made beforehand: it has to follow the deletion policy, too.
+    grid.kubectl("label", "pvc", "data-demo-0", "gridcluster.io/cluster-")
     grid.apply(example(deletionPolicy="Delete"))
     grid.wait_ready()
     grid.kube.wait_for(
