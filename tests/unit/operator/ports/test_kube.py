@@ -117,25 +117,6 @@ async def test_children_are_listed_by_label_in_pages_and_only_owned_ones_count(
     }
 
 
-async def test_an_orphaned_statefulset_of_the_clusters_name_is_its_child(tmp_path: Path) -> None:
-    """Members run on it; no other orphan is one, as children that are not rendered are deleted."""
-    away = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
-    metas = {
-        "statefulsets": [{"name": "demo"}, {"name": "other"}, {"name": "demo", **away}],
-        "services": [{"name": "demo"}],
-        "secrets": [{"name": "demo"}],
-    }
-
-    def answer(request: web.Request, _body: object) -> web.Response:
-        items = [{"metadata": m} for m in metas.get(request.path.rpartition("/")[2], ())]
-        return web.json_response({"metadata": {}, "items": items})
-
-    async with api(tmp_path) as (server, kube):
-        server.answer = answer
-        children = await kube.fetch_children(cluster_object())
-    assert [(c["kind"], c["metadata"]) for c in children] == [("StatefulSet", {"name": "demo"})]
-
-
 async def test_status_is_written_with_preconditions_and_absent_fields_are_removed(
     tmp_path: Path,
 ) -> None:
