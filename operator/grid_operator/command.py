@@ -7,6 +7,7 @@ import asyncio
 import os
 import socket
 import sys
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 EXIT_FAILED: Final = 1
+STOP_LIMIT_S: Final = 10.0
+"""A process whose work has ended is gone by then: well within the grace period of its pod."""
 HEALTH_PORT: Final = 8080
 METRICS_PORT: Final = 8081
 LEASE_NAME: Final = "grid-operator"
@@ -26,8 +29,8 @@ LOG_LEVELS: Final = ("debug", "info", "warning", "error")
 
 DESCRIPTION: Final = """Turns GridClusters into running members. Serves the namespace of its own pod
 unless told otherwise. Of several, one works: the one that holds the Lease. GET /healthz on the
-health port answers 200 while it lives, with the number of requests that it has sent to the API
-server; GET /metrics on the metrics port is for Prometheus."""
+health port answers 200 while it lives and hears from the API server, with the watches that fail;
+GET /metrics on the metrics port is for Prometheus."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -35,11 +38,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parsed = make_parser().parse_args(arguments)
     configure_logging(parsed.log_format, parsed.log_level)
     try:
-        asyncio.run(run_operator(make_options(parsed, os.environ)))
+        asyncio.run(run_operator(make_options(parsed, os.environ), _end_in_time))
     except OperatorError as error:
         print(f"grid-operator: {error}", file=sys.stderr)  # noqa: T201 - why it ends
         return EXIT_FAILED
     return 0
+
+
+def _end_in_time() -> None:
+    """See to it that this process ends, whatever hangs: a look-up of a name cannot be cancelled."""
+    timer = threading.Timer(STOP_LIMIT_S, os._exit, (EXIT_FAILED,))
+    timer.daemon = True
+    timer.start()
 
 
 def make_parser() -> argparse.ArgumentParser:

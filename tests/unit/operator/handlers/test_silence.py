@@ -1,0 +1,118 @@
+"""Promise: the operator's process survives what befalls a part of its watches, and says so.
+
+When nothing at all is heard it ends; and a stop signal ends it in any of these situations.
+"""
+
+from __future__ import annotations
+
+import signal
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.unit.operator.fake_kube import cluster_object
+from tests.unit.operator.handlers.operators import Operator, operator
+from tests.unit.operator.watch_api import (
+    HANG_S,
+    Asked,
+    WatchApi,
+    aborting,
+    answering,
+    hanging,
+    telling,
+    watches_only,
+)
+from tests.unit.waiting import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.unit.operator.watch_api import Fault
+
+STOP_LIMIT_S = 15.0
+"""Half of the grace period of the operator's pod. A process that ends properly takes about one."""
+
+
+def cluster_path(namespace: str, name: str) -> str:
+    return f"/apis/gridcluster.io/v1alpha1/namespaces/{namespace}/gridclusters/{name}"
+
+
+def put(api: WatchApi, namespace: str, name: str) -> Callable[[], Any]:
+    """Make a GridCluster; return whether the operator has looked at it."""
+    obj = cluster_object()
+    obj["metadata"] = {"name": name, "namespace": namespace}
+    path = cluster_path(namespace, name)
+    api.put(path, obj)
+
+    async def reconciled() -> bool:
+        return "status" in api.objects[path]
+
+    return reconciled
+
+
+def failing_in(process: Operator, namespace: str) -> Callable[[], Any]:
+    async def told() -> bool:
+        hearing = (await process.health())["hearing"]
+        found = {watch["namespace"] for watch in hearing["failingWatches"]}
+        assert found <= {namespace}
+        return bool(found)
+
+    return told
+
+
+@pytest.mark.parametrize("status", [403, 404])
+async def test_a_namespace_that_is_refused_hurts_no_other(status: int, tmp_path: Path) -> None:
+    api = WatchApi()
+    await api.start()
+    try:
+        async with operator(api, tmp_path, "grids", "tenant") as process:
+            await eventually(put(api, "grids", "one"))
+            await eventually(put(api, "tenant", "one"))
+            api.refuse("tenant", status)
+            await eventually(put(api, "grids", "two"))
+            await eventually(failing_in(process, "tenant"))
+            in_tenant = put(api, "tenant", "two")
+            await eventually(put(api, "grids", "three"))
+            api.permit()
+            await eventually(in_tenant)
+            process.process.send_signal(signal.SIGTERM)
+            assert await process.ended(STOP_LIMIT_S) == 0
+    finally:
+        await api.stop()
+
+
+SITUATIONS: dict[str, Fault] = {
+    "nothing is answered": hanging,
+    "everything is refused": answering(403),
+    "connections are reset": aborting,
+    "watches are silent": watches_only(telling(then_s=HANG_S)),
+    "much patience is asked for": answering(429, **{"Retry-After": "3600"}),
+}
+
+
+@pytest.mark.parametrize("situation", SITUATIONS)
+async def test_a_stop_signal_ends_it_whatever_befalls_its_watches(
+    situation: str, tmp_path: Path
+) -> None:
+    api = WatchApi()
+    await api.start()
+    try:
+        async with operator(api, tmp_path, "grids") as process:
+            await eventually(put(api, "grids", "one"))
+            seen: set[str] = set()
+
+            async def befall(asked: Asked) -> Any:
+                seen.add(asked.path)
+                return await SITUATIONS[situation](asked)
+
+            api.befall_all(befall)
+
+            async def met() -> bool:
+                return cluster_path("grids", "").rstrip("/") in seen
+
+            await eventually(met)
+            process.process.send_signal(signal.SIGTERM)
+            assert await process.ended(STOP_LIMIT_S) == 0
+    finally:
+        await api.stop()
