@@ -211,7 +211,9 @@ class KubeWatch:
                 scheme, _, token = credentials.authorization.partition(" ")
                 headers["Authorization"] = f"{scheme.capitalize()} {token}"
             url = credentials.server.rstrip("/") + target.path
-            async with self._session.get(url, params=query, headers=headers) as response:
+            async with self._session.get(
+                url, params=query, headers=headers, allow_redirects=False
+            ) as response:
                 if response.status != 200:
                     raise await _refusal(response, target.path)
                 yield response

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import json
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -116,8 +117,12 @@ class WatchApi(FakeApi):
     def _get(self, path: str, status: bool, body: Any, request: web.Request) -> web.Response:
         if path.rpartition("/")[2] not in PLURALS:
             return super()._get(path, status, body, request)
-        found = json.loads(super()._get(path, status, body, request).text or "")
-        return web.json_response({**found, "metadata": {"resourceVersion": str(self._latest())}})
+        selector = request.query.get("labelSelector")
+        if selector is not None and "=" in selector:
+            return super()._get(path, status, body, request)
+        items = [obj for name, obj in self.objects.items() if _selects(path, selector, name, obj)]
+        meta = {"resourceVersion": str(self._latest())}
+        return web.json_response({"metadata": meta, "items": items})
 
     def _latest(self) -> int:
         return self._changes[-1].version if self._changes else 0
@@ -141,7 +146,9 @@ class WatchApi(FakeApi):
                     news = self._news
                     for change in [c for c in self._changes if c.version > since]:
                         since = change.version
-                        if not self.lose_events and _concerns(change, path, selector):
+                        if not self.lose_events and _selects(
+                            path, selector, change.path, change.obj
+                        ):
                             await send_event(response, change.kind, change.obj)
                     await _first_of(news, cut)
         except TimeoutError:
@@ -163,9 +170,14 @@ async def _first_of(*events: asyncio.Event) -> None:
             wait.cancel()
 
 
-def _concerns(change: _Change, path: str, selector: str | None) -> bool:
-    labels = change.obj["metadata"].get("labels", {})
-    return change.path.rpartition("/")[0] == path and (selector is None or selector in labels)
+def _selects(path: str, selector: str | None, name: str, obj: KubeObject) -> bool:
+    """Return whether a collection, of one namespace or of all, has an object."""
+    collection = name.rpartition("/")[0]
+    if "/namespaces/" not in path:
+        collection = re.sub("/namespaces/[^/]+", "", collection)
+    return collection == path and (
+        selector is None or selector in obj["metadata"].get("labels", {})
+    )
 
 
 async def send_event(response: web.StreamResponse, kind: str, obj: object) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import aiohttp
@@ -14,9 +15,10 @@ from tests.unit.ports import free_ports
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-    from pathlib import Path
 
     from tests.unit.operator.watch_api import WatchApi
+
+ROOT = Path(__file__).parents[4]
 
 
 class Operator:
@@ -24,6 +26,8 @@ class Operator:
 
     def __init__(self, process: asyncio.subprocess.Process, health_port: int) -> None:
         self.process = process
+        self.told = ""
+        """What it wrote to standard error, once it has ended."""
         self._url = f"http://127.0.0.1:{health_port}/healthz"
 
     async def health(self) -> dict[str, Any]:
@@ -35,7 +39,9 @@ class Operator:
 
     async def ended(self, limit_s: float) -> int:
         """Return the exit code of a process that has to end within a limit."""
-        return await asyncio.wait_for(self.process.wait(), limit_s)
+        _, told = await asyncio.wait_for(self.process.communicate(), limit_s)
+        self.told = told.decode()
+        return await self.process.wait()
 
     async def leads(self) -> bool:
         return (await self.health()).get("leader") is True
@@ -53,7 +59,8 @@ async def operator(
         *("--kubeconfig", str(api.kubeconfig(place / "kubeconfig"))),
         *("--health-port", str(port), "--metrics-port", "0"),
         env={**os.environ, "POD_NAMESPACE": namespaces[0]},
-        stderr=asyncio.subprocess.DEVNULL,
+        cwd=ROOT,
+        stderr=asyncio.subprocess.PIPE,
     )
     try:
         yield Operator(process, port)

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
     from tests.unit.operator.watch_api import Fault
 
+LEASE = "/apis/coordination.k8s.io/v1/namespaces/grids/leases/grid-operator"
+QUICK = ("-m", "tests.unit.operator.handlers.program")
 STOP_LIMIT_S = 15.0
 """Half of the grace period of the operator's pod. A process that ends properly takes about one."""
 
@@ -53,8 +55,9 @@ def put(api: WatchApi, namespace: str, name: str) -> Callable[[], Any]:
 
 def failing_in(process: Operator, namespace: str) -> Callable[[], Any]:
     async def told() -> bool:
-        hearing = (await process.health())["hearing"]
-        found = {watch["namespace"] for watch in hearing["failingWatches"]}
+        health = await process.health()
+        failing = health["hearing"]["failingWatches"] if health else []
+        found = {watch["namespace"] for watch in failing}
         assert found <= {namespace}
         return bool(found)
 
@@ -82,11 +85,13 @@ async def test_a_namespace_that_is_refused_hurts_no_other(status: int, tmp_path:
         await api.stop()
 
 
+SILENT = "watches are silent"
+"""Lists are still answered, and find what there is."""
 SITUATIONS: dict[str, Fault] = {
     "nothing is answered": hanging,
     "everything is refused": answering(403),
     "connections are reset": aborting,
-    "watches are silent": watches_only(telling(then_s=HANG_S)),
+    SILENT: watches_only(telling(then_s=HANG_S)),
     "much patience is asked for": answering(429, **{"Retry-After": "3600"}),
 }
 
@@ -114,5 +119,47 @@ async def test_a_stop_signal_ends_it_whatever_befalls_its_watches(
             await eventually(met)
             process.process.send_signal(signal.SIGTERM)
             assert await process.ended(STOP_LIMIT_S) == 0
+    finally:
+        await api.stop()
+
+
+@pytest.mark.parametrize("situation", sorted(SITUATIONS.keys() - {SILENT}))
+async def test_one_that_hears_nothing_says_so_gives_its_lease_back_and_ends(
+    situation: str, tmp_path: Path
+) -> None:
+    """The API server goes on to answer whatever is not a list or a watch."""
+    api = WatchApi()
+    await api.start()
+    try:
+        async with operator(api, tmp_path, "grids", command=QUICK) as process:
+            await eventually(put(api, "grids", "one"))
+            api.befall_all(SITUATIONS[situation])
+            told: list[dict[str, Any]] = []
+
+            async def ends() -> bool:
+                told.append(await process.health())
+                return bool(api.objects[LEASE]["spec"]["holderIdentity"] == "")
+
+            await eventually(ends)
+            assert await process.ended(STOP_LIMIT_S) == 1
+        assert "Unheard: no watch has heard anything" in process.told
+        failing = [health["hearing"]["failing"] for health in told if health]
+        assert max(failing) == told[0]["hearing"]["watches"]
+    finally:
+        await api.stop()
+
+
+async def test_the_resource_may_come_later_than_the_operator(tmp_path: Path) -> None:
+    api = WatchApi()
+    await api.start()
+    clusters = cluster_path("grids", "").rstrip("/")
+    api.befall[clusters] = answering(404)
+    try:
+        async with operator(api, tmp_path, "grids", command=QUICK) as process:
+            await eventually(failing_in(process, "grids"))
+            reconciled = put(api, "grids", "one")
+            del api.befall[clusters]
+            await eventually(reconciled)
+            assert (await process.health())["hearing"]["hears"] is True
     finally:
         await api.stop()
