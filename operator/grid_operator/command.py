@@ -7,10 +7,10 @@ import asyncio
 import os
 import socket
 import sys
-import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from grid_operator.handlers.ending import end_in_time
 from grid_operator.handlers.log_format import configure_logging
 from grid_operator.handlers.operator import OperatorOptions, run_operator
 from grid_operator.ports.errors import OperatorError
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 EXIT_FAILED: Final = 1
-STOP_LIMIT_S: Final = 10.0
-"""A process whose work has ended is gone by then: well within the grace period of its pod."""
 HEALTH_PORT: Final = 8080
 METRICS_PORT: Final = 8081
 LEASE_NAME: Final = "grid-operator"
@@ -38,18 +36,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parsed = make_parser().parse_args(arguments)
     configure_logging(parsed.log_format, parsed.log_level)
     try:
-        asyncio.run(run_operator(make_options(parsed, os.environ), _end_in_time))
+        options = make_options(parsed, os.environ)
+        asyncio.run(run_operator(options, lambda: end_in_time(EXIT_FAILED)))
     except OperatorError as error:
         print(f"grid-operator: {error}", file=sys.stderr)  # noqa: T201 - why it ends
         return EXIT_FAILED
     return 0
-
-
-def _end_in_time() -> None:
-    """See to it that this process ends, whatever hangs: a look-up of a name cannot be cancelled."""
-    timer = threading.Timer(STOP_LIMIT_S, os._exit, (EXIT_FAILED,))
-    timer.daemon = True
-    timer.start()
 
 
 def make_parser() -> argparse.ArgumentParser:

@@ -45,7 +45,7 @@ class WatchPace:
     least_life_s: float = 1.0
     """A watch that ends earlier has failed; one that lasts longer works."""
     retry_first_s: float = 0.5
-    retry_max_s: float = 15.0
+    retry_max_s: float = 10.0
     relist_s: float = 120.0
     """GridClusters are listed again this often: a net under events that got lost."""
     jitter: float = 0.2

@@ -51,6 +51,8 @@ class WatchApi(FakeApi):
         """Open watches by the path of their collection."""
         self.lists: dict[str, int] = {}
         """Lists so far, by the path of their collection."""
+        self.answer: Callable[[web.Request], Awaitable[web.StreamResponse]] | None = None
+        """In place of everything else."""
         self.lose_events = False
         self._befall_others: Fault | None = None
         self._changes: list[_Change] = []
@@ -101,6 +103,8 @@ class WatchApi(FakeApi):
         self.befall.clear()
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
+        if self.answer is not None:
+            return await self.answer(request)
         path = request.path.rstrip("/")
         if request.method != "GET" or path.rpartition("/")[2] not in PLURALS:
             return await super()._handle(request)

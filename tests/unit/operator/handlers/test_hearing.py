@@ -7,6 +7,7 @@ import logging
 
 import pytest
 
+from grid_operator.handlers.ending import STOP_LIMIT_S
 from grid_operator.handlers.hearing import (
     HEARING_LIMIT_S,
     REMINDER_S,
@@ -14,6 +15,7 @@ from grid_operator.handlers.hearing import (
     Hearing,
     WatchState,
 )
+from grid_operator.handlers.operator import RELEASE_S, STOP_S
 from grid_operator.handlers.watching import WatchPace
 from grid_operator.ports.errors import Conflict, Rejected, Unavailable, Unheard
 from grid_operator.ports.kube_watch import WatchTarget
@@ -167,4 +169,5 @@ def test_the_times_fit_together() -> None:
     pace = WatchPace()
     assert pace.life_s[1] + pace.grace_s < HEARING_LIMIT_S
     assert pace.retry_max_s * (1 + pace.jitter) + pace.request_s < HEARING_LIMIT_S
-    assert HEARING_LIMIT_S + 5 < MINUTE_S
+    assert HEARING_LIMIT_S + STOP_S + RELEASE_S < MINUTE_S
+    assert STOP_S + RELEASE_S < STOP_LIMIT_S

@@ -5,10 +5,14 @@ When nothing at all is heard it ends; and a stop signal ends it in any of these 
 
 from __future__ import annotations
 
+import asyncio
 import signal
+import subprocess
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from aiohttp import web
 
 from tests.unit.operator.fake_kube import cluster_object
 from tests.unit.operator.handlers.operators import Operator, operator
@@ -161,5 +165,35 @@ async def test_the_resource_may_come_later_than_the_operator(tmp_path: Path) -> 
             del api.befall[clusters]
             await eventually(reconciled)
             assert (await process.health())["hearing"]["hears"] is True
+    finally:
+        await api.stop()
+
+
+def test_a_process_in_which_something_hangs_ends_all_the_same() -> None:
+    code = (
+        "import threading; from grid_operator.handlers.ending import end_in_time;"
+        "threading.Thread(target=threading.Event().wait).start(); end_in_time(7, 0.1)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 7
+
+
+async def test_a_stop_signal_ends_one_that_stands_by_while_nothing_is_answered(
+    tmp_path: Path,
+) -> None:
+    api = WatchApi()
+    await api.start()
+    asked = asyncio.Event()
+
+    async def hang(_request: web.Request) -> web.StreamResponse:
+        asked.set()
+        await asyncio.sleep(HANG_S)
+        return web.Response()
+
+    api.answer = hang
+    try:
+        async with operator(api, tmp_path, "grids") as process:
+            await asked.wait()
+            process.process.send_signal(signal.SIGTERM)
+            assert await process.ended(STOP_LIMIT_S) == 128 + signal.SIGTERM
     finally:
         await api.stop()
