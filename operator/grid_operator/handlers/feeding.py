@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from grid_operator.api.names import CLUSTER_LABEL, PLURAL
+from grid_operator.api.names import PLURAL
 from grid_operator.reconcile.reconciler import ClusterKey
 
 if TYPE_CHECKING:
@@ -34,5 +34,5 @@ class QueueFeed:
 
 def cluster_key(target: WatchTarget, seen: Seen) -> ClusterKey | None:
     """Return the cluster that an object is, or belongs to by its label; None: to none."""
-    name = seen.name if target.plural == PLURAL else seen.labels.get(CLUSTER_LABEL)
+    name = seen.name if target.plural == PLURAL else seen.cluster
     return None if name is None else ClusterKey(seen.namespace, name)

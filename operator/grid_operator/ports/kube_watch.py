@@ -13,11 +13,12 @@ import asyncio
 import contextlib
 import json
 import ssl
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import aiohttp
 
+from grid_operator.api.names import CLUSTER_LABEL
 from grid_operator.ports.errors import OperatorError, Rejected, Unavailable
 from grid_operator.ports.kube import LIST_PAGE_SIZE, collection_path
 from grid_operator.ports.kube_rest import Answer, classify_error
@@ -70,7 +71,8 @@ class Seen:
     namespace: str
     name: str
     version: str
-    labels: Mapping[str, str] = field(default_factory=dict)
+    cluster: str | None = None
+    """The value of its label of that name: the cluster that it belongs to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,7 +306,7 @@ def _seen(obj: Any) -> Seen:
             str(meta.get("namespace") or ""),
             str(meta.get("name") or ""),
             str(meta.get("resourceVersion") or ""),
-            dict(meta.get("labels") or {}),
+            (meta.get("labels") or {}).get(CLUSTER_LABEL),
         )
     except (TypeError, KeyError, AttributeError, ValueError) as error:
         raise Unavailable("the API server sent something other than an object") from error

@@ -54,14 +54,13 @@ def feed(max_keys: int = 10) -> tuple[QueueFeed, WorkQueue[ClusterKey]]:
 
 async def test_each_object_makes_its_cluster_due() -> None:
     made, queue = feed()
-    labelled = {"gridcluster.io/cluster": "other"}
-    assert made.changed(CLUSTERS, Seen("n", "demo", "1", labelled))
-    assert made.changed(PODS, Seen("n", "demo-0", "2", {"gridcluster.io/cluster": "demo"}))
+    assert made.changed(CLUSTERS, Seen("n", "demo", "1", "other"))
+    assert made.changed(PODS, Seen("n", "demo-0", "2", "demo"))
     assert made.changed(PODS, Seen("n", "bare", "3"))
     assert len(queue) == 1
     assert ClusterKey("n", "demo") in queue
-    assert made.has(PODS, Seen("n", "demo-1", "4", {"gridcluster.io/cluster": "demo"}))
-    assert not made.has(PODS, Seen("n", "other-0", "4", labelled))
+    assert made.has(PODS, Seen("n", "demo-1", "4", "demo"))
+    assert not made.has(PODS, Seen("n", "other-0", "4", "other"))
 
 
 async def test_a_full_queue_takes_nothing_more() -> None:
