@@ -6,6 +6,8 @@ import signal
 import sys
 from typing import TYPE_CHECKING, Final
 
+from grid_operator.handlers.ending import end_in_time
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -24,6 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _end(*_: object) -> None:
+    end_in_time(EXIT_SIGNAL)
     sys.exit(EXIT_SIGNAL)
 
 

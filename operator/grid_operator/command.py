@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from grid_operator.handlers.ending import end_in_time
 from grid_operator.handlers.log_format import configure_logging
 from grid_operator.handlers.operator import OperatorOptions, run_operator
 from grid_operator.ports.errors import OperatorError
@@ -26,8 +27,8 @@ LOG_LEVELS: Final = ("debug", "info", "warning", "error")
 
 DESCRIPTION: Final = """Turns GridClusters into running members. Serves the namespace of its own pod
 unless told otherwise. Of several, one works: the one that holds the Lease. GET /healthz on the
-health port answers 200 while it lives, with the number of requests that it has sent to the API
-server; GET /metrics on the metrics port is for Prometheus."""
+health port answers 200 while it lives and hears from the API server, with the watches that fail;
+GET /metrics on the metrics port is for Prometheus."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -35,7 +36,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parsed = make_parser().parse_args(arguments)
     configure_logging(parsed.log_format, parsed.log_level)
     try:
-        asyncio.run(run_operator(make_options(parsed, os.environ)))
+        options = make_options(parsed, os.environ)
+        asyncio.run(run_operator(options, lambda: end_in_time(EXIT_FAILED)))
     except OperatorError as error:
         print(f"grid-operator: {error}", file=sys.stderr)  # noqa: T201 - why it ends
         return EXIT_FAILED

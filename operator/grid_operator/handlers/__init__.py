@@ -1,1 +1,1 @@
-"""kopf events to keys in the work queue."""
+"""The watches that feed the work queue, the election, and the life of the process."""

@@ -1,4 +1,7 @@
-"""Runs the operator: its two ports, the election, kopf's watches and the work queue."""
+"""Runs the operator: its two ports, the election, the watches and the work queue.
+
+kopf runs the life of the work: its start, and its end by a stop signal.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,14 @@ import contextlib
 import logging
 import random
 import secrets
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
 
 import kopf
 
 from grid_operator.handlers.election import Election
+from grid_operator.handlers.feeding import QueueFeed
+from grid_operator.handlers.hearing import HEARING_LIMIT_S, Hearing
 from grid_operator.handlers.registry import make_registry
 from grid_operator.handlers.serving import (
     EVERY_ADDRESS,
@@ -23,10 +28,11 @@ from grid_operator.handlers.serving import (
     serving,
 )
 from grid_operator.handlers.settings import make_settings
-from grid_operator.handlers.watching import WatchAges, connect
+from grid_operator.handlers.watching import WatchPace, run_watches, watch_targets
 from grid_operator.ports.clock import steady_s
 from grid_operator.ports.kube import KubeClient
 from grid_operator.ports.kube_rest import KubeRest
+from grid_operator.ports.kube_watch import KubeWatch
 from grid_operator.ports.lease import REQUEST_TIMEOUT_S, Lease, LeaseName
 from grid_operator.ports.member import MemberClient
 from grid_operator.ports.metrics import OperatorMetrics
@@ -40,6 +46,18 @@ LOG: Final = logging.getLogger(__name__)
 
 FALLBACK_NAMESPACE: Final = "default"
 IDENTITY_BYTES: Final = 4
+STOP_S: Final = 4.0
+"""What is under way when the work ends is cancelled, and waited for no longer than this."""
+RELEASE_S: Final = 3.0
+"""For giving the Lease back; one that is not given back ends by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorPace:
+    """The times of an operator that its tests shorten."""
+
+    watch: WatchPace = field(default_factory=WatchPace)
+    hearing_limit_s: float = HEARING_LIMIT_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +80,22 @@ class OperatorOptions:
     """Name of the Lease, in the operator's own namespace; None: it works without one."""
 
 
-async def run_operator(options: OperatorOptions) -> None:
+async def run_operator(
+    options: OperatorOptions,
+    stopping: Callable[[], None] = lambda: None,
+    pace: OperatorPace | None = None,
+) -> None:
     """Run until a stop signal.
+
+    Args:
+        options: What it serves, and how.
+        stopping: Called when its work ends, whatever ended it.
+        pace: Its times; None: the usual ones.
 
     Raises:
         Rejected: There is no usable Kubernetes configuration, or no right to the Lease.
         Deposed: Another operator holds the Lease now.
+        Unheard: No watch has heard anything for too long.
     """
     metrics = OperatorMetrics()
     async with contextlib.AsyncExitStack() as stack:
@@ -81,15 +109,21 @@ async def run_operator(options: OperatorOptions) -> None:
             election = _election(own, LeaseName(home, options.lease), options.own_name)
             rest.may_write = lambda: election.holds
         members = await stack.enter_async_context(MemberClient(metrics=metrics))
-        operator = _Operator(options, home, rest, members, metrics)
+        operator = _Operator(options, home, rest, members, metrics, pace or OperatorPace())
         await operator.serve(stack, election)
-        if election is None:
-            await operator.work()
-            return
-        await election.win()
+        if election is not None:
+            await election.win()
         try:
-            await operator.work(election.guard)
+            await operator.work(*(() if election is None else (election.guard,)))
         finally:
+            stopping()
+            if election is not None:
+                await _release(election)
+
+
+async def _release(election: Election) -> None:
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(RELEASE_S):
             await election.release()
 
 
@@ -121,8 +155,10 @@ class _Operator:
         rest: KubeRest,
         members: MemberClient,
         metrics: OperatorMetrics,
+        pace: OperatorPace,
     ) -> None:
         self._options = options
+        self._pace = pace
         self._namespaces = () if options.all_namespaces else options.namespaces or (home,)
         self._rest = rest
         self._metrics = metrics
@@ -130,8 +166,9 @@ class _Operator:
             home, serves_all=options.all_namespaces, may_act=lambda: rest.may_write()
         )
         reconciler = Reconciler(KubeClient(rest, options.own_name), members, surroundings)
-        rng = random.Random()  # noqa: S311 - jitter
+        self._rng = rng = random.Random()  # noqa: S311 - jitter
         self._queue: WorkQueue[ClusterKey] = WorkQueue(reconciler.reconcile, rng, metrics=metrics)
+        self._hearing = Hearing(steady_s, metrics, pace.hearing_limit_s)
 
     async def serve(self, stack: contextlib.AsyncExitStack, election: Election | None) -> None:
         """Open the operator's own ports until the stack is left."""
@@ -146,6 +183,7 @@ class _Operator:
             "clusters": lambda: len(queue),
             "reconciling": lambda: queue.running,
             "leader": holds,
+            "hearing": self._hearing.shown,
         }
         metrics = self._metrics
         metrics.show(
@@ -156,7 +194,10 @@ class _Operator:
         metrics.show("leader", "1 while this operator may work.", lambda: float(holds()))
         health_port = self._options.health_port
         await stack.enter_async_context(
-            serving(EVERY_ADDRESS, health_port, HEALTH_PATH, health_handler(shown))
+            serving(
+                *(EVERY_ADDRESS, health_port, HEALTH_PATH),
+                health_handler(shown, self._hearing.hears),
+            )
         )
         if self._options.metrics_port is not None:
             handler = metrics_handler(metrics.registry)
@@ -168,36 +209,56 @@ class _Operator:
         """Watch and reconcile until a stop signal, or until a guard ends; then nothing runs."""
         everywhere = self._options.all_namespaces
         LOG.info("serving %s", "all namespaces" if everywhere else ", ".join(self._namespaces))
+        begun, ending = asyncio.Event(), asyncio.Event()
+        # kopf ends all tasks that came after it began. These come before.
         tasks = [
             asyncio.create_task(self._queue.run(), name="queue"),
+            asyncio.create_task(ending.wait(), name="stop signal"),
             *(asyncio.create_task(guard(), name="guard") for guard in guards),
         ]
-        # When it stops, kopf waits 5 seconds for all tasks that came after it began. These come
-        # before, with those that they make in their first turn.
         try:
             await asyncio.sleep(0)
-            tasks.append(asyncio.create_task(self._watch(), name="kopf"))
+            tasks.append(asyncio.create_task(self._live(begun, ending), name="kopf"))
+            tasks.append(asyncio.create_task(self._watch(begun), name="watches"))
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await _stop(tasks)
             LOG.info("stopped after %d API writes", self._rest.writes)
         for task in done:
             task.result()
 
-    async def _watch(self) -> None:
+    async def _live(self, begun: asyncio.Event, ending: asyncio.Event) -> None:
+        """Let kopf run; return some time after a stop signal."""
         await kopf.operator(
-            registry=self._registry(),
+            registry=make_registry(begun.set, ending.set),
             settings=make_settings(),
             clusterwide=self._options.all_namespaces,
             namespaces=self._namespaces,
         )
 
-    def _registry(self) -> kopf.OperatorRegistry:
-        ages = WatchAges(steady_s, self._metrics)
+    async def _watch(self, begun: asyncio.Event) -> None:
+        """Watch until cancelled.
 
-        async def log_in() -> kopf.AiohttpSession:
-            return connect(await self._rest.credentials(), ages)
+        Raises:
+            Unheard: Nothing has been heard for too long.
+        """
+        await begun.wait()
+        pace = self._pace.watch
+        targets = list(watch_targets(self._namespaces or (None,)))
+        feed = QueueFeed(self._queue, self._metrics)
+        async with (
+            KubeWatch.connected(
+                self._rest.credentials, request_s=pace.request_s, grace_s=pace.grace_s
+            ) as port,
+            run_watches(targets, port, feed, self._hearing, self._rng, pace),
+        ):
+            await self._hearing.guard()
 
-        return make_registry(self._queue.add, log_in, self._metrics.watch_event)
+
+async def _stop(tasks: list[asyncio.Task[Any]]) -> None:
+    """Cancel tasks and wait for their end, within limits."""
+    for task in tasks:
+        task.cancel()
+    _, late = await asyncio.wait(tasks, timeout=STOP_S)
+    for task in late:
+        LOG.warning("%s has not ended in %g s and is left", task.get_name(), STOP_S)

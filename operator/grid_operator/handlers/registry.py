@@ -1,54 +1,42 @@
-"""The kopf handlers: every event becomes a key in the work queue, nothing else happens here.
+"""What kopf runs: the life of the process, from its start to a stop signal.
 
-Only `on.event` handlers are used: kopf then writes neither annotations nor finalizers.
+kopf has no event handlers here, and so neither watches nor writes; see `watching` and ADR 0043.
 """
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 import kopf
 
-from grid_operator.api.names import CLUSTER_LABEL, GROUP, PLURAL, VERSION
-from grid_operator.ports.kube import LABELLED_KINDS
-from grid_operator.reconcile.reconciler import ClusterKey
-
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Callable
 
 
 def make_registry(
-    add: Callable[[ClusterKey], object],
-    connect: Callable[[], Awaitable[kopf.AiohttpSession]],
-    seen: Callable[[str], None],
+    begun: Callable[[], object], ending: Callable[[], object]
 ) -> kopf.OperatorRegistry:
     """Return the handlers.
 
     Args:
-        add: Puts a key into the work queue.
-        connect: Called at start and whenever the API server answers 401.
-        seen: Told the resource of each event.
+        begun: Called when kopf is at work: from then on it hears stop signals.
+        ending: Called when a stop signal has come.
     """
     registry = kopf.OperatorRegistry()
 
+    @kopf.on.startup(registry=registry)
+    async def on_startup(**_: Any) -> None:
+        begun()
+
+    @kopf.on.cleanup(registry=registry)
+    async def on_cleanup(**_: Any) -> None:
+        ending()
+
     @kopf.on.login(registry=registry)
-    async def log_in(**_: Any) -> kopf.AiohttpSession:
-        return await connect()
+    async def on_login(**_: Any) -> None:
+        # kopf asks the API server which resources there are before it looks for handlers of them.
+        # It has none, so it gets no credentials, and no answer of an API server can end it.
+        await asyncio.Event().wait()
 
-    @kopf.on.event(GROUP, VERSION, PLURAL, registry=registry)
-    async def on_cluster(namespace: str | None, name: str, **_: Any) -> None:
-        seen(PLURAL)
-        add(ClusterKey(namespace or "", name))
-
-    async def on_child(
-        resource: kopf.Resource, namespace: str | None, labels: Mapping[str, str], **_: Any
-    ) -> None:
-        seen(resource.plural)
-        add(ClusterKey(namespace or "", labels[CLUSTER_LABEL]))
-
-    for api_version, _kind, plural in LABELLED_KINDS:
-        group, _, version = api_version.rpartition("/")
-        kopf.on.event(
-            group, version, plural, labels={CLUSTER_LABEL: kopf.PRESENT}, registry=registry
-        )(on_child)
     return registry

@@ -24,12 +24,13 @@ EVERY_ADDRESS: Final = "*"
 
 
 def health_handler(
-    shown: Mapping[str, Callable[[], object]],
+    shown: Mapping[str, Callable[[], object]], healthy: Callable[[], bool] = lambda: True
 ) -> Callable[[web.Request], Awaitable[web.Response]]:
-    """Return what answers 200 with the shown values while the event loop turns."""
+    """Return what answers with the shown values: 200, or 503 when the operator is not healthy."""
 
     async def answer(_request: web.Request) -> web.Response:
-        return web.json_response({name: value() for name, value in shown.items()})
+        status = 200 if healthy() else 503
+        return web.json_response({name: value() for name, value in shown.items()}, status=status)
 
     return answer
 

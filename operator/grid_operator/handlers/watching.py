@@ -1,108 +1,241 @@
-"""The HTTP session that kopf watches with, and how long each watch has been silent.
+"""The operator's watches: a task for each resource in each namespace; none depends on another.
 
-The API server sends bookmarks about every minute. Whatever comes in on a watch, a bookmark too, is
-a sign of life; kopf renews a watch without any (see `settings`), and the metrics show its age.
+A task lists, watches from where the list ended, and goes on from where each watch ended. Whatever
+else happens (an answer that refuses, no answer, a broken or silent connection, nonsense, a defect
+of this code), the task waits for a growing, jittered time and begins again with a list. It never
+ends by itself.
+
+Between two lists the task remembers which version of each object it has passed on. So a list, the
+first one or a later one, passes on exactly the objects that changed or went without an event, and
+those that the work queue has forgotten although they are there.
 """
 
 from __future__ import annotations
 
-import ssl
-from typing import TYPE_CHECKING, Any, Final, cast
+import asyncio
+import contextlib
+import logging
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Protocol
 
-import aiohttp
-import kopf
+from grid_operator.api.names import API_VERSION, CLUSTER_LABEL, PLURAL
+from grid_operator.ports.errors import Conflict, OperatorError, Unavailable
+from grid_operator.ports.kube import LABELLED_KINDS
+from grid_operator.ports.kube_watch import GRACE_S, REQUEST_S, WatchTarget
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    import random
+    from collections.abc import AsyncIterator, Iterator, Sequence
 
-    from grid_operator.ports.kube_rest import Credentials
-    from grid_operator.ports.metrics import OperatorMetrics
+    from grid_operator.handlers.hearing import Hearing, WatchState
+    from grid_operator.ports.kube_watch import KubeWatch, Seen, Told
 
-WATCH_PARAMETER: Final = "watch"
+LOG: Final = logging.getLogger(__name__)
 
 
-class WatchAges:
-    """When each watch last gave a sign of life."""
+@dataclass(frozen=True, slots=True)
+class WatchPace:
+    """Times of a watch, in seconds."""
 
-    def __init__(self, steady_s: Callable[[], float], metrics: OperatorMetrics) -> None:
-        """Know of no watch.
+    life_s: tuple[int, int] = (25, 35)
+    """The API server is asked to end each watch after a time between these. A connection that has
+    fallen silent is noticed when its end does not come: before `HEARING_LIMIT_S` is over."""
+    request_s: float = REQUEST_S
+    grace_s: float = GRACE_S
+    least_life_s: float = 1.0
+    """A watch that ends earlier has failed; one that lasts longer works."""
+    retry_first_s: float = 0.5
+    retry_max_s: float = 10.0
+    relist_s: float = 120.0
+    """GridClusters are listed again this often: a net under events that got lost."""
+    jitter: float = 0.2
+    """Each delay is multiplied by a random factor in 1 ± this."""
+
+
+class Sink(Protocol):
+    """Where watches pass objects on to."""
+
+    def changed(self, target: WatchTarget, seen: Seen) -> bool:
+        """Take an object that is new, changed or gone; return false when there is no room.
+
+        What was not taken is passed on again after the next list.
+        """
+
+    def has(self, target: WatchTarget, seen: Seen) -> bool:
+        """Return whether the object's cluster is still looked after."""
+
+
+@dataclass(slots=True)
+class _Passed:
+    """The objects that were passed on, by namespace and name."""
+
+    objects: dict[tuple[str, str], Seen] = field(default_factory=dict)
+
+    def is_news(self, seen: Seen) -> bool:
+        known = self.objects.get((seen.namespace, seen.name))
+        return known is None or known.version != seen.version
+
+    def keep(self, seen: Seen) -> None:
+        self.objects[seen.namespace, seen.name] = seen
+
+    def drop(self, seen: Seen) -> None:
+        self.objects.pop((seen.namespace, seen.name), None)
+
+    def missing(self, listed: set[tuple[str, str]]) -> Iterator[Seen]:
+        """Yield, and forget, the objects that a whole list does not have."""
+        for key in self.objects.keys() - listed:
+            yield self.objects.pop(key)
+
+
+class Watch:
+    """Lists and watches the objects of one resource, in one namespace or in all."""
+
+    def __init__(
+        self,
+        target: WatchTarget,
+        port: KubeWatch,
+        sink: Sink,
+        state: WatchState,
+        rng: random.Random,
+        pace: WatchPace,
+    ) -> None:
+        """Make a watch.
 
         Args:
-            steady_s: A monotonic clock, in seconds.
-            metrics: Where the ages are shown, from the first sign of each resource's watch on.
+            target: What to watch.
+            port: The way to the API server.
+            sink: Told of each object that is new, changed or gone.
+            state: Told what is heard and how it fails.
+            rng: For the jitter.
+            pace: Its times.
         """
-        self._steady_s = steady_s
-        self._metrics = metrics
-        self._heard: dict[str, dict[str, float]] = {}
-        """By resource, then by the path of the watch: one resource has a watch per namespace."""
+        self._target = target
+        self._port = port
+        self._sink = sink
+        self._state = state
+        self._rng = rng
+        self._pace = pace
+        self._passed = _Passed()
+        self._version = ""
+        self._failures = 0
 
-    def heard(self, path: str) -> None:
-        """Note a sign of life of the watch with this URL path."""
-        resource = path.rpartition("/")[2]
-        if resource not in self._heard:
-            self._heard[resource] = {}
-            self._metrics.show_watch(resource, lambda: self.age_s(resource))
-        self._heard[resource][path] = self._steady_s()
+    async def run(self) -> None:
+        """List and watch until cancelled."""
+        while True:
+            error = await self._until_failure()
+            expired = isinstance(error, Conflict) and self._failures == 0
+            self._state.failed(error, tell=not expired)
+            await asyncio.sleep(self._delay_s(error))
 
-    def age_s(self, resource: str) -> float:
-        """Return the seconds since the longest silent watch of the resource said anything."""
-        return self._steady_s() - min(self._heard[resource].values())
+    async def _until_failure(self) -> Exception:
+        try:
+            while True:
+                await self._list()
+                await self._follow()
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            return Unavailable("the request was cancelled from outside of the watch")
+        except Exception as error:
+            if not isinstance(error, OperatorError):  # a defect must end neither this nor others
+                LOG.exception("watch of %s", self._target)
+            return error
+
+    def _delay_s(self, error: Exception) -> float:
+        pace = self._pace
+        backoff_s = min(pace.retry_first_s * 2.0 ** min(self._failures, 32), pace.retry_max_s)
+        self._failures += 1
+        asked_s = error.retry_after_s if isinstance(error, Unavailable) else 0.0
+        return self._jittered(max(backoff_s, min(asked_s, pace.retry_max_s)))
+
+    async def _list(self) -> None:
+        """Pass on what changed since the last list or event.
+
+        Objects are passed on page by page; what is gone is known after the last page only.
+        """
+        listed: set[tuple[str, str]] = set()
+        token = ""
+        while True:
+            page = await self._port.fetch_page(self._target, token)
+            self._state.heard()
+            for seen in page.objects:
+                listed.add((seen.namespace, seen.name))
+                self._pass_on(seen)
+            token = page.token
+            if not token:
+                break
+        for seen in list(self._passed.missing(listed)):
+            self._sink.changed(self._target, seen)
+        self._version = page.version
+
+    async def _follow(self) -> None:
+        """Watch until it is time for a list."""
+        loop = asyncio.get_running_loop()
+        lists = self._target.plural == PLURAL
+        until_s = loop.time() + self._jittered(self._pace.relist_s) if lists else float("inf")
+        while loop.time() < until_s:
+            life_s = self._rng.randint(*self._pace.life_s)
+            began_s = loop.time()
+            # It works when it has lasted for a moment: a refusal may come as the first line.
+            settled = loop.call_later(self._pace.least_life_s, self._state.works)
+            try:
+                await self._port.follow(
+                    self._target, self._version, life_s, self._state.heard, self._told
+                )
+            finally:
+                settled.cancel()
+            if loop.time() - began_s < self._pace.least_life_s:
+                raise Unavailable("the API server ended the watch as soon as it had begun")
+            self._failures = 0
+
+    def _told(self, told: Told) -> None:
+        self._state.heard()
+        if told.version:
+            self._version = told.version
+        if told.change == "DELETED":
+            self._passed.drop(told.seen)
+            self._sink.changed(self._target, told.seen)
+        elif told.change:
+            self._pass_on(told.seen)
+
+    def _pass_on(self, seen: Seen) -> None:
+        if not self._passed.is_news(seen) and self._sink.has(self._target, seen):
+            return
+        if self._sink.changed(self._target, seen):
+            self._passed.keep(seen)
+
+    def _jittered(self, seconds: float) -> float:
+        return seconds * self._rng.uniform(1 - self._pace.jitter, 1 + self._pace.jitter)
 
 
-class _HeardStream:
-    """A stream that tells whenever something comes in."""
-
-    def __init__(self, stream: aiohttp.StreamReader, heard: Callable[[], None]) -> None:
-        self._stream = stream
-        self._heard = heard
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
-
-    async def iter_chunked(self, size: int) -> AsyncIterator[bytes]:
-        async for chunk in self._stream.iter_chunked(size):
-            self._heard()
-            yield chunk
+def watch_targets(namespaces: Sequence[str | None]) -> Iterator[WatchTarget]:
+    """Yield all that is watched in these namespaces; None stands for all namespaces."""
+    for namespace in dict.fromkeys(namespaces):
+        yield WatchTarget(API_VERSION, PLURAL, namespace)
+        for api_version, _kind, plural in LABELLED_KINDS:
+            yield WatchTarget(api_version, plural, namespace, CLUSTER_LABEL)
 
 
-def watching_response(ages: WatchAges) -> type[aiohttp.ClientResponse]:
-    """Return a response class that notes what watches say."""
-
-    class WatchingResponse(aiohttp.ClientResponse):
-        async def start(self, connection: Any) -> aiohttp.ClientResponse:
-            """Begin to read; the first sign of life is the head of the answer."""
-            response = await super().start(connection)
-            if WATCH_PARAMETER in self.url.query:
-                path = self.url.path
-                ages.heard(path)
-                listening = _HeardStream(self.content, lambda: ages.heard(path))
-                self.content = cast("aiohttp.StreamReader", listening)
-            return response
-
-    return WatchingResponse
-
-
-def connect(credentials: Credentials, ages: WatchAges) -> kopf.AiohttpSession:
-    """Return a session with these credentials as kopf wants them; kopf closes it."""
-    headers = {}
-    if credentials.authorization is not None:
-        scheme, _, token = credentials.authorization.partition(" ")
-        headers["Authorization"] = f"{scheme.capitalize()} {token}"
-    return kopf.AiohttpSession(
-        server=credentials.server,
-        aiohttp_session=aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, ssl=_tls(credentials)),
-            headers=headers,
-            response_class=watching_response(ages),
-        ),
-    )
-
-
-def _tls(credentials: Credentials) -> ssl.SSLContext:
-    context = ssl.create_default_context(cafile=credentials.ca_path)
-    if credentials.insecure:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    if credentials.certificate_path is not None:
-        context.load_cert_chain(credentials.certificate_path, credentials.private_key_path)
-    return context
+@contextlib.asynccontextmanager
+async def run_watches(
+    targets: Sequence[WatchTarget],
+    port: KubeWatch,
+    sink: Sink,
+    hearing: Hearing,
+    rng: random.Random,
+    pace: WatchPace,
+) -> AsyncIterator[None]:
+    """Run a watch for each target while the block runs."""
+    tasks = [
+        asyncio.create_task(
+            Watch(target, port, sink, hearing.of(target), rng, pace).run(), name=f"watch: {target}"
+        )
+        for target in targets
+    ]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

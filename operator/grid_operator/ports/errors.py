@@ -5,6 +5,7 @@
     ├── Conflict      somebody else wrote in between: observe again, soon
     ├── Rejected      the API refuses what was asked: say so in a condition, look again rarely
     ├── Deposed       another operator may be at work: stop
+    ├── Unheard       no watch hears anything: end, so that a new process tries
     └── Unavailable   the API does not answer, or asks for patience: back off
 
 Only `reconcile` maps these to a condition or a delay.
@@ -39,6 +40,10 @@ class Rejected(OperatorError):  # noqa: N818 - Kubernetes' own word
 
 class Deposed(OperatorError):  # noqa: N818 - a state, not a fault
     """This operator's Lease is lost or may have expired: nothing may be changed any more."""
+
+
+class Unheard(OperatorError):  # noqa: N818 - a state, not a fault
+    """No watch of this operator has heard anything for too long: it would miss every change."""
 
 
 class Unavailable(OperatorError):  # noqa: N818 - a state, not a fault

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 PREFIX: Final = "grid_operator_"
 RECONCILE_BUCKETS_S: Final = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 REQUEST_BUCKETS_S: Final = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 30.0)
+WATCH_LABELS: Final = ("resource", "namespace")
 WAIT_BUCKETS_S: Final = (0.001, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 
 
@@ -53,11 +54,23 @@ class OperatorMetrics:
             ("resource",),
             registry=self.registry,
         )
-
-        self._watches = Gauge(
+        self._silences = Gauge(
             f"{PREFIX}watch_silence_seconds",
-            "Since the longest silent watch of a resource gave a sign of life, bookmarks included.",
-            ("resource",),
+            "Since a watch gave a sign of life, bookmarks included; namespace *: all.",
+            WATCH_LABELS,
+            registry=self.registry,
+        )
+        self._failing = Gauge(
+            f"{PREFIX}watch_failing",
+            "1 while a watch is refused, broken or not answered, and begun again and again.",
+            WATCH_LABELS,
+            registry=self.registry,
+        )
+        self._restarts = Counter(
+            f"{PREFIX}watch_restarts_total",
+            "Times that a watch was begun again with a list, by reason: expired, refused, "
+            "unavailable, defect.",
+            (*WATCH_LABELS, "reason"),
             registry=self.registry,
         )
 
@@ -81,9 +94,20 @@ class OperatorMetrics:
         """Count an event of a watch."""
         self._events.labels(resource).inc()
 
-    def show_watch(self, resource: str, age_s: Callable[[], float]) -> None:
-        """Show how long the watch of a resource has been silent."""
-        self._watches.labels(resource).set_function(age_s)
+    def show_watch(
+        self,
+        resource: str,
+        namespace: str,
+        silence_s: Callable[[], float],
+        failing: Callable[[], bool],
+    ) -> None:
+        """Show how long a watch has been silent, and whether it fails."""
+        self._silences.labels(resource, namespace).set_function(silence_s)
+        self._failing.labels(resource, namespace).set_function(lambda: float(failing()))
+
+    def watch_restarted(self, resource: str, namespace: str, reason: str) -> None:
+        """Count that a watch has to be begun again."""
+        self._restarts.labels(resource, namespace, reason).inc()
 
     def show(self, name: str, words: str, value: Callable[[], float]) -> None:
         """Show a value that is asked for whenever somebody reads the metrics."""

@@ -92,6 +92,10 @@ class WorkQueue(Generic[KeyT]):
         self._wake = asyncio.Event()
         self._runs: set[asyncio.Task[None]] = set()
 
+    def __contains__(self, key: KeyT) -> bool:
+        """Return whether the key is known: it runs, or will."""
+        return key in self._entries
+
     def __len__(self) -> int:
         """Return the number of known keys, running, due or waiting for their time."""
         return len(self._entries)

@@ -8,6 +8,7 @@ import yaml
 
 from grid_operator.api.crd import cluster_schema
 from grid_operator.api.names import PLURAL
+from grid_operator.handlers.ending import STOP_LIMIT_S
 from grid_operator.ports.kube import CHILD_KINDS
 
 if TYPE_CHECKING:
@@ -111,3 +112,15 @@ def test_operator_pod_meets_the_restricted_standard_that_its_namespace_enforces(
         "readOnlyRootFilesystem": True,
         "capabilities": {"drop": ["ALL"]},
     }
+
+
+def test_the_pod_has_the_time_that_its_process_takes_to_end() -> None:
+    pod = OBJECTS["Deployment"]["spec"]["template"]["spec"]
+    assert pod["terminationGracePeriodSeconds"] > STOP_LIMIT_S
+
+
+def test_the_operator_ends_by_itself_before_the_kubelet_ends_it_for_its_silence() -> None:
+    """It gives its Lease back then, which a killed one does not."""
+    (container,) = OBJECTS["Deployment"]["spec"]["template"]["spec"]["containers"]
+    probe = container["livenessProbe"]
+    assert probe["periodSeconds"] * (probe["failureThreshold"] - 1) > STOP_LIMIT_S

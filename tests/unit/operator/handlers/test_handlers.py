@@ -1,16 +1,21 @@
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
+import os
+import random
+import signal
 import socket
-from dataclasses import replace
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+import warnings
+from typing import TYPE_CHECKING
 
 import aiohttp
+import kopf
 import pytest
 
 from grid_operator.command import make_options, make_parser
+from grid_operator.handlers.feeding import QueueFeed
 from grid_operator.handlers.log_format import JsonFormatter
 from grid_operator.handlers.registry import make_registry
 from grid_operator.handlers.serving import (
@@ -22,67 +27,64 @@ from grid_operator.handlers.serving import (
     serving,
 )
 from grid_operator.handlers.settings import make_settings
-from grid_operator.handlers.watching import WatchAges, connect
+from grid_operator.handlers.watching import watch_targets
 from grid_operator.ports.errors import Rejected
-from grid_operator.ports.kube_rest import Credentials
+from grid_operator.ports.kube import LABELLED_KINDS
+from grid_operator.ports.kube_watch import Seen, WatchTarget
 from grid_operator.ports.metrics import OperatorMetrics
+from grid_operator.reconcile.queue import QueueLimits, WorkQueue
 from grid_operator.reconcile.reconciler import ClusterKey
+from tests.unit.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    import kopf
-
-CREDENTIALS = Credentials(
-    server="https://192.0.2.1",
-    ca_path="/ca.crt",
-    insecure=False,
-    certificate_path=None,
-    private_key_path=None,
-    authorization="bearer secret",
-)
+CLUSTERS = WatchTarget("gridcluster.io/v1alpha1", "gridclusters", "n")
+PODS = WatchTarget("v1", "pods", "n", "gridcluster.io/cluster")
 
 
-async def log_in() -> kopf.AiohttpSession:
-    raise AssertionError("nobody asked for it")
+def feed(max_keys: int = 10) -> tuple[QueueFeed, WorkQueue[ClusterKey]]:
+    async def work(_key: ClusterKey) -> float | None:
+        raise AssertionError("the queue does not run")
+
+    limits = QueueLimits(max_keys=max_keys)
+    queue: WorkQueue[ClusterKey] = WorkQueue(work, random.Random(1), limits)
+    return QueueFeed(queue, OperatorMetrics()), queue
 
 
-def registry(keys: list[ClusterKey], seen: list[str] | None = None) -> kopf.OperatorRegistry:
-    return make_registry(keys.append, log_in, (seen if seen is not None else []).append)
+async def test_each_object_makes_its_cluster_due() -> None:
+    made, queue = feed()
+    assert made.changed(CLUSTERS, Seen("n", "demo", "1", "other"))
+    assert made.changed(PODS, Seen("n", "demo-0", "2", "demo"))
+    assert made.changed(PODS, Seen("n", "bare", "3"))
+    assert len(queue) == 1
+    assert ClusterKey("n", "demo") in queue
+    assert made.has(PODS, Seen("n", "demo-1", "4", "demo"))
+    assert not made.has(PODS, Seen("n", "other-0", "4", "other"))
 
 
-async def call(handler: Any, **kwargs: object) -> Any:
-    return await handler.fn(**kwargs)
+async def test_a_full_queue_takes_nothing_more() -> None:
+    made, queue = feed(max_keys=1)
+    assert made.changed(CLUSTERS, Seen("n", "demo", "1"))
+    assert not made.changed(CLUSTERS, Seen("n", "more", "2"))
+    assert made.changed(CLUSTERS, Seen("n", "demo", "3"))
+    assert len(queue) == 1
 
 
-async def test_every_event_only_adds_the_key_of_its_cluster() -> None:
-    keys: list[ClusterKey] = []
-    seen: list[str] = []
-    handlers = registry(keys, seen)._watching.get_all_handlers()
-    for handler in handlers:
-        assert handler.selector is not None
-        resource = SimpleNamespace(plural=handler.selector.any_name)
-        labels = {"gridcluster.io/cluster": "demo"}
-        await call(handler, resource=resource, namespace="n", name="demo", labels=labels)
-    plurals = {h.selector.any_name for h in handlers if h.selector is not None}
-    assert plurals == {
-        "gridclusters",
-        "statefulsets",
-        "services",
-        "configmaps",
-        "secrets",
-        "networkpolicies",
-        "poddisruptionbudgets",
-        "jobs",
-        "pods",
-        "persistentvolumeclaims",
+def test_children_are_watched_by_label_and_each_namespace_once() -> None:
+    targets = list(watch_targets(("a", "b", "a")))
+    assert len(targets) == len(set(targets)) == 2 * (1 + len(LABELLED_KINDS))
+    assert {t.selector for t in targets if t.plural != "gridclusters"} == {"gridcluster.io/cluster"}
+    assert {t.selector for t in targets if t.plural == "gridclusters"} == {None}
+    assert {t.path for t in watch_targets((None,))} >= {
+        "/api/v1/pods",
+        "/apis/apps/v1/statefulsets",
     }
-    assert set(seen) == plurals
-    assert keys == [ClusterKey("n", "demo")] * len(plurals)
 
 
 def test_nothing_makes_kopf_write_annotations_or_finalizers() -> None:
-    made = registry([])
+    made = make_registry(lambda: None, lambda: None)
+    assert list(made._watching.get_all_handlers()) == []
     assert list(made._changing.get_all_handlers()) == []
     assert list(made._spawning.get_all_handlers()) == []
     settings = make_settings()
@@ -91,29 +93,24 @@ def test_nothing_makes_kopf_write_annotations_or_finalizers() -> None:
     assert settings.scanning.disabled
 
 
-def test_every_request_and_watch_has_an_end() -> None:
-    settings = make_settings()
-    limits = (
-        settings.watching.server_timeout,
-        settings.watching.client_timeout,
-        settings.watching.connect_timeout,
-        settings.networking.request_timeout,
-        settings.networking.connect_timeout,
-    )
-    assert None not in limits
-    assert isinstance(settings.watching.server_timeout, int), "the API server parses an integer"
-
-
-def test_children_are_watched_by_label() -> None:
-    assert set(make_settings().watching.label_selectors.values()) == {"gridcluster.io/cluster"}
-
-
-async def test_kopf_gets_the_same_credentials() -> None:
-    ages = WatchAges(lambda: 0.0, OperatorMetrics())
-    session = connect(replace(CREDENTIALS, ca_path=None), ages)
-    assert session.server == "https://192.0.2.1"
-    assert session.aiohttp_session.headers["Authorization"] == "Bearer secret"
-    await session.aiohttp_session.close()
+async def test_kopf_tells_of_its_start_and_of_a_stop_signal_and_asks_nothing() -> None:
+    begun, ending = asyncio.Event(), asyncio.Event()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        life = asyncio.create_task(
+            kopf.operator(
+                registry=make_registry(begun.set, ending.set),
+                settings=make_settings(),
+                namespaces=["n"],
+            )
+        )
+        await begun.wait()
+        assert not ending.is_set()
+        await until(lambda: signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGTERM)
+        await ending.wait()
+        life.cancel()
+        await asyncio.gather(life, return_exceptions=True)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "[::1]"])
@@ -153,6 +150,7 @@ async def test_the_ports_show_that_it_lives_and_what_it_counts() -> None:
         aiohttp.ClientSession() as session,
     ):
         async with session.get(f"http://127.0.0.1:{health}/healthz") as response:
+            assert response.status == 200
             assert await response.json() == {"apiWrites": 7, "leader": True}
         async with session.get(f"http://127.0.0.1:{port}/metrics") as response:
             assert response.content_type == "text/plain"
@@ -167,6 +165,17 @@ async def test_the_ports_show_that_it_lives_and_what_it_counts() -> None:
         'grid_operator_watch_events_total{resource="pods"} 1.0',
     ):
         assert line in text
+
+
+async def test_an_operator_that_hears_nothing_is_not_healthy() -> None:
+    handler = health_handler({"hearing": lambda: {"hears": False}}, lambda: False)
+    async with (
+        serving("127.0.0.1", 0, HEALTH_PATH, handler) as port,
+        aiohttp.ClientSession() as session,
+        session.get(f"http://127.0.0.1:{port}/healthz") as response,
+    ):
+        assert response.status == 503
+        assert await response.json() == {"hearing": {"hears": False}}
 
 
 def test_two_operators_in_one_process_count_apart() -> None:

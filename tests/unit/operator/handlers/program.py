@@ -1,0 +1,31 @@
+"""The operator's process with shorter times; takes the same arguments."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+
+from grid_operator.command import make_options, make_parser
+from grid_operator.handlers.operator import OperatorPace, run_operator
+from grid_operator.handlers.watching import WatchPace
+from grid_operator.ports.errors import OperatorError
+
+LIMIT_S = 3.0
+
+
+def main() -> int:
+    options = make_options(make_parser().parse_args(), os.environ)
+    watch = WatchPace(
+        life_s=(1, 1), request_s=0.5, grace_s=0.5, retry_first_s=0.05, retry_max_s=0.2
+    )
+    try:
+        asyncio.run(run_operator(options, pace=OperatorPace(watch, LIMIT_S)))
+    except OperatorError as error:
+        sys.stderr.write(f"{type(error).__name__}: {error}\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
