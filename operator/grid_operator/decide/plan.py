@@ -11,7 +11,7 @@ from grid_operator.api.objects import ObjectRef
 from grid_operator.api.phase import Step
 from grid_operator.api.status import GIVES_UP_DATA, OperationKind
 from grid_operator.decide.drift import differences, is_unchanged
-from grid_operator.decide.operations import shrink
+from grid_operator.decide.operations import restore, shrink
 from grid_operator.decide.operations.drive import Progress, operate
 from grid_operator.decide.operations.stop import finalizers
 from grid_operator.decide.requests import Requests, read_requests
@@ -110,18 +110,25 @@ def _needs_apply(rendered: KubeObject, live: KubeObject | None) -> bool:
 
 
 def _leftovers(situation: Situation, desired: tuple[KubeObject, ...]) -> tuple[ObjectRef, ...]:
-    wanted = {ObjectRef.of(obj) for obj in desired}
     # The members' own StatefulSet goes with the GridCluster, never before.
     kept = situation.statefulset
+    rendered = {ObjectRef.of(obj): obj for obj in desired}
     return tuple(
         sorted(
             ObjectRef.of(child)
             for child in situation.observed.children
-            if ObjectRef.of(child) not in wanted
+            if _is_unwanted(situation, rendered.get(ObjectRef.of(child)), child)
             and child is not kept
             and not child["metadata"].get("deletionTimestamp")
         )
     )
+
+
+def _is_unwanted(situation: Situation, rendered: KubeObject | None, live: KubeObject) -> bool:
+    if rendered is None:
+        return True
+    pods = situation.observed.job_pods
+    return live["kind"] == "Job" and restore.is_outdated_job(rendered, live, pods)
 
 
 def _deletable(situation: Situation, progress: Progress) -> tuple[KubeObject, ...]:

@@ -22,6 +22,7 @@ from grid_operator.decide.pods import (
     is_terminating,
     is_unscheduled,
     pod_name,
+    serves,
 )
 from grid_operator.decide.words import with_reason
 
@@ -152,14 +153,17 @@ def _serves_nobody(observed: Observed, pod: KubeObject) -> bool:
     """
     if is_ready(pod):
         return False
-    if observed.cluster.spec.is_alone or has_no_process(pod):
+    if has_no_process(pod):
         return True
+    if observed.cluster.spec.is_alone:
+        # One that only another container keeps from being ready is stopped gently.
+        return not serves(pod)
     return _has_not_joined(observed, pod) and _is_not_needed(observed)
 
 
 def _is_not_needed(observed: Observed) -> bool:
     """Return whether those that serve are enough, or nobody serves whom one more could help."""
-    serving = sum(map(is_ready, observed.pods))
+    serving = sum(map(serves, observed.pods))
     # While members leave there are more of them than the spec says.
     members = max(observed.cluster.spec.size, len(observed.pods))
     return serving == 0 or 2 * serving > members

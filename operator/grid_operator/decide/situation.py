@@ -156,12 +156,12 @@ class Situation:
         """Return why the pod's member cannot be used, None when it can."""
         view = self.view(pod)
         said = _said(view)
-        problem = pod_problem(pod)
         if is_terminating(pod):
             return going(pod, self.now)
+        # Of a pod that runs Kubernetes knows no reason; its member does.
+        problem = pod_problem(pod, said=said)
         if problem is not None:
-            # Of a pod that runs Kubernetes knows no reason; its member does.
-            return f"{problem}: it {said}" if said else problem
+            return problem
         if view is None:
             return "has no address yet"
         if isinstance(view, MemberProblem):

@@ -11,13 +11,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from grid_operator.api.names import RENDERED_HASH_ANNOTATION, RESTORE_CONTAINER
 from grid_operator.api.objects import ObjectRef
 from grid_operator.api.phase import Step, is_restoring
 from grid_operator.api.status import OperationKind, OperationOutcome
+from grid_operator.decide.containers import container_status, exit_code, has_begun, last_words
 from grid_operator.decide.operations.journal import Move, advance, begin, finish, wait
-from grid_operator.decide.pods import last_words, newest, pod_name, pod_problem
+from grid_operator.decide.pods import is_terminating, newest, pod_name, pod_problem
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from grid_operator.api.gridcluster import GridClusterSpec
     from grid_operator.api.objects import KubeObject
     from grid_operator.api.status import OperationStatus
@@ -26,6 +30,8 @@ if TYPE_CHECKING:
 RETRY_AFTER_S: Final = 300.0
 """After a restore that failed, with the same spec."""
 JOB: Final = "Job"
+RUNNING: Final = "Running"
+"""The phase of a pod of which at least one container runs."""
 
 
 def wanted(situation: Situation) -> OperationStatus | None:
@@ -77,9 +83,15 @@ def _copy(situation: Situation, operation: OperationStatus) -> Move:
     name = job["metadata"]["name"]
     if job["metadata"].get("deletionTimestamp"):
         return wait(operation, f"until the former Job {name} is gone")
-    if _condition(job, "Complete") is not None:
+    if _is_copied(situation, job):
         return advance(operation, Step.CLEAN_UP, situation.now)
     failed = _condition(job, "Failed")
+    stuck = _ended_badly(situation)
+    if failed is None and stuck is not None:
+        if job.get("status", {}).get("failed", 0) < job.get("spec", {}).get("backoffLimit", 0):
+            text = f"{_title(stuck)}, and does not end by itself: the Job makes another"
+            return Move(operation, waiting=text, delete_pod=stuck)
+        failed = _title(stuck)
     if failed is not None:
         reason = _last_words(situation) or failed or "look at the log of its pod"
         message = f"Job {name} failed: {reason}"
@@ -88,20 +100,68 @@ def _copy(situation: Situation, operation: OperationStatus) -> Move:
     return wait(operation, text)
 
 
+def is_outdated_job(rendered: KubeObject, live: KubeObject, pods: Iterable[KubeObject]) -> bool:
+    """Return whether the Job was made from another spec, and none of its pods has got to work.
+
+    A Job never changes: what the spec says by now, such as a label that a policy asks for, reaches
+    a pod that could not be made or started with another Job only.
+    """
+    digests = (
+        (obj["metadata"].get("annotations") or {}).get(RENDERED_HASH_ANNOTATION)
+        for obj in (rendered, live)
+    )
+    if len(set(digests)) == 1:
+        return False
+    return not any(has_begun(container_status(pod, RESTORE_CONTAINER)) for pod in pods)
+
+
+def _is_copied(situation: Situation, job: KubeObject) -> bool:
+    """Return whether the copy is complete.
+
+    The pod, and so the Job, may not end then, or end as failed: containers that others have added
+    end when and how they like.
+    """
+    pods = situation.observed.job_pods
+    done = any(exit_code(pod, RESTORE_CONTAINER) == 0 for pod in pods)
+    return done or _condition(job, "Complete") is not None
+
+
+def _ended_badly(situation: Situation) -> KubeObject | None:
+    """Return a pod in which the restore has failed and another container runs on.
+
+    The Job does not count it as failed, and makes no other, before all its containers have ended.
+    """
+    found = (
+        pod
+        for pod in situation.observed.job_pods
+        if exit_code(pod, RESTORE_CONTAINER)
+        and pod.get("status", {}).get("phase") == RUNNING
+        and not is_terminating(pod)
+    )
+    return newest(found)
+
+
+def _title(pod: KubeObject) -> str:
+    return f"pod {pod_name(pod)} {pod_problem(pod, RESTORE_CONTAINER)}"
+
+
 def _last_words(situation: Situation) -> str:
     """Return what the restore itself says of its failure, empty when it says nothing."""
-    pods = [pod for pod in situation.observed.job_pods if last_words(pod)]
-    found = newest(pods)
-    return last_words(found) if found is not None else ""
+    pods = situation.observed.job_pods
+    found = newest(pod for pod in pods if last_words(pod, RESTORE_CONTAINER))
+    return last_words(found, RESTORE_CONTAINER) if found is not None else ""
 
 
 def _obstacle(situation: Situation) -> str:
     """Return why the Job's pod does not work, empty when it does, or has ended well."""
     pod = newest(situation.observed.job_pods)
-    if pod is None or pod.get("status", {}).get("phase") in ("Running", "Succeeded"):
+    if pod is None or pod.get("status", {}).get("phase") == "Succeeded":
         return ""
-    said = last_words(pod)
-    return f"; pod {pod_name(pod)} {pod_problem(pod)}" + (f": {said}" if said else "")
+    own = container_status(pod, RESTORE_CONTAINER)
+    if pod.get("status", {}).get("phase") == RUNNING and (own is None or own.get("ready")):
+        return ""
+    said = last_words(pod, RESTORE_CONTAINER)
+    return f"; {_title(pod)}" + (f": {said}" if said else "")
 
 
 def _condition(job: KubeObject, kind: str) -> str | None:
