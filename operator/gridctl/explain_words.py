@@ -221,6 +221,15 @@ HINTS: Final[Mapping[str, str]] = {
     "spec.pod.imagePullSecrets",
     "InvalidImageName": "correct spec.image",
     "Insufficient": "lower spec.pod.resources.requests, or add a node that has as much",
+    "is forbidden": "the message has the words of what forbids the pod or the claim: give it "
+    "what that asks for with spec.pod (labels, annotations, resources), raise the quota, or change "
+    "the policy",
+    "denied the request": "an admission webhook forbids the pod or the claim, in its own words: "
+    "give it what that asks for with spec.pod, or change the webhook",
+    "may not list": "apply the Role of the operator's version, which may list Events; until then: "
+    "kubectl get events -n NAMESPACE --field-selector type=Warning",
+    "Evicted": "the node had too little of what the message names: raise the requests in "
+    "spec.pod.resources, so that a node with as much is chosen, or make room",
     "CrashLoopBackOff": "kubectl logs -n NAMESPACE POD --previous says why the member ended",
     "CreateContainerConfigError": "kubectl describe pod -n NAMESPACE POD names the Secret, or the "
     "key in it, that is not there",

@@ -15,7 +15,7 @@ from grid_operator.decide.containers import (
 from grid_operator.decide.words import printable, with_reason
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from grid_operator.api.objects import KubeObject
 
@@ -151,6 +151,14 @@ def pod_problem(pod: KubeObject, own: str = MEMBER_CONTAINER, said: str = "") ->
         return others or _unmet_gate(pod) or _with_words("is not ready yet", said)
     text = _with_words(found or "is not ready yet", said)
     return f"{text}; {others}" if others else text
+
+
+def with_reports(problem: str, pod: KubeObject, reports: Mapping[str, str]) -> str:
+    """Return the problem with what Kubernetes reports of the pod and of its volume claims."""
+    volumes = pod.get("spec", {}).get("volumes") or ()
+    claims = (volume.get("persistentVolumeClaim", {}).get("claimName") for volume in volumes)
+    told = [f"claim {name}: {reports[name]}" for name in claims if name in reports]
+    return "; ".join((with_reason(problem, reports.get(pod_name(pod), "")), *told))
 
 
 def _with_words(problem: str, said: str) -> str:

@@ -15,6 +15,7 @@ from grid_operator.decide.pods import (
     is_terminating,
     pod_name,
     pod_problem,
+    with_reports,
 )
 from grid_operator.decide.words import with_reason
 
@@ -147,10 +148,13 @@ class Situation:
             if name in besides:
                 continue
             pod = self.pod(name)
-            problem = "does not exist yet" if pod is None else self.member_problem(pod)
+            problem = self._absence(name) if pod is None else self.member_problem(pod)
             if problem is not None:
                 problems.append(f"{name} {problem}")
         return problems
+
+    def _absence(self, name: str) -> str:
+        return with_reason("does not exist yet", self.observed.reports.get(name, ""))
 
     def member_problem(self, pod: KubeObject) -> str | None:
         """Return why the pod's member cannot be used, None when it can."""
@@ -161,7 +165,7 @@ class Situation:
         # Of a pod that runs Kubernetes knows no reason; its member does.
         problem = pod_problem(pod, said=said)
         if problem is not None:
-            return problem
+            return with_reports(problem, pod, self.observed.reports)
         if view is None:
             return "has no address yet"
         if isinstance(view, MemberProblem):
@@ -172,7 +176,8 @@ class Situation:
     def no_member_text(self) -> str:
         """Return why no member can be told anything."""
         if not self.observed.pods:
-            return "there is no member pod"
+            first = self.observed.reports.get(self.wanted_pods()[0], "")
+            return with_reason("there is no member pod", first)
         lines = (f"{pod_name(p)} {self.member_problem(p) or 'is ready'}" for p in self.pods)
         return "; ".join(lines)
 

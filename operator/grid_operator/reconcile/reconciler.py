@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
@@ -31,6 +31,7 @@ from grid_operator.reconcile.refusal import (
     refused_status,
     told_events,
 )
+from grid_operator.reconcile.reporting import fetch_reports
 from grid_operator.render import desired_state
 
 if TYPE_CHECKING:
@@ -156,7 +157,8 @@ class Reconciler:
             may_hold=self._where.serves_all and namespace != self._where.operator_namespace,
             namespace_terminating=deleted and await self._kube.is_terminating(namespace),
         )
-        return _Round(live, observed, materials)
+        reports = await fetch_reports(self._kube, observed, self._now())
+        return _Round(live, replace(observed, reports=reports), materials)
 
     async def _bring_closer(self, seen: _Round) -> float:
         live, observed = seen.live, seen.observed

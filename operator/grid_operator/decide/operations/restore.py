@@ -17,7 +17,14 @@ from grid_operator.api.phase import Step, is_restoring
 from grid_operator.api.status import OperationKind, OperationOutcome
 from grid_operator.decide.containers import container_status, exit_code, has_begun, last_words
 from grid_operator.decide.operations.journal import Move, advance, begin, finish, wait
-from grid_operator.decide.pods import is_terminating, newest, pod_name, pod_problem
+from grid_operator.decide.pods import (
+    is_terminating,
+    newest,
+    pod_name,
+    pod_problem,
+    with_reports,
+)
+from grid_operator.decide.words import with_reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -96,8 +103,9 @@ def _copy(situation: Situation, operation: OperationStatus) -> Move:
         reason = _last_words(situation) or failed or "look at the log of its pod"
         message = f"Job {name} failed: {reason}"
         return finish(operation, OperationOutcome.FAILED, situation.now, message)
-    text = f"until Job {name} has copied {operation.target}{_obstacle(situation)}"
-    return wait(operation, text)
+    refused = situation.observed.reports.get(name)
+    obstacle = f"; it gets no pod: {refused}" if refused else _obstacle(situation)
+    return wait(operation, f"until Job {name} has copied {operation.target}{obstacle}")
 
 
 def is_outdated_job(rendered: KubeObject, live: KubeObject, pods: Iterable[KubeObject]) -> bool:
@@ -161,7 +169,8 @@ def _obstacle(situation: Situation) -> str:
     if pod.get("status", {}).get("phase") == RUNNING and (own is None or own.get("ready")):
         return ""
     said = last_words(pod, RESTORE_CONTAINER)
-    return f"; {_title(pod)}" + (f": {said}" if said else "")
+    title = with_reports(_title(pod), pod, situation.observed.reports)
+    return f"; {with_reason(title, said)}"
 
 
 def _condition(job: KubeObject, kind: str) -> str | None:
