@@ -14,7 +14,7 @@ from grid_operator.decide.drift import differences, is_unchanged
 from grid_operator.decide.operations import restore, shrink
 from grid_operator.decide.operations.drive import Progress, operate
 from grid_operator.decide.operations.stop import finalizers
-from grid_operator.decide.requests import Requests, read_requests
+from grid_operator.decide.requests import Requests, inherited, read_requests, with_refused
 from grid_operator.decide.roll import plan_roll
 from grid_operator.decide.situation import Situation
 from grid_operator.decide.validate import find_problem
@@ -78,10 +78,13 @@ def make_plan(observed: Observed, desired: Desired, now: datetime) -> Plan:
     if not may_write or any(obj is statefulset for obj in writes.apply):
         situation = situation.with_roll(situation.roll.without_deletion())
     requests = read_requests(observed.cluster)
-    progress = operate(situation, requests, may_act=problem is None)
+    former = inherited(observed.cluster, requests)
+    asked = replace(requests, ids={n: i for n, i in requests.ids.items() if n not in former})
+    progress = operate(situation, asked, may_act=problem is None)
+    progress = replace(progress, status=with_refused(progress.status, former))
     return Plan(
         situation,
-        requests,
+        asked,
         progress,
         problem,
         writes,

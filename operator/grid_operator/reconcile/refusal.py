@@ -40,6 +40,7 @@ UNREADABLE_STATUS: Final = (
 )
 
 _JOURNAL: Final = (
+    "observed_uid",
     "operation",
     "last_operations",
     "handled_requests",

@@ -281,6 +281,7 @@ def _key(world: World) -> Key:
         (world.gone, world.statefulset, world.job, world.edits, world.faults, world.may_hold),
         world.forced,
         world.generation == status.observed_generation,
+        status.observed_uid,
         None if pod is None else (pod.template, pod.terminating, pod.process, pod.hangs),
         (disk.damaged, disk.state, f"uuid-{disk.uuid}" == _known_uuid(status)),
         _operation_key(world, operation),
