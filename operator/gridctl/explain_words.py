@@ -228,6 +228,13 @@ HINTS: Final[Mapping[str, str]] = {
     "give it what that asks for with spec.pod, or change the webhook",
     "may not list": "apply the Role of the operator's version, which may list Events; until then: "
     "kubectl get events -n NAMESPACE --field-selector type=Warning",
+    "its finalizer": "what set the finalizer that is named takes it away when its work is done: "
+    "look at that controller. Only when it is gone for good: kubectl edit the object that is "
+    "named, and remove the finalizer from metadata.finalizers",
+    "look whether node": "if the node is off for good: kubectl taint nodes NODE "
+    "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute lets Kubernetes replace its pods and "
+    "detach their volumes; kubectl delete pod --force -n NAMESPACE POD only when it is certain "
+    "that nothing runs there any more",
     "Evicted": "the node had too little of what the message names: raise the requests in "
     "spec.pod.resources, so that a node with as much is chosen, or make room",
     "CrashLoopBackOff": "kubectl logs -n NAMESPACE POD --previous says why the member ended",

@@ -10,6 +10,7 @@ from grid_operator.api.desired import SpecProblem
 from grid_operator.api.objects import ObjectRef
 from grid_operator.api.phase import Step
 from grid_operator.api.status import GIVES_UP_DATA, OperationKind
+from grid_operator.decide.departure import going, is_terminating
 from grid_operator.decide.drift import differences, is_unchanged
 from grid_operator.decide.operations import restore, shrink
 from grid_operator.decide.operations.drive import Progress, operate
@@ -64,7 +65,7 @@ def make_plan(observed: Observed, desired: Desired, now: datetime) -> Plan:
     live = {ObjectRef.of(obj): obj for obj in (*observed.children, *observed.claims)}
     statefulset = next((obj for obj in desired.children if obj["kind"] == "StatefulSet"), None)
     current = live.get(ObjectRef.of(statefulset)) if statefulset is not None else None
-    roll = plan_roll(observed, statefulset, current, shrink.kept_pods(observed))
+    roll = plan_roll(observed, statefulset, current, shrink.kept_pods(observed), now)
     situation = Situation(observed, desired, roll, now)
     problem = None
     writes = pending = Writes()
@@ -88,7 +89,7 @@ def make_plan(observed: Observed, desired: Desired, now: datetime) -> Plan:
         progress,
         problem,
         writes,
-        pending.texts(),
+        (*pending.texts(), *_departing(situation, live)),
         _deletable(situation, progress),
         finalizers(situation, release=progress.move.release),
     )
@@ -100,6 +101,19 @@ def _writes(situation: Situation, live: dict[ObjectRef, KubeObject]) -> Writes:
         apply=tuple(obj for obj in desired if _needs_apply(obj, live.get(ObjectRef.of(obj)))),
         delete=_leftovers(situation, desired),
     )
+
+
+def _departing(situation: Situation, live: dict[ObjectRef, KubeObject]) -> list[str]:
+    """Return which wanted objects are being deleted, and can be made again only once they are gone.
+
+    A restore tells of its Job itself.
+    """
+    found = (live.get(ObjectRef.of(obj)) for obj in situation.desired.children)
+    return [
+        f"{obj['kind']} {obj['metadata']['name']} {going(obj, situation.now)}"
+        for obj in found
+        if obj is not None and obj["kind"] != restore.JOB and is_terminating(obj)
+    ]
 
 
 def _needs_apply(rendered: KubeObject, live: KubeObject | None) -> bool:

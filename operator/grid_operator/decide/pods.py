@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from grid_operator.api.names import MEMBER_CONTAINER, REVISION_LABEL
@@ -12,6 +11,7 @@ from grid_operator.decide.containers import (
     others_problems,
     own_problem,
 )
+from grid_operator.decide.departure import is_terminating
 from grid_operator.decide.words import printable, with_reason
 
 if TYPE_CHECKING:
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 _ENDED: Final = frozenset({"Failed", "Succeeded"})
 _PENDING: Final = "Pending"
-OVERDUE_S: Final = 60.0
-"""After the end of the pod's grace, which its deletionTimestamp tells: its node does not answer."""
 
 
 def pod_name(pod: KubeObject) -> str:
@@ -39,11 +37,6 @@ def ordinal(pod: KubeObject) -> tuple[int, str]:
     """Return what sorts pods by their StatefulSet ordinal."""
     last = pod_name(pod).rpartition("-")[2]
     return (int(last) if last.isdecimal() else -1, pod_name(pod))
-
-
-def is_terminating(pod: KubeObject) -> bool:
-    """Return whether the pod is being deleted."""
-    return bool(pod["metadata"].get("deletionTimestamp"))
 
 
 def is_ready(pod: KubeObject) -> bool:
@@ -101,31 +94,6 @@ def has_address(pod: KubeObject) -> bool:
     """
     status = pod.get("status", {})
     return bool(status.get("podIP")) and status.get("phase") not in _ENDED
-
-
-def is_overdue(pod: KubeObject, now: datetime) -> bool:
-    """Return whether the pod is being deleted and should be gone by now."""
-    text = str(pod["metadata"].get("deletionTimestamp", ""))
-    try:
-        return now - datetime.fromisoformat(text) > timedelta(seconds=OVERDUE_S)
-    except (ValueError, TypeError):
-        return False
-
-
-def going(pod: KubeObject, now: datetime) -> str:
-    """Return that the pod is being deleted, and if it should be gone by now, where to look."""
-    if not is_overdue(pod, now):
-        return "is being deleted"
-    text = pod["metadata"]["deletionTimestamp"]
-    return (
-        f"is being deleted and should have been gone at {text}: look whether node "
-        f"{node_name(pod)} works"
-    )
-
-
-def node_name(pod: KubeObject) -> str:
-    """Return the name of the pod's node."""
-    return str(pod.get("spec", {}).get("nodeName") or "of it")
 
 
 def pod_problem(pod: KubeObject, own: str = MEMBER_CONTAINER, said: str = "") -> str | None:

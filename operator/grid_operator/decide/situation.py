@@ -7,16 +7,9 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from grid_operator.api.names import SHUTDOWN_FINALIZER, statefulset_name
+from grid_operator.decide.departure import going, is_terminating
 from grid_operator.decide.model import STARTING, MemberProblem, MemberView
-from grid_operator.decide.pods import (
-    by_ordinal,
-    going,
-    is_ready,
-    is_terminating,
-    pod_name,
-    pod_problem,
-    with_reports,
-)
+from grid_operator.decide.pods import by_ordinal, is_ready, pod_name, pod_problem, with_reports
 from grid_operator.decide.words import with_reason
 
 if TYPE_CHECKING:
@@ -172,6 +165,10 @@ class Situation:
             return said or f"does not answer: {view.message}"
         text = f"says that it is not ready (node state {view.node_state})"
         return None if view.ready else with_reason(text, view.problem)
+
+    def presence(self, pod: KubeObject) -> str:
+        """Return how it is with a pod that is to go."""
+        return going(pod, self.now) if is_terminating(pod) else "is still there"
 
     def no_member_text(self) -> str:
         """Return why no member can be told anything."""

@@ -20,7 +20,7 @@ from grid_operator.decide.decision import decide
 from grid_operator.decide.model import Decision, Observed
 from grid_operator.decide.pods import has_address
 from grid_operator.ports.clock import steady_s
-from grid_operator.ports.errors import Rejected
+from grid_operator.ports.errors import NotReady, Rejected
 from grid_operator.reconcile.calling import Caller
 from grid_operator.reconcile.materials import MaterialSource, new_password
 from grid_operator.reconcile.outbox import Outbox
@@ -30,6 +30,7 @@ from grid_operator.reconcile.refusal import (
     previous_status,
     refused_status,
     told_events,
+    waiting_status,
 )
 from grid_operator.reconcile.reporting import fetch_reports
 from grid_operator.render import desired_state
@@ -168,6 +169,10 @@ class Reconciler:
             await self._perform(live, observed, decision)
         except Rejected as refusal:
             return await self._report_refusal(live, decision.status, refusal, decision.events)
+        except NotReady as missing:
+            status = waiting_status(live, decision.status, missing, self._now())
+            await self._write_status(live, status)
+            raise
         intended_s = self._where.steady_s()
         written = await self._write_status(live, decision.status)
         self._outbox.put(live, decision.events)

@@ -217,6 +217,8 @@ def test_what_is_refused_is_told_of_a_ready_cluster_too(reason: str) -> None:
         ('pods "demo-0" is forbidden: every pod must carry the label team', "spec.pod"),
         ('admission webhook "w" denied the request: no', "change the webhook"),
         ("Events say why, and the operator may not list them", "get events -n grids"),
+        ("is being deleted since T, and its finalizer a/b holds it", "metadata.finalizers"),
+        ("should have been gone at T: look whether node n1 works", "/out-of-service="),
         ("has failed: Evicted: the node was low on memory", "spec.pod.resources"),
         ("cannot be scheduled: 1 Insufficient memory", "spec.pod.resources.requests"),
         ("container member: CrashLoopBackOff", "kubectl logs -n grids demo-0 --previous"),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from grid_operator.api.phase import Step
 from grid_operator.api.status import OperationKind, OperationOutcome
 from grid_operator.decide.calls import Endpoint
+from grid_operator.decide.departure import is_terminating
 from grid_operator.decide.model import MemberView
 from grid_operator.decide.operations.journal import (
     Move,
@@ -22,7 +23,7 @@ from grid_operator.decide.operations.journal import (
     is_over,
     wait,
 )
-from grid_operator.decide.pods import is_ready, is_terminating, ordinal, pod_name, serves
+from grid_operator.decide.pods import is_ready, ordinal, pod_name, serves
 from grid_operator.decide.roll import claim_obstacle, disruption_obstacle, is_lost, is_parked
 from grid_operator.decide.situation import EPOCH, moment
 

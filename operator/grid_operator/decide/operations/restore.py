@@ -16,14 +16,9 @@ from grid_operator.api.objects import ObjectRef
 from grid_operator.api.phase import Step, is_restoring
 from grid_operator.api.status import OperationKind, OperationOutcome
 from grid_operator.decide.containers import container_status, exit_code, has_begun, last_words
+from grid_operator.decide.departure import former, is_terminating
 from grid_operator.decide.operations.journal import Move, advance, begin, finish, wait
-from grid_operator.decide.pods import (
-    is_terminating,
-    newest,
-    pod_name,
-    pod_problem,
-    with_reports,
-)
+from grid_operator.decide.pods import newest, pod_name, pod_problem, with_reports
 from grid_operator.decide.words import with_reason
 
 if TYPE_CHECKING:
@@ -70,7 +65,8 @@ def step(situation: Situation, operation: OperationStatus) -> Move:
     jobs = [child for child in situation.observed.children if child["kind"] == JOB]
     if operation.step == Step.CLEAN_UP:
         if jobs:
-            return wait(operation, f"until Job {jobs[0]['metadata']['name']} is gone")
+            name = jobs[0]["metadata"]["name"]
+            return wait(operation, f"until Job {name} is gone{former(jobs[0])}")
         return finish(
             operation,
             OperationOutcome.SUCCEEDED,
@@ -89,7 +85,7 @@ def _copy(situation: Situation, operation: OperationStatus) -> Move:
     job = live[0]
     name = job["metadata"]["name"]
     if job["metadata"].get("deletionTimestamp"):
-        return wait(operation, f"until the former Job {name} is gone")
+        return wait(operation, f"until the former Job {name} is gone{former(job)}")
     if _is_copied(situation, job):
         return advance(operation, Step.CLEAN_UP, situation.now)
     failed = _condition(job, "Failed")

@@ -10,7 +10,7 @@ import pytest
 from grid_operator.api.conditions import timestamp
 from grid_operator.api.status import GridClusterStatus
 from grid_operator.decide.model import MemberProblem
-from tests.unit.operator.decide.fake_store import START, FakeStore
+from tests.unit.operator.decide.fake_store import START, WELL, FakeStore
 
 BACKED_UP: dict[str, Any] = {"persistence": {"enabled": True, "backup": {"claimName": "backups"}}}
 ASKED = {"backup": "b1", "restart": "r1", "backup_interrupt": "i1"}
@@ -21,15 +21,15 @@ def outcomes(store: FakeStore) -> dict[str, tuple[str, str]]:
     return {h.annotation: (h.request, h.outcome) for h in handled}
 
 
-def made_again(spec: dict[str, Any] | None = None, **annotations: str) -> FakeStore:
+def made_again(**hindrance: Any) -> FakeStore:
     """Return a new cluster that comes with annotations, as from a saved manifest."""
-    store = FakeStore(spec or BACKED_UP)
-    store.annotate(**annotations)
+    store = FakeStore({**BACKED_UP, **hindrance})
+    store.annotate(**ASKED)
     return store
 
 
 def test_what_came_with_the_object_is_refused_and_told() -> None:
-    store = made_again(**ASKED)
+    store = made_again()
 
     store.settle()
 
@@ -45,7 +45,7 @@ def test_what_came_with_the_object_is_refused_and_told() -> None:
 
 
 def test_what_is_asked_for_afterwards_is_carried_out() -> None:
-    store = made_again(**ASKED)
+    store = made_again()
     store.settle()
 
     store.annotate(restart="r2")
@@ -64,7 +64,7 @@ def test_what_is_asked_for_afterwards_is_carried_out() -> None:
     ],
 )
 def test_it_is_refused_although_nothing_can_be_done_at_first(hindrance: dict[str, Any]) -> None:
-    store = made_again({**BACKED_UP, **hindrance}, **ASKED)
+    store = made_again(**hindrance)
     store.settle()
     store.change_spec(BACKED_UP)
 
@@ -129,7 +129,7 @@ def test_an_operation_of_another_object_is_not_gone_on_with(paused: bool) -> Non
 def test_the_same_object_goes_on_with_what_it_was_asked_for() -> None:
     store = FakeStore(BACKED_UP)
     store.settle()
-    store.views = {"demo-0": replace(store.views["demo-0"], cluster_safe=False)}  # type: ignore[type-var]
+    store.views = {"demo-0": replace(WELL, cluster_safe=False)}
     store.annotate(restart="r1")
     store.step()
 
