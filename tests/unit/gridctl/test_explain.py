@@ -92,6 +92,20 @@ def test_what_ended_badly_before() -> None:
     assert told(READY, lastOperations=[finished("Stop", "Succeeded")]).under_way == ()
 
 
+def test_a_refused_request_is_told_while_its_annotation_is_there() -> None:
+    cluster = cluster_object()
+    handled = {"annotation": "backup", "request": "b1", "outcome": "Refused", "message": "it came"}
+    cluster["status"] = {
+        "observedGeneration": 1, "conditions": [READY], "handledRequests": [handled],
+    }  # fmt: skip
+    cluster["metadata"]["annotations"] = {"gridcluster.io/backup": "b1"}
+    line = "request b1 of gridcluster.io/backup was refused: it came"
+    assert explain(cluster, NOW).under_way == (line,)
+
+    cluster["metadata"]["annotations"] = {"gridcluster.io/backup": "b2"}
+    assert explain(cluster, NOW).under_way == ()
+
+
 def test_a_stale_status_and_none_at_all() -> None:
     cluster = cluster_object()
     cluster["metadata"]["generation"] = 2
