@@ -23,7 +23,7 @@ class Advice:
 
 
 _FIX_SPEC: Final = "nothing is applied until the spec is changed; members keep what they run"
-_LOGS: Final = "kubectl describe pod -n NAMESPACE POD; kubectl logs -n NAMESPACE POD"
+_LOGS: Final = "kubectl describe pod -n NAMESPACE POD; kubectl logs -n NAMESPACE POD -c member"
 
 ADVICE: Final[Mapping[str, Advice]] = {
     # Ready
@@ -237,7 +237,8 @@ HINTS: Final[Mapping[str, str]] = {
     "that nothing runs there any more",
     "Evicted": "the node had too little of what the message names: raise the requests in "
     "spec.pod.resources, so that a node with as much is chosen, or make room",
-    "CrashLoopBackOff": "kubectl logs -n NAMESPACE POD --previous says why the member ended",
+    "CrashLoopBackOff": "kubectl logs -n NAMESPACE POD --previous -c member says why the member "
+    "ended; give the name of another container that is named in place of member",
     "CreateContainerConfigError": "kubectl describe pod -n NAMESPACE POD names the Secret, or the "
     "key in it, that is not there",
     "holds the data of a member that was alone": "claim data-NAME-0 is of a former GridCluster of "

@@ -78,6 +78,12 @@ GIVE_UP = (Endpoint.FORCE_START, Endpoint.PARTIAL_START)
             id="deletion",
         ),
         pytest.param(
+            settled(Spec(sidecar=True)),
+            (moves.STOP, moves.ROLL, moves.RESTART),
+            (1, 2),
+            id="sidecar",
+        ),
+        pytest.param(
             World(spec=Spec(restores=True)),
             (moves.STOP, moves.PAUSE, moves.ROLL),
             (1, 1),
