@@ -21,6 +21,7 @@ from grid_operator.api.objects import ObjectRef
 from grid_operator.api.status import OperationOutcome
 from grid_operator.decide.drift import differences, is_hand_edited
 from grid_operator.decide.model import ClusterEvent
+from grid_operator.decide.reports import NO_RIGHT
 from grid_operator.decide.requests import REFUSED
 
 if TYPE_CHECKING:
@@ -164,7 +165,7 @@ def _refusals(plan: Plan) -> list[ClusterEvent]:
     return [
         _event(WARNING, EventReason.POD_REFUSED, f"{name}: {text}")
         for name, text in observed.reports.items()
-        if name not in there and text not in told
+        if name not in there and text not in told and text != NO_RIGHT
     ]
 
 

@@ -145,7 +145,7 @@ def _is_unwanted(situation: Situation, rendered: KubeObject | None, live: KubeOb
     if rendered is None:
         return True
     pods = situation.observed.job_pods
-    return live["kind"] == "Job" and restore.is_outdated_job(rendered, live, pods)
+    return live["kind"] == restore.JOB and restore.is_outdated_job(rendered, live, pods)
 
 
 def _deletable(situation: Situation, progress: Progress) -> tuple[KubeObject, ...]:

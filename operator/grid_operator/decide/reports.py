@@ -145,9 +145,11 @@ def _of_job(obj: KubeObject, event: KubeObject) -> tuple[str, str] | None:
 
 
 def _of_itself(obj: KubeObject, event: KubeObject) -> tuple[str, str] | None:
-    if event.get("type") != "Warning" and event.get("reason") != _UNBOUND:
-        return None
-    return str(obj["metadata"]["name"]), _shortened(_IDENTIFIER.sub("…", _message(event)))
+    name = str(obj["metadata"]["name"])
+    if event.get("type") == "Warning" or event.get("reason") == _UNBOUND:
+        return name, _shortened(_IDENTIFIER.sub("…", _message(event)))
+    # A pod got on: it has a node now, or its image is being pulled. A claim that waits did not.
+    return (name, "") if obj["kind"] == "Pod" else None
 
 
 def _message(event: KubeObject) -> str:

@@ -110,13 +110,14 @@ def is_outdated_job(rendered: KubeObject, live: KubeObject, pods: Iterable[KubeO
     A Job never changes: what the spec says by now, such as a label that a policy asks for, reaches
     a pod that could not be made or started with another Job only.
     """
-    digests = (
-        (obj["metadata"].get("annotations") or {}).get(RENDERED_HASH_ANNOTATION)
-        for obj in (rendered, live)
-    )
-    if len(set(digests)) == 1:
+    wanted, has = _digest(rendered), _digest(live)
+    if has is None or has == wanted:
         return False
     return not any(has_begun(container_status(pod, RESTORE_CONTAINER)) for pod in pods)
+
+
+def _digest(job: KubeObject) -> object:
+    return (job["metadata"].get("annotations") or {}).get(RENDERED_HASH_ANNOTATION)
 
 
 def _is_copied(situation: Situation, job: KubeObject) -> bool:

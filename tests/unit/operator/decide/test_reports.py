@@ -32,9 +32,15 @@ MADE = "create Pod demo-0 in StatefulSet demo successful"
 QUOTA = 'persistentvolumeclaims "data-demo-1" is forbidden: exceeded quota: small'
 NO_CLASS = 'storageclass.storage.k8s.io "nope" not found'
 
+NORMAL = ("SuccessfulCreate", "FailedBinding", "Waiting", "Scheduled")
+
 
 def event(reason: str, message: str, second: int = 0, **more: Any) -> KubeObject:
-    kind = "Normal" if reason in ("SuccessfulCreate", "FailedBinding", "Waiting") else "Warning"
+    kind = (
+        "Normal"
+        if reason in ("SuccessfulCreate", "FailedBinding", "Waiting", "Scheduled")
+        else "Warning"
+    )
     time = f"2026-01-01T00:00:{second:02}Z"
     told = {"reason": reason, "message": message, "type": kind, "lastTimestamp": time}
     return {"metadata": {"name": "e"}, **told, **more}
@@ -79,6 +85,7 @@ NO_CLASS_SET = "no persistent volumes available for this claim and no storage cl
             [event("FailedCreatePodSandBox", "network for 0123456789abcdef: no\naddress")],
             {"demo-0": "network for …: no address"},
         ),
+        (POD, [event("FailedScheduling", "no node"), event("Scheduled", "to n1", 1)], {}),
         (POD, [], {}),
     ],
 )

@@ -79,6 +79,7 @@ async def test_without_the_right_to_list_events_it_says_that() -> None:
     message = kube.condition("Ready")["message"]
     assert message.startswith("demo-0 does not exist yet: Events say why")
     assert "the operator may not list them" in message
+    assert "PodRefused" not in [event.reason for event in kube.events]
 
 
 @pytest.mark.parametrize("reported", [{}, {"demo": [{"metadata": {}}]}])

@@ -120,6 +120,16 @@ async def test_a_job_whose_pod_works_or_has_worked_is_left_alone() -> None:
         assert job(kube)["metadata"]["resourceVersion"] == before
 
 
+async def test_a_job_without_its_digest_is_not_made_again_and_again() -> None:
+    kube = await restoring()
+    del job(kube)["metadata"]["annotations"]
+    kube.writes.clear()
+
+    await settle(make(kube), 3)
+
+    assert "delete Job" not in kube.writes
+
+
 async def test_a_job_whose_pod_cannot_start_is_made_again_of_the_mended_spec() -> None:
     kube = await restoring()
     waiting = {"waiting": {"reason": "ImagePullBackOff"}}
