@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Final
 from grid_operator.api.names import SHUTDOWN_FINALIZER, statefulset_name
 from grid_operator.decide.departure import going, is_terminating
 from grid_operator.decide.model import STARTING, MemberProblem, MemberView
-from grid_operator.decide.pods import by_ordinal, is_ready, pod_name, pod_problem, with_reports
+from grid_operator.decide.pods import (
+    by_ordinal,
+    is_ready,
+    pod_name,
+    pod_problem,
+    serves,
+    with_reports,
+)
 from grid_operator.decide.words import with_reason
 
 if TYPE_CHECKING:
@@ -165,6 +172,15 @@ class Situation:
             return said or f"does not answer: {view.message}"
         text = f"says that it is not ready (node state {view.node_state})"
         return None if view.ready else with_reason(text, view.problem)
+
+    def to_be_mended(self) -> frozenset[str]:
+        """Return outdated pods whose members serve, and that only other containers hold unready.
+
+        No operation waits for them to become ready: that would keep from them what may mend them.
+        """
+        unready = (pod for pod in self.pods if serves(pod) and not is_ready(pod))
+        joined = (pod_name(pod) for pod in unready if isinstance(self.view(pod), MemberView))
+        return frozenset(joined) & frozenset(self.roll.outdated)
 
     def presence(self, pod: KubeObject) -> str:
         """Return how it is with a pod that is to go."""

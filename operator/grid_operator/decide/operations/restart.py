@@ -13,7 +13,6 @@ from grid_operator.api.phase import Step
 from grid_operator.api.status import OperationKind, OperationOutcome
 from grid_operator.decide.calls import Endpoint
 from grid_operator.decide.departure import is_terminating
-from grid_operator.decide.model import MemberView
 from grid_operator.decide.operations.journal import (
     Move,
     advance,
@@ -23,7 +22,7 @@ from grid_operator.decide.operations.journal import (
     is_over,
     wait,
 )
-from grid_operator.decide.pods import is_ready, ordinal, pod_name, serves
+from grid_operator.decide.pods import ordinal, pod_name
 from grid_operator.decide.roll import claim_obstacle, disruption_obstacle, is_lost, is_parked
 from grid_operator.decide.situation import EPOCH, moment
 
@@ -110,7 +109,7 @@ def _is_due_yet(situation: Situation, pod: KubeObject) -> bool:
 
 
 def _await_ready(situation: Situation, operation: OperationStatus) -> Move:
-    problems = situation.member_problems(besides=_held_by_others(situation))
+    problems = situation.member_problems(besides=situation.to_be_mended())
     if problems:
         return wait(operation, "; ".join(problems))
     below = [pod for pod in situation.pods if ordinal(pod) < _ordinal(operation.target)]
@@ -121,16 +120,6 @@ def _await_ready(situation: Situation, operation: OperationStatus) -> Move:
     uid = pod["metadata"]["uid"]
     changes = {"target": pod_name(pod), "target_uid": uid}
     return advance(operation, Step.SHUT_DOWN_MEMBER, situation.now, **changes)
-
-
-def _held_by_others(situation: Situation) -> frozenset[str]:
-    """Return outdated pods whose members serve, and that only other containers hold unready.
-
-    To wait for them would keep from them what may mend them. The gate looks at their members.
-    """
-    unready = (pod for pod in situation.pods if serves(pod) and not is_ready(pod))
-    names = (pod_name(pod) for pod in unready if isinstance(situation.view(pod), MemberView))
-    return frozenset(names) & frozenset(situation.roll.outdated)
 
 
 def _is_due(situation: Situation, operation: OperationStatus, pod: KubeObject) -> bool:

@@ -200,6 +200,25 @@ def test_a_spec_that_mends_the_sidecars_reaches_all_members_one_by_one() -> None
     assert [c.endpoint for c in store.calls] == [Endpoint.MEMBER_SHUTDOWN] * 3
 
 
+def test_a_start_does_not_wait_for_pods_that_a_newer_spec_may_mend() -> None:
+    store = three()
+    store.change_spec({"size": 3, "runState": "Stopped"})
+    store.settle()
+    store.change_spec({"size": 3})
+    while len(store.pods) < len(NAMES):
+        store.step()
+    for name in NAMES:
+        held = pod_with(down("proxy", NO_IMAGE), up("member"), phase="Pending", name=name)
+        outdated(store, name, held)
+
+    store.settle()
+
+    assert store.replaced[-3:] == ["demo-2", "demo-1", "demo-0"]
+    ready = find_condition(store.cluster.status.conditions, ConditionType.READY)
+    assert ready is not None
+    assert ready.status == "True"
+
+
 def test_a_single_member_beside_a_broken_sidecar_is_stopped_gently() -> None:
     store = FakeStore()
     store.settle()
