@@ -17,8 +17,10 @@ from grid_operator.api.conditions import (
     find_condition,
 )
 from grid_operator.api.gridcluster import GridCluster, InvalidClusterError
+from grid_operator.api.names import GROUP
 from grid_operator.api.phase import Step
 from grid_operator.api.status import GIVES_UP_DATA, OperationOutcome
+from grid_operator.decide.requests import REFUSED
 from gridctl.explain_words import (
     ADVICE,
     DAMAGED_COPIES,
@@ -112,7 +114,7 @@ def explain(cluster: KubeObject, now: datetime) -> Explanation:
     return Explanation(
         _headline(cluster, status, now),
         _distinct(why, {}),
-        _distinct(_under_way(status, now), {}),
+        _distinct([*_under_way(status, now), *_refused(cluster, status)], {}),
         _distinct(nexts, names),
         _distinct(steps, names),
     )
@@ -180,6 +182,18 @@ def _under_way(status: GridClusterStatus, now: datetime) -> list[str]:
             lines.append(f"before that {done.kind.value} {done.outcome.value.lower()} {ended} ago"
                          + (f": {done.message}" if done.message else ""))  # fmt: skip
     return lines
+
+
+def _refused(cluster: KubeObject, status: GridClusterStatus) -> list[str]:
+    """Return the requests that were refused, as long as their annotations are there."""
+    annotations = cluster["metadata"].get("annotations") or {}
+    return [
+        f"request {handled.request} of {GROUP}/{handled.annotation} was refused: {handled.message}"
+        for handled in status.handled_requests
+        if handled.outcome == REFUSED
+        and str(annotations.get(f"{GROUP}/{handled.annotation}", "")).split(",")[0].strip()
+        == handled.request
+    ]
 
 
 def _operation_lines(

@@ -23,7 +23,7 @@ class Advice:
 
 
 _FIX_SPEC: Final = "nothing is applied until the spec is changed; members keep what they run"
-_LOGS: Final = "kubectl describe pod -n NAMESPACE POD; kubectl logs -n NAMESPACE POD"
+_LOGS: Final = "kubectl describe pod -n NAMESPACE POD; kubectl logs -n NAMESPACE POD -c member"
 
 ADVICE: Final[Mapping[str, Advice]] = {
     # Ready
@@ -221,7 +221,24 @@ HINTS: Final[Mapping[str, str]] = {
     "spec.pod.imagePullSecrets",
     "InvalidImageName": "correct spec.image",
     "Insufficient": "lower spec.pod.resources.requests, or add a node that has as much",
-    "CrashLoopBackOff": "kubectl logs -n NAMESPACE POD --previous says why the member ended",
+    "is forbidden": "the message has the words of what forbids the pod or the claim: give it "
+    "what that asks for with spec.pod (labels, annotations, resources), raise the quota, or change "
+    "the policy",
+    "denied the request": "an admission webhook forbids the pod or the claim, in its own words: "
+    "give it what that asks for with spec.pod, or change the webhook",
+    "may not list": "apply the Role of the operator's version, which may list Events; until then: "
+    "kubectl get events -n NAMESPACE --field-selector type=Warning",
+    "its finalizer": "what set the finalizer that is named takes it away when its work is done: "
+    "look at that controller. Only when it is gone for good: kubectl edit the object that is "
+    "named, and remove the finalizer from metadata.finalizers",
+    "look whether node": "if the node is off for good: kubectl taint nodes NODE "
+    "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute lets Kubernetes replace its pods and "
+    "detach their volumes; kubectl delete pod --force -n NAMESPACE POD only when it is certain "
+    "that nothing runs there any more",
+    "Evicted": "the node had too little of what the message names: raise the requests in "
+    "spec.pod.resources, so that a node with as much is chosen, or make room",
+    "CrashLoopBackOff": "kubectl logs -n NAMESPACE POD --previous -c member says why the member "
+    "ended; give the name of another container that is named in place of member",
     "CreateContainerConfigError": "kubectl describe pod -n NAMESPACE POD names the Secret, or the "
     "key in it, that is not there",
     "holds the data of a member that was alone": "claim data-NAME-0 is of a former GridCluster of "

@@ -20,6 +20,10 @@ BACKUP: Final = "backup"
 INTERRUPT: Final = "backup-interrupt"
 RESTART: Final = "restart"
 RANDOM_BYTES: Final = 3
+UNSEEN: Final = (
+    "no operator has seen this GridCluster yet, and a request that comes before that is refused: "
+    "try again when gridctl status shows its state"
+)
 STOPPED: Final = "the cluster is stopped: gridctl start brings it back"
 
 
@@ -59,6 +63,8 @@ def check_possible(cluster: KubeObject, annotation: str, now: datetime) -> None:
     Raises:
         NotPossibleError: It would not, or another one, which it would replace, waits for its turn.
     """
+    if status_of(cluster).observed_generation is None:
+        raise NotPossibleError(UNSEEN)
     spec = cluster.get("spec") or {}
     backup = (spec.get("persistence") or {}).get("backup")
     if annotation == BACKUP and not backup:

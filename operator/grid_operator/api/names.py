@@ -57,6 +57,7 @@ MEMBERS_PORT: Final = 5704
 MEMBERS_PORT_NAME: Final = "members"
 
 MEMBER_CONTAINER: Final = "member"
+RESTORE_CONTAINER: Final = "restore"
 CONFIG_KEY: Final = "grid.yaml"
 XML_CONFIG_KEY: Final = "grid.xml"
 BACKUP_VOLUME: Final = "backup"

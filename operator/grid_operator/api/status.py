@@ -164,6 +164,12 @@ class GridClusterStatus(ApiModel):
     observed_generation: int | None = Field(
         default=None, ge=0, description="Generation of the spec that this status is about."
     )
+    observed_uid: str | None = Field(
+        default=None,
+        max_length=64,
+        description="uid of the GridCluster that this status is about. Requests that came with "
+        "the object, or that a status of another object does not know, are not carried out.",
+    )
     conditions: tuple[Condition, ...] = Field(
         default=(),
         max_length=32,

@@ -21,6 +21,7 @@ from grid_operator.api.objects import ObjectRef
 from grid_operator.api.status import OperationOutcome
 from grid_operator.decide.drift import differences, is_hand_edited
 from grid_operator.decide.model import ClusterEvent
+from grid_operator.decide.reports import NO_RIGHT
 from grid_operator.decide.requests import REFUSED
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ class EventReason(StrEnum):
     """A pod is deleted, to come back with the newest revision."""
     CHANGING = "Changing"
     """The configuration changes; the message says what, and whether members restart for it."""
+    POD_REFUSED = "PodRefused"
+    """A pod that is wanted cannot be made; the message has the words of what forbids it."""
     REQUEST_REFUSED = "RequestRefused"
     """What an annotation asks for cannot be done; the message says why."""
 
@@ -73,6 +76,7 @@ def make_events(plan: Plan, status: GridClusterStatus) -> tuple[ClusterEvent, ..
         *_operations(before, status),
         *_requests(before, status),
         *_notes(plan),
+        *_refusals(plan),
         *_written(plan),
         *_replaced(plan),
     )
@@ -149,6 +153,20 @@ def _requests(before: GridClusterStatus, status: GridClusterStatus) -> list[Clus
 def _notes(plan: Plan) -> list[ClusterEvent]:
     choice = plan.progress.choice
     return [_event(WARNING, *note) for note in choice.notes] if choice is not None else []
+
+
+def _refusals(plan: Plan) -> list[ClusterEvent]:
+    """Return what Kubernetes reports of missing pods, unless a condition told it before."""
+    situation = plan.situation
+    told = "\n".join(condition.message for condition in situation.status.conditions)
+    observed = situation.observed
+    there = {obj["metadata"]["name"] for obj in (*observed.pods, *observed.claims)}
+    there |= {pod["metadata"]["name"] for pod in observed.job_pods}
+    return [
+        _event(WARNING, EventReason.POD_REFUSED, f"{name}: {text}")
+        for name, text in observed.reports.items()
+        if name not in there and text not in told and text != NO_RIGHT
+    ]
 
 
 def _written(plan: Plan) -> list[ClusterEvent]:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Final
 from grid_operator.api.desired import Desired, Live
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from grid_operator.api.gridcluster import GridCluster
     from grid_operator.api.objects import KubeObject, ObjectRef
     from grid_operator.api.status import GridClusterStatus
@@ -114,6 +116,8 @@ class Observed:
     """Volume claims that carry the cluster's label."""
     job_pods: tuple[KubeObject, ...] = ()
     """Pods of the Job that restores, if there is one."""
+    reports: Mapping[str, str] = field(default_factory=dict)
+    """What Kubernetes reports of a pod, claim or Job that is missing or stuck, by its name."""
     may_hold: bool = False
     """The operator may set its finalizer: its rights outlive the cluster's namespace."""
     namespace_terminating: bool = False

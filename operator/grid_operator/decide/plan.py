@@ -10,11 +10,12 @@ from grid_operator.api.desired import SpecProblem
 from grid_operator.api.objects import ObjectRef
 from grid_operator.api.phase import Step
 from grid_operator.api.status import GIVES_UP_DATA, OperationKind
+from grid_operator.decide.departure import going, is_terminating
 from grid_operator.decide.drift import differences, is_unchanged
-from grid_operator.decide.operations import shrink
+from grid_operator.decide.operations import restore, shrink
 from grid_operator.decide.operations.drive import Progress, operate
 from grid_operator.decide.operations.stop import finalizers
-from grid_operator.decide.requests import Requests, read_requests
+from grid_operator.decide.requests import Requests, inherited, read_requests, with_refused
 from grid_operator.decide.roll import plan_roll
 from grid_operator.decide.situation import Situation
 from grid_operator.decide.validate import find_problem
@@ -64,7 +65,7 @@ def make_plan(observed: Observed, desired: Desired, now: datetime) -> Plan:
     live = {ObjectRef.of(obj): obj for obj in (*observed.children, *observed.claims)}
     statefulset = next((obj for obj in desired.children if obj["kind"] == "StatefulSet"), None)
     current = live.get(ObjectRef.of(statefulset)) if statefulset is not None else None
-    roll = plan_roll(observed, statefulset, current, shrink.kept_pods(observed))
+    roll = plan_roll(observed, statefulset, current, shrink.kept_pods(observed), now)
     situation = Situation(observed, desired, roll, now)
     problem = None
     writes = pending = Writes()
@@ -78,14 +79,17 @@ def make_plan(observed: Observed, desired: Desired, now: datetime) -> Plan:
     if not may_write or any(obj is statefulset for obj in writes.apply):
         situation = situation.with_roll(situation.roll.without_deletion())
     requests = read_requests(observed.cluster)
-    progress = operate(situation, requests, may_act=problem is None)
+    former = inherited(observed.cluster, requests)
+    asked = replace(requests, ids={n: i for n, i in requests.ids.items() if n not in former})
+    progress = operate(situation, asked, may_act=problem is None)
+    progress = replace(progress, status=with_refused(progress.status, former))
     return Plan(
         situation,
-        requests,
+        asked,
         progress,
         problem,
         writes,
-        pending.texts(),
+        (*pending.texts(), *_departing(situation, live)),
         _deletable(situation, progress),
         finalizers(situation, release=progress.move.release),
     )
@@ -99,6 +103,19 @@ def _writes(situation: Situation, live: dict[ObjectRef, KubeObject]) -> Writes:
     )
 
 
+def _departing(situation: Situation, live: dict[ObjectRef, KubeObject]) -> list[str]:
+    """Return which wanted objects are being deleted, and can be made again only once they are gone.
+
+    A restore tells of its Job itself.
+    """
+    found = (live.get(ObjectRef.of(obj)) for obj in situation.desired.children)
+    return [
+        f"{obj['kind']} {obj['metadata']['name']} {going(obj, situation.now)}"
+        for obj in found
+        if obj is not None and obj["kind"] != restore.JOB and is_terminating(obj)
+    ]
+
+
 def _needs_apply(rendered: KubeObject, live: KubeObject | None) -> bool:
     if live is None:
         return True
@@ -110,18 +127,25 @@ def _needs_apply(rendered: KubeObject, live: KubeObject | None) -> bool:
 
 
 def _leftovers(situation: Situation, desired: tuple[KubeObject, ...]) -> tuple[ObjectRef, ...]:
-    wanted = {ObjectRef.of(obj) for obj in desired}
     # The members' own StatefulSet goes with the GridCluster, never before.
     kept = situation.statefulset
+    rendered = {ObjectRef.of(obj): obj for obj in desired}
     return tuple(
         sorted(
             ObjectRef.of(child)
             for child in situation.observed.children
-            if ObjectRef.of(child) not in wanted
+            if _is_unwanted(situation, rendered.get(ObjectRef.of(child)), child)
             and child is not kept
             and not child["metadata"].get("deletionTimestamp")
         )
     )
+
+
+def _is_unwanted(situation: Situation, rendered: KubeObject | None, live: KubeObject) -> bool:
+    if rendered is None:
+        return True
+    pods = situation.observed.job_pods
+    return live["kind"] == restore.JOB and restore.is_outdated_job(rendered, live, pods)
 
 
 def _deletable(situation: Situation, progress: Progress) -> tuple[KubeObject, ...]:

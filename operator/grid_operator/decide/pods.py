@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-import json
-import re
-from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from grid_operator.api.names import REVISION_LABEL
+from grid_operator.api.names import MEMBER_CONTAINER, REVISION_LABEL
+from grid_operator.decide.containers import (
+    container_status,
+    has_begun,
+    others_problems,
+    own_problem,
+)
+from grid_operator.decide.departure import is_terminating
 from grid_operator.decide.words import printable, with_reason
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from grid_operator.api.objects import KubeObject
 
 _ENDED: Final = frozenset({"Failed", "Succeeded"})
 _PENDING: Final = "Pending"
-OVERDUE_S: Final = 60.0
-"""After the end of the pod's grace, which its deletionTimestamp tells: its node does not answer."""
-KILLED: Final = 128
-"""Exit codes from here on tell of a signal."""
-MAX_WORDS_LENGTH: Final = 512
-"""Of a container, in characters."""
-_LOG_HEAD: Final = re.compile(r"^\d{4}-\d\d-\d\dT\S+Z [A-Z]+ ")
 
 
 def pod_name(pod: KubeObject) -> str:
@@ -40,11 +37,6 @@ def ordinal(pod: KubeObject) -> tuple[int, str]:
     """Return what sorts pods by their StatefulSet ordinal."""
     last = pod_name(pod).rpartition("-")[2]
     return (int(last) if last.isdecimal() else -1, pod_name(pod))
-
-
-def is_terminating(pod: KubeObject) -> bool:
-    """Return whether the pod is being deleted."""
-    return bool(pod["metadata"].get("deletionTimestamp"))
 
 
 def is_ready(pod: KubeObject) -> bool:
@@ -65,13 +57,28 @@ def is_unscheduled(pod: KubeObject) -> bool:
     return condition is not None and condition.get("status") == "False"
 
 
+def serves(pod: KubeObject) -> bool:
+    """Return whether the pod's member can be used, whatever the pod's other containers do."""
+    if is_terminating(pod) or pod.get("status", {}).get("phase") in _ENDED:
+        return False
+    own = container_status(pod, MEMBER_CONTAINER) or {}
+    return is_ready(pod) or bool(own.get("ready"))
+
+
 def has_no_process(pod: KubeObject) -> bool:
-    """Return whether the pod's status says that nothing runs in it; False when it is not told."""
-    status = pod.get("status", {})
-    if status.get("phase") in {_PENDING, *_ENDED}:
+    """Return whether the member of the pod does not run; False when that is not told.
+
+    A pod is Pending for as long as any of its containers has not started, such as one that others
+    have added and whose image cannot be pulled: its member may run all the same.
+    """
+    phase = pod.get("status", {}).get("phase")
+    if phase in _ENDED:
         return True
-    states = [container.get("state", {}) for container in status.get("containerStatuses", ())]
-    return bool(states) and all("waiting" in state or "terminated" in state for state in states)
+    own = container_status(pod, MEMBER_CONTAINER)
+    if own is None:
+        return bool(phase == _PENDING)
+    state = own.get("state", {})
+    return "waiting" in state or "terminated" in state
 
 
 def is_outdated(pod: KubeObject, update_revision: str) -> bool:
@@ -89,94 +96,55 @@ def has_address(pod: KubeObject) -> bool:
     return bool(status.get("podIP")) and status.get("phase") not in _ENDED
 
 
-def is_overdue(pod: KubeObject, now: datetime) -> bool:
-    """Return whether the pod is being deleted and should be gone by now."""
-    text = str(pod["metadata"].get("deletionTimestamp", ""))
-    try:
-        return now - datetime.fromisoformat(text) > timedelta(seconds=OVERDUE_S)
-    except (ValueError, TypeError):
-        return False
+def pod_problem(pod: KubeObject, own: str = MEMBER_CONTAINER, said: str = "") -> str | None:
+    """Return why the pod is not ready as Kubernetes sees it, None when it is.
 
-
-def going(pod: KubeObject, now: datetime) -> str:
-    """Return that the pod is being deleted, and if it should be gone by now, where to look."""
-    if not is_overdue(pod, now):
-        return "is being deleted"
-    text = pod["metadata"]["deletionTimestamp"]
-    return (
-        f"is being deleted and should have been gone at {text}: look whether node "
-        f"{node_name(pod)} works"
-    )
-
-
-def node_name(pod: KubeObject) -> str:
-    """Return the name of the pod's node."""
-    return str(pod.get("spec", {}).get("nodeName") or "of it")
-
-
-def pod_problem(pod: KubeObject) -> str | None:
-    """Return why the pod is not ready as Kubernetes sees it, None when it is."""
+    Args:
+        pod: The pod.
+        own: The container that the operator put into it; what others have added comes after it.
+        said: What the process in that container says of itself.
+    """
     if is_terminating(pod):
         return "is being deleted"
     if is_ready(pod):
         return None
     status = pod.get("status", {})
     if status.get("phase") == "Failed" and status.get("reason"):
-        return f"has failed: {status['reason']}"  # such as Evicted
-    return _container_problem(pod) or _scheduling_problem(pod) or "is not ready yet"
+        text = f"has failed: {status['reason']}"  # such as Evicted
+        return with_reason(text, printable(str(status.get("message", ""))))
+    others = "; ".join(others_problems(pod, own))
+    own_status = container_status(pod, own)
+    found = own_problem(pod, own) or _scheduling_problem(pod)
+    if found is None and ((own_status or {}).get("ready") or not has_begun(own_status)):
+        return others or _unmet_gate(pod) or _with_words("is not ready yet", said)
+    text = _with_words(found or "is not ready yet", said)
+    return f"{text}; {others}" if others else text
+
+
+def with_reports(problem: str, pod: KubeObject, reports: Mapping[str, str]) -> str:
+    """Return the problem with what Kubernetes reports of the pod and of its volume claims."""
+    volumes = pod.get("spec", {}).get("volumes") or ()
+    claims = (volume.get("persistentVolumeClaim", {}).get("claimName") for volume in volumes)
+    told = [f"claim {name}: {reports[name]}" for name in claims if name in reports]
+    return "; ".join((with_reason(problem, reports.get(pod_name(pod), "")), *told))
+
+
+def _with_words(problem: str, said: str) -> str:
+    return f"{problem}: it {said}" if said else problem
+
+
+def _unmet_gate(pod: KubeObject) -> str | None:
+    """Return the first readiness gate, which others have put into the pod, that is not met."""
+    for gate in pod.get("spec", {}).get("readinessGates") or ():
+        kind = str(gate.get("conditionType"))
+        if (_condition(pod, kind) or {}).get("status") != "True":
+            return f"is not ready: its readiness gate {kind} is not True"
+    return None
 
 
 def newest(pods: Iterable[KubeObject]) -> KubeObject | None:
     """Return the pod that was made last, None without any."""
     return max(pods, key=lambda pod: str(pod["metadata"].get("creationTimestamp")), default=None)
-
-
-def last_words(pod: KubeObject) -> str:
-    """Return the last line that a container of the pod said before it ended badly."""
-    for container in pod.get("status", {}).get("containerStatuses", ()):
-        terminated = container.get("state", {}).get("terminated") or {}
-        if terminated.get("exitCode"):
-            return _last_line(terminated)
-    return ""
-
-
-def _last_line(terminated: dict[str, Any]) -> str:
-    """Return what a container said last, without the time and place that a log line begins with."""
-    lines = str(terminated.get("message", "")).strip().splitlines()
-    text = lines[-1] if lines else ""
-    try:
-        entry = json.loads(text)
-    except ValueError:
-        entry = None
-    said = entry.get("message") if isinstance(entry, dict) else None
-    plain = said if isinstance(said, str) else _LOG_HEAD.sub("", text)
-    return printable(plain)[:MAX_WORDS_LENGTH].strip()
-
-
-def _container_problem(pod: KubeObject) -> str | None:
-    for container in pod.get("status", {}).get("containerStatuses", ()):
-        waiting = container.get("state", {}).get("waiting")
-        if waiting and waiting.get("reason") not in (None, "ContainerCreating", "PodInitializing"):
-            # The reason only: messages carry back-off times, which would change all the time.
-            return f"container {container['name']}: {waiting['reason']}{_last_end(container)}"
-        terminated = container.get("state", {}).get("terminated")
-        if terminated:
-            return f"container {container['name']} ended with code {terminated.get('exitCode')}"
-        if _last_end(container):
-            return f"container {container['name']} is not ready yet{_last_end(container)}"
-    return None
-
-
-def _last_end(container: dict[str, Any]) -> str:
-    """Return how the container ended before it was started again, empty when it did not."""
-    terminated = container.get("lastState", {}).get("terminated")
-    if not terminated:
-        return ""
-    reason, code = terminated.get("reason"), terminated.get("exitCode")
-    why = f" ({reason})" if reason not in (None, "Error", "Completed") else ""
-    # Of one that was killed the last line is about anything.
-    said = _last_line(terminated) if isinstance(code, int) and 0 < code < KILLED else ""
-    return with_reason(f"; it ended with code {code}{why} before", said)
 
 
 def _scheduling_problem(pod: KubeObject) -> str | None:

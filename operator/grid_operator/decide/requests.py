@@ -50,6 +50,10 @@ KINDS: Final[Mapping[str, OperationKind]] = {
 ACCEPTED: Final = "Accepted"
 REFUSED: Final = "Refused"
 SUCCEEDED: Final = "Succeeded"
+INHERITED: Final = (
+    "the annotation came with this GridCluster, so that it may be a request of a former one, and "
+    "nothing is done: ask under another request id"
+)
 MAX_VALUE_LENGTH: Final = 256
 SIMILAR: Final = 0.75
 """How alike an unknown annotation is to a known one to be taken for a slip."""
@@ -88,6 +92,26 @@ def read_requests(cluster: GridCluster) -> Requests:
         else:
             problems.append(f"{GROUP}/{name}: {problem}")
     return Requests(ids, tuple(problems))
+
+
+def inherited(cluster: GridCluster, requests: Requests) -> dict[str, str]:
+    """Return the requests that were there before the operator first saw this very object.
+
+    A GridCluster that is made again from a saved manifest carries what its former self was asked
+    for, and its status, which tells that it was done, is lost. What names this object's uid is not
+    a former one's.
+    """
+    if cluster.status.observed_uid == cluster.metadata.uid:
+        return {}
+    return {n: request for n, request in requests.ids.items() if ACKNOWLEDGE not in OPTIONS[n]}
+
+
+def with_refused(status: GridClusterStatus, inherited: Mapping[str, str]) -> GridClusterStatus:
+    """Return the status with the inherited requests refused."""
+    for name, request in inherited.items():
+        handled = with_handled(status, name, request, REFUSED, INHERITED)
+        status = status.model_copy(update={"handled_requests": handled})
+    return status
 
 
 def was_handled(status: GridClusterStatus, name: str, request: str) -> bool:

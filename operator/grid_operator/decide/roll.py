@@ -12,6 +12,7 @@ from grid_operator.api.names import (
     management_secret_name,
     statefulset_name,
 )
+from grid_operator.decide.departure import going, is_terminating
 from grid_operator.decide.drift import differences
 from grid_operator.decide.model import STARTING, MemberProblem
 from grid_operator.decide.pods import (
@@ -19,13 +20,15 @@ from grid_operator.decide.pods import (
     has_no_process,
     is_outdated,
     is_ready,
-    is_terminating,
     is_unscheduled,
     pod_name,
+    serves,
 )
 from grid_operator.decide.words import with_reason
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from grid_operator.api.objects import KubeObject
     from grid_operator.decide.model import Observed
 
@@ -54,7 +57,8 @@ def plan_roll(
     observed: Observed,
     rendered: KubeObject | None,
     live: KubeObject | None,
-    kept: frozenset[str] = frozenset(),
+    kept: frozenset[str],
+    now: datetime,
 ) -> Roll:
     """Return the next step of a roll; an empty one when every pod is up to date.
 
@@ -63,6 +67,7 @@ def plan_roll(
         rendered: The StatefulSet as it should be.
         live: The StatefulSet as it is.
         kept: Names of pods that stay as they are although they serve nobody.
+        now: When this is.
     """
     pods = by_ordinal(observed.pods)
     if rendered is None or live is None or not pods:
@@ -77,7 +82,7 @@ def plan_roll(
         reason = ProgressingReason.WAITING_FOR_MEMBERS
         return Roll(everyone, reason=reason, waiting=waiting, unsettled=True)
     outdated = [pod for pod in pods if is_outdated(pod, status.get("updateRevision", ""))]
-    return _next_step(observed, pods, outdated, kept)
+    return _next_step(observed, pods, outdated, kept, now)
 
 
 def _template_differs(rendered: KubeObject, live: KubeObject) -> bool:
@@ -98,6 +103,7 @@ def _next_step(
     pods: list[KubeObject],
     outdated: list[KubeObject],
     kept: frozenset[str],
+    now: datetime,
 ) -> Roll:
     names = tuple(map(pod_name, outdated))
     # A pod that serves nobody can go at once: replacing it costs nothing, and a StatefulSet never
@@ -109,9 +115,9 @@ def _next_step(
     lost = [pod for pod in lost if pod_name(pod) not in kept]
     if not outdated and not lost:
         return Roll()
-    going = [pod_name(pod) for pod in pods if is_terminating(pod)]
-    if going:
-        waiting = f"pod {going[0]} is being deleted"
+    leaving = [pod for pod in pods if is_terminating(pod)]
+    if leaving:
+        waiting = f"pod {pod_name(leaving[0])} {going(leaving[0], now)}"
         return Roll(names, reason=ProgressingReason.WAITING_FOR_MEMBERS, waiting=waiting)
     deleted = claim_obstacle(observed, lost[0]) if lost else None
     if deleted is not None:
@@ -152,14 +158,17 @@ def _serves_nobody(observed: Observed, pod: KubeObject) -> bool:
     """
     if is_ready(pod):
         return False
-    if observed.cluster.spec.is_alone or has_no_process(pod):
+    if has_no_process(pod):
         return True
+    if observed.cluster.spec.is_alone:
+        # One that only another container keeps from being ready is stopped gently.
+        return not serves(pod)
     return _has_not_joined(observed, pod) and _is_not_needed(observed)
 
 
 def _is_not_needed(observed: Observed) -> bool:
     """Return whether those that serve are enough, or nobody serves whom one more could help."""
-    serving = sum(map(is_ready, observed.pods))
+    serving = sum(map(serves, observed.pods))
     # While members leave there are more of them than the spec says.
     members = max(observed.cluster.spec.size, len(observed.pods))
     return serving == 0 or 2 * serving > members

@@ -7,14 +7,15 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from grid_operator.api.names import SHUTDOWN_FINALIZER, statefulset_name
+from grid_operator.decide.departure import going, is_terminating
 from grid_operator.decide.model import STARTING, MemberProblem, MemberView
 from grid_operator.decide.pods import (
     by_ordinal,
-    going,
     is_ready,
-    is_terminating,
     pod_name,
     pod_problem,
+    serves,
+    with_reports,
 )
 from grid_operator.decide.words import with_reason
 
@@ -147,21 +148,24 @@ class Situation:
             if name in besides:
                 continue
             pod = self.pod(name)
-            problem = "does not exist yet" if pod is None else self.member_problem(pod)
+            problem = self._absence(name) if pod is None else self.member_problem(pod)
             if problem is not None:
                 problems.append(f"{name} {problem}")
         return problems
+
+    def _absence(self, name: str) -> str:
+        return with_reason("does not exist yet", self.observed.reports.get(name, ""))
 
     def member_problem(self, pod: KubeObject) -> str | None:
         """Return why the pod's member cannot be used, None when it can."""
         view = self.view(pod)
         said = _said(view)
-        problem = pod_problem(pod)
         if is_terminating(pod):
             return going(pod, self.now)
+        # Of a pod that runs Kubernetes knows no reason; its member does.
+        problem = pod_problem(pod, said=said)
         if problem is not None:
-            # Of a pod that runs Kubernetes knows no reason; its member does.
-            return f"{problem}: it {said}" if said else problem
+            return with_reports(problem, pod, self.observed.reports)
         if view is None:
             return "has no address yet"
         if isinstance(view, MemberProblem):
@@ -169,10 +173,24 @@ class Situation:
         text = f"says that it is not ready (node state {view.node_state})"
         return None if view.ready else with_reason(text, view.problem)
 
+    def to_be_mended(self) -> frozenset[str]:
+        """Return outdated pods whose members serve, and that only other containers hold unready.
+
+        No operation waits for them to become ready: that would keep from them what may mend them.
+        """
+        unready = (pod for pod in self.pods if serves(pod) and not is_ready(pod))
+        joined = (pod_name(pod) for pod in unready if isinstance(self.view(pod), MemberView))
+        return frozenset(joined) & frozenset(self.roll.outdated)
+
+    def presence(self, pod: KubeObject) -> str:
+        """Return how it is with a pod that is to go."""
+        return going(pod, self.now) if is_terminating(pod) else "is still there"
+
     def no_member_text(self) -> str:
         """Return why no member can be told anything."""
         if not self.observed.pods:
-            return "there is no member pod"
+            first = self.observed.reports.get(self.wanted_pods()[0], "")
+            return with_reason("there is no member pod", first)
         lines = (f"{pod_name(p)} {self.member_problem(p) or 'is ready'}" for p in self.pods)
         return "; ".join(lines)
 

@@ -32,6 +32,7 @@ def make_status(plan: Plan, now: datetime) -> GridClusterStatus:
     return plan.progress.status.model_copy(
         update={
             "observed_generation": situation.cluster.metadata.generation,
+            "observed_uid": situation.cluster.metadata.uid,
             "conditions": _conditions(plan, now),
             "size": len(pods),
             "ready_members": sum(situation.member_problem(pod) is None for pod in pods),

@@ -15,8 +15,10 @@ from grid_operator.api.conditions import (
     SafeToDisruptReason,
     StoppedReason,
 )
+from grid_operator.api.names import SHUTDOWN_FINALIZER
 from grid_operator.api.phase import is_restoring, wanted_replicas
 from grid_operator.api.status import OperationKind, OperationOutcome
+from grid_operator.decide.departure import former, going, is_overdue
 from grid_operator.decide.operations.restore import source_text
 from grid_operator.decide.pods import pod_name
 from grid_operator.decide.requests import was_handled
@@ -25,6 +27,7 @@ from grid_operator.decide.roll import disruption_obstacle
 if TYPE_CHECKING:
     from grid_operator.api.status import GridClusterStatus, OperationStatus
     from grid_operator.decide.plan import Plan
+    from grid_operator.decide.situation import Situation
 
 TRUE: Final = ConditionStatus.TRUE
 FALSE: Final = ConditionStatus.FALSE
@@ -94,14 +97,29 @@ def progressing(plan: Plan) -> Verdict:
         text = operation_text(operation, progress.move.waiting if same else "begins")
         return TRUE, operation.kind, text
     if situation.deleted:
-        text = "Kubernetes removes the children"
-        return TRUE, ProgressingReason.DELETING, progress.move.waiting or text
+        text = progress.move.waiting or "Kubernetes removes the children"
+        return TRUE, ProgressingReason.DELETING, "; ".join((text, *_holders(situation)))
     if plan.pending:
         return TRUE, ProgressingReason.APPLYING, _applying_text(plan)
     choice = progress.choice
     if choice is not None and choice.reason is not None:
         return TRUE, choice.reason, choice.waiting
     return _awaited_members(plan)
+
+
+def _holders(situation: Situation) -> list[str]:
+    """Return what holds a GridCluster that is being deleted, or an object that goes with it."""
+    observed, meta = situation.observed, situation.cluster.metadata
+    held = [
+        f"{obj['kind']} {obj['metadata']['name']} {going(obj, situation.now)}"
+        for obj in (*observed.children, *observed.pods, *observed.job_pods)
+        if former(obj) or is_overdue(obj, situation.now)
+    ]
+    others = ", ".join(name for name in meta.finalizers if name != SHUTDOWN_FINALIZER)
+    if others:
+        text = f"GridCluster {meta.name} is being deleted since {meta.deletion_timestamp}"
+        held.append(f"{text}, and its finalizer {others} holds it")
+    return held
 
 
 def _held(plan: Plan) -> Verdict | None:
@@ -142,9 +160,9 @@ def _awaited_members(plan: Plan) -> Verdict:
     situation = plan.situation
     cluster = situation.cluster.model_copy(update={"status": plan.progress.status})
     if wanted_replicas(cluster) == 0:
-        names = ", ".join(map(pod_name, situation.pods))
-        if names:
-            text = f"until the pods are gone: {names}"
+        there = "; ".join(f"{pod_name(p)} {situation.presence(p)}" for p in situation.pods)
+        if there:
+            text = f"until the pods are gone: {there}"
             return TRUE, ProgressingReason.WAITING_FOR_MEMBERS, text
         return FALSE, ProgressingReason.UP_TO_DATE, "stopped, as spec.runState says"
     if situation.roll.reason is not None:

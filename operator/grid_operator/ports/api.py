@@ -44,6 +44,9 @@ class Kube(Protocol):
     async def is_terminating(self, namespace: str) -> bool:
         """Return whether the namespace is being deleted; False when that is not known."""
 
+    async def fetch_events(self, obj: KubeObject) -> list[KubeObject] | None:
+        """Return the Events about an object, None when the operator has no right to list them."""
+
     async def fetch(self, ref: ObjectRef) -> KubeObject | None:
         """Return one object, whoever owns it; None when there is none."""
 

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from grid_operator.decide.model import ClusterEvent
 
 LIST_PAGE_SIZE: Final = 500
+EVENT_LIMIT: Final = 200
+"""Events about one object: the API server keeps them for an hour, and joins those that repeat."""
 EVENT_MESSAGE_LIMIT_BYTES: Final = 1024
 INVALID: Final = "Invalid"
 """The API server's reason of a 422."""
@@ -99,6 +101,16 @@ class KubeClient:
         except Rejected:  # the right to look is not needed for anything else
             return False
         return found is None or "deletionTimestamp" in found["metadata"]
+
+    async def fetch_events(self, obj: KubeObject) -> list[KubeObject] | None:
+        """Return the Events about an object, None when the operator has no right to list them."""
+        meta = obj["metadata"]
+        query = {"limit": str(EVENT_LIMIT), "fieldSelector": f"involvedObject.uid={meta['uid']}"}
+        try:
+            page = await self.rest.get(collection_path("v1", "events", meta["namespace"]), query)
+        except Rejected:
+            return None
+        return list(page.get("items", ())) if page is not None else []
 
     async def apply(self, obj: KubeObject) -> KubeObject:
         """Server-side apply with the operator's field manager, forced; return the result.

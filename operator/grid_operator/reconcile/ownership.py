@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from grid_operator.api.names import CLUSTER_LABEL, KIND
+from grid_operator.decide.departure import former
 from grid_operator.ports.errors import NotReady, Rejected
 from grid_operator.reconcile.refusal import RefusalReason
 
@@ -33,7 +34,7 @@ def check_may_take(ref: ObjectRef, existing: KubeObject | None, cluster: KubeObj
     name = cluster["metadata"]["name"]
     of_predecessor = any(owner["kind"] == KIND and owner["name"] == name for owner in owners)
     if of_predecessor or "deletionTimestamp" in meta:
-        raise NotReady(f"waiting until the former {ref} is gone", REMOVAL_DELAY_S)
+        raise NotReady(f"until the former {ref} is gone{former(existing)}", REMOVAL_DELAY_S)
     if not owners and meta.get("labels", {}).get(CLUSTER_LABEL) == name:
         return
     raise Rejected(

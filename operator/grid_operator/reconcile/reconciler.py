@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
@@ -21,7 +21,7 @@ from grid_operator.decide.decision import decide
 from grid_operator.decide.model import Decision, Observed
 from grid_operator.decide.pods import has_address
 from grid_operator.ports.clock import steady_s
-from grid_operator.ports.errors import Rejected
+from grid_operator.ports.errors import NotReady, Rejected
 from grid_operator.reconcile.calling import Caller
 from grid_operator.reconcile.materials import MaterialSource, new_password
 from grid_operator.reconcile.outbox import Outbox
@@ -31,7 +31,9 @@ from grid_operator.reconcile.refusal import (
     previous_status,
     refused_status,
     told_events,
+    waiting_status,
 )
+from grid_operator.reconcile.reporting import fetch_reports
 from grid_operator.render import desired_state
 from grid_operator.render.volumes import is_unlabelled
 
@@ -159,7 +161,8 @@ class Reconciler:
             may_hold=self._where.serves_all and namespace != self._where.operator_namespace,
             namespace_terminating=deleted and await self._kube.is_terminating(namespace),
         )
-        return _Round(live, observed, materials)
+        reports = await fetch_reports(self._kube, observed, self._now())
+        return _Round(live, replace(observed, reports=reports), materials)
 
     async def _fetch_unlabelled_claims(
         self, cluster: GridCluster, labelled: list[KubeObject]
@@ -188,6 +191,10 @@ class Reconciler:
             await self._perform(live, observed, decision)
         except Rejected as refusal:
             return await self._report_refusal(live, decision.status, refusal, decision.events)
+        except NotReady as missing:
+            status = waiting_status(live, decision.status, missing, self._now())
+            await self._write_status(live, status)
+            raise
         intended_s = self._where.steady_s()
         written = await self._write_status(live, decision.status)
         self._outbox.put(live, decision.events)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from grid_operator.api.gridcluster import InvalidClusterError
     from grid_operator.api.objects import KubeObject
-    from grid_operator.ports.errors import Rejected
+    from grid_operator.ports.errors import NotReady, Rejected
 
 SPEC_FAULTS: Final = frozenset({"Invalid", "BadRequest", "RequestEntityTooLarge"})
 """Reasons of a refusal that only another spec can help against."""
@@ -40,6 +40,7 @@ UNREADABLE_STATUS: Final = (
 )
 
 _JOURNAL: Final = (
+    "observed_uid",
     "operation",
     "last_operations",
     "handled_requests",
@@ -123,6 +124,22 @@ def refused_status(
     changed.set(ConditionType.PROGRESSING, refusal_reason(refusal), str(refusal), busy)
     if refusal.reason in SPEC_FAULTS:
         changed.set(ConditionType.CONFIG_VALID, RefusalReason.API_REFUSED, str(refusal))
+    journal = {name: getattr(before, name) for name in _JOURNAL}
+    return changed.status(decided.model_copy(update=journal))
+
+
+def waiting_status(
+    cluster: KubeObject, decided: GridClusterStatus, missing: NotReady, now: datetime
+) -> GridClusterStatus:
+    """Return the decided status, changed to say what has to be there, or gone, first.
+
+    The journal stays as it was, as in `refused_status`.
+    """
+    before = previous_status(cluster)
+    changed = _Conditions(decided, cluster["metadata"].get("generation", 0), now)
+    changed.previous = before.conditions
+    reason, text = ProgressingReason.APPLYING, str(missing)
+    changed.set(ConditionType.PROGRESSING, reason, text, ConditionStatus.TRUE)
     journal = {name: getattr(before, name) for name in _JOURNAL}
     return changed.status(decided.model_copy(update=journal))
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from grid_operator.api.names import (
     BACKUP_VOLUME,
     DATA_VOLUME,
+    RESTORE_CONTAINER,
     backup_claim_name,
     data_claim_name,
     restore_job_name,
@@ -37,13 +38,14 @@ if TYPE_CHECKING:
 
 BACKOFF_LIMIT: Final = 2
 """Further pods after the first has failed: a damaged backup does not get better."""
-RESTORE_CONTAINER: Final = "restore"
 
 
 def restore_job(cluster: GridCluster, source: RestoreFromSpec) -> KubeObject:
     """Return the Job."""
-    name = cluster.metadata.name
+    name, pod = cluster.metadata.name, cluster.spec.pod
     labels = restore_labels(name)
+    # What a policy asks of members' pods, and what keeps a mesh out of them, holds for this one.
+    pod_metadata = {"labels": {**pod.labels, **labels}, "annotations": dict(pod.annotations)}
     metadata = child_metadata(cluster, restore_job_name(name))
     return {
         "apiVersion": "batch/v1",
@@ -51,7 +53,7 @@ def restore_job(cluster: GridCluster, source: RestoreFromSpec) -> KubeObject:
         "metadata": {**metadata, "labels": labels},
         "spec": {
             "backoffLimit": BACKOFF_LIMIT,
-            "template": {"metadata": {"labels": dict(labels)}, "spec": _pod_spec(cluster, source)},
+            "template": {"metadata": pod_metadata, "spec": _pod_spec(cluster, source)},
         },
     }
 

@@ -92,6 +92,20 @@ def test_what_ended_badly_before() -> None:
     assert told(READY, lastOperations=[finished("Stop", "Succeeded")]).under_way == ()
 
 
+def test_a_refused_request_is_told_while_its_annotation_is_there() -> None:
+    cluster = cluster_object()
+    handled = {"annotation": "backup", "request": "b1", "outcome": "Refused", "message": "it came"}
+    cluster["status"] = {
+        "observedGeneration": 1, "conditions": [READY], "handledRequests": [handled],
+    }  # fmt: skip
+    cluster["metadata"]["annotations"] = {"gridcluster.io/backup": "b1"}
+    line = "request b1 of gridcluster.io/backup was refused: it came"
+    assert explain(cluster, NOW).under_way == (line,)
+
+    cluster["metadata"]["annotations"] = {"gridcluster.io/backup": "b2"}
+    assert explain(cluster, NOW).under_way == ()
+
+
 def test_a_stale_status_and_none_at_all() -> None:
     cluster = cluster_object()
     cluster["metadata"]["generation"] = 2
@@ -214,6 +228,12 @@ def test_what_is_refused_is_told_of_a_ready_cluster_too(reason: str) -> None:
         ('persistentvolumeclaim "gone-backup" not found', "kubectl describe pvc -n grids"),
         ("container member: ImagePullBackOff", "correct spec.image"),
         ("container member: ErrImagePull", "correct spec.image"),
+        ('pods "demo-0" is forbidden: every pod must carry the label team', "spec.pod"),
+        ('admission webhook "w" denied the request: no', "change the webhook"),
+        ("Events say why, and the operator may not list them", "get events -n grids"),
+        ("is being deleted since T, and its finalizer a/b holds it", "metadata.finalizers"),
+        ("should have been gone at T: look whether node n1 works", "/out-of-service="),
+        ("has failed: Evicted: the node was low on memory", "spec.pod.resources"),
         ("cannot be scheduled: 1 Insufficient memory", "spec.pod.resources.requests"),
         ("container member: CrashLoopBackOff", "kubectl logs -n grids demo-0 --previous"),
         ("container member: CreateContainerConfigError", "kubectl describe pod -n grids demo-0"),

@@ -339,3 +339,11 @@ def test_a_wrong_command_line_exits_2(
         main(arguments)
     assert caught.value.code == 2
     assert capsys.readouterr().err.startswith("usage: gridctl")
+
+
+async def test_a_request_before_the_first_look_of_an_operator_is_not_put(console: Console) -> None:
+    live = console.api.add(cluster_object(**PERSISTENT))
+    live["status"] = {}
+    shown = await console.run("backup", "demo")
+    assert (shown.code, "no operator has seen this GridCluster yet" in shown.err) == (1, True)
+    assert console.api.writes == []

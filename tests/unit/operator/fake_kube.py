@@ -70,6 +70,12 @@ class FakeKube:
         """Namespaces that are being deleted."""
         self.job_condition = "Complete"
         """What becomes of Jobs at once; empty: they run on."""
+        self.reported: dict[str, list[KubeObject]] | None = {}
+        """Events, by the name of the object that they are about; None: without the right to."""
+        self.asked: list[str] = []
+        """Objects whose Events were asked for."""
+        self.quota = 1
+        """Pods that are let in."""
         self.before_status: Callable[[], None] = lambda: None
         self._versions = itertools.count(100)
         self._pods = itertools.count(1)
@@ -132,6 +138,11 @@ class FakeKube:
 
     async def is_terminating(self, namespace: str) -> bool:
         return namespace in self.terminating
+
+    async def fetch_events(self, obj: KubeObject) -> list[KubeObject] | None:
+        self._raise("fetch_events")
+        self.asked.append(f"{obj['kind']} {obj['metadata']['name']}")
+        return self.reported.get(obj["metadata"]["name"], []) if self.reported is not None else None
 
     async def apply(self, obj: KubeObject) -> KubeObject:
         self._raise("apply")
@@ -214,7 +225,7 @@ class FakeKube:
         revision = hashlib.sha256(text.encode()).hexdigest()[:10]
         if spec["replicas"] == 0:
             self.objects.pop(ref, None)
-        elif ref not in self.objects:
+        elif ref not in self.objects and self.quota > 0:
             self.objects[ref] = self._pod(ref, stateful_set, revision)
         stateful_set["status"] = {
             "observedGeneration": meta["generation"],

@@ -16,6 +16,7 @@ from grid_operator.api.conditions import ProgressingReason, timestamp
 from grid_operator.api.phase import is_restoring
 from grid_operator.api.status import BackupStatus, OperationOutcome
 from grid_operator.decide import requests as asked
+from grid_operator.decide.departure import going, is_terminating
 from grid_operator.decide.operations import (
     apply_live,
     backup,
@@ -27,7 +28,7 @@ from grid_operator.decide.operations import (
     start,
     stop,
 )
-from grid_operator.decide.pods import is_terminating, pod_name
+from grid_operator.decide.pods import pod_name
 from grid_operator.decide.roll import claim_obstacle, disruption_obstacle, is_lost
 from grid_operator.decide.schedule import look, next_time
 from grid_operator.decide.situation import moment
@@ -185,9 +186,9 @@ def _restart(situation: Situation, requests: Requests, choice: Choice) -> None:
 
 
 def _restart_obstacle(situation: Situation) -> str | None:
-    going = [pod_name(pod) for pod in situation.pods if is_terminating(pod)]
-    if going:
-        return f"pod {going[0]} is being deleted"
+    leaving = [pod for pod in situation.pods if is_terminating(pod)]
+    if leaving:
+        return f"pod {pod_name(leaving[0])} {going(leaving[0], situation.now)}"
     if not situation.pods:
         return "there is no member pod yet"
     kept = _stop_obstacle(situation)

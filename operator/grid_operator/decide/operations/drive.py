@@ -93,6 +93,11 @@ def operate(situation: Situation, requests: Requests, *, may_act: bool) -> Progr
         may_act: False while the spec cannot work; a pause is known from the facts.
     """
     operation = _with_sane_times(situation)
+    if operation is not None and _is_of_former(situation):
+        text = "the status is that of a former GridCluster"
+        return _moved(
+            situation, finish(operation, OperationOutcome.INTERRUPTED, situation.now, text)
+        )
     if situation.deleted:
         return _moved(situation, stop.deletion_move(situation, operation))
     if not may_act or situation.paused:
@@ -106,6 +111,12 @@ def operate(situation: Situation, requests: Requests, *, may_act: bool) -> Progr
     after = situation.with_status(progress.status)
     left = {n: i for n, i in requests.ids.items() if not asked.was_handled(progress.status, n, i)}
     return _chosen(after, replace(requests, ids=left), progress.move)
+
+
+def _is_of_former(situation: Situation) -> bool:
+    """Return whether somebody gave this object the status of another, its journal with it."""
+    known = situation.status.observed_uid
+    return known is not None and known != situation.cluster.metadata.uid
 
 
 def _next_move(situation: Situation, requests: Requests, operation: OperationStatus) -> Move:

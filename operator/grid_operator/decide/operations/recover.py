@@ -109,7 +109,7 @@ def step(situation: Situation, operation: OperationStatus) -> Move:
 
 
 def _await_ready(situation: Situation, operation: OperationStatus) -> Move:
-    problems = "; ".join(situation.member_problems())
+    problems = "; ".join(situation.member_problems(besides=situation.to_be_mended()))
     if not problems:
         return finish(operation, OperationOutcome.SUCCEEDED, situation.now)
     if is_over(operation, READY_LIMIT_S, situation.now):

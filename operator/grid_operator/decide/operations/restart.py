@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from grid_operator.api.phase import Step
 from grid_operator.api.status import OperationKind, OperationOutcome
 from grid_operator.decide.calls import Endpoint
+from grid_operator.decide.departure import is_terminating
 from grid_operator.decide.operations.journal import (
     Move,
     advance,
@@ -21,7 +22,7 @@ from grid_operator.decide.operations.journal import (
     is_over,
     wait,
 )
-from grid_operator.decide.pods import is_terminating, ordinal, pod_name
+from grid_operator.decide.pods import ordinal, pod_name
 from grid_operator.decide.roll import claim_obstacle, disruption_obstacle, is_lost, is_parked
 from grid_operator.decide.situation import EPOCH, moment
 
@@ -108,7 +109,7 @@ def _is_due_yet(situation: Situation, pod: KubeObject) -> bool:
 
 
 def _await_ready(situation: Situation, operation: OperationStatus) -> Move:
-    problems = situation.member_problems()
+    problems = situation.member_problems(besides=situation.to_be_mended())
     if problems:
         return wait(operation, "; ".join(problems))
     below = [pod for pod in situation.pods if ordinal(pod) < _ordinal(operation.target)]

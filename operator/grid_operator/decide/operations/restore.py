@@ -11,13 +11,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from grid_operator.api.names import RENDERED_HASH_ANNOTATION, RESTORE_CONTAINER
 from grid_operator.api.objects import ObjectRef
 from grid_operator.api.phase import Step, is_restoring
 from grid_operator.api.status import OperationKind, OperationOutcome
+from grid_operator.decide.containers import container_status, exit_code, has_begun, last_words
+from grid_operator.decide.departure import former, is_terminating
 from grid_operator.decide.operations.journal import Move, advance, begin, finish, wait
-from grid_operator.decide.pods import last_words, newest, pod_name, pod_problem
+from grid_operator.decide.pods import newest, pod_name, pod_problem, with_reports
+from grid_operator.decide.words import with_reason
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from grid_operator.api.gridcluster import GridClusterSpec
     from grid_operator.api.objects import KubeObject
     from grid_operator.api.status import OperationStatus
@@ -26,6 +32,8 @@ if TYPE_CHECKING:
 RETRY_AFTER_S: Final = 300.0
 """After a restore that failed, with the same spec."""
 JOB: Final = "Job"
+RUNNING: Final = "Running"
+"""The phase of a pod of which at least one container runs."""
 
 
 def wanted(situation: Situation) -> OperationStatus | None:
@@ -57,7 +65,8 @@ def step(situation: Situation, operation: OperationStatus) -> Move:
     jobs = [child for child in situation.observed.children if child["kind"] == JOB]
     if operation.step == Step.CLEAN_UP:
         if jobs:
-            return wait(operation, f"until Job {jobs[0]['metadata']['name']} is gone")
+            name = jobs[0]["metadata"]["name"]
+            return wait(operation, f"until Job {name} is gone{former(jobs[0])}")
         return finish(
             operation,
             OperationOutcome.SUCCEEDED,
@@ -76,32 +85,89 @@ def _copy(situation: Situation, operation: OperationStatus) -> Move:
     job = live[0]
     name = job["metadata"]["name"]
     if job["metadata"].get("deletionTimestamp"):
-        return wait(operation, f"until the former Job {name} is gone")
-    if _condition(job, "Complete") is not None:
+        return wait(operation, f"until the former Job {name} is gone{former(job)}")
+    if _is_copied(situation, job):
         return advance(operation, Step.CLEAN_UP, situation.now)
     failed = _condition(job, "Failed")
+    stuck = _ended_badly(situation)
+    if failed is None and stuck is not None:
+        if job.get("status", {}).get("failed", 0) < job.get("spec", {}).get("backoffLimit", 0):
+            text = f"{_title(stuck)}, and does not end by itself: the Job makes another"
+            return Move(operation, waiting=text, delete_pod=stuck)
+        failed = _title(stuck)
     if failed is not None:
         reason = _last_words(situation) or failed or "look at the log of its pod"
         message = f"Job {name} failed: {reason}"
         return finish(operation, OperationOutcome.FAILED, situation.now, message)
-    text = f"until Job {name} has copied {operation.target}{_obstacle(situation)}"
-    return wait(operation, text)
+    refused = situation.observed.reports.get(name)
+    obstacle = f"; it gets no pod: {refused}" if refused else _obstacle(situation)
+    return wait(operation, f"until Job {name} has copied {operation.target}{obstacle}")
+
+
+def is_outdated_job(rendered: KubeObject, live: KubeObject, pods: Iterable[KubeObject]) -> bool:
+    """Return whether the Job was made from another spec, and none of its pods has got to work.
+
+    A Job never changes: what the spec says by now, such as a label that a policy asks for, reaches
+    a pod that could not be made or started with another Job only.
+    """
+    wanted, has = _digest(rendered), _digest(live)
+    if has is None or has == wanted:
+        return False
+    return not any(has_begun(container_status(pod, RESTORE_CONTAINER)) for pod in pods)
+
+
+def _digest(job: KubeObject) -> object:
+    return (job["metadata"].get("annotations") or {}).get(RENDERED_HASH_ANNOTATION)
+
+
+def _is_copied(situation: Situation, job: KubeObject) -> bool:
+    """Return whether the copy is complete.
+
+    The pod, and so the Job, may not end then, or end as failed: containers that others have added
+    end when and how they like.
+    """
+    pods = situation.observed.job_pods
+    done = any(exit_code(pod, RESTORE_CONTAINER) == 0 for pod in pods)
+    return done or _condition(job, "Complete") is not None
+
+
+def _ended_badly(situation: Situation) -> KubeObject | None:
+    """Return a pod in which the restore has failed and another container runs on.
+
+    The Job does not count it as failed, and makes no other, before all its containers have ended.
+    """
+    found = (
+        pod
+        for pod in situation.observed.job_pods
+        if exit_code(pod, RESTORE_CONTAINER)
+        and pod.get("status", {}).get("phase") == RUNNING
+        and not is_terminating(pod)
+    )
+    return newest(found)
+
+
+def _title(pod: KubeObject) -> str:
+    return f"pod {pod_name(pod)} {pod_problem(pod, RESTORE_CONTAINER)}"
 
 
 def _last_words(situation: Situation) -> str:
     """Return what the restore itself says of its failure, empty when it says nothing."""
-    pods = [pod for pod in situation.observed.job_pods if last_words(pod)]
-    found = newest(pods)
-    return last_words(found) if found is not None else ""
+    pods = situation.observed.job_pods
+    found = newest(pod for pod in pods if last_words(pod, RESTORE_CONTAINER))
+    return last_words(found, RESTORE_CONTAINER) if found is not None else ""
 
 
 def _obstacle(situation: Situation) -> str:
     """Return why the Job's pod does not work, empty when it does, or has ended well."""
     pod = newest(situation.observed.job_pods)
-    if pod is None or pod.get("status", {}).get("phase") in ("Running", "Succeeded"):
+    if pod is None or pod.get("status", {}).get("phase") == "Succeeded":
         return ""
-    said = last_words(pod)
-    return f"; pod {pod_name(pod)} {pod_problem(pod)}" + (f": {said}" if said else "")
+    own = container_status(pod, RESTORE_CONTAINER)
+    if pod.get("status", {}).get("phase") == RUNNING and (own is None or own.get("ready")):
+        return ""
+    said = last_words(pod, RESTORE_CONTAINER)
+    title = with_reports(_title(pod), pod, situation.observed.reports)
+    return f"; {with_reason(title, said)}"
 
 
 def _condition(job: KubeObject, kind: str) -> str | None:

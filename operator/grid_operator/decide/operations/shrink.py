@@ -17,16 +17,9 @@ from grid_operator.api.names import data_claim_name, statefulset_name
 from grid_operator.api.phase import Step, last_ordinal
 from grid_operator.api.status import OperationKind, OperationOutcome
 from grid_operator.decide.calls import Endpoint
+from grid_operator.decide.departure import former, is_overdue, node_name
 from grid_operator.decide.operations.journal import Move, advance, attempt, begin, finish, wait
-from grid_operator.decide.pods import (
-    going,
-    has_no_process,
-    is_overdue,
-    is_terminating,
-    node_name,
-    pod_name,
-    ready_changed,
-)
+from grid_operator.decide.pods import has_no_process, pod_name, ready_changed
 from grid_operator.decide.roll import disruption_obstacle, gate_obstacle, is_parked
 from grid_operator.decide.situation import IN_TRANSITION, since
 from grid_operator.decide.strangers import is_missed
@@ -192,22 +185,23 @@ def _remove(situation: Situation, operation: OperationStatus) -> Move:
         text += "when it is gone, before size grows again"
         return finish(operation, OperationOutcome.SUCCEEDED, situation.now, text)
     if pod is not None:
-        how = going(pod, situation.now) if is_terminating(pod) else "is still there"
-        return wait(operation, f"until its pod is gone: it {how}")
+        return wait(operation, f"until its pod is gone: it {situation.presence(pod)}")
     return _await_claim(situation, operation)
 
 
 def _await_claim(situation: Situation, operation: OperationStatus) -> Move:
     name = data_claim_name(situation.cluster.metadata.name, last_ordinal(operation.target))
-    claims = (claim["metadata"] for claim in situation.observed.claims)
-    claim = next((meta for meta in claims if meta["name"] == name), None)
+    claims = (claim for claim in situation.observed.claims)
+    found = next((claim for claim in claims if claim["metadata"]["name"] == name), None)
     text = ""
-    if claim is not None:
+    if found is not None:
+        claim = found["metadata"]
         owners = claim.get("ownerReferences") or ()
         # The StatefulSet controller makes the pod that goes its owner, if there is one.
         goes = claim.get("deletionTimestamp") or any(owner["kind"] == "Pod" for owner in owners)
         if goes and not situation.stop_wanted:
-            return wait(operation, f"until claim {name} is gone, which Kubernetes deletes now")
+            text = f"until claim {name} is gone, which Kubernetes deletes now{former(found)}"
+            return wait(operation, text)
         text = f"Kubernetes has not deleted claim {name} yet: it must be gone before size grows"
         if not goes:
             text = (

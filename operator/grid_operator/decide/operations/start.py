@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from grid_operator.api.phase import Step
 from grid_operator.api.status import OperationKind, OperationOutcome
 from grid_operator.decide.calls import Endpoint
+from grid_operator.decide.departure import is_overdue
 from grid_operator.decide.operations.change_state import member_word
 from grid_operator.decide.operations.journal import (
     Move,
@@ -22,7 +23,7 @@ from grid_operator.decide.operations.journal import (
     finish,
     wait,
 )
-from grid_operator.decide.pods import is_overdue, pod_name
+from grid_operator.decide.pods import pod_name
 from grid_operator.decide.strangers import is_missed
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def step(situation: Situation, operation: OperationStatus) -> Move:
     if operation.step == Step.SCALE_UP:
         return _scale_up(situation, operation)
     if operation.step == Step.AWAIT_READY:
-        problems = situation.member_problems(besides=_new(situation) | _dead(situation))
+        problems = situation.member_problems(besides=_not_awaited(situation))
         if problems:
             return wait(operation, "; ".join(problems))
         return advance(operation, Step.RESUME, now)
@@ -59,6 +60,10 @@ def step(situation: Situation, operation: OperationStatus) -> Move:
         return wait(operation, f"no member can be told: {situation.no_member_text()}")
     word = member_word(operation.target).lower()
     return attempt(situation, operation, joined[0][0], Endpoint.CHANGE_STATE, word)
+
+
+def _not_awaited(situation: Situation) -> frozenset[str]:
+    return _new(situation) | _dead(situation) | situation.to_be_mended()
 
 
 def _new(situation: Situation) -> frozenset[str]:

@@ -17,13 +17,13 @@ from grid_operator.api.names import SHUTDOWN_FINALIZER
 from grid_operator.api.phase import Step
 from grid_operator.api.status import OperationKind, OperationOutcome
 from grid_operator.decide.calls import Endpoint
+from grid_operator.decide.departure import is_overdue
 from grid_operator.decide.operations.journal import Move, advance, begin, finish, tell, wait
-from grid_operator.decide.pods import going, is_overdue, is_terminating, pod_name
+from grid_operator.decide.pods import pod_name
 from grid_operator.decide.situation import IN_TRANSITION, PASSIVE, since
 from grid_operator.decide.words import camel_case
 
 if TYPE_CHECKING:
-    from grid_operator.api.objects import KubeObject
     from grid_operator.api.status import OperationStatus
     from grid_operator.decide.situation import Situation
 
@@ -84,7 +84,7 @@ def _scale_down(situation: Situation, operation: OperationStatus) -> Move:
     waits_for_all = situation.stop_wanted
     pods = [p for p in situation.pods if waits_for_all or not is_overdue(p, situation.now)]
     if pods:
-        there = "; ".join(f"{pod_name(p)} {_presence(situation, p)}" for p in pods)
+        there = "; ".join(f"{pod_name(p)} {situation.presence(p)}" for p in pods)
         return wait(operation, f"until the pods are gone: {there}")
     statefulset = situation.statefulset
     if statefulset is not None:
@@ -95,10 +95,6 @@ def _scale_down(situation: Situation, operation: OperationStatus) -> Move:
             return wait(operation, text)
     told = f"stopped by the end of its pod: {operation.last_error}" if operation.last_error else ""
     return finish(operation, OperationOutcome.SUCCEEDED, situation.now, told, stopped=True)
-
-
-def _presence(situation: Situation, pod: KubeObject) -> str:
-    return going(pod, situation.now) if is_terminating(pod) else "is still there"
 
 
 def deletion_move(situation: Situation, operation: OperationStatus | None) -> Move:

@@ -118,6 +118,10 @@ STATUS_FIELDS: Final[Table] = {
         f"{DECIDE}operation_faults.py"
         "::test_an_operation_that_failed_begins_again_after_a_minute_and_says_when",
     ),
+    "status.observedUid": (
+        f"{DECIDE}former_requests.py::test_what_came_with_the_object_is_refused_and_told",
+        f"{DECIDE}former_requests.py::test_a_status_of_another_object_lets_nothing_be_carried_out",
+    ),
     "status.handledRequests[].annotation": (_ONCE,),
     "status.handledRequests[].request": (_ONCE, _REFUSED),
     "status.handledRequests[].outcome": (_ONCE, _REFUSED),

@@ -67,7 +67,7 @@ def test_operator_cannot_write_what_users_own_nor_delete_a_volume() -> None:
     assert granted["persistentvolumeclaims"] == {"get", "list", "watch", "create", "patch"}
     assert granted["pods"] == {"list", "watch", "delete"}
     assert granted["namespaces"] == {"get"}
-    assert granted["events"] == {"create"}
+    assert granted["events"] == {"create", "list"}
 
 
 @pytest.mark.parametrize("kind", CHILD_KINDS, ids=lambda kind: kind[1])

@@ -25,7 +25,7 @@ from tests.unit.operator.decide.moves import (
     rounds,
     work_ends,
 )
-from tests.unit.operator.decide.world import DAMAGED, JOINED, World
+from tests.unit.operator.decide.world import DAMAGED, JOINED, Pod, World
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -281,7 +281,8 @@ def _key(world: World) -> Key:
         (world.gone, world.statefulset, world.job, world.edits, world.faults, world.may_hold),
         world.forced,
         world.generation == status.observed_generation,
-        None if pod is None else (pod.template, pod.terminating, pod.process, pod.hangs),
+        status.observed_uid,
+        None if pod is None else _pod_key(pod),
         (disk.damaged, disk.state, f"uuid-{disk.uuid}" == _known_uuid(status)),
         _operation_key(world, operation),
         _backups_key(world, operation),
@@ -291,6 +292,10 @@ def _key(world: World) -> Key:
         _failures_key(world),
         tuple(m.live_digest for m in status.members),
     )
+
+
+def _pod_key(pod: Pod) -> Key:
+    return (pod.template, pod.terminating, pod.process, pod.hangs, pod.held)
 
 
 def _known_uuid(status: GridClusterStatus) -> str:

@@ -77,6 +77,8 @@ class FakeStore:
         self.answer: CallOutcome = CallDone()
         self.quota = MAX_PODS
         """Pods that are let in."""
+        self.reports: Mapping[str, str] = {}
+        """What Kubernetes says of pods and claims."""
         self.secrets = SECRETS
         self.management_password = CONTEXT.management_password
         self.decision: Decision | None = None
@@ -121,6 +123,7 @@ class FakeStore:
             tuple(copy.deepcopy(list(self.objects.values()))),
             tuple(copy.deepcopy(list(self.pods.values()))),
             members,
+            reports=self.reports,
         )
 
     def step(self) -> int:

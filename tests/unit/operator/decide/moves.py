@@ -94,6 +94,8 @@ def accidents(world: World) -> Iterator[World]:
         yield replace(world, job="Failed")
     if world.pod is None or world.pod.terminating:
         return
+    if world.spec.sidecar:
+        yield world.with_pod(held=not world.pod.held)
     if world.pod.process in (JOINED, PARKED):
         yield world.with_pod(hangs=not world.pod.hangs)
     if world.pod.process == JOINED:
@@ -111,6 +113,8 @@ def mended(world: World) -> World:
     world = replace(world, edits=0, faults=0)
     if world.pod is not None and world.pod.hangs:
         world = world.with_pod(hangs=False)
+    if world.pod is not None and world.pod.held:
+        world = world.with_pod(held=False)
     return world
 
 

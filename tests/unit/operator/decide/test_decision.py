@@ -260,14 +260,14 @@ _AS_TEXT = "2026-01-01T00:00:00.000Z ERROR cannot start: no room"
         (
             {
                 "containerStatuses": [
-                    {"name": "m", "state": {"waiting": {"reason": "ErrImagePull"}}}
+                    {"name": "member", "state": {"waiting": {"reason": "ErrImagePull"}}}
                 ]
             },
-            "demo-0 container m: ErrImagePull",
+            "demo-0 container member: ErrImagePull",
         ),
         (
-            {"containerStatuses": [{"name": "m", "state": {"terminated": {"exitCode": 3}}}]},
-            "demo-0 container m ended with code 3",
+            {"containerStatuses": [{"name": "member", "state": {"terminated": {"exitCode": 3}}}]},
+            "demo-0 container member ended with code 3",
         ),
         (
             {"conditions": [{"type": "PodScheduled", "status": "False", "message": "no room"}]},
@@ -277,25 +277,25 @@ _AS_TEXT = "2026-01-01T00:00:00.000Z ERROR cannot start: no room"
             {
                 "containerStatuses": [
                     {
-                        "name": "m",
+                        "name": "member",
                         "state": {"waiting": {"reason": "CrashLoopBackOff"}},
                         "lastState": {"terminated": {"exitCode": 2, "reason": "Error"}},
                     }
                 ]
             },
-            "demo-0 container m: CrashLoopBackOff; it ended with code 2 before",
+            "demo-0 container member: CrashLoopBackOff; it ended with code 2 before",
         ),
         (
             {
                 "containerStatuses": [
                     {
-                        "name": "m",
+                        "name": "member",
                         "state": {"running": {}},
                         "lastState": {"terminated": {"exitCode": 137, "reason": "OOMKilled"}},
                     }
                 ]
             },
-            "demo-0 container m is not ready yet; it ended with code 137 (OOMKilled) before",
+            "demo-0 container member is not ready yet; it ended with code 137 (OOMKilled) before",
         ),
         ({}, "demo-0 is not ready yet"),
         *(
@@ -303,7 +303,7 @@ _AS_TEXT = "2026-01-01T00:00:00.000Z ERROR cannot start: no room"
                 {
                     "containerStatuses": [
                         {
-                            "name": "m",
+                            "name": "member",
                             "state": {"waiting": {"reason": "CrashLoopBackOff"}},
                             "lastState": {
                                 "terminated": {"exitCode": code, "reason": "Error", "message": said}
@@ -311,7 +311,8 @@ _AS_TEXT = "2026-01-01T00:00:00.000Z ERROR cannot start: no room"
                         }
                     ]
                 },
-                f"demo-0 container m: CrashLoopBackOff; it ended with code {code} before{shown}",
+                "demo-0 container member: CrashLoopBackOff; "
+                f"it ended with code {code} before{shown}",
             )
             for code, said, shown in (
                 (3, "first\n" + _AS_JSON + "\n", ": cannot start: no room"),

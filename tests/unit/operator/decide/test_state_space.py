@@ -78,6 +78,12 @@ GIVE_UP = (Endpoint.FORCE_START, Endpoint.PARTIAL_START)
             id="deletion",
         ),
         pytest.param(
+            settled(Spec(sidecar=True)),
+            (moves.STOP, moves.ROLL, moves.RESTART),
+            (1, 2),
+            id="sidecar",
+        ),
+        pytest.param(
             World(spec=Spec(restores=True)),
             (moves.STOP, moves.PAUSE, moves.ROLL),
             (1, 1),
@@ -109,6 +115,25 @@ def test_nothing_gives_up_data_that_does_not_name_this_cluster() -> None:
 
     with pytest.raises(BrokenError, match="given up"):
         Explorer((moves.FORCE,), decide=harmless).explore(replace(damaged, edits=1, faults=0))
+
+
+def test_nothing_that_came_with_the_object_is_carried_out() -> None:
+    """It may be made again from what was saved of a former one."""
+    asked = (("gridcluster.io/backup", "b1"), ("gridcluster.io/restart", "r1"))
+
+    def careful(observed: Observed, desired: Desired, now: datetime) -> Decision:
+        decision = decide(observed, desired, now)
+        operation = decision.status.operation
+        if operation is not None and operation.request:
+            raise BrokenError(f"a former object's request is carried out: {operation.request}")
+        return decision
+
+    edits = (*PAUSES, moves.ROLL)
+    Explorer(edits, decide=careful).explore(replace(World(annotations=asked), edits=1, faults=1))
+
+    known = replace(settled(), annotations=asked)
+    with pytest.raises(BrokenError, match="former"):
+        Explorer(edits, decide=careful).explore(replace(known, edits=1, faults=0))
 
 
 def hasty(observed: Observed, desired: Desired, now: datetime) -> Decision:

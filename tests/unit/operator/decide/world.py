@@ -51,6 +51,8 @@ class Pod:
     terminating: bool = False
     process: str = STARTING
     hangs: bool = False
+    held: bool = False
+    """A container beside the member's keeps it from being ready."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,8 @@ class Spec:
     structures: str = ""
     restores: bool = False
     cron: str = ""
+    sidecar: bool = False
+    """A mesh adds a container to every pod."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +167,8 @@ class World:
 
     def pod_object(self) -> KubeObject:
         assert self.pod is not None
-        ready = "True" if self.pod.process == JOINED else "False"
+        joined = self.pod.process == JOINED
+        ready = "True" if joined and not self.pod.held else "False"
         meta: dict[str, Any] = {
             "name": POD,
             "namespace": "default",
@@ -173,7 +178,12 @@ class World:
         }
         if self.pod.terminating:
             meta["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-        status = {"podIP": "10.0.0.1", "conditions": [{"type": "Ready", "status": ready}]}
+        status: dict[str, Any] = {"podIP": "10.0.0.1"}
+        status["conditions"] = [{"type": "Ready", "status": ready}]
+        if self.spec.sidecar:
+            own = {"name": "member", "ready": joined, "state": {"running": {}}}
+            proxy = {"name": "proxy", "ready": not self.pod.held, "state": {"running": {}}}
+            status |= {"phase": "Running", "containerStatuses": [proxy, own]}
         return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "status": status}
 
     def view(self) -> MemberView | MemberProblem:

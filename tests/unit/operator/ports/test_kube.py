@@ -180,6 +180,17 @@ async def test_a_cluster_that_is_gone_is_a_conflict_not_a_refusal(tmp_path: Path
             await kube.set_finalizers(cluster_object(), ())
 
 
+async def test_events_are_those_about_one_object(tmp_path: Path) -> None:
+    item = {"metadata": {"name": "e"}, "reason": "FailedCreate"}
+    async with api(tmp_path) as (server, kube):
+        server.answer = lambda *_: web.json_response({"metadata": {}, "items": [item]})
+        assert await kube.fetch_events(cluster_object()) == [item]
+        server.answer = lambda *_: web.json_response({"message": "forbidden"}, status=403)
+        assert await kube.fetch_events(cluster_object()) is None
+    assert server.seen[0][1] == "/api/v1/namespaces/grids/events"
+    assert server.seen[0][2]["fieldSelector"] == "involvedObject.uid=uid-demo"
+
+
 @pytest.mark.parametrize(
     ("status", "metadata", "expected"),
     [

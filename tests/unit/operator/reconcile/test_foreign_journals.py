@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from grid_operator.ports.errors import Rejected
 from tests.unit.operator.fake_kube import FakeKube, FakeMembers, cluster_object
 from tests.unit.operator.reconcile.test_reconciler import KEY, make, settle
 
@@ -116,3 +117,22 @@ async def test_a_spec_that_the_schema_refuses_in_the_middle_of_an_operation() ->
     assert kube.get("GridCluster")["status"]["operation"] == operation
     progressing = kube.condition("Progressing")
     assert (progressing["status"], progressing["reason"]) == ("True", "Blocked")
+
+
+async def test_a_former_request_is_refused_whatever_went_wrong_at_first() -> None:
+    """The first rounds see a spec that cannot be read, then an API server that refuses objects."""
+    kube, members = FakeKube(cluster_object()), FakeMembers()
+    kube.edit(size="many")
+    kube.annotate(restart="r1")
+    await settle(make(kube, members))
+    kube.edit(size=1)
+    kube.fail["apply StatefulSet"] = Rejected("exceeded quota", "Forbidden")
+    await settle(make(kube, members))
+    kube.fail.clear()
+
+    await settle(make(kube, members))
+
+    assert members.calls == []
+    (handled,) = kube.get("GridCluster")["status"]["handledRequests"]
+    assert (handled["request"], handled["outcome"]) == ("r1", "Refused")
+    assert [e.reason for e in kube.events].count("RequestRefused") == 1

@@ -131,7 +131,7 @@ async def test_a_restore_that_failed_says_what_the_restore_said() -> None:
     await settle(make(kube), 3)
     said = "passed over backup-3: it is incomplete\ncannot restore: shard-0: \x1b[31mthe checksum"
     job_pod(kube, ended(1, said), 1)
-    job_pod(kube, ended(0, "restored"), 2)
+    job_pod(kube, {"phase": "Failed", "reason": "Evicted"}, 2)
     failed = {"type": "Failed", "status": "True", "message": "reached the backoff limit"}
     kube.get("Job", "demo-restore")["status"] = {"conditions": [failed]}
 

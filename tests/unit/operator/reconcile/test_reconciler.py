@@ -272,6 +272,23 @@ async def test_a_predecessors_object_is_waited_for() -> None:
     with pytest.raises(NotReady, match="former Service"):
         await make(kube).reconcile(KEY)
     assert kube.get("Service")["metadata"]["uid"] == "uid-of-somebody"
+    told = kube.condition("Progressing")
+    assert (told["status"], told["reason"]) == ("True", "Applying")
+    assert told["message"] == "until the former Service grids/demo is gone"
+
+
+async def test_a_finalizer_that_holds_a_predecessors_object_is_named() -> None:
+    kube = FakeKube(cluster_object())
+    former = occupant([{"kind": "GridCluster", "name": "demo", "uid": "uid-before"}])
+    former["metadata"]["deletionTimestamp"] = "2025-12-31T23:00:00Z"
+    former["metadata"]["finalizers"] = ["example.com/balancer"]
+    kube.objects[ObjectRef.of(former)] = former
+    with pytest.raises(NotReady):
+        await make(kube).reconcile(KEY)
+    assert kube.condition("Progressing")["message"] == (
+        "until the former Service grids/demo is gone: it is being deleted since "
+        "2025-12-31T23:00:00Z, and its finalizer example.com/balancer holds it"
+    )
 
 
 async def test_a_labelled_pod_of_somebody_else_is_no_member() -> None:
