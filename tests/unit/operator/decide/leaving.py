@@ -40,7 +40,8 @@ PARKED = MemberProblem("was shut down", node_state="PASSIVE")
 
 
 def make_claim(name: str) -> KubeObject:
-    metadata = {"name": f"data-{name}", "namespace": "default"}
+    labels = {"gridcluster.io/cluster": name.rpartition("-")[0]}
+    metadata = {"name": f"data-{name}", "namespace": "default", "labels": labels}
     return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata}
 
 

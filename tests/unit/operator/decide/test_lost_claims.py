@@ -23,7 +23,8 @@ LOST = "claim data-demo-0 is being deleted, and its data goes with pod demo-0"
 
 def claim(name: str = "data-demo-0", *, deleted: bool = True) -> KubeObject:
     gone = {"deletionTimestamp": "2026-01-01T00:00:00Z"} if deleted else {}
-    meta = {"name": name, "namespace": "default", **gone}
+    labels = {"gridcluster.io/cluster": "demo"}
+    meta = {"name": name, "namespace": "default", "labels": labels, **gone}
     return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": meta}
 
 
