@@ -8,7 +8,7 @@ from grid_operator.api.names import PLURAL
 from grid_operator.reconcile.reconciler import ClusterKey
 
 if TYPE_CHECKING:
-    from grid_operator.ports.kube_watch import Seen, WatchTarget
+    from grid_operator.ports.kube_watch import ObjectMeta, WatchTarget
     from grid_operator.ports.metrics import OperatorMetrics
     from grid_operator.reconcile.queue import WorkQueue
 
@@ -20,19 +20,19 @@ class QueueFeed:
         self._queue = queue
         self._metrics = metrics
 
-    def changed(self, target: WatchTarget, seen: Seen) -> bool:
+    def changed(self, target: WatchTarget, meta: ObjectMeta) -> bool:
         """Make the object's cluster due; return false when the queue is full."""
         self._metrics.watch_event(target.plural)
-        key = cluster_key(target, seen)
+        key = cluster_key(target, meta)
         return key is None or self._queue.add(key)
 
-    def has(self, target: WatchTarget, seen: Seen) -> bool:
+    def has(self, target: WatchTarget, meta: ObjectMeta) -> bool:
         """Return whether the queue knows the object's cluster."""
-        key = cluster_key(target, seen)
+        key = cluster_key(target, meta)
         return key is None or key in self._queue
 
 
-def cluster_key(target: WatchTarget, seen: Seen) -> ClusterKey | None:
+def cluster_key(target: WatchTarget, meta: ObjectMeta) -> ClusterKey | None:
     """Return the cluster that an object is, or belongs to by its label; None: to none."""
-    name = seen.name if target.plural == PLURAL else seen.cluster
-    return None if name is None else ClusterKey(seen.namespace, name)
+    name = meta.name if target.plural == PLURAL else meta.cluster
+    return None if name is None else ClusterKey(meta.namespace, name)

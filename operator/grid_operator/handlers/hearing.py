@@ -76,16 +76,16 @@ class WatchState:
         LOG.info("watch of %s: works again", self.target)
         self.failing_since_s = None
 
-    def failed(self, error: Exception, *, tell: bool = True) -> None:
+    def failed(self, error: Exception, *, warn: bool = True) -> None:
         """Note that it has to be begun again.
 
         Args:
             error: Why.
-            tell: False: it is part of normal life, so far.
+            warn: False: it is part of normal life, so far.
         """
         self.restarts += 1
         self._metrics.watch_restarted(*self._labels, _REASONS.get(type(error), "defect"))
-        if not tell:
+        if not warn:
             return
         self.error = str(error) or type(error).__name__
         if self.failing_since_s is None:

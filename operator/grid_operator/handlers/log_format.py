@@ -37,6 +37,8 @@ def configure_logging(log_format: str, level: str) -> None:
         JsonFormatter() if log_format == "json" else logging.Formatter(TEXT_FORMAT)
     )
     logging.basicConfig(handlers=[handler], level=level.upper(), force=True)
+    # It warns that the login handler, which never returns, is cancelled at each stop.
+    logging.getLogger("kopf.activities.authentication").setLevel(logging.ERROR)
     for noisy in ("kopf", "aiohttp", "asyncio"):  # they tell of each event at info level
         logging.getLogger(noisy).setLevel(
             max(logging.WARNING, logging.getLogger().level)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Sequence
 
     from grid_operator.handlers.hearing import Hearing, WatchState
-    from grid_operator.ports.kube_watch import KubeWatch, Seen, Told
+    from grid_operator.ports.kube_watch import KubeWatch, ObjectMeta, WatchEvent
 
 LOG: Final = logging.getLogger(__name__)
 
@@ -55,13 +55,13 @@ class WatchPace:
 class Sink(Protocol):
     """Where watches pass objects on to."""
 
-    def changed(self, target: WatchTarget, seen: Seen) -> bool:
+    def changed(self, target: WatchTarget, meta: ObjectMeta) -> bool:
         """Take an object that is new, changed or gone; return false when there is no room.
 
         What was not taken is passed on again after the next list.
         """
 
-    def has(self, target: WatchTarget, seen: Seen) -> bool:
+    def has(self, target: WatchTarget, meta: ObjectMeta) -> bool:
         """Return whether the object's cluster is still looked after."""
 
 
@@ -69,19 +69,19 @@ class Sink(Protocol):
 class _Passed:
     """The objects that were passed on, by namespace and name."""
 
-    objects: dict[tuple[str, str], Seen] = field(default_factory=dict)
+    objects: dict[tuple[str, str], ObjectMeta] = field(default_factory=dict)
 
-    def is_news(self, seen: Seen) -> bool:
-        known = self.objects.get((seen.namespace, seen.name))
-        return known is None or known.version != seen.version
+    def is_news(self, meta: ObjectMeta) -> bool:
+        known = self.objects.get((meta.namespace, meta.name))
+        return known is None or known.version != meta.version
 
-    def keep(self, seen: Seen) -> None:
-        self.objects[seen.namespace, seen.name] = seen
+    def keep(self, meta: ObjectMeta) -> None:
+        self.objects[meta.namespace, meta.name] = meta
 
-    def drop(self, seen: Seen) -> None:
-        self.objects.pop((seen.namespace, seen.name), None)
+    def drop(self, meta: ObjectMeta) -> None:
+        self.objects.pop((meta.namespace, meta.name), None)
 
-    def missing(self, listed: set[tuple[str, str]]) -> Iterator[Seen]:
+    def missing(self, listed: set[tuple[str, str]]) -> Iterator[ObjectMeta]:
         """Yield, and forget, the objects that a whole list does not have."""
         for key in self.objects.keys() - listed:
             yield self.objects.pop(key)
@@ -104,8 +104,8 @@ class Watch:
         Args:
             target: What to watch.
             port: The way to the API server.
-            sink: Told of each object that is new, changed or gone.
-            state: Told what is heard and how it fails.
+            sink: Takes each object that is new, changed or gone.
+            state: Notes what this watch hears and how it fails.
             rng: For the jitter.
             pace: Its times.
         """
@@ -124,7 +124,7 @@ class Watch:
         while True:
             error = await self._until_failure()
             expired = isinstance(error, Conflict) and self._failures == 0
-            self._state.failed(error, tell=not expired)
+            self._state.failed(error, warn=not expired)
             await asyncio.sleep(self._delay_s(error))
 
     async def _until_failure(self) -> Exception:
@@ -159,14 +159,14 @@ class Watch:
         while True:
             page = await self._port.fetch_page(self._target, token)
             self._state.heard()
-            for seen in page.objects:
-                listed.add((seen.namespace, seen.name))
-                self._pass_on(seen)
+            for meta in page.objects:
+                listed.add((meta.namespace, meta.name))
+                self._pass_on(meta)
             token = page.token
             if not token:
                 break
-        for seen in list(self._passed.missing(listed)):
-            self._sink.changed(self._target, seen)
+        for meta in list(self._passed.missing(listed)):
+            self._sink.changed(self._target, meta)
         self._version = page.version
 
     async def _follow(self) -> None:
@@ -181,7 +181,7 @@ class Watch:
             settled = loop.call_later(self._pace.least_life_s, self._state.works)
             try:
                 await self._port.follow(
-                    self._target, self._version, life_s, self._state.heard, self._told
+                    self._target, self._version, life_s, self._state.heard, self._receive
                 )
             finally:
                 settled.cancel()
@@ -189,21 +189,21 @@ class Watch:
                 raise Unavailable("the API server ended the watch as soon as it had begun")
             self._failures = 0
 
-    def _told(self, told: Told) -> None:
+    def _receive(self, event: WatchEvent) -> None:
         self._state.heard()
-        if told.version:
-            self._version = told.version
-        if told.change == "DELETED":
-            self._passed.drop(told.seen)
-            self._sink.changed(self._target, told.seen)
-        elif told.change:
-            self._pass_on(told.seen)
+        if event.version:
+            self._version = event.version
+        if event.change == "DELETED":
+            self._passed.drop(event.meta)
+            self._sink.changed(self._target, event.meta)
+        elif event.change:
+            self._pass_on(event.meta)
 
-    def _pass_on(self, seen: Seen) -> None:
-        if not self._passed.is_news(seen) and self._sink.has(self._target, seen):
+    def _pass_on(self, meta: ObjectMeta) -> None:
+        if not self._passed.is_news(meta) and self._sink.has(self._target, meta):
             return
-        if self._sink.changed(self._target, seen):
-            self._passed.keep(seen)
+        if self._sink.changed(self._target, meta):
+            self._passed.keep(meta)
 
     def _jittered(self, seconds: float) -> float:
         return seconds * self._rng.uniform(1 - self._pace.jitter, 1 + self._pace.jitter)

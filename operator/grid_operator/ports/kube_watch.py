@@ -65,7 +65,7 @@ class WatchTarget:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ObjectMeta:
     """What a list or a watch says of one object."""
 
     namespace: str
@@ -83,17 +83,17 @@ class Page:
     """Where a watch goes on after this list."""
     token: str
     """Of the next page; empty: this was the last one."""
-    objects: tuple[Seen, ...]
+    objects: tuple[ObjectMeta, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class WatchEvent:
     """One line of a watch."""
 
     change: str
-    """ADDED, MODIFIED, DELETED; empty: a bookmark, or a kind of event that came after 2026."""
+    """ADDED, MODIFIED or DELETED; empty: a bookmark, or a type that this operator does not know."""
     version: str
-    seen: Seen
+    meta: ObjectMeta
 
 
 class KubeWatch:
@@ -128,9 +128,11 @@ class KubeWatch:
 
         Raises:
             Rejected: The certificates of the configuration are unusable.
+            Unavailable: What makes the token does not answer.
         """
         try:
-            tls = tls_context(await credentials())
+            async with _in_time(REQUEST_S, "credentials"):
+                tls = tls_context(await credentials())
         except (OSError, ssl.SSLError) as error:
             raise Rejected(f"no usable certificates for the API server: {error}") from error
         connector = aiohttp.TCPConnector(limit=0, ssl=tls)
@@ -161,7 +163,7 @@ class KubeWatch:
         version: str,
         seconds: int,
         begun: Callable[[], None],
-        told: Callable[[Told], None],
+        received: Callable[[WatchEvent], None],
     ) -> None:
         """Watch from a version on; return when the API server has ended the watch in good order.
 
@@ -170,7 +172,7 @@ class KubeWatch:
             version: Where a list, or a line of an earlier watch, ended.
             seconds: When the API server is to end it.
             begun: Called when the head of the answer is there.
-            told: Called for each line.
+            received: Called for each line.
 
         Raises:
             Rejected: The API server refuses it.
@@ -194,7 +196,7 @@ class KubeWatch:
                     lines = _Lines()
                     async for data in response.content.iter_any():
                         for line in lines.fed(data):
-                            told(_told(line, target.path))
+                            received(_event(line, target.path))
                             heard = True
                     lines.end()
         except TimeoutError as error:
@@ -206,13 +208,13 @@ class KubeWatch:
         self, target: WatchTarget, query: Mapping[str, str], accept: str
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """Give an answer with status 200."""
+        credentials = await self._fresh_credentials()
+        headers = {"Accept": accept}
+        if credentials.authorization is not None:
+            scheme, _, token = credentials.authorization.partition(" ")
+            headers["Authorization"] = f"{scheme.capitalize()} {token}"
+        url = credentials.server.rstrip("/") + target.path
         try:
-            credentials = await self._credentials()
-            headers = {"Accept": accept}
-            if credentials.authorization is not None:
-                scheme, _, token = credentials.authorization.partition(" ")
-                headers["Authorization"] = f"{scheme.capitalize()} {token}"
-            url = credentials.server.rstrip("/") + target.path
             async with self._session.get(
                 url, params=query, headers=headers, allow_redirects=False
             ) as response:
@@ -221,6 +223,12 @@ class KubeWatch:
                 yield response
         except (aiohttp.ClientError, OSError) as error:
             raise Unavailable(f"{type(error).__name__}: {error} ({target.path})") from error
+
+    async def _fresh_credentials(self) -> Credentials:
+        try:
+            return await self._credentials()
+        except Exception as error:  # of a file, of a program that makes tokens, of its output
+            raise Unavailable(f"no credentials: {type(error).__name__}: {error}") from error
 
 
 def tls_context(credentials: Credentials) -> ssl.SSLContext:
@@ -283,26 +291,28 @@ def _page(data: bytes) -> Page:
     if not isinstance(meta, dict) or not isinstance(items, list):
         raise Unavailable("the API server answered something other than a list")
     version = str(meta.get("resourceVersion") or "")
-    return Page(version, str(meta.get("continue") or ""), tuple(_seen(item) for item in items))
+    return Page(
+        version, str(meta.get("continue") or ""), tuple(_object_meta(item) for item in items)
+    )
 
 
-def _told(line: bytes, path: str) -> Told:
+def _event(line: bytes, path: str) -> WatchEvent:
     try:
         event: Any = json.loads(line)
         kind, obj = event["type"], event["object"]
         if kind != "ERROR":
-            seen = _seen(obj)
-            return Told(kind if kind in CHANGES else "", seen.version, seen)
+            meta = _object_meta(obj)
+            return WatchEvent(kind if kind in CHANGES else "", meta.version, meta)
         code = int(obj["code"])
     except (ValueError, TypeError, KeyError) as error:
         raise Unavailable("the watch sent something other than an event") from error
     raise classify_error(code, Answer(json.dumps(obj).encode(), ""), path)
 
 
-def _seen(obj: Any) -> Seen:
+def _object_meta(obj: Any) -> ObjectMeta:
     try:
         meta = obj["metadata"]
-        return Seen(
+        return ObjectMeta(
             str(meta.get("namespace") or ""),
             str(meta.get("name") or ""),
             str(meta.get("resourceVersion") or ""),

@@ -19,7 +19,7 @@ from tests.unit.waiting import eventually
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from grid_operator.ports.kube_watch import Seen, WatchTarget
+    from grid_operator.ports.kube_watch import ObjectMeta, WatchTarget
 
 A, B = (f"/apis/gridcluster.io/v1alpha1/namespaces/{name}/gridclusters" for name in "ab")
 PACE = WatchPace(
@@ -42,14 +42,15 @@ class Heard:
         self.forgotten: set[str] = set()
         self.raises: Exception | None = None
         self.token = "t"
+        self.no_token: Exception | None = None
 
-    def changed(self, target: WatchTarget, seen: Seen) -> bool:
+    def changed(self, target: WatchTarget, seen: ObjectMeta) -> bool:
         if self.raises is not None:
             raise self.raises
         self.names.append((target.plural, seen.namespace, seen.name))
         return self.room
 
-    def has(self, _target: WatchTarget, seen: Seen) -> bool:
+    def has(self, _target: WatchTarget, seen: ObjectMeta) -> bool:
         return seen.name not in self.forgotten
 
     async def name(self, namespace: str, name: str, plural: str = "gridclusters") -> None:
@@ -80,6 +81,8 @@ async def watching(
     """Watch while the block runs."""
 
     async def credentials() -> Credentials:
+        if heard.no_token is not None:
+            raise heard.no_token
         return Credentials(api.url, None, False, None, None, f"bearer {heard.token}")
 
     metrics = OperatorMetrics()

@@ -30,7 +30,7 @@ from grid_operator.handlers.settings import make_settings
 from grid_operator.handlers.watching import watch_targets
 from grid_operator.ports.errors import Rejected
 from grid_operator.ports.kube import LABELLED_KINDS
-from grid_operator.ports.kube_watch import Seen, WatchTarget
+from grid_operator.ports.kube_watch import ObjectMeta, WatchTarget
 from grid_operator.ports.metrics import OperatorMetrics
 from grid_operator.reconcile.queue import QueueLimits, WorkQueue
 from grid_operator.reconcile.reconciler import ClusterKey
@@ -54,20 +54,20 @@ def feed(max_keys: int = 10) -> tuple[QueueFeed, WorkQueue[ClusterKey]]:
 
 async def test_each_object_makes_its_cluster_due() -> None:
     made, queue = feed()
-    assert made.changed(CLUSTERS, Seen("n", "demo", "1", "other"))
-    assert made.changed(PODS, Seen("n", "demo-0", "2", "demo"))
-    assert made.changed(PODS, Seen("n", "bare", "3"))
+    assert made.changed(CLUSTERS, ObjectMeta("n", "demo", "1", "other"))
+    assert made.changed(PODS, ObjectMeta("n", "demo-0", "2", "demo"))
+    assert made.changed(PODS, ObjectMeta("n", "bare", "3"))
     assert len(queue) == 1
     assert ClusterKey("n", "demo") in queue
-    assert made.has(PODS, Seen("n", "demo-1", "4", "demo"))
-    assert not made.has(PODS, Seen("n", "other-0", "4", "other"))
+    assert made.has(PODS, ObjectMeta("n", "demo-1", "4", "demo"))
+    assert not made.has(PODS, ObjectMeta("n", "other-0", "4", "other"))
 
 
 async def test_a_full_queue_takes_nothing_more() -> None:
     made, queue = feed(max_keys=1)
-    assert made.changed(CLUSTERS, Seen("n", "demo", "1"))
-    assert not made.changed(CLUSTERS, Seen("n", "more", "2"))
-    assert made.changed(CLUSTERS, Seen("n", "demo", "3"))
+    assert made.changed(CLUSTERS, ObjectMeta("n", "demo", "1"))
+    assert not made.changed(CLUSTERS, ObjectMeta("n", "more", "2"))
+    assert made.changed(CLUSTERS, ObjectMeta("n", "demo", "3"))
     assert len(queue) == 1
 
 

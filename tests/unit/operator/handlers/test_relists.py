@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from aiohttp import web
 
 from tests.unit.operator.fake_kube import cluster_object
@@ -201,6 +202,19 @@ async def test_each_request_carries_the_newest_token() -> None:
             put(api, "a", "two")
             await heard.name("a", "two")
     assert tokens == {"Bearer t", "Bearer newer"}
+
+
+@pytest.mark.parametrize("error", [FileNotFoundError("token"), ValueError("no token")])
+async def test_credentials_may_be_missing_for_some_time(error: Exception) -> None:
+    heard = Heard()
+    async with started() as api, watching(api, heard) as (hearing, _):
+        await until(lambda: api.watching.get(A))
+        heard.no_token = error
+        await until(lambda: hearing.shown()["failing"] == hearing.shown()["watches"])
+        assert {state.error.partition(":")[0] for state in hearing.failing()} == {"no credentials"}
+        put(api, "a", "demo")
+        heard.no_token = None
+        await heard.name("a", "demo")
 
 
 async def test_a_watch_that_is_not_ended_in_time_but_speaks_is_followed_on() -> None:

@@ -85,6 +85,7 @@ async def test_a_namespace_that_is_refused_hurts_no_other(status: int, tmp_path:
             await eventually(in_tenant)
             process.process.send_signal(signal.SIGTERM)
             assert await process.ended(STOP_LIMIT_S) == 0
+        assert '"kopf' not in process.told, "what it logs is the operator's own"
     finally:
         await api.stop()
 
