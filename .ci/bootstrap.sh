@@ -33,7 +33,8 @@ grid_find_python || grid_missing="python3 python3-venv"
 
 # The disk tests compile small shims that record or break what is written, and members are tested
 # compiled; the TLS tests make certificates; the tests of lines that swallow packets make networks
-# of their own.
+# of their own; the configurations of docs/load-balancers.md run.
+grid_balancers=
 if [ -n "${GRID_NEEDS_TEST_TOOLS:-}" ]; then
     command -v make >/dev/null 2>&1 || grid_missing="$grid_missing make"
     command -v cc >/dev/null 2>&1 || grid_missing="$grid_missing gcc libc6-dev"
@@ -46,6 +47,10 @@ if [ -n "${GRID_NEEDS_TEST_TOOLS:-}" ]; then
     command -v openssl >/dev/null 2>&1 || grid_missing="$grid_missing openssl"
     PATH=$PATH:/usr/sbin:/sbin command -v nft >/dev/null 2>&1 || grid_missing="$grid_missing nftables"
     PATH=$PATH:/usr/sbin:/sbin command -v ip >/dev/null 2>&1 || grid_missing="$grid_missing iproute2"
+    PATH=$PATH:/usr/sbin:/sbin command -v nginx >/dev/null 2>&1 || grid_balancers="nginx"
+    PATH=$PATH:/usr/sbin:/sbin command -v haproxy >/dev/null 2>&1 ||
+        grid_balancers="$grid_balancers haproxy"
+    [ -z "$grid_balancers" ] || grid_missing="$grid_missing $grid_balancers"
 fi
 
 if [ -n "$grid_missing" ]; then
@@ -55,6 +60,10 @@ if [ -n "$grid_missing" ]; then
         # shellcheck disable=SC2086  # a list of package names
         DEBIAN_FRONTEND=noninteractive apt-get install -y -qq -o Dpkg::Use-Pty=0 \
             --no-install-recommends $grid_missing >&2
+        # The tests start their own; the ones of the packages would hold port 80.
+        # shellcheck disable=SC2086  # a list of services
+        [ -z "$grid_balancers" ] || ! command -v systemctl >/dev/null 2>&1 ||
+            systemctl disable --now $grid_balancers >/dev/null 2>&1 || true
     else
         echo "This needs: $grid_missing (Python 3.11 or newer, with the venv module)." >&2
         echo "On Debian or Ubuntu, as root: apt-get install $grid_missing" >&2
