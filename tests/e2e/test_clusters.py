@@ -23,7 +23,6 @@ from tests.unit.member.security.certificates import Authority
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-    from typing import Any
 
     from tests.e2e.conftest import Images, Kube
 
@@ -256,6 +255,21 @@ def test_two_clusters_of_one_name_in_two_namespaces(grid: Installation, images: 
         grid.install_operator()
 
 
+def test_the_example_of_a_second_namespace_is_rendered_as_it_is_meant(grid: Installation) -> None:
+    rendered = grid.kube.kubectl("kustomize", str(ROOT / "examples" / "team-namespace"))
+    objects = list(yaml.safe_load_all(rendered))
+    (deployment,) = (o for o in objects if o["kind"] == "Deployment")
+    bindings = {o["metadata"]["namespace"]: o for o in objects if o["kind"] == "RoleBinding"}
+    subjects = [
+        {"kind": "ServiceAccount", "name": "grid-operator", "namespace": NAMESPACE},
+    ]
+    assert deployment["spec"]["template"]["spec"]["containers"][0]["args"] == [
+        *("--namespace", NAMESPACE, "--namespace", "team-a"),
+    ]
+    assert bindings.keys() == {NAMESPACE, "team-a"}
+    assert all(binding["subjects"] == subjects for binding in bindings.values())
+
+
 def test_with_rights_everywhere_members_are_stopped_before_their_pods_go(
     grid: Installation,
 ) -> None:
@@ -286,11 +300,8 @@ def test_with_rights_everywhere_members_are_stopped_before_their_pods_go(
 
 
 def _let_the_operator_serve(grid: Installation, namespace: str) -> None:
-    for kind in ("role", "rolebinding"):
-        obj: dict[str, Any] = grid.get(kind, "grid-operator")
-        labels = obj["metadata"].get("labels", {})
-        obj["metadata"] = {"name": "grid-operator", "namespace": namespace, "labels": labels}
-        grid.kube.apply(json.dumps(obj))
+    rights = str(ROOT / "operator" / "install-namespace")
+    grid.kube.kubectl("apply", "-n", namespace, "-k", rights)
     arguments = [
         *grid.get("deployment", "grid-operator")["spec"]["template"]["spec"]["containers"][0].get(
             "args", []

@@ -6,12 +6,16 @@ ready and active.
 
 from __future__ import annotations
 
+import io
 import json
+import re
+import subprocess
+import tarfile
 from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from tests.e2e.installation import CHANGE_TIMEOUT_S, NAMESPACE, Installation, manifest
+from tests.e2e.installation import CHANGE_TIMEOUT_S, NAMESPACE, ROOT, Installation, manifest
 
 if TYPE_CHECKING:
     from typing import Any
@@ -20,6 +24,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.timeout(300)
 
+MANUAL: Final = (ROOT / "docs" / "operator.md").read_text(encoding="utf-8")
 NAME: Final = "ops"
 MAP: Final = "/grid/rest/maps/default/"
 WAIT: Final = "--timeout=90s"
@@ -189,6 +194,32 @@ def test_a_restart_is_done_once_for_each_request(grid: Operated) -> None:
     grid.kubectl("label", "gc", NAME, "--overwrite", "touched=yes")
     grid.wait_quiet()
     assert grid.process()[0] == second
+
+
+def test_kubectl_rollout_restart_replaces_the_member_once(grid: Operated) -> None:
+    uid, drift = grid.process()[0], grid.events("DriftReverted")
+    grid.kubectl("rollout", "restart", f"statefulset/{NAME}")
+    grid.kube.wait_for(lambda: grid.process()[0] != uid, CHANGE_TIMEOUT_S)
+    grid.wait("condition=Ready")
+    grid.wait("condition=Progressing=False")
+    uid = grid.process()[0]
+    template = grid.get("statefulset", NAME)["spec"]["template"]
+    assert "kubectl.kubernetes.io/restartedAt" in template["metadata"]["annotations"]
+    assert grid.ended("Restart")[0]["outcome"] == "Succeeded"
+    assert grid.events("DriftReverted") == drift
+    assert grid.process()[0] == uid
+
+
+def test_files_leave_a_pod_as_the_manual_says(grid: Operated) -> None:
+    (program,) = re.findall(r"-- python3 -c '([^']*)' /backup >", MANUAL)
+    command = ("exec", f"{NAME}-0", "--", "python3", "-c", program, "/etc/grid")
+    copied = subprocess.run(
+        [*grid.kube.provider.kubectl, "-n", NAMESPACE, *command], check=True, capture_output=True
+    )
+    shown = grid.kubectl("exec", f"{NAME}-0", "--", "cat", "/etc/grid/grid.yaml")
+    with tarfile.open(fileobj=io.BytesIO(copied.stdout)) as files:
+        assert any(name.endswith("/grid.yaml") for name in files.getnames())
+    assert shown.startswith("grid:")
 
 
 def test_a_stopped_cluster_keeps_its_data_and_its_state(grid: Operated) -> None:

@@ -53,6 +53,10 @@ prove()
 """
 
 
+class SourcesChangedError(Exception):
+    """The compiled modules would be of sources that never were there at one time."""
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Do what the arguments say; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m grid_member.compiled.build")
@@ -87,6 +91,14 @@ def up_to_date(into: Path) -> bool:
     return _mypy() in {None, made_by}
 
 
+def failed_before(into: Path = BUILT) -> bool:
+    """Return whether the last build of these sources failed."""
+    try:
+        return _failure_note(into).read_text(encoding="utf-8").split()[0] == sources_digest()
+    except FileNotFoundError:
+        return False
+
+
 def build(into: Path) -> None:
     """Compile the modules into a directory, which is replaced as a whole.
 
@@ -117,6 +129,8 @@ def build(into: Path) -> None:
             command.verbose = False
             command.ensure_finalized()
             command.run()
+        if sources_digest() != digest:
+            raise SourcesChangedError("the sources changed while they were compiled")
         manifest = {"suffix": EXTENSION_SUFFIXES[0], "sources": digest, "mypy": _mypy()}
         (scratch / "built" / MANIFEST).write_text(json.dumps(manifest))
         proof = [sys.executable, "-c", _PROOF, str(scratch / "built")]
@@ -145,15 +159,21 @@ def _mypy() -> str | None:
 @contextlib.contextmanager
 def _noted_failure(into: Path, *, again: bool) -> Iterator[None]:
     """Note that a build of these sources fails; refuse the next one, if not wanted again."""
-    note, what = into.with_name(f".{into.name}.failed"), f"{sources_digest()} {_mypy()}"
+    note, what = _failure_note(into), f"{sources_digest()} {_mypy()}"
     if not again and note.exists() and note.read_text(encoding="utf-8") == what:
         raise FileExistsError(f"that failed before; delete {note} or use --if-needed alone")
     try:
         yield
+    except SourcesChangedError:
+        raise
     except (Exception, SystemExit):
         note.write_text(what, encoding="utf-8")
         raise
     note.unlink(missing_ok=True)
+
+
+def _failure_note(into: Path) -> Path:
+    return into.with_name(f".{into.name}.failed")
 
 
 def _scratch(into: Path) -> str:

@@ -241,3 +241,31 @@ def test_a_build_leaves_what_is_beside_it(tmp_path: Path, monkeypatch: pytest.Mo
         ".build-mine",
         ".y-build-running",
     ]
+
+
+def test_sources_that_change_meanwhile_are_not_compiled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A part of them would be of before the change and a part of after it."""
+    into, seen = tmp_path / "x", iter(["before", "before", "after"])
+
+    def compile_nothing(*_: object, target_dir: str, **__: object) -> list[object]:
+        Path(target_dir).mkdir()
+        return []
+
+    monkeypatch.setattr("mypyc.build.mypycify", compile_nothing)
+    monkeypatch.setattr(build, "sources_digest", lambda: next(seen))
+    assert build.main([f"--into={into}"]) == 1
+    assert "the sources changed while they were compiled" in capsys.readouterr().err
+    assert not into.exists()
+    assert not build.failed_before(into)  # the next build may succeed
+
+
+def test_a_build_that_failed_is_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    into = tmp_path / "x"
+    assert not build.failed_before(into)
+    monkeypatch.setattr(build, "build", lambda _: 1 / 0)
+    assert build.main([f"--into={into}"]) == 1
+    assert build.failed_before(into)
+    monkeypatch.setattr(build, "sources_digest", lambda: "others")
+    assert not build.failed_before(into)

@@ -52,7 +52,8 @@ def test_files_stay_readable() -> None:
 
 
 @pytest.mark.parametrize(
-    "lock", ["requirements.lock", "member/requirements.lock", "operator/requirements.lock"]
+    "lock",
+    ["requirements.lock", "run.lock", "member/requirements.lock", "operator/requirements.lock"],
 )
 def test_locks_are_pinned_hashed_and_name_no_host(lock: str) -> None:
     text = (ROOT / lock).read_text(encoding="utf-8")

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[4]
 INSTALL = ROOT / "operator" / "install"
 EVERYWHERE = ROOT / "operator" / "install-all-namespaces"
+ONE_MORE = ROOT / "operator" / "install-namespace"
+EXAMPLE = ROOT / "examples" / "team-namespace"
 
 
 def documents(directory: Path) -> Iterator[dict[str, Any]]:
@@ -85,6 +87,40 @@ def test_everywhere_the_rights_are_the_same_but_for_finalizers_and_the_lease() -
     assert here.pop("leases") == {"get", "create", "update"}
     assert everywhere == here
     assert not [r for r in objects["ClusterRole"]["rules"] if "*" in str(r)]
+
+
+def test_in_one_more_namespace_the_rights_are_the_same_but_for_the_lease() -> None:
+    here = {d["kind"]: d for d in documents(INSTALL)}
+    there = {d["kind"]: d for d in documents(ONE_MORE)}
+    expected = verbs(here["Role"])
+
+    assert expected.pop("leases") == {"get", "create", "update"}
+    assert verbs(there["Role"]) == expected
+    assert there.keys() == {"Role", "RoleBinding"}
+    assert not any("namespace" in d["metadata"] for d in there.values())  # kubectl -n says which
+    for part in ("roleRef", "subjects"):
+        assert there["RoleBinding"][part] == here["RoleBinding"][part]
+
+
+def test_the_example_names_its_namespace_wherever_it_has_to() -> None:
+    overlay, team = (
+        yaml.safe_load((directory / "kustomization.yaml").read_text(encoding="utf-8"))
+        for directory in (EXAMPLE, EXAMPLE / "team-a")
+    )
+    (patch,) = overlay["patches"]
+    (change,) = yaml.safe_load(patch["patch"])
+    kinds = [d["kind"] for d in documents(EXAMPLE / "team-a")]
+
+    assert overlay["resources"] == ["../../operator/install", team["namespace"]]
+    assert change["path"] == "/spec/template/spec/containers/0/args"
+    assert (
+        change["value"][:2]
+        == OBJECTS["Deployment"]["spec"]["template"]["spec"]["containers"][0]["args"]
+    )
+    assert change["value"][2:] == ["--namespace", team["namespace"]]
+    assert kinds == ["Namespace", "Role", "RoleBinding"]
+    (namespace,) = (d for d in documents(EXAMPLE / "team-a") if d["kind"] == "Namespace")
+    assert namespace["metadata"]["name"] == team["namespace"]
 
 
 def test_protection_speaks_of_the_field_that_the_schema_has() -> None:
