@@ -11,13 +11,13 @@ from grid_operator.handlers.operator import OperatorPace, run_operator
 from grid_operator.handlers.watching import WatchPace
 from grid_operator.ports.errors import OperatorError
 
-LIMIT_S = 3.0
+LIMIT_S = 5.0
 
 
 def main() -> int:
     options = make_options(make_parser().parse_args(), os.environ)
     watch = WatchPace(
-        life_s=(1, 1), request_s=0.5, grace_s=0.5, retry_first_s=0.05, retry_max_s=0.2
+        life_s=(1, 1), request_s=2.0, grace_s=1.0, retry_first_s=0.05, retry_max_s=0.2
     )
     try:
         asyncio.run(run_operator(options, pace=OperatorPace(watch, LIMIT_S)))
