@@ -6,6 +6,7 @@ goes on; then the cause ends, and what happened in `b` meanwhile is heard, as is
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -20,7 +21,7 @@ from tests.unit.operator.watch_api import (
     trickling,
     watches_only,
 )
-from tests.unit.waiting import eventually
+from tests.unit.waiting import SOON_S, eventually, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -81,6 +82,19 @@ def fails(hearing: Hearing) -> Callable[[], Any]:
     return shown
 
 
+async def keeps_failing(hearing: Hearing) -> None:
+    """Return after one more failure, before which the watch was never said to work.
+
+    The one before it is the first that is not the cut of the connection.
+    """
+    (state,) = [state for state in hearing.failing() if state.target.namespace == "b"]
+    first = state.restarts + 1
+    await until(lambda: state.restarts >= first)
+    while state.restarts < first + 1:
+        assert state.failing_since_s is not None
+        await asyncio.sleep(SOON_S)
+
+
 def works(hearing: Hearing) -> Callable[[], Any]:
     async def shown() -> bool:
         return not hearing.failing()
@@ -99,6 +113,7 @@ async def test_what_befalls_one_watch_ends_and_touches_no_other(way: str) -> Non
         api.befall[B] = WAYS[way]
         api.cut(B)
         await eventually(fails(hearing))
+        await keeps_failing(hearing)
         put(api, "b", "meanwhile")
         put(api, "a", "meanwhile")
         await heard.name("a", "meanwhile")
