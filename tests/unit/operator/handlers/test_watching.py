@@ -7,11 +7,12 @@ goes on; then the cause ends, and what happened in `b` meanwhile is heard, as is
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.unit.operator.handlers.listening import B, Heard, put, started, watching
+from tests.unit.operator.handlers.listening import PACE, B, Heard, put, started, watching
 from tests.unit.operator.watch_api import (
     HANG_S,
     aborting,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from grid_operator.handlers.hearing import Hearing
     from tests.unit.operator.watch_api import Fault
 
+REQUEST_S = 1.0
 GONE = b'{"type": "ERROR", "object": {"kind": "Status", "code": 410, "message": "too old"}}\n'
 BROKEN = b'{"type": "ERROR", "object": {"kind": "Status", "code": 500, "message": "broken"}}\n'
 BOOKMARK = b'{"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "1"}}}\n'
@@ -105,7 +107,8 @@ def works(hearing: Hearing) -> Callable[[], Any]:
 @pytest.mark.parametrize("way", WAYS)
 async def test_what_befalls_one_watch_ends_and_touches_no_other(way: str) -> None:
     heard = Heard()
-    async with started() as api, watching(api, heard) as (hearing, _):
+    pace = replace(PACE, request_s=REQUEST_S) if "hang" in way or "trickle" in way else PACE
+    async with started() as api, watching(api, heard, pace) as (hearing, _):
         put(api, "a", "first")
         put(api, "b", "first")
         await heard.name("a", "first")
