@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from tests.e2e.conftest import Kube
     from tests.e2e.provider.base import Provider
 
+# The CustomResourceDefinition goes, and every GridCluster with it: on a cluster of its own only.
+pytestmark = [pytest.mark.timeout(300, func_only=True), pytest.mark.capability("teardown")]
+
 TENANT: Final = "tenant-b"
 CRD: Final = str(ROOT / "crds" / "gridcluster.yaml")
 STOP_LIMIT_S: Final = 15.0
@@ -84,13 +87,13 @@ class Operated:
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[Provider]:
+def provider() -> Iterator[Provider]:
     yield from a_cluster(0)
 
 
 @pytest.fixture(scope="module")
-def kube(cluster: Provider, pytestconfig: pytest.Config) -> Iterator[Kube]:
-    yield from shown_on_failure(cluster, pytestconfig)
+def kube(provider: Provider, pytestconfig: pytest.Config) -> Iterator[Kube]:
+    yield from shown_on_failure(provider, pytestconfig)
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final
 
-from grid_operator.ports.errors import Conflict, Rejected, Unavailable, Unheard
+from grid_operator.ports.errors import Conflict, Rejected, Silent, Unavailable, Unheard
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,7 +32,12 @@ REMINDER_S: Final = 600.0
 SHOWN_WATCHES: Final = 50
 ALL_NAMESPACES: Final = "*"
 """What stands for all namespaces in labels and answers."""
-_REASONS: Final = {Conflict: "expired", Rejected: "refused", Unavailable: "unavailable"}
+_REASONS: Final = {
+    Conflict: "expired",
+    Rejected: "refused",
+    Silent: "silent",
+    Unavailable: "unavailable",
+}
 
 
 class WatchState:

@@ -11,7 +11,7 @@ import logging
 import random
 import secrets
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import kopf
 
@@ -232,6 +232,9 @@ class _Operator:
         await kopf.operator(
             registry=make_registry(begun.set, ending.set),
             settings=make_settings(),
+            # Without one kopf looks up the names of the user, which not every pod has, and of the
+            # host, which stops the event loop for as long as a name service does not answer.
+            identity=cast("Any", self._options.own_name),
             clusterwide=self._options.all_namespaces,
             namespaces=self._namespaces,
         )

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 
 from grid_operator.api.names import API_VERSION, CLUSTER_LABEL, PLURAL
-from grid_operator.ports.errors import Conflict, OperatorError, Unavailable
+from grid_operator.ports.errors import Conflict, OperatorError, Silent, Unavailable
 from grid_operator.ports.kube import LABELLED_KINDS
 from grid_operator.ports.kube_watch import GRACE_S, REQUEST_S, WatchTarget
 
@@ -118,12 +118,15 @@ class Watch:
         self._passed = _Passed()
         self._version = ""
         self._failures = 0
+        self._is_doubted = False
+        """Whether it was silent last, so that only a word of it shows that it works."""
 
     async def run(self) -> None:
         """List and watch until cancelled."""
         while True:
             error = await self._until_failure()
             expired = isinstance(error, Conflict) and self._failures == 0
+            self._is_doubted = isinstance(error, Silent)
             self._state.failed(error, warn=not expired)
             await asyncio.sleep(self._delay_s(error))
 
@@ -175,22 +178,35 @@ class Watch:
         lists = self._target.plural == PLURAL
         until_s = loop.time() + self._jittered(self._pace.relist_s) if lists else float("inf")
         while loop.time() < until_s:
-            life_s = self._rng.randint(*self._pace.life_s)
             began_s = loop.time()
-            # It works when it has lasted for a moment: a refusal may come as the first line.
-            settled = loop.call_later(self._pace.least_life_s, self._state.works)
-            try:
-                await self._port.follow(
-                    self._target, self._version, life_s, self._state.heard, self._receive
-                )
-            finally:
-                settled.cancel()
+            await self._watch_once()
             if loop.time() - began_s < self._pace.least_life_s:
                 raise Unavailable("the API server ended the watch as soon as it had begun")
             self._failures = 0
+            self._works()
+
+    async def _watch_once(self) -> None:
+        with contextlib.ExitStack() as at_end:
+
+            def begun() -> None:
+                self._state.heard()
+                if not self._is_doubted:
+                    # Not at once: the first line may be a refusal.
+                    loop = asyncio.get_running_loop()
+                    settled = loop.call_later(self._pace.least_life_s, self._works)
+                    at_end.callback(settled.cancel)
+
+            life_s = self._rng.randint(*self._pace.life_s)
+            await self._port.follow(self._target, self._version, life_s, begun, self._receive)
+
+    def _works(self) -> None:
+        self._is_doubted = False
+        self._state.works()
 
     def _receive(self, event: WatchEvent) -> None:
         self._state.heard()
+        if self._is_doubted:
+            self._works()
         if event.version:
             self._version = event.version
         if event.change == "DELETED":

@@ -7,6 +7,7 @@
     ├── Deposed       another operator may be at work: stop
     ├── Unheard       no watch hears anything: end, so that a new process tries
     └── Unavailable   the API does not answer, or asks for patience: back off
+        └── Silent    the API answered, and then said nothing on a connection that is open
 
 Only `reconcile` maps these to a condition or a delay.
 """
@@ -52,3 +53,7 @@ class Unavailable(OperatorError):  # noqa: N818 - a state, not a fault
     def __init__(self, message: str, retry_after_s: float = 0.0) -> None:
         super().__init__(message)
         self.retry_after_s = retry_after_s
+
+
+class Silent(Unavailable):
+    """A connection that was open said nothing, and did not end when it should have."""

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 import aiohttp
 
 from grid_operator.api.names import CLUSTER_LABEL
-from grid_operator.ports.errors import OperatorError, Rejected, Unavailable
+from grid_operator.ports.errors import OperatorError, Rejected, Silent, Unavailable
 from grid_operator.ports.kube import LIST_PAGE_SIZE, collection_path
 from grid_operator.ports.kube_rest import Answer, classify_error
 
@@ -177,8 +177,8 @@ class KubeWatch:
         Raises:
             Rejected: The API server refuses it.
             Conflict: The version is too old: a list is needed.
-            Unavailable: The connection broke, or said nothing until long after its end, or
-                something that is no event.
+            Silent: The connection said nothing until long after its end.
+            Unavailable: The connection broke, or said something that is no event.
         """
         query = {
             "watch": "true",
@@ -186,12 +186,13 @@ class KubeWatch:
             "resourceVersion": version,
             "timeoutSeconds": str(seconds),
         } | _selection(target)
-        heard = False
+        open_ = heard = False
         try:
             async with asyncio.timeout(self._request_s) as limit:
                 async with self._opened(target, query, WATCH_TYPE) as response:
                     if not limit.expired():
                         limit.reschedule(_now() + seconds + self._grace_s)
+                    open_ = True
                     begun()
                     lines = _Lines()
                     async for data in response.content.iter_any():
@@ -200,8 +201,10 @@ class KubeWatch:
                             heard = True
                     lines.end()
         except TimeoutError as error:
+            if not open_:
+                raise Unavailable(f"no answer in {self._request_s:g} s ({target.path})") from error
             if not heard:  # else it lives, and the API server, or a proxy, disregards the time
-                raise Unavailable(f"watch of {target}: the connection is silent") from error
+                raise Silent(f"the connection is silent ({target.path})") from error
 
     @contextlib.asynccontextmanager
     async def _opened(

@@ -69,7 +69,7 @@ class OperatorMetrics:
         self._restarts = Counter(
             f"{PREFIX}watch_restarts_total",
             "Times that a watch was begun again with a list, by reason: expired, refused, "
-            "unavailable, defect.",
+            "silent, unavailable, defect.",
             (*WATCH_LABELS, "reason"),
             registry=self.registry,
         )

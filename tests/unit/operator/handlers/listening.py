@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 A, B = (f"/apis/gridcluster.io/v1alpha1/namespaces/{name}/gridclusters" for name in "ab")
 PACE = WatchPace(
     life_s=(1, 1),
-    request_s=0.5,
+    request_s=20.0,
     grace_s=0.5,
     least_life_s=0.05,
     retry_first_s=0.02,

@@ -17,7 +17,7 @@ from grid_operator.handlers.hearing import (
 )
 from grid_operator.handlers.operator import RELEASE_S, STOP_S
 from grid_operator.handlers.watching import WatchPace
-from grid_operator.ports.errors import Conflict, Rejected, Unavailable, Unheard
+from grid_operator.ports.errors import Conflict, Rejected, Silent, Unavailable, Unheard
 from grid_operator.ports.kube_watch import WatchTarget
 from grid_operator.ports.metrics import OperatorMetrics
 
@@ -102,6 +102,7 @@ def test_the_answer_has_a_limit() -> None:
     [
         (Conflict("old"), "expired"),
         (Rejected("no"), "refused"),
+        (Silent("no word"), "silent"),
         (Unavailable("away"), "unavailable"),
         (KeyError("x"), "defect"),
     ],

@@ -6,11 +6,13 @@ goes on; then the cause ends, and what happened in `b` meanwhile is heard, as is
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.unit.operator.handlers.listening import B, Heard, put, started, watching
+from tests.unit.operator.handlers.listening import PACE, B, Heard, put, started, watching
 from tests.unit.operator.watch_api import (
     HANG_S,
     aborting,
@@ -20,7 +22,7 @@ from tests.unit.operator.watch_api import (
     trickling,
     watches_only,
 )
-from tests.unit.waiting import eventually
+from tests.unit.waiting import SOON_S, eventually, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from grid_operator.handlers.hearing import Hearing
     from tests.unit.operator.watch_api import Fault
 
+REQUEST_S = 1.0
 GONE = b'{"type": "ERROR", "object": {"kind": "Status", "code": 410, "message": "too old"}}\n'
 BROKEN = b'{"type": "ERROR", "object": {"kind": "Status", "code": 500, "message": "broken"}}\n'
 BOOKMARK = b'{"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "1"}}}\n'
@@ -71,27 +74,41 @@ WAYS: dict[str, Fault] = {
 
 
 def fails(hearing: Hearing) -> Callable[[], Any]:
-    async def told() -> bool:
-        shown = hearing.shown()["failingWatches"]
-        assert isinstance(shown, list)
-        found = {(w["resource"], w["namespace"]) for w in shown}
-        assert found <= {("gridclusters", "b")}
-        return bool(found) and all(w["lastError"] for w in shown)
+    """Return whether just the watch of GridClusters in `b` fails, and says why."""
 
-    return told
+    async def shown() -> bool:
+        failing = hearing.failing()
+        found = {(state.target.plural, state.target.namespace) for state in failing}
+        return found == {("gridclusters", "b")} and all(state.error for state in failing)
+
+    return shown
+
+
+async def keeps_failing(hearing: Hearing) -> None:
+    """Return after one more failure, before which the watch was never said to work.
+
+    The one before it is the first that is not the cut of the connection.
+    """
+    (state,) = [state for state in hearing.failing() if state.target.namespace == "b"]
+    first = state.restarts + 1
+    await until(lambda: state.restarts >= first)
+    while state.restarts < first + 1:
+        assert state.failing_since_s is not None
+        await asyncio.sleep(SOON_S)
 
 
 def works(hearing: Hearing) -> Callable[[], Any]:
-    async def told() -> bool:
-        return hearing.shown()["failing"] == 0
+    async def shown() -> bool:
+        return not hearing.failing()
 
-    return told
+    return shown
 
 
 @pytest.mark.parametrize("way", WAYS)
 async def test_what_befalls_one_watch_ends_and_touches_no_other(way: str) -> None:
     heard = Heard()
-    async with started() as api, watching(api, heard) as (hearing, _):
+    pace = replace(PACE, request_s=REQUEST_S) if "hang" in way or "trickle" in way else PACE
+    async with started() as api, watching(api, heard, pace) as (hearing, _):
         put(api, "a", "first")
         put(api, "b", "first")
         await heard.name("a", "first")
@@ -99,6 +116,7 @@ async def test_what_befalls_one_watch_ends_and_touches_no_other(way: str) -> Non
         api.befall[B] = WAYS[way]
         api.cut(B)
         await eventually(fails(hearing))
+        await keeps_failing(hearing)
         put(api, "b", "meanwhile")
         put(api, "a", "meanwhile")
         await heard.name("a", "meanwhile")
