@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 import yaml
 
-from tests.e2e.installation import CHANGE_TIMEOUT_S, NAMESPACE, READY_TIMEOUT_S, manifest
+from tests.e2e.installation import CHANGE_TIMEOUT_S, NAMESPACE, POD, READY_TIMEOUT_S, manifest
 from tests.e2e.test_operations import Operated
 
 if TYPE_CHECKING:
@@ -88,14 +88,17 @@ class Policed(Operated):
         policies = POLICIES.format(label=POLICY_LABEL, image=self.member_image, denial=DENIAL)
         self.kube.apply(policies.replace("&pods", ""))
         self.kube.kubectl("label", "namespace", NAMESPACE, f"{POLICY_LABEL}=on", "--overwrite")
-        pod = ("run", "probe", f"--image={self.member_image}", "--dry-run=server", "-o", "json")
 
-        def tried(*more: str) -> str:
-            done = self.kube.try_kubectl("-n", NAMESPACE, *pod, *more)
+        def tried(labels: str) -> str:
+            pod = POD.format(name="probe", labels=labels, image=self.member_image)
+            arguments = ("create", "--dry-run=server", "-o", "json", "-f", "-")
+            done = self.kube.try_kubectl("-n", NAMESPACE, *arguments, stdin=pod)
             return done.stdout + done.stderr
 
         self.kube.wait_for(
-            lambda: DENIAL in tried() and "proxy" in tried("--labels=team=x"), CHANGE_TIMEOUT_S
+            lambda: DENIAL in tried("{}") and "proxy" in tried("{team: x}"),
+            CHANGE_TIMEOUT_S,
+            "the policies to hold",
         )
 
     def drop_policies(self) -> None:
