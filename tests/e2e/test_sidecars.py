@@ -1,4 +1,4 @@
-"""Policies that add a container to every pod, and that forbid pods without a label.
+"""Policies that add a container to every pod of a cluster, and that forbid pods without a label.
 
 The tests of this module share one cluster and run in the order in which they stand.
 """
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 import yaml
 
-from tests.e2e.installation import CHANGE_TIMEOUT_S, NAMESPACE, READY_TIMEOUT_S, manifest
+from tests.e2e.installation import CHANGE_TIMEOUT_S, NAMESPACE, POD, READY_TIMEOUT_S, manifest
 from tests.e2e.test_operations import Operated
 
 if TYPE_CHECKING:
@@ -33,11 +33,13 @@ apiVersion: admissionregistration.k8s.io/v1
 kind: MutatingAdmissionPolicy
 metadata: {{name: grid-sidecar}}
 spec:
-  matchConstraints: &pods
+  matchConstraints:
     resourceRules:
     - {{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}}
     namespaceSelector: {{matchLabels: {{{label}: "on"}}}}
   matchConditions:
+  - name: of-a-cluster
+    expression: "has(object.metadata.labels) && 'gridcluster.io/cluster' in object.metadata.labels"
   - name: not-yet
     expression: "!object.spec.containers.exists(c, c.name == 'proxy')"
   failurePolicy: Fail
@@ -69,8 +71,11 @@ spec:
     resourceRules:
     - {{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}}
     namespaceSelector: {{matchLabels: {{{label}: "on"}}}}
+  matchConditions:
+  - name: of-a-cluster
+    expression: "has(object.metadata.labels) && 'gridcluster.io/cluster' in object.metadata.labels"
   validations:
-  - expression: "has(object.metadata.labels) && 'team' in object.metadata.labels"
+  - expression: "'team' in object.metadata.labels"
     message: {denial}
 ---
 apiVersion: admissionregistration.k8s.io/v1
@@ -86,16 +91,20 @@ class Policed(Operated):
     def hold_policies(self) -> None:
         """Make the policies, and wait until the API server goes by them."""
         policies = POLICIES.format(label=POLICY_LABEL, image=self.member_image, denial=DENIAL)
-        self.kube.apply(policies.replace("&pods", ""))
+        self.kube.apply(policies)
         self.kube.kubectl("label", "namespace", NAMESPACE, f"{POLICY_LABEL}=on", "--overwrite")
-        pod = ("run", "probe", f"--image={self.member_image}", "--dry-run=server", "-o", "json")
+        own = "gridcluster.io/cluster: probe"
 
-        def tried(*more: str) -> str:
-            done = self.kube.try_kubectl("-n", NAMESPACE, *pod, *more)
+        def tried(labels: str) -> str:
+            pod = POD.format(name="probe", labels=labels, image=self.member_image)
+            arguments = ("create", "--dry-run=server", "-o", "json", "-f", "-")
+            done = self.kube.try_kubectl("-n", NAMESPACE, *arguments, stdin=pod)
             return done.stdout + done.stderr
 
         self.kube.wait_for(
-            lambda: DENIAL in tried() and "proxy" in tried("--labels=team=x"), CHANGE_TIMEOUT_S
+            lambda: DENIAL in tried(f"{{{own}}}") and "proxy" in tried(f"{{{own}, team: x}}"),
+            CHANGE_TIMEOUT_S,
+            "the policies to hold",
         )
 
     def drop_policies(self) -> None:

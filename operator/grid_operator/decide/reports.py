@@ -31,7 +31,9 @@ MAX_REPORT_LENGTH: Final = 512
 """In characters."""
 NO_RIGHT: Final = "Events say why, and the operator may not list them: give it its version's Role"
 _COMBINED: Final = "(combined from similar events): "
-_OF_SET: Final = re.compile(r"create (?:Claim \S+ (?:for )?)?Pod (?P<pod>\S+) in StatefulSet")
+_OF_SET: Final = re.compile(
+    r"create (?:Claim \S+ (?:for )?)?Pod (?P<pod>\S+) in StatefulSet", re.IGNORECASE
+)
 _AFTER_SET: Final = "failed error: "
 _AFTER_JOB: Final = "Error creating: "
 _GENERATED: Final = re.compile(r"-[a-z0-9]{5}(?=\")")

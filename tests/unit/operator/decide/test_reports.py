@@ -72,6 +72,10 @@ NO_CLASS_SET = "no persistent volumes available for this claim and no storage cl
         (SET, [refused(), made()], OF_POD),
         (SET, [made(9, CLAIM_MADE), refused()], OF_POD),
         (SET, [refused(0, CLAIM_REFUSED + QUOTA)], {"demo-1": QUOTA}),
+        # Kubernetes 1.36 writes the first letter large.
+        (SET, [refused(0, "C" + REFUSED[1:])], OF_POD),
+        (SET, [refused(), made(1, "C" + MADE[1:])], {}),
+        (SET, [made(9, "C" + CLAIM_MADE[1:]), refused(0, "C" + REFUSED[1:])], OF_POD),
         (SET, [refused(0, "(combined from similar events): " + REFUSED)], OF_POD),
         (SET, [event("FailedDelete", "delete Pod demo-0 in StatefulSet demo failed")], {}),
         (SET, [refused(**OTHER_FORM), made(5)], OF_POD),
