@@ -85,7 +85,7 @@ def _change(holder: Any, last: str, operation: KubeObject) -> None:
     if isinstance(holder, list) and operation["op"] == "add":
         holder.insert(len(holder) if last == "-" else int(last), value)
         return
-    key = int(last) if isinstance(holder, list) else last
+    key: Any = int(last) if isinstance(holder, list) else last
     if operation["op"] == "add":
         holder[key] = value
         return

@@ -6,6 +6,7 @@ import asyncio
 import copy
 import re
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -114,15 +115,15 @@ def changes(path: Place, value: Any) -> Iterator[tuple[str, Place, Callable[[Kub
     if isinstance(value, dict):
         for foreign in FOREIGN:
             here = (*path, "foreign")
-            yield f"add {foreign}", here, lambda o, f=foreign, h=here: put(o, h, f)
+            yield f"add {foreign}", here, partial(put, path=here, value=foreign)
     if isinstance(value, list):
         item = FOREIGN_ITEM if isinstance(value[0], dict) else "foreign"
-        yield "append", (*path, 0), lambda o: at(o, path).append(copy.deepcopy(item))
-        yield "prepend", (*path, 0), lambda o: at(o, path).insert(0, copy.deepcopy(item))
+        yield "append", (*path, 0), partial(insert, path=path, index=len(value), value=item)
+        yield "prepend", (*path, 0), partial(insert, path=path, index=0, value=item)
     if path and path[-1] not in IDENTITY:
-        yield "remove", path, lambda o: drop(o, path)
+        yield "remove", path, partial(drop, path=path)
         if not isinstance(value, dict | list):
-            yield "change", path, lambda o: put(o, path, other(value))
+            yield "change", path, partial(put, path=path, value=other(value))
 
 
 def at(obj: Any, path: Place) -> Any:
@@ -133,6 +134,10 @@ def at(obj: Any, path: Place) -> Any:
 
 def put(obj: Any, path: Place, value: Any) -> None:
     at(obj, path[:-1])[path[-1]] = copy.deepcopy(value)
+
+
+def insert(obj: Any, path: Place, index: int, value: Any) -> None:
+    at(obj, path).insert(index, copy.deepcopy(value))
 
 
 def drop(obj: Any, path: Place) -> None:
