@@ -91,7 +91,7 @@ def children_match(plan: Plan) -> Verdict:
     contested = sorted(f"{ref.kind} {ref.name}" for ref in plan.situation.observed.contested)
     texts = []
     if contested:
-        texts.append(f"changed by somebody else again and again: {', '.join(contested)}")
+        texts.append(f"changed or deleted by somebody else again and again: {', '.join(contested)}")
     if plan.admitted:
         text = admitted_text(plan.admitted)
         texts.append(f"the API server keeps them otherwise than they were applied: {text}")

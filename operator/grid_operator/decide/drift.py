@@ -6,20 +6,20 @@ have (see `tolerance`): a key more in a selector makes another selector.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from grid_operator.api.names import RENDERED_HASH_ANNOTATION, TEMPLATE_HASH_ANNOTATION
 from grid_operator.api.quantity import parse_quantity
 from grid_operator.decide.tolerance import is_tolerated, key_fields
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from grid_operator.api.objects import KubeObject
 
-_AMOUNTS: Final = (".requests", ".limits")
-_SIZE: Final = ".sizeLimit"
+_AMOUNTS: Final = frozenset({"requests", "limits"})
+_SIZE: Final = "sizeLimit"
 _TEMPLATE_DIGEST: Final = f"metadata.annotations.{TEMPLATE_HASH_ANNOTATION}"
 TEMPLATE: Final = "spec.template."
 """What the places begin with that are in a pod template."""
@@ -54,41 +54,57 @@ class Difference:
         return left or self.place.startswith(TEMPLATE)
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """Where a comparison is: for people, for tables and for patches."""
+class _Place(NamedTuple):
+    """Where a comparison is. Most places are never told of, so their names are made when needed."""
 
     kind: str
-    shown: str = ""
-    pattern: str = ""
-    within: str = ""
-    """The pattern of what holds it."""
-    pointer: str = ""
+    within: _Place | None = None
+    name: str = ""
+    position: int | str | None = None
+    """Of an item of a list; None: `name` is a field."""
+
+    @property
+    def shown(self) -> str:
+        """For people."""
+        if self.within is None:
+            return ""
+        if self.position is not None:
+            return f"{self.within.shown}[{self.name}]"
+        return f"{self.within.shown}.{self.name}".removeprefix(".")
+
+    @property
+    def pattern(self) -> str:
+        """For tables: the same for all items of a list."""
+        if self.within is None:
+            return ""
+        if self.position is not None:
+            return f"{self.within.pattern}[]"
+        return f"{self.within.pattern}.{self.name}".removeprefix(".")
+
+    @property
+    def pointer(self) -> str:
+        """For patches."""
+        if self.within is None:
+            return ""
+        step = self.name if self.position is None else str(self.position)
+        return f"{self.within.pointer}/{step.replace('~', '~0').replace('/', '~1')}"
 
     def key(self, name: str) -> _Place:
         """Return the place of a field."""
-        escaped = name.replace("~", "~0").replace("/", "~1")
-        return replace(
-            self,
-            shown=f"{self.shown}.{name}" if self.shown else name,
-            pattern=f"{self.pattern}.{name}" if self.pattern else name,
-            within=self.pattern,
-            pointer=f"{self.pointer}/{escaped}",
-        )
+        return _Place(self.kind, self, name)
 
-    def item(self, name: str, index: int | str) -> _Place:
+    def item(self, name: str, position: int | str) -> _Place:
         """Return the place of an item of a list."""
-        return replace(
-            self,
-            shown=f"{self.shown}[{name}]",
-            pattern=f"{self.pattern}[]",
-            within=self.pattern,
-            pointer=f"{self.pointer}/{index}",
-        )
+        return _Place(self.kind, self, name, position)
 
     def differs(self, wanted: object, has: object) -> Difference:
         """Return that the two are not the same here."""
         return Difference(self.shown, self.pointer, wanted, has)
+
+    def may_have(self, value: object, siblings: Mapping[str, object]) -> bool:
+        """Return whether the value may be here without being rendered."""
+        within = "" if self.within is None else self.within.pattern
+        return is_tolerated(self.kind, self.pattern, within, value, siblings)
 
 
 def differences(rendered: KubeObject, live: KubeObject) -> tuple[Difference, ...]:
@@ -117,14 +133,16 @@ def _compare(wanted: Any, has: Any, place: _Place) -> Iterator[Difference]:
 
 def _fields(wanted: dict[str, Any], has: dict[str, Any], place: _Place) -> Iterator[Difference]:
     for key, value in wanted.items():
-        yield from _compare(value, has.get(key), place.key(str(key)))
+        there = has.get(key)
+        if not _same(value, there):
+            yield from _compare(value, there, place.key(str(key)))
     for key, value in has.items():
-        here = place.key(str(key))
         # Nothing, and an empty list, is what a field is that is not there. An empty object may
         # mean much: a namespaceSelector without labels is every namespace.
-        added = key not in wanted and value not in (None, "", [])
-        if added and not is_tolerated(place.kind, here.pattern, here.within, value, has):
-            yield here.differs(None, value)
+        if key not in wanted and value not in (None, "", []):
+            here = place.key(str(key))
+            if not here.may_have(value, has):
+                yield here.differs(None, value)
 
 
 def _items(wanted: list[Any], has: list[Any], place: _Place) -> Iterator[Difference]:
@@ -139,7 +157,7 @@ def _items(wanted: list[Any], has: list[Any], place: _Place) -> Iterator[Differe
         yield from _compare(item, None if index is None else has[index], here)
     for index in indexes.values():
         here = place.item(_name(has[index], keys), index)
-        if not is_tolerated(place.kind, here.pattern, here.within, has[index], {}):
+        if not here.may_have(has[index], {}):
             yield here.differs(None, has[index])
 
 
@@ -164,7 +182,8 @@ def _same(wanted: Any, has: Any) -> bool:
 
 
 def _same_quantity(wanted: Any, has: Any, place: _Place) -> bool:
-    if not place.within.endswith(_AMOUNTS) and not place.pattern.endswith(_SIZE):
+    holder = "" if place.within is None else place.within.name
+    if holder not in _AMOUNTS and place.name != _SIZE:
         return False
     amount = parse_quantity(str(wanted))
     return amount is not None and amount == parse_quantity(str(has))

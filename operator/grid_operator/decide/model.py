@@ -121,7 +121,7 @@ class Observed:
     may_hold: bool = False
     """The operator may set its finalizer: its rights outlive the cluster's namespace."""
     contested: frozenset[ObjectRef] = frozenset()
-    """Children that somebody else changes again and again."""
+    """Children that somebody else changes, or deletes, again and again."""
     held: frozenset[ObjectRef] = frozenset()
     """Those of them that were set back less than a minute ago and have to wait."""
     namespace_terminating: bool = False

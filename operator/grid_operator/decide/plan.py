@@ -133,8 +133,9 @@ def _departing(situation: Situation, live: dict[ObjectRef, KubeObject]) -> list[
 
 
 def _needs_apply(rendered: KubeObject, live: KubeObject | None, situation: Situation) -> bool:
+    held = ObjectRef.of(rendered) in situation.observed.held
     if live is None:
-        return True
+        return not held
     # An object on its way out would take the change with it: it is made anew once it is gone.
     if live["metadata"].get("deletionTimestamp"):
         return False
@@ -142,7 +143,7 @@ def _needs_apply(rendered: KubeObject, live: KubeObject | None, situation: Situa
     same = is_same_rendering(rendered, live)
     if rendered["kind"] == "Job" and not same:
         return False
-    if same and ObjectRef.of(rendered) in situation.observed.held:
+    if same and held:
         return False
     return bool(unsettled(rendered, live, situation.status))
 

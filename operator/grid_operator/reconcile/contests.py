@@ -1,4 +1,4 @@
-"""Children that somebody else changes again and again.
+"""Children that somebody else changes, or deletes, again and again.
 
 Each time the operator sets one back, the other writes again, and neither ends. The operator gives
 way in time, not in substance: after some repairs it sets the child back once a minute.
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from grid_operator.api.objects import ObjectRef
+    from grid_operator.api.objects import KubeObject, ObjectRef
 
 FREE_REPAIRS: Final = 20
 """Of one child, at once; people who try things out need fewer."""
@@ -20,7 +20,7 @@ CALM_S: Final = 600.0
 """Without a repair for so long, the contest is over."""
 REPAIR_PERIOD_S: Final = 60.0
 """Between two repairs of a contested child."""
-MAX_CHILDREN: Final = 10_000
+MAX_CLUSTERS: Final = 2_000
 """That are remembered; beyond it the ones that were repaired first are forgotten."""
 
 
@@ -36,27 +36,30 @@ class Contests:
     def __init__(self, steady_s: Callable[[], float]) -> None:
         """Know of none; `steady_s` is a monotonic clock, in seconds."""
         self._steady_s = steady_s
-        self._repairs: dict[ObjectRef, _Repairs] = {}
+        self._repairs: dict[str, dict[ObjectRef, _Repairs]] = {}
+        """By uid of the GridCluster."""
 
-    def note(self, ref: ObjectRef) -> None:
-        """Note that a child is set back now."""
-        now = self._steady_s()
-        before = self._repairs.pop(ref, None)
-        calm = before is None or now - before.last_s >= CALM_S
-        self._repairs[ref] = _Repairs(1 if before is None or calm else before.count + 1, now)
-        while len(self._repairs) > MAX_CHILDREN:
+    def note(self, cluster: KubeObject, ref: ObjectRef) -> None:
+        """Note that a child is set back, or made, now."""
+        now, uid = self._steady_s(), cluster["metadata"]["uid"]
+        if uid not in self._repairs and len(self._repairs) >= MAX_CLUSTERS:
             del self._repairs[next(iter(self._repairs))]
+        of_cluster = self._repairs.setdefault(uid, {})
+        before = of_cluster.get(ref)
+        calm = before is None or now - before.last_s >= CALM_S
+        of_cluster[ref] = _Repairs(1 if before is None or calm else before.count + 1, now)
 
-    def contested(self, *refs: ObjectRef) -> frozenset[ObjectRef]:
-        """Return which of these were set back more often than anybody tries things out."""
-        return frozenset(ref for ref in refs if self._is_over(ref, CALM_S))
+    def contested(self, cluster: KubeObject) -> frozenset[ObjectRef]:
+        """Return the children that were set back more often than anybody tries things out."""
+        return self._repaired(cluster, CALM_S)
 
-    def held(self, *refs: ObjectRef) -> frozenset[ObjectRef]:
-        """Return which of these must not be set back yet."""
-        return frozenset(ref for ref in refs if self._is_over(ref, REPAIR_PERIOD_S))
+    def held(self, cluster: KubeObject) -> frozenset[ObjectRef]:
+        """Return those of them that must not be set back yet."""
+        return self._repaired(cluster, REPAIR_PERIOD_S)
 
-    def _is_over(self, ref: ObjectRef, period_s: float) -> bool:
-        found = self._repairs.get(ref)
-        if found is None or found.count <= FREE_REPAIRS:
-            return False
-        return self._steady_s() - found.last_s < period_s
+    def _repaired(self, cluster: KubeObject, period_s: float) -> frozenset[ObjectRef]:
+        since_s = self._steady_s() - period_s
+        known = self._repairs.get(cluster["metadata"]["uid"], {})
+        return frozenset(
+            ref for ref, r in known.items() if r.count > FREE_REPAIRS and r.last_s > since_s
+        )

@@ -135,7 +135,8 @@ class Reconciler:
         try:
             seen = await self._observe(live, cluster)
         except Rejected as refusal:
-            return await self._report_refusal(live, previous_status(live), refusal, ())
+            before = self._admissions.told(live, previous_status(live))
+            return await self._report_refusal(live, before, refusal, ())
         return await self._bring_closer(seen)
 
     async def _let_go(self, live: KubeObject) -> None:
@@ -165,8 +166,8 @@ class Reconciler:
             members=await self._ask_members(pods, materials.access),
             claims=tuple(claims),
             job_pods=tuple(job_pods(labelled, children)),
-            contested=self._contests.contested(*map(ObjectRef.of, children)),
-            held=self._contests.held(*map(ObjectRef.of, children)),
+            contested=self._contests.contested(live),
+            held=self._contests.held(live),
             may_hold=self._where.serves_all and namespace != self._where.operator_namespace,
             namespace_terminating=deleted and await self._kube.is_terminating(namespace),
         )
@@ -259,8 +260,8 @@ class Reconciler:
         for child in decision.apply:
             ref = ObjectRef.of(child)
             current = known.get(ref) or await self._taken(live, child, status)
-            if current is not None and is_same_rendering(child, current):
-                self._contests.note(ref)
+            if current is None or is_same_rendering(child, current):
+                self._contests.note(live, ref)
             await self._admissions.write(live, child, current)
             LOG.info("%s: applied %s", ObjectRef.of(live), ref)
         for child in decision.ask_again if not decision.apply else ():
@@ -291,13 +292,13 @@ class Reconciler:
 
     async def _write_status(self, live: KubeObject, status: GridClusterStatus) -> KubeObject:
         """Write the status if it says something else than before; return the cluster as it is."""
-        return await self._write_content(live, status.to_kube())
+        written = await self._write_content(live, status.to_kube())
+        self._admissions.forget(live)
+        return written
 
     async def _write_content(self, live: KubeObject, content: KubeObject) -> KubeObject:
         if content == live.get("status"):
-            self._admissions.forget(live)
             return live
         written = await self._kube.apply_status(live, content)
         LOG.debug("%s: status written", ObjectRef.of(live))
-        self._admissions.forget(live)
         return written

@@ -230,6 +230,45 @@ async def test_whoever_fights_is_answered_once_a_minute_and_told_of() -> None:
     assert await repairs(5, 1.0) == 5
 
 
+async def test_a_child_that_somebody_deletes_again_and_again_is_made_once_a_minute() -> None:
+    kube = FakeKube(cluster_object())
+    operator = Operator(kube)
+    await operator.settle()
+    ref = ObjectRef.of(kube.get("NetworkPolicy"))
+    kube.writes.clear()
+
+    for _ in range(100):
+        kube.objects.pop(ref, None)
+        operator.now_s += 1.0
+        await operator.settle(1)
+
+    assert kube.writes.count("apply NetworkPolicy") <= FREE_REPAIRS + 100 / REPAIR_PERIOD_S + 1
+    assert kube.condition("ChildrenMatch")["reason"] == "Contested"
+    operator.now_s += REPAIR_PERIOD_S
+    await operator.settle(1)
+    assert ref in kube.objects
+
+
+async def test_a_restore_that_somebody_suspended_goes_on_and_its_template_is_let_be() -> None:
+    kube = FakeKube(
+        cluster_object(persistence={"enabled": True}, restoreFrom={"cluster": "source"})
+    )
+    kube.job_condition = ""
+    operator = Operator(kube)
+    await operator.settle()
+    job = kube.get("Job", "demo-restore")
+    job["spec"] |= {"suspend": True, "ttlSecondsAfterFinished": 1}
+
+    await operator.settle()
+
+    job = kube.get("Job", "demo-restore")
+    assert job["spec"]["suspend"] is False
+    assert "ttlSecondsAfterFinished" not in job["spec"]
+    assert len(operator.told("DriftReverted")) == 1
+    kube.edit(image="other:2")
+    assert "apply Job" not in await operator.writes()
+
+
 async def test_a_new_rendering_of_a_contested_child_does_not_wait() -> None:
     kube = FakeKube(cluster_object())
     operator = Operator(kube)
