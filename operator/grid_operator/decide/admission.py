@@ -53,19 +53,21 @@ def admitted_fields(rendered: KubeObject, left: Iterable[Difference]) -> tuple[A
 def still_admitted(
     status: GridClusterStatus, children: Iterable[KubeObject], live: Iterable[KubeObject]
 ) -> tuple[AdmittedField, ...]:
-    """Return the noted fields that differ as noted, of children that are rendered.
+    """Return the noted fields that still differ, of children that are rendered.
 
-    What is not rendered any more, or is as rendered by now, is forgotten.
+    What is not rendered any more, or is as rendered by now, is forgotten. Where the values are
+    others by now the child is written in this round, and the field is noted again after that.
     """
     if not status.admitted:
         return ()
     found = {(obj["kind"], obj["metadata"]["name"]): obj for obj in live}
-    current: set[AdmittedField] = set()
+    current: set[tuple[str, str]] = set()
     for child in children:
         there = found.get((child["kind"], child["metadata"]["name"]))
         if there is not None:
-            current.update(admitted_fields(child, differences(child, there)))
-    return tuple(field for field in status.admitted if field in current)
+            fields = admitted_fields(child, differences(child, there))
+            current.update((field.object, field.field) for field in fields)
+    return tuple(field for field in status.admitted if (field.object, field.field) in current)
 
 
 def with_admitted(

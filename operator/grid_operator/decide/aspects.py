@@ -94,7 +94,7 @@ def children_match(plan: Plan) -> Verdict:
         texts.append(f"changed or deleted by somebody else again and again: {', '.join(contested)}")
     if plan.admitted:
         text = admitted_text(plan.admitted)
-        texts.append(f"the API server keeps them otherwise than they were applied: {text}")
+        texts.append(f"the API server keeps fields otherwise than they were applied: {text}")
     if not texts:
         return TRUE, ChildrenReason.MATCHED, ""
     reason = ChildrenReason.CONTESTED if contested else ChildrenReason.ADMITTED

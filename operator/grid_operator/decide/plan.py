@@ -66,7 +66,7 @@ class Plan:
     delete_pods: tuple[KubeObject, ...] = ()
     finalizers: tuple[str, ...] | None = None
     admitted: tuple[AdmittedField, ...] = ()
-    """Noted fields that differ as noted."""
+    """Noted fields that still differ."""
     ask_again: tuple[KubeObject, ...] = ()
     """Children with such fields, while nothing stands in the way of writing them."""
 
