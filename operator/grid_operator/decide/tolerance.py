@@ -106,6 +106,8 @@ TOLERATED: Final[Mapping[str, Table]] = {
         "spec.ipFamilies": ANY,
         "spec.ipFamilyPolicy": ANY,
         "spec.healthCheckNodePort": ANY,
+        # Some load balancers note the address here that they assign.
+        "spec.loadBalancerIP": ANY,
         "spec.ports[].nodePort": ANY,
         "spec.allocateLoadBalancerNodePorts": True,
         "spec.externalTrafficPolicy": "Cluster",

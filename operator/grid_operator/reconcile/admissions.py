@@ -83,6 +83,7 @@ class Admissions:
         name = object_name(child)
         noted = {field.field for field in status.admitted or () if field.object == name}
         if places is not None and noted - places:
+            LOG.info("%s: no longer kept otherwise, and written", ObjectRef.of(child))
             await self.write(cluster, child, live)
 
     def _is_due(self, ref: ObjectRef) -> bool:

@@ -15,6 +15,7 @@ import yaml
 
 from grid_operator.decide.drift import differences
 from grid_operator.reconcile.writing import write_child
+from tests.unit.operator.api.clusters import render
 from tests.unit.operator.api_server import applied, patched, stored
 
 if TYPE_CHECKING:
@@ -24,7 +25,12 @@ if TYPE_CHECKING:
 
 Place: TypeAlias = tuple[str | int, ...]
 
-GOLDEN = sorted((Path(__file__).parents[1] / "render" / "golden").glob("*.yaml"))
+GOLDEN = (Path(__file__).parents[1] / "render" / "golden").glob("*.yaml")
+OF_SEVERAL = ("PodDisruptionBudget", "NetworkPolicy")
+CHILDREN: dict[str, KubeObject] = {
+    **{path.stem: yaml.safe_load(path.read_text(encoding="utf-8")) for path in sorted(GOLDEN)},
+    **{f"several-{c['kind']}": c for c in render({"size": 3}) if c["kind"] in OF_SEVERAL},
+}
 FOREIGN: tuple[Any, ...] = ("x", {})
 FOREIGN_ITEM = {
     "name": "foreign",
@@ -158,16 +164,21 @@ def storable(edit: Edit) -> bool:
     return obj["kind"] != "Job" or "template" in obj.get("spec", {})
 
 
-@pytest.mark.parametrize("path", GOLDEN, ids=[path.stem for path in GOLDEN])
-def test_what_the_api_server_stores_is_no_drift(path: Path) -> None:
-    rendered = yaml.safe_load(path.read_text(encoding="utf-8"))
-
+@pytest.mark.parametrize("rendered", CHILDREN.values(), ids=CHILDREN)
+def test_what_the_api_server_stores_is_no_drift(rendered: KubeObject) -> None:
     assert differences(rendered, stored(rendered)) == ()
 
 
-@pytest.mark.parametrize("path", GOLDEN, ids=[path.stem for path in GOLDEN])
-def test_every_edit_is_set_back_or_tolerated(path: Path) -> None:
-    rendered = yaml.safe_load(path.read_text(encoding="utf-8"))
+def test_the_address_that_a_load_balancer_assigns_is_no_drift() -> None:
+    rendered = CHILDREN["full-service-demo"]
+    live = stored(rendered)
+    live["spec"] |= {"loadBalancerIP": "192.0.2.7", "healthCheckNodePort": 30999}
+
+    assert differences(rendered, live) == ()
+
+
+@pytest.mark.parametrize("rendered", CHILDREN.values(), ids=CHILDREN)
+def test_every_edit_is_set_back_or_tolerated(rendered: KubeObject) -> None:
     live = stored(rendered)
     overlooked, kept, seen = [], [], 0
     for edit in edits(live):
