@@ -29,7 +29,12 @@ from grid_operator.reconcile.calling import Caller
 from grid_operator.reconcile.contests import Contests
 from grid_operator.reconcile.materials import MaterialSource, new_password
 from grid_operator.reconcile.outbox import Outbox
-from grid_operator.reconcile.ownership import check_may_take, job_pods, member_pods
+from grid_operator.reconcile.ownership import (
+    check_may_take,
+    job_pods,
+    member_pods,
+    unlabelled_statefulset,
+)
 from grid_operator.reconcile.refusal import (
     invalid_cluster_status,
     previous_status,
@@ -154,6 +159,7 @@ class Reconciler:
             self._kube.fetch_pods(live),
             self._kube.fetch_claims(live),
         )
+        children += await unlabelled_statefulset(self._kube, live, children)
         claims += await self._fetch_unlabelled_claims(cluster, claims)
         pods = member_pods(labelled, children)
         materials = await self._materials.gather(cluster, children, pods, claims)

@@ -376,6 +376,28 @@ async def test_a_configuration_that_was_frozen_is_made_again() -> None:
     assert await operator.writes() == []
 
 
+async def test_a_stateful_set_whose_label_was_taken_away_keeps_its_record_and_its_pods() -> None:
+    kube = FakeKube(cluster_object())
+    operator = Operator(kube)
+    await operator.settle()
+    kube.edit(maps=[{"name": "orders"}])
+    await operator.settle()
+    before = kube.get("StatefulSet")["metadata"]["annotations"]
+    assert "+" in before["gridcluster.io/structures"]
+    uid = kube.get("Pod", "demo-0")["metadata"]["uid"]
+    del kube.get("StatefulSet")["metadata"]["labels"]["gridcluster.io/cluster"]
+
+    await operator.settle(1)
+
+    assert kube.get("GridCluster")["status"]["size"] == 1
+    await operator.settle(12)
+    assert kube.get("StatefulSet")["metadata"]["annotations"] == before
+    assert kube.get("Pod", "demo-0")["metadata"]["uid"] == uid
+    assert operator.told("DriftReverted") == [
+        "StatefulSet demo: metadata.labels.gridcluster.io/cluster"
+    ]
+
+
 @pytest.mark.parametrize("taken", ["labels", "ownerReferences"])
 async def test_a_child_whose_label_or_owner_was_taken_away_is_taken_back_and_told(
     taken: str,
