@@ -174,7 +174,7 @@ CONDITIONS: Final[Table] = {
     "StructuresMatch": (f"{DECIDE}aspects.py::test_structures_that_left_the_spec_show",),
     "ChildrenMatch": (
         _ADMITTED,
-        f"{_ADMISSION}whoever_fights_is_answered_once_a_minute_and_told_of",
+        f"{RECONCILE}contests.py::test_whoever_fights_is_answered_once_a_minute_and_told_of",
     ),
     "RequestsValid": (_MALFORMED, f"{DECIDE}requests.py::test_a_request_that_waits_says_for_what"),
     "BackupSucceeded": (_SCHEDULED, _FAILED_BACKUP),
