@@ -148,6 +148,17 @@ ADVICE: Final[Mapping[str, Advice]] = {
         "nothing: data is never dropped because a map or queue left the spec",
         "put it back into the spec, or clear it over REST when nobody needs it any more",
     ),
+    "Admitted": Advice(
+        "the named fields stay as the API server keeps them; every five minutes the operator asks "
+        "whether it still does, and writes them when it does not",
+        "nothing, if a policy, a webhook or a LimitRange of the platform is meant to do so; else "
+        "change that, or the field of the spec that the named one comes from",
+    ),
+    "Contested": Advice(
+        "the operator sets the named objects back once a minute",
+        "stop the other program that writes them, or change the GridCluster instead: kubectl get "
+        "of the object with -o yaml --show-managed-fields tells which program it is",
+    ),
     "InvalidRequest": Advice(
         "nothing is done about that request",
         "correct the annotation that is named; a new request needs a new request id",

@@ -246,6 +246,8 @@ def _version(item: dict[str, Any]) -> str:
 
 
 def _may_be_the_operators(labels: dict[str, str]) -> bool:
+    if labels.get("dry_run"):
+        return False
     resource = labels.get("resource", "")
     if resource == "pods":
         return labels["verb"] == "DELETE"

@@ -33,6 +33,8 @@ class ConditionType(StrEnum):
     """The members are in `spec.clusterState`; only when that is set."""
     STRUCTURES_MATCH = "StructuresMatch"
     """Members hold nothing in maps and queues that the spec does not have."""
+    CHILDREN_MATCH = "ChildrenMatch"
+    """The live objects of the cluster are what the operator applied."""
     REQUESTS_VALID = "RequestsValid"
     """Every request annotation asks for something that can be done."""
     BACKUP_SUCCEEDED = "BackupSucceeded"
@@ -172,6 +174,18 @@ class StructuresReason(StrEnum):
     """False: maps or queues that left the spec still hold entries; their data is kept."""
     NO_MEMBERS = "NoMembers"
     """Unknown: no member answers, or none is wanted."""
+
+
+class ChildrenReason(StrEnum):
+    """Reasons of `ChildrenMatch`."""
+
+    MATCHED = "Matched"
+    """True: nothing is otherwise than the operator applied it."""
+    ADMITTED = "Admitted"
+    """False: the API server keeps the named fields otherwise; the operator lets them be."""
+    CONTESTED = "Contested"
+    """False: somebody changes the named objects again and again; they are set back at most once a
+    minute."""
 
 
 class RequestsReason(StrEnum):

@@ -37,8 +37,8 @@ STRUCTURES_ANNOTATION: Final = f"{GROUP}/structures"
 """On the StatefulSet: digests of what members read at their start, and of what they were given
 since, as JSON."""
 TEMPLATE_HASH_ANNOTATION: Final = f"{GROUP}/template-hash"
-"""On the StatefulSet: digest of the pod template as it was rendered. It tells that a field left
-the template, which no comparison with the live one can."""
+"""On the StatefulSet: digest of the pod template as it was rendered. It tells that an
+annotation left the template: one that is not rendered may be somebody else's."""
 CONFIG_HASH_ANNOTATION: Final = f"{GROUP}/config-hash"
 """On the pod template: digest of what a member reads at start, so that a change rolls it."""
 

@@ -5,7 +5,7 @@ from typing import Final
 
 from pydantic import Field
 
-from grid_operator.api.base import ApiModel, list_map
+from grid_operator.api.base import ATOMIC_LIST, ApiModel, list_map
 from grid_operator.api.conditions import Condition
 from grid_operator.api.objects import KubeObject
 
@@ -158,6 +158,16 @@ class MemberStatus(ApiModel):
     )
 
 
+class AdmittedField(ApiModel):
+    """A field of a child that the API server keeps otherwise than it was applied."""
+
+    object: str = Field(max_length=320, description="Kind and name of the child.")
+    field: str = Field(max_length=512, description="Where in the child.")
+    digest: str = Field(
+        max_length=64, description="Of the value that was applied and of the one that is kept."
+    )
+
+
 class GridClusterStatus(ApiModel):
     """What the cluster is, as the operator last saw it."""
 
@@ -231,6 +241,13 @@ class GridClusterStatus(ApiModel):
         description="True while several members wait for one of them to import the backup.",
     )
     backup: BackupStatus | None = Field(default=None, description="Backups.")
+    admitted: tuple[AdmittedField, ...] | None = Field(
+        default=None,
+        max_length=256,
+        json_schema_extra=ATOMIC_LIST,
+        description="Fields of children that the API server keeps otherwise than the operator "
+        "applied them, such as an image that a webhook rewrites.",
+    )
 
     def to_kube(self) -> KubeObject:
         """Return the status as JSON for the status subresource; absent values are left out."""

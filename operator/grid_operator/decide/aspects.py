@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from grid_operator.api.conditions import (
+    ChildrenReason,
     ClusterStateReason,
     ConditionType,
     StructuresReason,
@@ -12,6 +13,7 @@ from grid_operator.api.conditions import (
 )
 from grid_operator.api.lifecycle import DriftPolicy
 from grid_operator.api.status import OperationKind, OperationOutcome
+from grid_operator.decide.admission import admitted_text
 from grid_operator.decide.operations.change_state import member_word
 from grid_operator.decide.patterns import Patterns
 from grid_operator.decide.pods import pod_name
@@ -82,6 +84,21 @@ def structures_match(plan: Plan) -> Verdict:
     more = f" and {len(retained) - MAX_NAMES} more" if len(retained) > MAX_NAMES else ""
     text = f"not in spec.maps or spec.queues, and kept with their entries: {named}{more}"
     return FALSE, StructuresReason.RETAINED, text
+
+
+def children_match(plan: Plan) -> Verdict:
+    """Return whether the live children are what the operator applied."""
+    contested = sorted(f"{ref.kind} {ref.name}" for ref in plan.situation.observed.contested)
+    texts = []
+    if contested:
+        texts.append(f"changed or deleted by somebody else again and again: {', '.join(contested)}")
+    if plan.admitted:
+        text = admitted_text(plan.admitted)
+        texts.append(f"the API server keeps fields otherwise than they were applied: {text}")
+    if not texts:
+        return TRUE, ChildrenReason.MATCHED, ""
+    reason = ChildrenReason.CONTESTED if contested else ChildrenReason.ADMITTED
+    return FALSE, reason, "; ".join(texts)
 
 
 def backup_succeeded(plan: Plan) -> Verdict | None:

@@ -40,6 +40,7 @@ def decide(observed: Observed, desired: Desired, now: datetime) -> Decision:
     return Decision(
         status=status,
         apply=plan.writes.apply,
+        ask_again=plan.ask_again,
         delete=plan.writes.delete,
         delete_pods=plan.delete_pods,
         finalizers=plan.finalizers,

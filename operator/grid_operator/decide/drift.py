@@ -1,81 +1,192 @@
-"""Tells what of a rendered object is not so in the live one.
+"""Tells what of a child is not in the live object as it was rendered.
 
-Only rendered fields count: what the API server defaults and what others own is not the
-operator's business, and is not in the rendered object.
+A value that is missing or another counts, and so does whatever was added that the child may not
+have (see `tolerance`): a key more in a selector makes another selector.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from grid_operator.api.names import RENDERED_HASH_ANNOTATION
+from grid_operator.api.names import RENDERED_HASH_ANNOTATION, TEMPLATE_HASH_ANNOTATION
 from grid_operator.api.quantity import parse_quantity
+from grid_operator.decide.tolerance import is_tolerated, key_fields
 
-_QUANTITY_PARENTS: Final = frozenset({"requests", "limits"})
-_QUANTITY_FIELDS: Final = frozenset({"sizeLimit", "storage"})
-_KEY_FIELDS: Final = ("name", "uid")
-"""What tells list items apart. All keyed lists that are rendered have one of them."""
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from grid_operator.api.objects import KubeObject
+
+_AMOUNTS: Final = frozenset({"requests", "limits"})
+_SIZE: Final = "sizeLimit"
+_TEMPLATE_DIGEST: Final = f"metadata.annotations.{TEMPLATE_HASH_ANNOTATION}"
+TEMPLATE: Final = "spec.template."
+"""What the places begin with that are in a pod template."""
 
 
-def is_unchanged(rendered: dict[str, Any], live: dict[str, Any]) -> bool:
-    """Return whether applying the rendered object would change nothing of the operator's.
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One place where the live object is not as rendered."""
 
-    The digest tells that a field left the rendering (it is not in it, so it cannot be compared);
-    the comparison tells that somebody edited a field that is still in it.
+    place: str
+    """For people: `spec.template.spec.containers[member].image`."""
+    pointer: str
+    """JSON pointer (RFC 6901) of the place in the live object."""
+    wanted: object = field(repr=False)
+    """None: nothing is rendered there."""
+    has: object = field(repr=False)
+    """None: nothing is there."""
+
+    @property
+    def is_addition(self) -> bool:
+        """Whether somebody added something; server-side apply does not take it away."""
+        return self.wanted is None
+
+    @property
+    def in_template(self) -> bool:
+        """Whether pods are made otherwise because of it.
+
+        The digest tells of a field that left the template and that any template may have. A
+        StatefulSet that an earlier operator made has none, which tells nothing.
+        """
+        left = self.place == _TEMPLATE_DIGEST and self.has is not None
+        return left or self.place.startswith(TEMPLATE)
+
+
+class _Place(NamedTuple):
+    """Where a comparison is. Most places are never told of, so their names are made when needed."""
+
+    kind: str
+    within: _Place | None = None
+    name: str = ""
+    position: int | str | None = None
+    """Of an item of a list; None: `name` is a field."""
+
+    @property
+    def shown(self) -> str:
+        """For people."""
+        if self.within is None:
+            return ""
+        if self.position is not None:
+            return f"{self.within.shown}[{self.name}]"
+        return f"{self.within.shown}.{self.name}".removeprefix(".")
+
+    @property
+    def pattern(self) -> str:
+        """For tables: the same for all items of a list."""
+        if self.within is None:
+            return ""
+        if self.position is not None:
+            return f"{self.within.pattern}[]"
+        return f"{self.within.pattern}.{self.name}".removeprefix(".")
+
+    @property
+    def pointer(self) -> str:
+        """For patches."""
+        if self.within is None:
+            return ""
+        step = self.name if self.position is None else str(self.position)
+        return f"{self.within.pointer}/{step.replace('~', '~0').replace('/', '~1')}"
+
+    def key(self, name: str) -> _Place:
+        """Return the place of a field."""
+        return _Place(self.kind, self, name)
+
+    def item(self, name: str, position: int | str) -> _Place:
+        """Return the place of an item of a list."""
+        return _Place(self.kind, self, name, position)
+
+    def differs(self, wanted: object, has: object) -> Difference:
+        """Return that the two are not the same here."""
+        return Difference(self.shown, self.pointer, wanted, has)
+
+    def may_have(self, value: object, siblings: Mapping[str, object]) -> bool:
+        """Return whether the value may be here without being rendered."""
+        within = "" if self.within is None else self.within.pattern
+        return is_tolerated(self.kind, self.pattern, within, value, siblings)
+
+
+def differences(rendered: KubeObject, live: KubeObject) -> tuple[Difference, ...]:
+    """Return all places where the live object is not as rendered."""
+    return tuple(_fields(rendered, live, _Place(rendered["kind"])))
+
+
+def is_same_rendering(rendered: KubeObject, live: KubeObject) -> bool:
+    """Return whether the live object was written for this very rendering.
+
+    What differs then was changed by somebody else.
     """
-    return not differences(rendered, live)
+    return _hash(rendered) == _hash(live)
 
 
-def is_hand_edited(rendered: dict[str, Any], live: dict[str, Any]) -> bool:
-    """Return whether somebody else changed what this very rendering had set."""
-    return _hash(rendered) == _hash(live) and bool(differences(rendered, live))
+def _compare(wanted: Any, has: Any, place: _Place) -> Iterator[Difference]:
+    if _is_empty(wanted) and _is_empty(has):
+        return
+    if isinstance(wanted, dict) and isinstance(has, dict):
+        yield from _fields(wanted, has, place)
+    elif isinstance(wanted, list) and isinstance(has, list):
+        yield from _items(wanted, has, place)
+    elif not (_same(wanted, has) or _same_quantity(wanted, has, place)):
+        yield place.differs(wanted, has)
 
 
-def differences(rendered: Any, live: Any, path: str = "") -> list[str]:
-    """Return the paths of rendered values that the live object does not have."""
-    if _is_empty(rendered) and _is_empty(live):
-        return []
-    if isinstance(rendered, dict) and isinstance(live, dict):
-        return _field_differences(rendered, live, path)
-    if isinstance(rendered, list) and isinstance(live, list):
-        return _item_differences(rendered, live, path)
-    same = rendered == live and isinstance(rendered, bool) == isinstance(live, bool)
-    return [] if same or _same_quantity(rendered, live, path) else [path]
+def _fields(wanted: dict[str, Any], has: dict[str, Any], place: _Place) -> Iterator[Difference]:
+    for key, value in wanted.items():
+        there = has.get(key)
+        if not _same(value, there):
+            yield from _compare(value, there, place.key(str(key)))
+    for key, value in has.items():
+        # Nothing, and an empty list, is what a field is that is not there. An empty object may
+        # mean much: a namespaceSelector without labels is every namespace.
+        if key not in wanted and value not in (None, "", []):
+            here = place.key(str(key))
+            if not here.may_have(value, has):
+                yield here.differs(None, value)
 
 
-def _field_differences(rendered: dict[str, Any], live: dict[str, Any], path: str) -> list[str]:
-    return [
-        found
-        for key, value in rendered.items()
-        for found in differences(value, live.get(key), f"{path}.{key}" if path else str(key))
-    ]
+def _items(wanted: list[Any], has: list[Any], place: _Place) -> Iterator[Difference]:
+    keys = key_fields(place.kind, place.pattern) if wanted else ()
+    if not keys:
+        yield from _ordered_items(wanted, has, place)
+        return
+    indexes = {_key(item, keys): index for index, item in enumerate(has)}
+    for item in wanted:
+        index = indexes.pop(_key(item, keys), None)
+        here = place.item(_name(item, keys), "-" if index is None else index)
+        yield from _compare(item, None if index is None else has[index], here)
+    for index in indexes.values():
+        here = place.item(_name(has[index], keys), index)
+        if not here.may_have(has[index], {}):
+            yield here.differs(None, has[index])
 
 
-def _item_differences(rendered: list[Any], live: list[Any], path: str) -> list[str]:
-    key = _key_field(rendered)
-    if key is None:
-        if len(rendered) != len(live):
-            return [path]
-        pairs = [(str(i), a, b) for i, (a, b) in enumerate(zip(rendered, live, strict=True))]
-    else:
-        by_key = {item.get(key): item for item in live if isinstance(item, dict)}
-        pairs = [(item[key], item, by_key.get(item[key])) for item in rendered]
-    return [found for name, a, b in pairs for found in differences(a, b, f"{path}[{name}]")]
+def _ordered_items(wanted: list[Any], has: list[Any], place: _Place) -> Iterator[Difference]:
+    if len(wanted) != len(has):
+        yield place.differs(wanted, has)
+        return
+    for index, (one, other) in enumerate(zip(wanted, has, strict=True)):
+        yield from _compare(one, other, place.item(str(index), index))
 
 
-def _key_field(items: list[Any]) -> str | None:
-    for key in _KEY_FIELDS:
-        if items and all(isinstance(item, dict) and key in item for item in items):
-            return key
-    return None
+def _key(item: Any, keys: tuple[str, ...]) -> tuple[object, ...]:
+    return tuple(item.get(key) for key in keys) if isinstance(item, dict) else (repr(item),)
 
 
-def _same_quantity(rendered: Any, live: Any, path: str) -> bool:
-    *_, parent, field = ("", "", *path.split("."))
-    if parent not in _QUANTITY_PARENTS and field not in _QUANTITY_FIELDS:
+def _name(item: Any, keys: tuple[str, ...]) -> str:
+    return "/".join(map(str, _key(item, keys)))
+
+
+def _same(wanted: Any, has: Any) -> bool:
+    return bool(wanted == has) and isinstance(wanted, bool) == isinstance(has, bool)
+
+
+def _same_quantity(wanted: Any, has: Any, place: _Place) -> bool:
+    holder = "" if place.within is None else place.within.name
+    if holder not in _AMOUNTS and place.name != _SIZE:
         return False
-    amount = parse_quantity(str(rendered))
-    return amount is not None and amount == parse_quantity(str(live))
+    amount = parse_quantity(str(wanted))
+    return amount is not None and amount == parse_quantity(str(has))
 
 
 def _is_empty(value: Any) -> bool:
@@ -83,5 +194,5 @@ def _is_empty(value: Any) -> bool:
     return value is None or value in ("", [], {})
 
 
-def _hash(obj: dict[str, Any]) -> object:
-    return obj["metadata"].get("annotations", {}).get(RENDERED_HASH_ANNOTATION)
+def _hash(obj: KubeObject) -> object:
+    return (obj["metadata"].get("annotations") or {}).get(RENDERED_HASH_ANNOTATION)

@@ -19,12 +19,14 @@ from grid_operator.api.conditions import (
 )
 from grid_operator.api.objects import ObjectRef
 from grid_operator.api.status import OperationOutcome
-from grid_operator.decide.drift import differences, is_hand_edited
+from grid_operator.decide.admission import object_name, unsettled
+from grid_operator.decide.drift import is_same_rendering
 from grid_operator.decide.model import ClusterEvent
 from grid_operator.decide.reports import NO_RIGHT
 from grid_operator.decide.requests import REFUSED
 
 if TYPE_CHECKING:
+    from grid_operator.api.objects import KubeObject
     from grid_operator.api.status import GridClusterStatus, OperationStatus
     from grid_operator.decide.plan import Plan
 
@@ -56,9 +58,11 @@ _TOLD_WHEN_BAD: Final = frozenset(
     {
         ConditionType.CLUSTER_STATE_AS_DESIRED,
         ConditionType.STRUCTURES_MATCH,
+        ConditionType.CHILDREN_MATCH,
         ConditionType.REQUESTS_VALID,
     }
 )
+_TOLD_BY_MESSAGE: Final = frozenset({ConditionType.REQUESTS_VALID, ConditionType.CHILDREN_MATCH})
 _READY_WARNINGS: Final = frozenset({ReadyReason.MEMBERS_NOT_READY})
 
 
@@ -83,11 +87,10 @@ def make_events(plan: Plan, status: GridClusterStatus) -> tuple[ClusterEvent, ..
 
 
 def _turn(kind: ConditionType, old: Condition | None, new: Condition) -> ClusterEvent | None:
-    if old is not None and (old.status, old.reason) == (new.status, new.reason):
-        # Another annotation may be wrong now than the one that was told of.
-        other = kind is ConditionType.REQUESTS_VALID and old.message != new.message
-        if not other:
-            return None
+    same = old is not None and (old.status, old.reason) == (new.status, new.reason)
+    # Another annotation may be wrong, or another field admitted, than the one told of.
+    if same and (kind not in _TOLD_BY_MESSAGE or old is None or old.message == new.message):
+        return None
     if kind is ConditionType.READY:
         return _ready_turn(old, new)
     if kind is ConditionType.CONFIG_VALID:
@@ -171,18 +174,24 @@ def _refusals(plan: Plan) -> list[ClusterEvent]:
 
 def _written(plan: Plan) -> list[ClusterEvent]:
     live = {ObjectRef.of(child): child for child in plan.situation.observed.children}
-    events = []
-    for obj in plan.writes.apply:
-        current = live.get(ObjectRef.of(obj))
-        if current is not None and is_hand_edited(obj, current):
-            # Names of fields only: a value may be a credential.
-            fields = ", ".join(differences(obj, current))
-            name = f"{obj['kind']} {obj['metadata']['name']}"
-            events.append(_event(NORMAL, EventReason.DRIFT_REVERTED, f"{name}: {fields}"))
+    wanted = {ObjectRef.of(obj): obj for obj in plan.situation.desired.children}
+    events = [
+        drift_event(wanted[ref], live[ref], plan.situation.status)
+        for ref in (*map(ObjectRef.of, plan.writes.apply), *plan.writes.delete)
+        if ref in live and ref in wanted and is_same_rendering(wanted[ref], live[ref])
+    ]
     changes = plan.situation.desired.changes
     if changes and plan.writes.apply:
         events.append(_event(NORMAL, EventReason.CHANGING, "; ".join(changes)))
     return events
+
+
+def drift_event(rendered: KubeObject, live: KubeObject, status: GridClusterStatus) -> ClusterEvent:
+    """Return the Event of a child that somebody changed, and that is set back now."""
+    # Names of fields only: a value may be a credential.
+    fields = ", ".join(difference.place for difference in unsettled(rendered, live, status))
+    text = f"{object_name(rendered)}: {fields}"
+    return _event(NORMAL, EventReason.DRIFT_REVERTED, text)
 
 
 def _replaced(plan: Plan) -> list[ClusterEvent]:

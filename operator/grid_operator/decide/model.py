@@ -120,6 +120,10 @@ class Observed:
     """What Kubernetes reports of a pod, claim or Job that is missing or stuck, by its name."""
     may_hold: bool = False
     """The operator may set its finalizer: its rights outlive the cluster's namespace."""
+    contested: frozenset[ObjectRef] = frozenset()
+    """Children that somebody else changes, or deletes, again and again."""
+    held: frozenset[ObjectRef] = frozenset()
+    """Those of them that were set back less than a minute ago and have to wait."""
     namespace_terminating: bool = False
     """The cluster's namespace is being deleted; looked at only when the cluster is."""
 
@@ -141,8 +145,10 @@ class Decision:
     status: GridClusterStatus
     apply: tuple[KubeObject, ...] = ()
     """In this order, by server-side apply."""
+    ask_again: tuple[KubeObject, ...] = ()
+    """Children of which the API server keeps something otherwise: it may not, any more."""
     delete: tuple[ObjectRef, ...] = ()
-    """Owned children that are no longer rendered."""
+    """Owned children that are no longer rendered, and those that only a new one can replace."""
     delete_pods: tuple[KubeObject, ...] = ()
     """Live pods to delete, with their uid as precondition."""
     finalizers: tuple[str, ...] | None = None

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from grid_operator.api.conditions import ConfigValidReason
 from grid_operator.api.desired import SpecProblem
 from grid_operator.api.objects import ObjectRef
 from grid_operator.api.phase import Step
 from grid_operator.api.status import GIVES_UP_DATA, OperationKind
+from grid_operator.decide.admission import object_name, still_admitted, unsettled
 from grid_operator.decide.departure import going, is_terminating
-from grid_operator.decide.drift import differences, is_unchanged
+from grid_operator.decide.drift import is_same_rendering
 from grid_operator.decide.operations import restore, shrink
 from grid_operator.decide.operations.drive import Progress, operate
 from grid_operator.decide.operations.stop import finalizers
@@ -24,7 +26,12 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from grid_operator.api.objects import KubeObject
+    from grid_operator.api.status import AdmittedField, GridClusterStatus
     from grid_operator.decide.model import Desired, Observed
+
+
+_CLAIM_SPECS: Final = re.compile(r"spec\.volumeClaimTemplates($|\[\d+\]\.spec\b)")
+"""Places in a StatefulSet that say what is claimed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +65,10 @@ class Plan:
     """Children that are not as wanted, also when nothing is written because of a pause."""
     delete_pods: tuple[KubeObject, ...] = ()
     finalizers: tuple[str, ...] | None = None
+    admitted: tuple[AdmittedField, ...] = ()
+    """Noted fields that still differ."""
+    ask_again: tuple[KubeObject, ...] = ()
+    """Children with such fields, while nothing stands in the way of writing them."""
 
 
 def make_plan(observed: Observed, desired: Desired, now: datetime) -> Plan:
@@ -71,7 +82,7 @@ def make_plan(observed: Observed, desired: Desired, now: datetime) -> Plan:
     writes = pending = Writes()
     if not situation.deleted:
         problem = find_problem(situation.spec) or desired.problem
-        problem = problem or _storage_problem(statefulset, current)
+        problem = problem or _storage_problem(statefulset, current, situation.status)
         pending = Writes() if problem is not None else _writes(situation, live)
     may_write = problem is None and not situation.deleted and not situation.paused
     if may_write:
@@ -83,6 +94,7 @@ def make_plan(observed: Observed, desired: Desired, now: datetime) -> Plan:
     asked = replace(requests, ids={n: i for n, i in requests.ids.items() if n not in former})
     progress = operate(situation, asked, may_act=problem is None)
     progress = replace(progress, status=with_refused(progress.status, former))
+    admitted = still_admitted(situation.status, desired.children, live.values())
     return Plan(
         situation,
         asked,
@@ -92,14 +104,18 @@ def make_plan(observed: Observed, desired: Desired, now: datetime) -> Plan:
         (*pending.texts(), *_departing(situation, live)),
         _deletable(situation, progress),
         finalizers(situation, release=progress.move.release),
+        admitted,
+        _changeable(admitted, desired.children) if may_write else (),
     )
 
 
 def _writes(situation: Situation, live: dict[ObjectRef, KubeObject]) -> Writes:
     desired = situation.desired.children
+    wanted = [obj for obj in desired if _needs_apply(obj, live.get(ObjectRef.of(obj)), situation)]
+    frozen = [obj for obj in wanted if _is_frozen(live.get(ObjectRef.of(obj)))]
     return Writes(
-        apply=tuple(obj for obj in desired if _needs_apply(obj, live.get(ObjectRef.of(obj)))),
-        delete=_leftovers(situation, desired),
+        apply=tuple(obj for obj in wanted if obj not in frozen),
+        delete=(*map(ObjectRef.of, frozen), *_leftovers(situation, desired)),
     )
 
 
@@ -116,14 +132,33 @@ def _departing(situation: Situation, live: dict[ObjectRef, KubeObject]) -> list[
     ]
 
 
-def _needs_apply(rendered: KubeObject, live: KubeObject | None) -> bool:
+def _needs_apply(rendered: KubeObject, live: KubeObject | None, situation: Situation) -> bool:
+    held = ObjectRef.of(rendered) in situation.observed.held
     if live is None:
-        return True
-    # A Job cannot change: one that differs is made when this one is gone.
-    if rendered["kind"] == "Job":
-        return False
+        return not held
     # An object on its way out would take the change with it: it is made anew once it is gone.
-    return not live["metadata"].get("deletionTimestamp") and not is_unchanged(rendered, live)
+    if live["metadata"].get("deletionTimestamp"):
+        return False
+    # The template of a Job cannot change: one of another rendering is made when this one is gone.
+    same = is_same_rendering(rendered, live)
+    if rendered["kind"] == "Job" and not same:
+        return False
+    if same and held:
+        return False
+    return bool(unsettled(rendered, live, situation.status))
+
+
+def _changeable(
+    admitted: tuple[AdmittedField, ...], children: tuple[KubeObject, ...]
+) -> tuple[KubeObject, ...]:
+    names = {field.object for field in admitted}
+    found = (child for child in children if child["kind"] != "Job")
+    return tuple(child for child in found if object_name(child) in names)
+
+
+def _is_frozen(live: KubeObject | None) -> bool:
+    """Return whether somebody made a ConfigMap immutable: only another one can differ from it."""
+    return live is not None and live["kind"] == "ConfigMap" and live.get("immutable") is True
 
 
 def _leftovers(situation: Situation, desired: tuple[KubeObject, ...]) -> tuple[ObjectRef, ...]:
@@ -164,21 +199,17 @@ def _deletable(situation: Situation, progress: Progress) -> tuple[KubeObject, ..
     return (*chosen, *situation.roll.delete_pods)
 
 
-def _storage_problem(rendered: KubeObject | None, live: KubeObject | None) -> SpecProblem | None:
+def _storage_problem(
+    rendered: KubeObject | None, live: KubeObject | None, status: GridClusterStatus
+) -> SpecProblem | None:
     """Return what the API server would refuse: volume claim templates never change.
 
     The schema's transition rules refuse it first; this is for objects that got around them.
     """
     if rendered is None or live is None:
         return None
-    wanted = rendered["spec"].get("volumeClaimTemplates") or []
-    has = live["spec"].get("volumeClaimTemplates") or []
-    same_class = [t["spec"].get("storageClassName") for t in wanted] == [
-        t["spec"].get("storageClassName") for t in has
-    ]
-    if same_class and not differences(
-        [t["spec"] for t in wanted], [t["spec"] for t in has], "volumeClaimTemplates"
-    ):
+    found = (difference.place for difference in unsettled(rendered, live, status))
+    if not any(_CLAIM_SPECS.match(place) for place in found):
         return None
     return SpecProblem(
         ConfigValidReason.IMMUTABLE_STORAGE,

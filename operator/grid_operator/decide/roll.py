@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 from grid_operator.api.conditions import ProgressingReason
 from grid_operator.api.names import (
     DATA_VOLUME,
-    TEMPLATE_HASH_ANNOTATION,
     management_secret_name,
     statefulset_name,
 )
+from grid_operator.decide.admission import unsettled
 from grid_operator.decide.departure import going, is_terminating
-from grid_operator.decide.drift import differences
 from grid_operator.decide.model import STARTING, MemberProblem
 from grid_operator.decide.pods import (
     by_ordinal,
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from grid_operator.api.objects import KubeObject
+    from grid_operator.api.status import GridClusterStatus
     from grid_operator.decide.model import Observed
 
 
@@ -73,7 +73,7 @@ def plan_roll(
     if rendered is None or live is None or not pods:
         return Roll()
     everyone = tuple(map(pod_name, pods))
-    if _template_differs(rendered, live):
+    if _template_differs(rendered, live, observed.cluster.status):
         return Roll(outdated=everyone, unsettled=True)
     status = live.get("status", {})
     # Until the controller has seen the newest template, its updateRevision names an older one.
@@ -85,17 +85,8 @@ def plan_roll(
     return _next_step(observed, pods, outdated, kept, now)
 
 
-def _template_differs(rendered: KubeObject, live: KubeObject) -> bool:
-    wanted, has = _template_hash(rendered), _template_hash(live)
-    # Without the digest, of a StatefulSet that an earlier operator made, a field that has left the
-    # template is noticed a round later.
-    left = None not in (wanted, has) and wanted != has
-    return left or bool(differences(rendered["spec"]["template"], live["spec"]["template"]))
-
-
-def _template_hash(statefulset: KubeObject) -> object:
-    annotations = statefulset["metadata"].get("annotations") or {}
-    return annotations.get(TEMPLATE_HASH_ANNOTATION)
+def _template_differs(rendered: KubeObject, live: KubeObject, status: GridClusterStatus) -> bool:
+    return any(difference.in_template for difference in unsettled(rendered, live, status))
 
 
 def _next_step(

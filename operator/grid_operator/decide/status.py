@@ -40,6 +40,7 @@ def make_status(plan: Plan, now: datetime) -> GridClusterStatus:
             "cluster_state": camel_case(agreed({v.cluster_state for v in views})),
             "cluster_version": agreed({v.cluster_version for v in views} - {"0.0"}),
             "members": tuple(_member_status(pod, plan) for pod in pods),
+            "admitted": plan.admitted or None,
         }
     )
 
@@ -53,6 +54,7 @@ def _conditions(plan: Plan, now: datetime) -> tuple[Condition, ...]:
         (ConditionType.STOPPED, verdicts.stopped(plan)),
         (ConditionType.CLUSTER_STATE_AS_DESIRED, aspects.cluster_state(plan)),
         (ConditionType.STRUCTURES_MATCH, aspects.structures_match(plan)),
+        (ConditionType.CHILDREN_MATCH, aspects.children_match(plan)),
         (ConditionType.REQUESTS_VALID, verdicts.requests_valid(plan)),
         (ConditionType.BACKUP_SUCCEEDED, aspects.backup_succeeded(plan)),
         (ConditionType.RESTORED, verdicts.restored(plan)),

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from grid_operator.api.objects import KubeObject, ObjectRef
     from grid_operator.decide.calls import CallOutcome, MemberCall
@@ -50,8 +50,28 @@ class Kube(Protocol):
     async def fetch(self, ref: ObjectRef) -> KubeObject | None:
         """Return one object, whoever owns it; None when there is none."""
 
-    async def apply(self, obj: KubeObject) -> KubeObject:
-        """Server-side apply with the operator's field manager, forced; return the result."""
+    async def apply(self, obj: KubeObject, *, dry_run: bool = False) -> KubeObject:
+        """Server-side apply with the operator's field manager, forced; return the result.
+
+        Args:
+            obj: What is to be.
+            dry_run: Admission answers what it would make of it, and nothing is stored.
+        """
+
+    async def patch(
+        self, obj: KubeObject, operations: Sequence[KubeObject], *, dry_run: bool = False
+    ) -> KubeObject:
+        """Change an object where an apply leaves it as it is; return the result.
+
+        Args:
+            obj: The object as it was read last.
+            operations: A JSON patch (RFC 6902).
+            dry_run: As in `apply`.
+
+        Raises:
+            Conflict: Somebody wrote the object since; nothing is written.
+            Rejected: One of the operations cannot be; nothing is written.
+        """
 
     async def delete(self, ref: ObjectRef, uid: str) -> None:
         """Delete the object if it still has this uid; no error when it is gone."""

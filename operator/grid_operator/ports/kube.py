@@ -17,18 +17,18 @@ from grid_operator.api.names import (
     statefulset_name,
 )
 from grid_operator.api.objects import KubeObject, ObjectRef
-from grid_operator.ports.errors import Conflict, Rejected, Unavailable
-from grid_operator.ports.kube_rest import APPLY_TYPE, MERGE_TYPE, KubeRest
+from grid_operator.ports.errors import Conflict, Rejected
+from grid_operator.ports.kube_rest import APPLY_TYPE, JSON_PATCH_TYPE, MERGE_TYPE, KubeRest
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from grid_operator.decide.model import ClusterEvent
 
 LIST_PAGE_SIZE: Final = 500
 EVENT_LIMIT: Final = 200
 """Events about one object: the API server keeps them for an hour, and joins those that repeat."""
 EVENT_MESSAGE_LIMIT_BYTES: Final = 1024
-INVALID: Final = "Invalid"
-"""The API server's reason of a 422."""
 NOT_FOUND: Final = "NotFound"
 """The API server's reason of a 404."""
 
@@ -112,33 +112,27 @@ class KubeClient:
             return None
         return list(page.get("items", ())) if page is not None else []
 
-    async def apply(self, obj: KubeObject) -> KubeObject:
-        """Server-side apply with the operator's field manager, forced; return the result.
-
-        Server-side apply joins lists by key. When a hand edit has changed the key itself (the
-        port of a Service), joining adds an entry beside the edited one, which the API server
-        refuses. A merge patch replaces the list as a whole and clears the way.
-        """
-        try:
-            return await self._apply_once(obj)
-        except Rejected as error:
-            if error.reason != INVALID:
-                raise
-            await self._replace_lists(obj, error)
-        return await self._apply_once(obj)
-
-    async def _apply_once(self, obj: KubeObject) -> KubeObject:
-        query = {"fieldManager": FIELD_MANAGER, "force": "true"}
+    async def apply(self, obj: KubeObject, *, dry_run: bool = False) -> KubeObject:
+        """Server-side apply with the operator's field manager, forced; return the result."""
+        query = {"fieldManager": FIELD_MANAGER, "force": "true"} | _dry(dry_run)
         path = object_path(ObjectRef.of(obj))
         return _trimmed(await self.rest.patch(path, obj, APPLY_TYPE, query))
 
-    async def _replace_lists(self, obj: KubeObject, refusal: Rejected) -> None:
-        """Merge the object over the live one; what was refused before stays the error."""
-        try:
-            path = object_path(ObjectRef.of(obj))
-            await self.rest.patch(path, obj, MERGE_TYPE, {"fieldManager": FIELD_MANAGER})
-        except (Rejected, Unavailable):
-            raise refusal from None
+    async def patch(
+        self, obj: KubeObject, operations: Sequence[KubeObject], *, dry_run: bool = False
+    ) -> KubeObject:
+        """Change an object where an apply leaves it as it is; return the result.
+
+        Raises:
+            Conflict: Somebody wrote the object since; nothing is written.
+            Rejected: One of the operations cannot be; nothing is written.
+        """
+        version = obj["metadata"]["resourceVersion"]
+        precondition = {"op": "replace", "path": "/metadata/resourceVersion", "value": version}
+        query = {"fieldManager": FIELD_MANAGER} | _dry(dry_run)
+        path = object_path(ObjectRef.of(obj))
+        body = [precondition, *operations]
+        return _trimmed(await self.rest.patch(path, body, JSON_PATCH_TYPE, query))
 
     async def delete(self, ref: ObjectRef, uid: str) -> None:
         """Delete the object if it still has this uid; no error when it is gone."""
@@ -256,6 +250,10 @@ def collection_path(api_version: str, plural: str, namespace: str | None) -> str
 def object_path(ref: ObjectRef) -> str:
     """Return the URL path of one object."""
     return f"{collection_path(ref.api_version, PLURALS[ref.kind], ref.namespace)}/{ref.name}"
+
+
+def _dry(dry_run: bool) -> dict[str, str]:
+    return {"dryRun": "All"} if dry_run else {}
 
 
 def _replacing(before: object, after: object) -> object:

@@ -43,11 +43,19 @@ NOT_IN_SCHEMA: Final = "failed to create typed patch object"
 """What an API server says, with status 500, of an applied object with a field that its kind does
 not have."""
 
+DOUBLE_NODE_PORT: Final = "duplicate nodePort"
+"""What it says, with status 500 too, of a Service with two ports on one port of the nodes."""
+INVALID: Final = "Invalid"
+"""The API server's reason of a 422."""
+
 JSON_TYPE: Final = "application/json"
 APPLY_TYPE: Final = "application/apply-patch+yaml"
 MERGE_TYPE: Final = "application/merge-patch+json"
+JSON_PATCH_TYPE: Final = "application/json-patch+json"
 
-READ_METHODS: Final = frozenset({"GET"})
+DRY_RUN: Final = "DRY RUN"
+"""What a request that only asks what would be written is counted as."""
+READ_METHODS: Final = frozenset({"GET", DRY_RUN})
 VERBS: Final = {
     "GET": "get",
     "POST": "create",
@@ -164,7 +172,11 @@ class KubeRest:
         return self._accept(status, answer, path)
 
     async def patch(
-        self, path: str, body: KubeObject, content_type: str, query: Mapping[str, str] | None = None
+        self,
+        path: str,
+        body: KubeObject | list[KubeObject],
+        content_type: str,
+        query: Mapping[str, str] | None = None,
     ) -> KubeObject:
         """PATCH an object; the content type says which kind of patch it is."""
         status, answer = await self._send("PATCH", path, query, body, content_type)
@@ -181,13 +193,13 @@ class KubeRest:
         method: str,
         path: str,
         query: Mapping[str, str] | None,
-        body: KubeObject | None = None,
+        body: KubeObject | list[KubeObject] | None = None,
         content_type: str = JSON_TYPE,
     ) -> tuple[int, Answer]:
         writes = method not in READ_METHODS
         if writes and not self.may_write():
             raise Deposed("this operator does not hold its Lease any more")
-        self.calls[method] += 1
+        self.calls[DRY_RUN if "dryRun" in (query or {}) else method] += 1
         status = 0
         try:
             async with asyncio.timeout(self._timeout_s):
@@ -270,6 +282,8 @@ def classify_error(status: int, answer: Answer, path: str) -> OperatorError:
         return Conflict(message)
     if status == 500 and NOT_IN_SCHEMA in message:  # the spec's fault, whatever the status says
         return Rejected(message, "BadRequest")
+    if status == 500 and DOUBLE_NODE_PORT in message:
+        return Rejected(message, INVALID)
     if status in (401, 408, 429) or status >= 500:  # 401: a token may be renewed at any time
         return Unavailable(message, answer.retry_after_s())
     if status == 403 and "is being terminated" in message:

@@ -25,7 +25,7 @@ from grid_operator.ports.local_secrets import read_secret, remove_secret, write_
 from grid_operator.ports.local_set import data_claims, make_pod, pod_status, set_status
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Sequence
     from datetime import datetime
 
     import aiohttp
@@ -140,8 +140,10 @@ class LocalKube:
         """Return none: nothing forbids a pod here, and its status says what a process lacks."""
         return []
 
-    async def apply(self, obj: KubeObject) -> KubeObject:
+    async def apply(self, obj: KubeObject, *, dry_run: bool = False) -> KubeObject:
         """Store the object; a StatefulSet's pods follow, also when their ConfigMap comes later."""
+        if dry_run:
+            return copy.deepcopy(obj)
         self.writes += 1
         stored = self._store(copy.deepcopy(obj))
         if obj["kind"] == "Secret":
@@ -150,6 +152,12 @@ class LocalKube:
             self._start_job(ObjectRef.of(obj))
         self._sync_sets()
         return copy.deepcopy(stored)
+
+    async def patch(
+        self, obj: KubeObject, operations: Sequence[KubeObject], *, dry_run: bool = False
+    ) -> KubeObject:
+        """Return the object as it is: an apply replaces all of it here, so nothing is left."""
+        return obj
 
     async def delete(self, ref: ObjectRef, uid: str) -> None:
         """Delete the object if it still has this uid. A pod goes when its process has ended."""

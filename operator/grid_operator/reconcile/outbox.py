@@ -10,6 +10,7 @@ import logging
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
+from grid_operator.api.conditions import ChildrenReason
 from grid_operator.api.objects import ObjectRef
 from grid_operator.decide.events import EventReason
 from grid_operator.ports.errors import OperatorError, Rejected
@@ -31,7 +32,13 @@ SAME_AGAIN_S: Final = 600.0
 back against the operator again and again is told of once in a while."""
 MAX_TOLD: Final = 10_000
 """Events of `_LIMITED` that are remembered; while there are so many, no more are told."""
-_LIMITED: Final = frozenset({EventReason.DRIFT_REVERTED.value})
+_LIMITED: Final = frozenset(
+    {
+        EventReason.DRIFT_REVERTED.value,
+        ChildrenReason.ADMITTED.value,
+        ChildrenReason.CONTESTED.value,
+    }
+)
 
 
 class Outbox:

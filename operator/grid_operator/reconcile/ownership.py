@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from grid_operator.api.names import CLUSTER_LABEL, KIND
+from grid_operator.api.names import CLUSTER_LABEL, KIND, statefulset_name
+from grid_operator.api.objects import KubeObject, ObjectRef
 from grid_operator.decide.departure import former
 from grid_operator.ports.errors import NotReady, Rejected
 from grid_operator.reconcile.refusal import RefusalReason
 
 if TYPE_CHECKING:
-    from grid_operator.api.objects import KubeObject, ObjectRef
+    from grid_operator.ports.api import Kube
 
 REMOVAL_DELAY_S: Final = 1.0
+STATEFUL_SET: Final = "StatefulSet"
 
 
 def check_may_take(ref: ObjectRef, existing: KubeObject | None, cluster: KubeObject) -> None:
@@ -44,12 +46,30 @@ def check_may_take(ref: ObjectRef, existing: KubeObject | None, cluster: KubeObj
     )
 
 
+async def unlabelled_statefulset(
+    kube: Kube, cluster: KubeObject, children: list[KubeObject]
+) -> list[KubeObject]:
+    """Return the cluster's own StatefulSet when it is not among the children.
+
+    Somebody took its label away. Without it the operator would take running members for none, and
+    write over the record of what they were started with.
+    """
+    if any(child["kind"] == STATEFUL_SET for child in children):
+        return []
+    meta = cluster["metadata"]
+    name = statefulset_name(meta["name"])
+    found = await kube.fetch(ObjectRef("apps/v1", STATEFUL_SET, meta["namespace"], name))
+    owners = () if found is None else found["metadata"].get("ownerReferences") or ()
+    owned = any(owner["uid"] == meta["uid"] for owner in owners)
+    return [found] if found is not None and owned else []
+
+
 def member_pods(labelled: list[KubeObject], children: list[KubeObject]) -> list[KubeObject]:
     """Return the pods that the cluster's StatefulSet controls.
 
     A label alone proves nothing: whoever carries it would be sent the management credentials.
     """
-    return _controlled(labelled, children, "StatefulSet")
+    return _controlled(labelled, children, STATEFUL_SET)
 
 
 def job_pods(labelled: list[KubeObject], children: list[KubeObject]) -> list[KubeObject]:

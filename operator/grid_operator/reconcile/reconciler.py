@@ -18,14 +18,23 @@ from grid_operator.api.names import SHUTDOWN_FINALIZER, data_claim_name
 from grid_operator.api.objects import KubeObject, ObjectRef
 from grid_operator.api.phase import is_restoring
 from grid_operator.decide.decision import decide
+from grid_operator.decide.drift import is_same_rendering
+from grid_operator.decide.events import drift_event
 from grid_operator.decide.model import Decision, Observed
 from grid_operator.decide.pods import has_address
 from grid_operator.ports.clock import steady_s
 from grid_operator.ports.errors import NotReady, Rejected
+from grid_operator.reconcile.admissions import Admissions
 from grid_operator.reconcile.calling import Caller
+from grid_operator.reconcile.contests import Contests
 from grid_operator.reconcile.materials import MaterialSource, new_password
 from grid_operator.reconcile.outbox import Outbox
-from grid_operator.reconcile.ownership import check_may_take, job_pods, member_pods
+from grid_operator.reconcile.ownership import (
+    check_may_take,
+    job_pods,
+    member_pods,
+    unlabelled_statefulset,
+)
 from grid_operator.reconcile.refusal import (
     invalid_cluster_status,
     previous_status,
@@ -50,7 +59,6 @@ LOG: Final = logging.getLogger(__name__)
 REFUSED_REQUEUE_S: Final = 60.0
 """A refusal seldom goes away by itself: a quota is raised, a webhook is repaired."""
 AT_ONCE_S: Final = 0.0
-SCALED_KIND: Final = "StatefulSet"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -105,6 +113,8 @@ class Reconciler:
             kube, surroundings.operator_namespace, surroundings.make_password
         )
         self._outbox = Outbox(kube, surroundings.steady_s)
+        self._admissions = Admissions(kube, surroundings.steady_s)
+        self._contests = Contests(surroundings.steady_s)
         self._caller = Caller(
             kube, members, surroundings.now, surroundings.steady_s, surroundings.may_act
         )
@@ -130,7 +140,8 @@ class Reconciler:
         try:
             seen = await self._observe(live, cluster)
         except Rejected as refusal:
-            return await self._report_refusal(live, previous_status(live), refusal, ())
+            before = self._admissions.told(live, previous_status(live))
+            return await self._report_refusal(live, before, refusal, ())
         return await self._bring_closer(seen)
 
     async def _let_go(self, live: KubeObject) -> None:
@@ -141,11 +152,14 @@ class Reconciler:
             await self._kube.set_finalizers(live, others)
 
     async def _observe(self, live: KubeObject, cluster: GridCluster) -> _Round:
+        status = self._admissions.told(live, cluster.status)
+        cluster = cluster.model_copy(update={"status": status})
         children, labelled, claims = await asyncio.gather(
             self._kube.fetch_children(live),
             self._kube.fetch_pods(live),
             self._kube.fetch_claims(live),
         )
+        children += await unlabelled_statefulset(self._kube, live, children)
         claims += await self._fetch_unlabelled_claims(cluster, claims)
         pods = member_pods(labelled, children)
         materials = await self._materials.gather(cluster, children, pods, claims)
@@ -158,6 +172,8 @@ class Reconciler:
             members=await self._ask_members(pods, materials.access),
             claims=tuple(claims),
             job_pods=tuple(job_pods(labelled, children)),
+            contested=self._contests.contested(live),
+            held=self._contests.held(live),
             may_hold=self._where.serves_all and namespace != self._where.operator_namespace,
             namespace_terminating=deleted and await self._kube.is_terminating(namespace),
         )
@@ -190,18 +206,20 @@ class Reconciler:
         try:
             await self._perform(live, observed, decision)
         except Rejected as refusal:
-            return await self._report_refusal(live, decision.status, refusal, decision.events)
+            decided = self._admissions.told(live, decision.status)
+            return await self._report_refusal(live, decided, refusal, decision.events)
         except NotReady as missing:
-            status = waiting_status(live, decision.status, missing, self._now())
-            await self._write_status(live, status)
+            decided = self._admissions.told(live, decision.status)
+            await self._write_status(live, waiting_status(live, decided, missing, self._now()))
             raise
         intended_s = self._where.steady_s()
-        written = await self._write_status(live, decision.status)
+        status = self._admissions.told(live, decision.status)
+        written = await self._write_status(live, status)
         self._outbox.put(live, decision.events)
         delay_s = decision.requeue_after_s
         if decision.call is not None:
             delay_s = await self._caller.carry_out(
-                written, decision.status, decision.call, seen.materials.access, intended_s
+                written, status, decision.call, seen.materials.access, intended_s
             )
         elif decision.finalizers not in (None, observed.cluster.metadata.finalizers):
             delay_s = await self._set_finalizers(written, decision.finalizers)
@@ -243,24 +261,46 @@ class Reconciler:
         return dict(zip(names, views, strict=True))
 
     async def _perform(self, live: KubeObject, observed: Observed, decision: Decision) -> None:
-        known = (*observed.children, *observed.claims)
-        uids = {ObjectRef.of(obj): obj["metadata"]["uid"] for obj in known}
+        known = {ObjectRef.of(obj): obj for obj in (*observed.children, *observed.claims)}
+        status = decision.status
         for child in decision.apply:
             ref = ObjectRef.of(child)
-            if ref not in uids:
-                check_may_take(ref, await self._kube.fetch(ref), live)
-            await self._kube.apply(_over_observed(child, known))
+            current = known.get(ref) or await self._taken(live, child, status)
+            if current is None or is_same_rendering(child, current):
+                self._contests.note(live, ref)
+            await self._admissions.write(live, child, current)
             LOG.info("%s: applied %s", ObjectRef.of(live), ref)
+        for child in decision.ask_again if not decision.apply else ():
+            await self._admissions.ask_again(live, status, child, known[ObjectRef.of(child)])
         for ref, uid in (
-            *((ref, uids[ref]) for ref in decision.delete),
+            *((ref, known[ref]["metadata"]["uid"]) for ref in decision.delete),
             *((ObjectRef.of(pod), pod["metadata"]["uid"]) for pod in decision.delete_pods),
         ):
             await self._kube.delete(ref, uid)
             LOG.info("%s: deleted %s", ObjectRef.of(live), ref)
 
+    async def _taken(
+        self, live: KubeObject, child: KubeObject, status: GridClusterStatus
+    ) -> KubeObject | None:
+        """Return what is there under a child's name and was not among the children.
+
+        Somebody took its label or its owner away; or there is nothing.
+
+        Raises:
+            NotReady, Rejected: It belongs to somebody else.
+        """
+        ref = ObjectRef.of(child)
+        found = await self._kube.fetch(ref)
+        check_may_take(ref, found, live)
+        if found is not None and is_same_rendering(child, found):
+            self._outbox.put(live, [drift_event(child, found, status)])
+        return found
+
     async def _write_status(self, live: KubeObject, status: GridClusterStatus) -> KubeObject:
         """Write the status if it says something else than before; return the cluster as it is."""
-        return await self._write_content(live, status.to_kube())
+        written = await self._write_content(live, status.to_kube())
+        self._admissions.forget(live)
+        return written
 
     async def _write_content(self, live: KubeObject, content: KubeObject) -> KubeObject:
         if content == live.get("status"):
@@ -268,18 +308,3 @@ class Reconciler:
         written = await self._kube.apply_status(live, content)
         LOG.debug("%s: status written", ObjectRef.of(live))
         return written
-
-
-def _over_observed(child: KubeObject, known: tuple[KubeObject, ...]) -> KubeObject:
-    """Return the StatefulSet with the version that was observed as its precondition.
-
-    An operator that was held up since must not scale down what another one has started. Other
-    children change nothing in what members hold.
-    """
-    if child["kind"] != SCALED_KIND:
-        return child
-    observed = next((obj for obj in known if ObjectRef.of(obj) == ObjectRef.of(child)), None)
-    version = observed["metadata"].get("resourceVersion") if observed is not None else None
-    if version is None:
-        return child
-    return {**child, "metadata": {**child["metadata"], "resourceVersion": version}}

@@ -50,25 +50,25 @@ def network_policy(cluster: GridCluster, context: RenderContext) -> KubeObject:
         "spec": {
             # The restoring Job's pod as well.
             "podSelector": {"matchLabels": pod_labels(name)},
-            # Egress is named without a rule: a single member opens no connection, not even DNS.
             "policyTypes": ["Ingress", "Egress"],
             "ingress": [
                 {"from": clients, "ports": [_tcp(rest_port)]},
                 {"from": [operator], "ports": [_tcp(rest_port), _tcp(MANAGEMENT_PORT)]},
             ]
             + [{"from": [members], "ports": [_tcp(MEMBERS_PORT)]} for members in peers],
-            **_ways_out(peers),
+            # Named without a rule: a single member opens no connection, not even DNS.
+            "egress": _ways_out(peers),
         },
     }
 
 
-def _ways_out(peers: list[dict[str, Any]]) -> dict[str, Any]:
+def _ways_out(peers: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the egress rules, none for a single member."""
     if not peers:
-        return {}
+        return []
     # Where DNS answers differs from cluster to cluster, down to addresses of the node itself.
     dns = {"ports": [{"protocol": "UDP", "port": DNS_PORT}, _tcp(DNS_PORT)]}
-    return {"egress": [{"to": peers, "ports": [_tcp(MEMBERS_PORT)]}, dns]}
+    return [{"to": peers, "ports": [_tcp(MEMBERS_PORT)]}, dns]
 
 
 def _network(text: str) -> str:

@@ -277,6 +277,8 @@ def test_conditions_that_are_told_of_a_ready_cluster_too() -> None:
     assert len(told(READY, retained, safe).why) == 1
     assert "map old" in told(READY, retained).why[0]
     assert len(told(READY, safe, operation=operation("Restart", "DeletePod")).why) == 1
+    admitted = condition("ChildrenMatch", "False", "Admitted", "StatefulSet demo: spec.replicas")
+    assert "StatefulSet demo: spec.replicas" in told(READY, admitted).why[0]
 
 
 def test_every_reason_has_advice() -> None:

@@ -14,9 +14,10 @@ from grid_operator.decide.calls import CallDone, Endpoint
 from grid_operator.decide.model import MemberProblem, MemberView
 from grid_operator.ports.errors import Conflict, OperatorError
 from grid_operator.ports.kube import is_child
+from tests.unit.operator.api_server import applied, patched, stored
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
 
     from grid_operator.decide.calls import CallOutcome, MemberCall
     from grid_operator.decide.model import ClusterEvent
@@ -77,6 +78,10 @@ class FakeKube:
         self.quota = 1
         """Pods that are let in."""
         self.before_status: Callable[[], None] = lambda: None
+        self.admission: Callable[[KubeObject], None] = lambda _: None
+        """Changes each child that is written, as webhooks and policies do."""
+        self.dry_runs = 0
+        self._applied: dict[ObjectRef, KubeObject] = {}
         self._versions = itertools.count(100)
         self._pods = itertools.count(1)
         for cluster in clusters:
@@ -144,18 +149,41 @@ class FakeKube:
         self.asked.append(f"{obj['kind']} {obj['metadata']['name']}")
         return self.reported.get(obj["metadata"]["name"], []) if self.reported is not None else None
 
-    async def apply(self, obj: KubeObject) -> KubeObject:
+    async def apply(self, obj: KubeObject, *, dry_run: bool = False) -> KubeObject:
         self._raise("apply")
         self._raise(f"apply {obj['kind']}")
         ref = ObjectRef.of(obj)
         old = self.objects.get(ref, {})
         if obj["metadata"].get("resourceVersion") not in (None, _version(old)):
             raise Conflict("the object has been modified")
-        self.writes.append(f"apply {obj['kind']}")
+        fresh = stored(applied(old, obj, self._applied.get(ref)))
+        if not dry_run:
+            self._applied[ref] = copy.deepcopy(obj)
+            self.writes.append(f"apply {obj['kind']}")
+        return self._admitted(fresh, dry_run=dry_run)
+
+    async def patch(
+        self, obj: KubeObject, operations: Sequence[KubeObject], *, dry_run: bool = False
+    ) -> KubeObject:
+        self._raise(f"patch {obj['kind']}")
+        live = self.objects[ObjectRef.of(obj)]
+        if _version(live) != _version(obj):
+            raise Conflict("the object has been modified")
+        if not dry_run:
+            self.writes.append(f"patch {obj['kind']}")
+        return self._admitted(stored(patched(live, operations)), dry_run=dry_run)
+
+    def _admitted(self, obj: KubeObject, *, dry_run: bool) -> KubeObject:
+        """Store a child, or say what would be stored; only a change makes it another one."""
         fresh = copy.deepcopy(obj)
+        self.admission(fresh)
+        ref = ObjectRef.of(fresh)
+        self.dry_runs += dry_run
+        if dry_run or fresh == self.objects.get(ref):
+            return fresh
         fresh["metadata"]["resourceVersion"] = str(next(self._versions))
         fresh["metadata"]["uid"] = f"uid-{ref}"
-        fresh["metadata"]["generation"] = old.get("metadata", {}).get("generation", 0) + 1
+        fresh["metadata"]["generation"] = fresh["metadata"].get("generation", 0) + 1
         self.objects[ref] = fresh
         if ref.kind == "StatefulSet":
             self._run_pods(fresh)

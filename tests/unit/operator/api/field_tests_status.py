@@ -31,6 +31,9 @@ _FAILED_BACKUP: Final = f"{STATUS}a_failed_backup_tells_when_and_takes_no_succes
 _RESTORED: Final = f"{STATUS}a_restored_cluster_tells_where_its_data_came_from"
 _DAMAGED: Final = f"{REAL}damaged_data_waits_and_is_started_from_once"
 
+_ADMISSION: Final = f"{RECONCILE}admission.py::test_"
+_ADMITTED: Final = f"{_ADMISSION}a_rewritten_image_is_admitted_and_told_once_and_costs_nothing_more"
+
 STATUS_FIELDS: Final[Table] = {
     "status.observedGeneration": (_TURNED, f"{DECIDE}state_space.py::test_every_state"),
     "status.conditions[].type": (_STOPPED, _TURNED),
@@ -148,6 +151,14 @@ STATUS_FIELDS: Final[Table] = {
     "status.backup.nextScheduledTime": (_SCHEDULED,),
     "status.backup.lastSuccessfulTime": (_SCHEDULED, _FAILED_BACKUP),
     "status.backup.lastFailedTime": (_FAILED_BACKUP,),
+    "status.admitted[].object": (_ADMITTED, f"{_ADMISSION}drift_elsewhere_names_no_admitted_field"),
+    "status.admitted[].field": (
+        _ADMITTED,
+        f"{_ADMISSION}when_the_policy_goes_away_the_field_heals_once",
+    ),
+    "status.admitted[].digest": (
+        f"{_ADMISSION}what_somebody_changes_in_an_admitted_field_is_drift",
+    ),
 }
 """By the path in `crds/gridcluster.yaml`."""
 
@@ -161,6 +172,10 @@ CONDITIONS: Final[Table] = {
     "Stopped": (_STOPPED,),
     "ClusterStateAsDesired": (_WISH, f"{DECIDE}aspects.py::test_no_wish_no_condition"),
     "StructuresMatch": (f"{DECIDE}aspects.py::test_structures_that_left_the_spec_show",),
+    "ChildrenMatch": (
+        _ADMITTED,
+        f"{RECONCILE}contests.py::test_whoever_fights_is_answered_once_a_minute_and_told_of",
+    ),
     "RequestsValid": (_MALFORMED, f"{DECIDE}requests.py::test_a_request_that_waits_says_for_what"),
     "BackupSucceeded": (_SCHEDULED, _FAILED_BACKUP),
     "Restored": (

@@ -82,9 +82,9 @@ class CrashingKube(KubeClient):
         self._crash.step = _step(cluster or {})
         return cluster
 
-    async def apply(self, obj: KubeObject) -> KubeObject:
+    async def apply(self, obj: KubeObject, *, dry_run: bool = False) -> KubeObject:
         self._crash.at("undone")
-        applied = await super().apply(obj)
+        applied = await super().apply(obj, dry_run=dry_run)
         self._crash.at("done")
         return applied
 

@@ -12,10 +12,12 @@ from grid_operator.api.gridcluster import GridCluster
 from grid_operator.api.objects import KubeObject, ObjectRef
 from grid_operator.decide import decide
 from grid_operator.decide.calls import CallDone, CallOutcome, MemberCall
+from grid_operator.decide.drift import differences
 from grid_operator.decide.model import Decision, Desired, MemberProblem, MemberView, Observed
 from grid_operator.decide.operations.journal import record_outcome
 from grid_operator.render import desired_state, read_record
 from tests.unit.operator.api.clusters import CONTEXT, SECRETS, make_cluster
+from tests.unit.operator.api_server import applied, patched
 from tests.unit.operator.fake_kube import VIEW
 
 if TYPE_CHECKING:
@@ -44,21 +46,6 @@ def make_pod(name: str = "demo-0", revision: str = "r1", *, ready: bool = True) 
         },
         "status": {"podIP": "10.0.0.1", "conditions": [{"type": "Ready", "status": status}]},
     }
-
-
-def merge(live: Any, rendered: Any) -> Any:
-    """Return live with what is rendered set, as a server-side apply does."""
-    if isinstance(live, dict) and isinstance(rendered, dict):
-        return {**live, **{key: merge(live.get(key), value) for key, value in rendered.items()}}
-    if isinstance(live, list) and isinstance(rendered, list) and _is_keyed(rendered + live):
-        new = {item["name"]: item for item in rendered}
-        old = {item["name"]: item for item in live}
-        return [merge(old.get(n), new.get(n, old.get(n))) for n in {**new, **old}]
-    return copy.deepcopy(rendered)
-
-
-def _is_keyed(items: list[Any]) -> bool:
-    return all(isinstance(item, dict) and "name" in item for item in items)
 
 
 class FakeStore:
@@ -160,7 +147,10 @@ class FakeStore:
     def _perform(self, decision: Decision) -> int:
         for obj in decision.apply:
             ref = ObjectRef.of(obj)
-            self.objects[ref] = merge(self.objects.get(ref, {}), obj)
+            fresh = applied(self.objects.get(ref, {}), obj)
+            added = sorted(d.pointer for d in differences(obj, fresh) if d.is_addition)
+            removals = [{"op": "remove", "path": pointer} for pointer in reversed(added)]
+            self.objects[ref] = patched(fresh, removals)
         for ref in decision.delete:
             del self.objects[ref]
         for pod in decision.delete_pods:

@@ -37,11 +37,8 @@ def places(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
 CHILDREN = render_children(make_cluster(FULL_SPEC), CONTEXT)
 PLACES = [(child, path, value) for child in CHILDREN for path, value in places(child)]
 LEAVES = [(c, p) for c, p, v in PLACES if p and not isinstance(v, dict | list)]
-OPEN_OBJECTS = [
-    (c, p)
-    for c, p, v in PLACES
-    if isinstance(v, dict) and not any(isinstance(part, int) for part in p)
-]
+OPEN = [("metadata",), ("metadata", "labels"), ("metadata", "annotations")]
+OPEN_OBJECTS = [(child, path) for child in CHILDREN for path in OPEN]
 
 
 def at(obj: KubeObject, path: Path) -> Any:
@@ -65,7 +62,8 @@ def settled_store() -> FakeStore:
 
 def drift(store: FakeStore) -> list[str]:
     rendered = render_children(store.cluster, CONTEXT)
-    return [p for child in rendered for p in differences(child, store.objects[ObjectRef.of(child)])]
+    live = store.objects
+    return [d.place for child in rendered for d in differences(child, live[ObjectRef.of(child)])]
 
 
 @pytest.mark.parametrize("spec", [{}, FULL_SPEC])

@@ -144,7 +144,7 @@ class World:
         cluster = self.cluster()
         children: list[KubeObject] = []
         if is_copying(cluster):
-            children.append(_job({}))
+            children.append(_job(None))
         replicas = wanted_replicas(cluster)
         if replicas is not None:
             children.append(_statefulset(replicas, self.spec.template))
@@ -362,6 +362,7 @@ def _statefulset(replicas: int, template: int) -> KubeObject:
     }
 
 
-def _job(status: dict[str, Any]) -> KubeObject:
+def _job(status: dict[str, Any] | None) -> KubeObject:
     meta = {"name": "demo-restore", "namespace": "default"}
-    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "status": status}
+    job: KubeObject = {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta}
+    return job if status is None else {**job, "status": status}

@@ -365,31 +365,34 @@ def service() -> dict[str, Any]:
     }
 
 
-def invalid() -> web.Response:
-    status = {"kind": "Status", "reason": "Invalid", "message": "spec.ports[1].name: Duplicate"}
-    return web.json_response(status, status=422)
-
-
-async def test_a_list_whose_keys_were_edited_is_replaced_as_a_whole(tmp_path: Path) -> None:
+async def test_a_patch_names_the_version_that_was_read(tmp_path: Path) -> None:
+    live = service() | {"metadata": {**service()["metadata"], "resourceVersion": "7"}}
+    removal = {"op": "remove", "path": "/spec/ports/1"}
     async with api(tmp_path) as (server, kube):
-
-        def answer(request: web.Request, body: Any) -> web.Response:
-            merged = any(seen[3] == "application/merge-patch+json" for seen in server.seen)
-            return web.json_response(body) if merged else invalid()
-
-        server.answer = answer
-        await kube.apply(service())
-        kinds = [seen[3] for seen in server.seen]
-        apply, merge = "application/apply-patch+yaml", "application/merge-patch+json"
-        assert kinds == [apply, merge, apply]
-        assert server.seen[1][4]["spec"] == service()["spec"]
+        server.answer = lambda _request, _body: web.json_response(live)
+        await kube.patch(live, [removal])
+    method, path, query, content_type, body = server.seen[0]
+    assert (method, path) == ("PATCH", "/api/v1/namespaces/grids/services/demo")
+    assert query == {"fieldManager": "grid-operator"}
+    assert content_type == "application/json-patch+json"
+    version = {"op": "replace", "path": "/metadata/resourceVersion", "value": "7"}
+    assert body == [version, removal]
 
 
-async def test_an_object_that_is_invalid_either_way_is_refused_with_the_first_reason(
-    tmp_path: Path,
-) -> None:
+async def test_a_dry_run_is_no_write(tmp_path: Path) -> None:
+    live = service() | {"metadata": {**service()["metadata"], "resourceVersion": "7"}}
     async with api(tmp_path) as (server, kube):
-        server.answer = lambda _request, _body: invalid()
-        with pytest.raises(Rejected, match="Duplicate"):
+        server.answer = lambda _request, _body: web.json_response(live)
+        await kube.apply(service(), dry_run=True)
+        await kube.patch(live, [], dry_run=True)
+        assert kube.rest.writes == 0
+    assert [seen[2]["dryRun"] for seen in server.seen] == ["All", "All"]
+
+
+async def test_a_port_of_the_nodes_that_is_there_twice_is_invalid(tmp_path: Path) -> None:
+    status = {"kind": "Status", "message": "duplicate nodePort: {TCP 30801}"}
+    async with api(tmp_path) as (server, kube):
+        server.answer = lambda _request, _body: web.json_response(status, status=500)
+        with pytest.raises(Rejected) as refused:
             await kube.apply(service())
-        assert len(server.seen) == 2
+    assert refused.value.reason == "Invalid"
