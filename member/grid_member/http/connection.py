@@ -11,7 +11,7 @@ from aiohttp.http import RawRequestMessage
 from aiohttp.streams import EMPTY_PAYLOAD
 from aiohttp.web_protocol import RequestPayloadError, _ErrInfo
 
-from grid_member.cluster.logs import event, failure
+from grid_member.cluster.logs import event, failure, repeatable
 from grid_member.http.answers import WireResponse
 from grid_member.http.broken import LateError, broken
 from grid_member.http.pieces import Pieces
@@ -372,7 +372,7 @@ class ConnectionProtocol(web.RequestHandler):
         if status >= 500 and exc is not None:
             failure(_log, "request failed", exc)
         else:
-            event(
+            repeatable(
                 _log,
                 logging.INFO,
                 "request refused",

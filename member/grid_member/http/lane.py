@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from aiohttp.tcp_helpers import tcp_nodelay
 
-from grid_member.cluster.logs import event
+from grid_member.cluster.logs import repeatable
 from grid_member.http.answers import MAX_JOINED_BYTES, error, head_bytes
 from grid_member.http.lane_answers import MAX_DUE, WRITES, LaneAnswers
 from grid_member.http.plain import MAP_GET, MAP_PUT, QUEUE_POLL, Unplain
@@ -342,7 +342,7 @@ class LaneConnection(LaneAnswers):
         self._rest = b""
         reason, peer = dict(answer.headers)["X-Grid-Error"], transport.get_extra_info("peername")
         remote = unmapped(str(peer[0])) if peer else None
-        event(_log, logging.INFO, "request refused", status=408, reason=reason, remote=remote)
+        repeatable(_log, logging.INFO, "request refused", status=408, reason=reason, remote=remote)
         if self.desk.measurements is not None:
             self.desk.measurements.refused(answer.status)
         self._write([head_bytes(answer, keep_alive=False, http_1_0=False)])
