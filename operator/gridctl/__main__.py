@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from grid_operator.api.lifecycle import ClusterState
 from grid_operator.ports.errors import OperatorError
+from grid_operator.ports.output import replace_stderr, replace_stdout
 from grid_operator.reconcile.reconciler import utc_now
 from gridctl import changing, requesting
 from gridctl.arguments import make_parser
@@ -58,6 +59,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command that the arguments name; return the exit code."""
     environment = os.environ
     options = make_parser(default_data_dir(environment)).parse_args(arguments)
+    if options.command == "up":
+        # Members, signals and the file are looked after while nothing reads what is shown.
+        replace_stdout()
+        replace_stderr()
     logging.basicConfig(
         level=logging.DEBUG if options.verbose else logging.WARNING,
         format="[gridctl] %(levelname)s %(message)s",
