@@ -7,16 +7,18 @@ The operator goes on while its log is not read, on a full disk and without a rea
 from __future__ import annotations
 
 import atexit
+import contextlib
 import io
+import logging
 import os
 import queue
 import select
 import sys
 import threading
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TextIO
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 STDOUT: Final = 1
 STDERR: Final = 2
@@ -32,20 +34,34 @@ def gap_text(lines: int) -> str:
     return f"{lines} lines were dropped: they were not read in time or could not be written"
 
 
-def replace_stderr(gap: Callable[[int], str] | None = None) -> Output:
+def replace_stderr(gap: Callable[[int], str]) -> Output:
     """Let what is written to `sys.stderr` wait for no reader, but for a second at the end."""
-    output = Output(STDERR, gap or gap_text)
+    output = Output(STDERR, gap)
     atexit.register(output.drain)
     sys.stderr = output
     return output
 
 
-def replace_stdout() -> None:
-    """Do the same with `sys.stdout`."""
-    output = Output(STDOUT)
-    atexit.register(output.drain)
-    sys.stdout.flush()
-    sys.stdout = output
+@contextlib.contextmanager
+def unblocked() -> Iterator[None]:
+    """Let what is written or logged to stdout and stderr meanwhile wait for no reader."""
+    out, err = sys.stdout, sys.stderr
+    out.flush()
+    sys.stdout, sys.stderr = lines = Output(STDOUT), Output(STDERR)
+    _relog(err, lines[1])
+    try:
+        yield
+    finally:
+        # Else nothing reads, and the last words are not waited for either.
+        if lines[0].drain() and lines[1].drain():
+            _relog(lines[1], err)
+            sys.stdout, sys.stderr = out, err
+
+
+def _relog(former: TextIO | Output, stream: TextIO | Output) -> None:
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler, logging.StreamHandler) and handler.stream is former:
+            handler.setStream(stream)
 
 
 class Output(io.TextIOBase):
