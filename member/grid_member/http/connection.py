@@ -153,6 +153,8 @@ class ConnectionProtocol(web.RequestHandler):
     def eof_received(self) -> bool:  # type: ignore[override]
         """Note that no more requests come; True while some are still to be answered."""
         self._ended = True
+        if self.transport is not None:
+            self.factory.receipts.look(self.transport)
         self._fail_body()
         self._tell_left()
         half_open = self.transport is not None and self.transport.can_write_eof()
@@ -162,8 +164,10 @@ class ConnectionProtocol(web.RequestHandler):
         """Cancel what is in work."""
         self._head_since_s = None
         self._tell_left()
-        work = self._task_handler
+        work, transport = self._task_handler, self.transport
         super().connection_lost(exc)
+        if transport is not None:
+            self.factory.receipts.lost(transport)
         if work is None:
             self.factory.watch.discard(self)
         else:

@@ -139,6 +139,8 @@ class LaneConnection(LaneAnswers):
     def eof_received(self) -> bool:
         """Note that no more requests come; True while some are still to be answered."""
         self._ended = self._turn = True
+        if self._transport is not None:
+            self.desk.receipts.look(self._transport)
         if self._parting or self._poll is not None:
             self._rest = b""  # a poll is for a client that is there, and so is what follows it
             return False
@@ -353,6 +355,7 @@ class LaneConnection(LaneAnswers):
         transport = self._transport
         if transport is None:
             return
+        self._waited = self._waited or self._poll is not None
         if self._unread is not None:
             self._active = True
             if self._unread.overdue(now_s, transport.get_write_buffer_size(), self._written_bytes):
