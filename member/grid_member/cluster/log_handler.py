@@ -46,7 +46,13 @@ class LogHandler(logging.Handler):
         return f"{self.format(record)}\n".encode("utf-8", "backslashreplace")
 
     def _due(self, now_s: float) -> list[bytes]:
-        return [self._line(record) for record in self._repeats.due(now_s)]
+        lines = []
+        for record in self._repeats.due(now_s):
+            try:
+                lines.append(self._line(record))
+            except Exception:  # which would end the thread that writes
+                self.handleError(record)
+        return lines
 
     def _gap(self, lines: int) -> bytes:
         message = f"{lines} lines were dropped: they were not read in time or could not be written"

@@ -13,7 +13,7 @@ import pytest
 
 from grid_member import Config, start_member
 from grid_member.cluster.log_handler import LogHandler, StderrLines, dropped_lines
-from grid_member.cluster.logs import TextLines
+from grid_member.cluster.logs import TextLines, repeatable
 from tests.unit.member.metrics.scraped import Scraped, configured
 from tests.unit.waiting import until
 
@@ -97,3 +97,23 @@ async def test_the_metric_counts_dropped_lines(monkeypatch: pytest.MonkeyPatch) 
     finally:
         handler.flush()
         os.close(full)
+
+
+def test_a_count_that_cannot_be_told_ends_no_thread(
+    ends: tuple[int, int], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    logger = logging.Logger("grid.tests.counted")
+    handler = LogHandler(TextLines(), ends[1])
+    logger.addHandler(handler)
+    for _ in range(2):
+        repeatable(logger, logging.INFO, "refused")
+    handler.flush()
+    monkeypatch.setattr(handler, "format", lambda _: int("planted"))
+    repeatable(logger, logging.INFO, "refused")
+    handler.flush()
+    monkeypatch.undo()
+    logger.info("next")
+    handler.flush()
+    lines = os.read(ends[0], 1000).splitlines()
+    assert [b"next" in line for line in lines] == [False, False, True]
+    assert "planted" in capsys.readouterr().err

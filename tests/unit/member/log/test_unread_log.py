@@ -107,7 +107,8 @@ async def test_a_pipe_that_is_read_again(port: int, start: Start) -> None:
     assert sum(line["message"] == "request answered" for line in lines) >= 220
     assert lines[-1]["message"] == "stopped" or "repeated" in lines[-1]
     refused = [line for line in lines if line["message"] == "request refused"]
-    assert [line.get("repeated", 1) for line in refused] == [1, 19]
+    assert sum(int(str(line.get("repeated", 1))) for line in refused) == 20
+    assert len(refused) < 20
 
 
 def lines_of(reader: int) -> list[dict[str, object]]:
