@@ -68,10 +68,12 @@ async def member(
     return await start(configuration(extra=lane))
 
 
-async def polling(network: Network, member: RunningMember, count: int) -> list[socket.socket]:
+async def polling(
+    network: Network, member: RunningMember, count: int, buffer_bytes: int | None = None
+) -> list[socket.socket]:
     """Return connections from the first machine whose polls wait."""
     address = network.near, member.port
-    clients = [network.connect(0, address) for _ in range(count)]
+    clients = [network.connect(0, address, buffer_bytes) for _ in range(count)]
     for client in clients:
         client.sendall(POLL)
     await until(lambda: in_progress(member) == count)
@@ -185,6 +187,37 @@ async def test_a_large_item_goes_on_while_it_is_acknowledged(
         await until(lambda: in_flight(member) == 0)
         assert (await wire.call("DELETE", f"{QUEUE}/0")).status == 204
     client.close()
+
+
+async def test_a_client_that_is_there_and_does_not_read_keeps_its_item(
+    network: Network, member: RunningMember
+) -> None:
+    (client,) = await polling(network, member, 1, buffer_bytes=4096)
+    item = bytes(20_000)
+    async with await Wire.connect(member.port, network.near) as wire:
+        assert (await wire.call("POST", QUEUE, item)).status == 200
+        await until(lambda: in_flight(member) == 1)
+        (transport,) = await the_waiting(member)
+        # Longer than a client may be silent while something is on its way to it.
+        ends_s = asyncio.get_running_loop().time() + 2 * receipts.UNHEARD_S
+        await until(lambda: asyncio.get_running_loop().time() >= ends_s)
+        assert in_flight(member) == 1
+        found = receipts.progress(transport)
+        assert found is not None
+        assert not found.in_flight
+        received = 0
+        while received <= len(item):
+            received += len(await asyncio.to_thread(client.recv, 1 << 20))
+        await until(lambda: in_flight(member) == 0)
+        assert (await wire.call("DELETE", f"{QUEUE}/0")).status == 204
+    client.close()
+
+
+async def the_waiting(member: RunningMember) -> list[asyncio.Transport]:
+    """Return the connections whose items are not acknowledged, once there are any."""
+    found = member.listeners._open[0].factory.receipts._open
+    await until(lambda: found)
+    return list(found)
 
 
 async def test_the_same_over_tls(

@@ -73,10 +73,12 @@ class Network:
         """The address of this machine."""
         return f"{self._base}.1"
 
-    def connect(self, member: int, address: tuple[str, int]) -> socket.socket:
-        """Return a connection from there to the address."""
+    def connect(
+        self, member: int, address: tuple[str, int], buffer_bytes: int | None = None
+    ) -> socket.socket:
+        """Return a connection from there to the address; its kernel may have a small buffer."""
         with ThreadPoolExecutor(1) as thread:  # which ends, and with it its change of namespace
-            return thread.submit(_connected, self._name(member), address).result()
+            return thread.submit(_connected, self._name(member), address, buffer_bytes).result()
 
     def silence(self, member: int) -> None:
         """Drop every packet that comes there or leaves: nothing ends, and nothing comes."""
@@ -138,11 +140,16 @@ class Apart(Members):
         return self._network.inside(number)
 
 
-def _connected(namespace: str, address: tuple[str, int]) -> socket.socket:
+def _connected(namespace: str, address: tuple[str, int], buffer_bytes: int | None) -> socket.socket:
     with open(f"/run/netns/{namespace}") as place:
         if ctypes.CDLL(None, use_errno=True).setns(place.fileno(), 0):
             raise OSError(ctypes.get_errno(), f"cannot enter {namespace}")
-    return socket.create_connection(address, timeout=10)
+    made = socket.socket()
+    if buffer_bytes is not None:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer_bytes)
+    made.settimeout(10)
+    made.connect(address)
+    return made
 
 
 def _run(*command: str, check: bool = True) -> None:
