@@ -7,6 +7,8 @@ import signal
 import sys
 from typing import TYPE_CHECKING, Final
 
+from grid_member.command.inherited import make_usable
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -19,6 +21,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # To process 1 of a container a signal that it does not handle does not happen: one that came
     # while the modules below are loaded would leave the pod waiting for its whole grace period.
     signal.signal(signal.SIGTERM, _end)
+    make_usable()
     # What modules make stays: looking for garbage among it takes a tenth of the start.
     gc.disable()
     try:

@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from grid_operator.handlers.ending import end_in_time
+from grid_operator.ports.inherited import make_usable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,6 +21,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # To process 1 of a container a signal that it does not handle does not happen: one that came
     # while the modules below are loaded would leave the pod waiting for its whole grace period.
     signal.signal(signal.SIGTERM, _end)
+    make_usable()
     from grid_operator.command import main as run
 
     return run(arguments)

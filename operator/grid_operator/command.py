@@ -7,13 +7,13 @@ import asyncio
 import os
 import socket
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from grid_operator.handlers.ending import end_in_time
 from grid_operator.handlers.log_format import configure_logging
 from grid_operator.handlers.operator import OperatorOptions, run_operator
 from grid_operator.ports.errors import OperatorError
+from grid_operator.ports.inherited import home_directory
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -104,7 +104,7 @@ def _port(text: str) -> int:
 def make_options(parsed: argparse.Namespace, environment: Mapping[str, str]) -> OperatorOptions:
     """Return the options: the command line first, then the environment, then defaults."""
     in_pod = "KUBERNETES_SERVICE_HOST" in environment
-    default = environment.get("KUBECONFIG") or str(Path.home() / ".kube" / "config")
+    default = environment.get("KUBECONFIG") or str(home_directory() / ".kube" / "config")
     return OperatorOptions(
         kubeconfig=parsed.kubeconfig or (None if in_pod else default),
         context=parsed.context,

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Final
 
 from grid_operator.api.lifecycle import ClusterState
 from grid_operator.ports.errors import OperatorError
+from grid_operator.ports.inherited import home_directory, make_usable
+from grid_operator.ports.output import unblocked
 from grid_operator.reconcile.reconciler import utc_now
 from gridctl import changing, requesting
 from gridctl.arguments import make_parser
@@ -56,6 +58,7 @@ _REFUSALS: Final = (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command that the arguments name; return the exit code."""
+    make_usable()
     environment = os.environ
     options = make_parser(default_data_dir(environment)).parse_args(arguments)
     logging.basicConfig(
@@ -93,21 +96,20 @@ def _run(options: argparse.Namespace, environment: Mapping[str, str]) -> int:
 
 def default_data_dir(environment: Mapping[str, str]) -> Path:
     """Return where data lives by default (XDG base directory specification)."""
-    home = environment.get("XDG_DATA_HOME") or str(Path.home() / ".local" / "share")
+    home = environment.get("XDG_DATA_HOME") or str(home_directory() / ".local" / "share")
     return Path(home) / "grid"
 
 
 def _up(options: argparse.Namespace, environment: Mapping[str, str]) -> int:
-    asyncio.run(
-        run_up(
-            UpOptions(
-                file=options.file,
-                data_dir=options.data_dir.absolute(),
-                environment=environment,
-                first_address=options.address,
-            )
-        )
+    wanted = UpOptions(
+        file=options.file,
+        data_dir=options.data_dir.absolute(),
+        environment=environment,
+        first_address=options.address,
     )
+    # Members, signals and the file are looked after while nothing reads what is shown.
+    with unblocked():
+        asyncio.run(run_up(wanted))
     return 0
 
 
@@ -257,7 +259,7 @@ def _access(
     environment: Mapping[str, str],
     in_file: str | None = None,
 ) -> Access:
-    default = environment.get("KUBECONFIG") or str(Path.home() / ".kube" / "config")
+    default = environment.get("KUBECONFIG") or str(home_directory() / ".kube" / "config")
     return Access(options.kubeconfig or default, options.context, options.namespace or in_file)
 
 

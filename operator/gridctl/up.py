@@ -43,7 +43,7 @@ INHERITED_VARIABLES: Final = frozenset(
         "GRID_COMPILED",
     }
 )
-STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 class CannotStartError(Exception):
@@ -267,18 +267,23 @@ def _print_log(name: str, line: str) -> None:
 
 @contextlib.contextmanager
 def _stop_on_signals(stop: asyncio.Event) -> Iterator[None]:
-    """Set the event on the first stop signal; a second one ends this process at once."""
+    """Set the event on the first stop signal; a second one ends this process at once.
+
+    SIGHUP may come twice, from the shell and from the system, and under nohup(1) it is ignored.
+    """
     loop = asyncio.get_running_loop()
+    nohup = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    heeded = STOP_SIGNALS if nohup else (*STOP_SIGNALS, signal.SIGHUP)
 
     def on_signal() -> None:
         stop.set()
         for number in STOP_SIGNALS:
             loop.remove_signal_handler(number)
 
-    for number in STOP_SIGNALS:
+    for number in heeded:
         loop.add_signal_handler(number, on_signal)
     try:
         yield
     finally:
-        for number in STOP_SIGNALS:
+        for number in heeded:
             loop.remove_signal_handler(number)

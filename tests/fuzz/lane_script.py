@@ -18,6 +18,7 @@ from grid_member.config.model import Limits
 from grid_member.engine.api import Reason, Refused
 from grid_member.http.desk import Desk
 from grid_member.http.lane import LaneConnection
+from grid_member.http.receipts import Receipts
 from grid_member.http.uploads import Uploads
 from grid_member.http.watch import Watch
 from tests.fuzz.lane_engine import BIG_BYTES, ScriptedEngine
@@ -55,7 +56,8 @@ class Run:
         self.successor = Successor()
         self.uploads = Uploads(UPLOADS_BYTES)
         asyncio._set_running_loop(cast("asyncio.AbstractEventLoop", self.loop))
-        self.desk = Desk(self.member, self.watch, self.uploads, self._complete)
+        shared = self.watch, self.uploads, self._complete, Receipts(60)
+        self.desk = Desk(self.member, *shared)
         self.lane = LaneConnection(self.desk)
         self.watch.add(self.lane)
         self.transport = Transport(self.loop, sockets)

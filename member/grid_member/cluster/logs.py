@@ -7,38 +7,39 @@ from __future__ import annotations
 
 import json
 import logging
-import sys
 import time
 import traceback
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
+
+from grid_member.cluster.log_handler import install
+from grid_member.cluster.log_repeats import FIELDS, REPEATABLE, Field
 
 if TYPE_CHECKING:
     from grid_member.config.model import LoggingConfig
 
 ROOT: Final = "grid"
-Field: TypeAlias = str | int | float | bool | None
-_FIELDS: Final = "grid_fields"
 
 
 def event(logger: logging.Logger, level: int, message: str, **fields: Field) -> None:
     """Write one event; fields are shown after the message or as JSON members."""
-    logger.log(level, message, extra={_FIELDS: fields})
+    logger.log(level, message, extra={FIELDS: fields})
+
+
+def repeatable(logger: logging.Logger, level: int, message: str, **fields: Field) -> None:
+    """Write an event that a client can cause as often as it likes: repetitions are counted."""
+    logger.log(level, message, extra={FIELDS: fields, REPEATABLE: True})
 
 
 def failure(logger: logging.Logger, message: str, error: BaseException) -> None:
     """Write an unexpected error: its type and where, not its text, which may quote a value."""
     frames = traceback.extract_tb(error.__traceback__)
     where = " < ".join(f"{f.name}:{f.lineno}" for f in reversed(frames[-6:]))
-    event(logger, logging.ERROR, message, error=type(error).__name__, where=where)
+    repeatable(logger, logging.ERROR, message, error=type(error).__name__, where=where)
 
 
 def set_up(config: LoggingConfig) -> None:
     """Send every log line of the process to stderr in the configured format."""
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonLines() if config.format == "json" else TextLines())
-    root = logging.getLogger()
-    root.handlers[:] = [handler]
-    root.setLevel(config.level.upper())
+    install(JsonLines() if config.format == "json" else TextLines(), config.level.upper())
 
 
 class _Lines(logging.Formatter):
@@ -47,7 +48,7 @@ class _Lines(logging.Formatter):
         return f"{seconds}.{int(record.msecs):03d}Z"
 
     def _fields(self, record: logging.LogRecord) -> dict[str, Field]:
-        fields: dict[str, Field] = dict(getattr(record, _FIELDS, {}))
+        fields: dict[str, Field] = dict(getattr(record, FIELDS, {}))
         if record.exc_info and record.exc_info[0]:
             fields["error"] = record.exc_info[0].__name__
         return fields

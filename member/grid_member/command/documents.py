@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Final
 
+from grid_member.command.output import show
 from grid_member.config import convert as conversion
 from grid_member.config.load import is_xml, raise_problems, read_document, read_text
 from grid_member.config.overrides import apply_overrides, variables_used
@@ -36,12 +36,12 @@ def check(file: Path, ignore_missing_variables: bool, environment: Mapping[str, 
     missing = _missing_variables(file, environment) if ignore_missing_variables else []
     if not missing:
         Config.from_file(file, environment=environment)
-        sys.stdout.write(f"{file}: fine\n")
+        show(f"{file}: fine\n")
         return
     document = read_document(read_text(file), str(file))
     found = collect(apply_overrides(document.root, environment), None)
     raise_problems([*document.problems, *found.problems])
-    sys.stdout.write(f"{file}: fine as far as it can be told without {', '.join(missing)}\n")
+    show(f"{file}: fine as far as it can be told without {', '.join(missing)}\n")
 
 
 def _missing_variables(file: Path, environment: Mapping[str, str]) -> list[str]:
@@ -59,7 +59,7 @@ def convert(file: Path, to: Syntax | None, output: Path | None, overwrite: bool)
     other: Syntax = "yaml" if is_xml(text, str(file)) else "xml"
     result = conversion.convert(text, str(file), to or other)
     if output is None:
-        sys.stdout.write(result)
+        show(result)
         return
     if output.exists() and not overwrite:
         raise ConfigError([Problem(Place(str(output), 0, 0), "", "is there: say --overwrite")])
@@ -88,4 +88,4 @@ def _replace(output: Path, text: str, mode: int) -> None:
 
 def schema(kind: str) -> None:
     """Write the schema of configuration files, `json` or `xsd`, to standard output."""
-    sys.stdout.write(json_schema() if kind == "json" else xml_schema())
+    show(json_schema() if kind == "json" else xml_schema())

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from grid_member.command import EXIT_CONFIG, EXIT_START
+from grid_member.command.output import OutputError
 from grid_member.compiled import VARIABLE, NotCompiledError, use
 from grid_member.config import ConfigError
 from grid_member.config.programmatic import Config
@@ -54,6 +55,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for problem in error.problems:
             sys.stderr.write(f"{problem}\n")
         return EXIT_CONFIG
+    except OutputError as error:
+        sys.stderr.write(f"{error}\n")
+        return EXIT_START
     except NotCompiledError as error:
         sys.stderr.write(f"cannot start: {VARIABLE}: {error}\n")
         return EXIT_START

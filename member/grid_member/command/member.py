@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import gc
 import logging
+import math
 import os
 import resource
 import signal
@@ -29,7 +30,12 @@ if TYPE_CHECKING:
 
 THREADS_GRACE_S: Final = 2.0
 """How long a member that has stopped waits for threads that wait for a disk."""
-_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+FEWEST_FILES: Final = 64
+"""Open files that a member needs: the log, the store, its nats-server, listeners, some clients."""
+TOO_FEW_FILES: Final = (
+    f"the limit of open files is below {FEWEST_FILES}: raise the hard limit (ulimit -Hn)"
+)
+_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _log: Final = logging.getLogger("grid.member")
 
 
@@ -46,7 +52,10 @@ def run_member(config: Config, interpreted: str | None) -> int:
         event(_log, logging.INFO, "the data path is compiled")
     else:
         event(_log, logging.INFO, "the data path is interpreted", reason=interpreted)
-    _allow_many_connections()
+    files = _allow_many_files()
+    if files < FEWEST_FILES:
+        event(_log, logging.ERROR, f"cannot start: {TOO_FEW_FILES}", limit=files)
+        return EXIT_START
     try:
         with asyncio.Runner(loop_factory=loop_maker(config.model.http.event_loop)) as runner:
             runner.run(_run(config))
@@ -74,11 +83,14 @@ def _end_soon() -> threading.Timer:
     return end
 
 
-def _allow_many_connections() -> None:
-    # The usual soft limit of 1024 files is for programs that select(); a member may have more.
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+def _allow_many_files() -> float:
+    """Raise the limit of open files as far as it goes; return it."""
+    # The usual soft limit of 1024 is for programs that select(); a member may have more.
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        soft = hard
+    return math.inf if soft == resource.RLIM_INFINITY else soft
 
 
 async def _run(config: Config) -> None:
@@ -113,7 +125,8 @@ def _watched_signals(member: MemberHandle) -> Iterator[None]:
 
     def stop(number: signal.Signals) -> None:
         event(_log, logging.INFO, "signal", name=number.name)
-        if seen:
+        # The shell and the system both tell of a terminal that has gone.
+        if seen and number is not signal.SIGHUP:
             member.hurry()
         seen.append(number)
         member.request_stop()
@@ -121,12 +134,18 @@ def _watched_signals(member: MemberHandle) -> Iterator[None]:
     def noticed(number: int, _: object) -> None:
         loop.call_soon_threadsafe(stop, signal.Signals(number))
 
-    former = {number: signal.signal(number, noticed) for number in _SIGNALS}
+    former = {number: signal.signal(number, noticed) for number in _heeded()}
     try:
         yield
     except BaseException:
         for number, handler in former.items():
             signal.signal(number, handler)
         raise
-    for number in _SIGNALS:
+    for number in former:
         signal.signal(number, signal.SIG_IGN)
+
+
+def _heeded() -> list[signal.Signals]:
+    """Return the signals that stop the member: SIGHUP not where nohup(1) has it ignored."""
+    nohup = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    return [number for number in _SIGNALS if not (nohup and number is signal.SIGHUP)]

@@ -7,11 +7,13 @@ attempt removes.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 from typing import TYPE_CHECKING
 
 from grid_member.command import EXIT_START
+from grid_member.command.output import OutputError, show
 from grid_member.engine.api import EngineError
 from grid_member.engine.newest import began_in, newest_backup
 from grid_member.engine.restore import restore_backup, restore_once
@@ -20,6 +22,8 @@ from grid_member.engine.store_exchange import STORE
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from grid_member.engine.restore import Restoration
 
 
 def restore(
@@ -49,15 +53,19 @@ def restore(
     except EngineError as error:
         sys.stderr.write(f"cannot restore: {error}\n")
         return EXIT_START
-    if done is None:
-        sys.stdout.write(f"{directory}: began as {backup} before, nothing to do\n")
-        return 0
-    made = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(done.created_ms // 1000))
-    sys.stdout.write(
-        f"{directory}: restored {backup} ({done.size_bytes} bytes) as member {done.member}, with "
-        f"the data that member {done.former_member} had at {made}\n"
-    )
+    with contextlib.suppress(OutputError):  # it is restored all the same
+        show(f"{directory}: {_outcome(backup, done)}\n")
     return 0
+
+
+def _outcome(backup: Path, done: Restoration | None) -> str:
+    if done is None:
+        return f"began as {backup} before, nothing to do"
+    made = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(done.created_ms // 1000))
+    return (
+        f"restored {backup} ({done.size_bytes} bytes) as member {done.member}, with the data that "
+        f"member {done.former_member} had at {made}"
+    )
 
 
 def _place_of_several(directory: Path) -> Path:

@@ -59,6 +59,7 @@ MODULES: Final = (
     "grid_member/http/lane.py",
     "grid_member/http/lane_answers.py",
     "grid_member/http/plain.py",
+    "grid_member/http/slot.py",
     "grid_member/http/watch.py",
 )
 """Paths below the directory that the package is in."""

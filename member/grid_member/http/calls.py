@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from aiohttp.streams import StreamReader
 
     from grid_member.cluster.member import Member
+    from grid_member.engine.api import Item
     from grid_member.http.routes import Route
 
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -74,6 +75,14 @@ class Call:
             ConnectionError: the client has left already.
         """
         connection_of(self.request).need_client()
+
+    def deliver(self, item: Item) -> None:
+        """Confirm an item that the kernel has once the client's has it, too, or else return it."""
+        transport, engine = self.request.transport, self.member.engine
+        if transport is None:
+            engine.queue_return(item)
+        else:
+            connection_of(self.request).factory.receipts.expect(transport, item, engine)
 
 
 async def read_body(request: web.BaseRequest, limit_bytes: int) -> bytes:

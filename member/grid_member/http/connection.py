@@ -11,7 +11,7 @@ from aiohttp.http import RawRequestMessage
 from aiohttp.streams import EMPTY_PAYLOAD
 from aiohttp.web_protocol import RequestPayloadError, _ErrInfo
 
-from grid_member.cluster.logs import event, failure
+from grid_member.cluster.logs import event, failure, repeatable
 from grid_member.http.answers import WireResponse
 from grid_member.http.broken import LateError, broken
 from grid_member.http.pieces import Pieces
@@ -153,6 +153,8 @@ class ConnectionProtocol(web.RequestHandler):
     def eof_received(self) -> bool:  # type: ignore[override]
         """Note that no more requests come; True while some are still to be answered."""
         self._ended = True
+        if self.transport is not None:
+            self.factory.receipts.look(self.transport)
         self._fail_body()
         self._tell_left()
         half_open = self.transport is not None and self.transport.can_write_eof()
@@ -162,8 +164,10 @@ class ConnectionProtocol(web.RequestHandler):
         """Cancel what is in work."""
         self._head_since_s = None
         self._tell_left()
-        work = self._task_handler
+        work, transport = self._task_handler, self.transport
         super().connection_lost(exc)
+        if transport is not None:
+            self.factory.receipts.lost(transport)
         if work is None:
             self.factory.watch.discard(self)
         else:
@@ -372,7 +376,7 @@ class ConnectionProtocol(web.RequestHandler):
         if status >= 500 and exc is not None:
             failure(_log, "request failed", exc)
         else:
-            event(
+            repeatable(
                 _log,
                 logging.INFO,
                 "request refused",

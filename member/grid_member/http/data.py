@@ -10,6 +10,7 @@ from grid_member.cluster.futures import begun
 from grid_member.config.names import find
 from grid_member.engine.api import Entry, Item, Reason, Refused
 from grid_member.http.answers import EMPTY, NOTHING, TEXT, Answer, error
+from grid_member.http.watch import PERIOD_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -129,18 +130,21 @@ async def queue_poll(call: Call) -> Answer:
     if seconds is None or int(seconds[1]) > MAX_POLL_S:
         return error(400, f"seconds must be from 0 to {MAX_POLL_S}")
     call.need_client()
-    engine = call.member.engine
+    engine, loop = call.member.engine, asyncio.get_running_loop()
+    began_s = loop.time()
     result = await _polled(engine, call.names["name"], float(seconds[1]))
     if isinstance(result, Refused):
         return refusal(result)
     if result is None:
         return NOTHING
     item = result
+    # As in the lane: who has just asked is there, who has waited may have gone without a word.
+    waited = loop.time() - began_s >= PERIOD_S
     return Answer(
         200,
         item.value,
         item.content_type or made_up_type(item.value),
-        delivered=lambda: engine.queue_confirm(item),
+        delivered=lambda: call.deliver(item) if waited else engine.queue_confirm(item),
         lost=lambda: engine.queue_return(item),
         until_s=item.until_s,
     )

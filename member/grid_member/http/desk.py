@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from grid_member.engine.api import Entry, Item
     from grid_member.http.connection import ConnectionProtocol
     from grid_member.http.plain import Kind
+    from grid_member.http.receipts import Receipts
     from grid_member.http.uploads import Uploads
     from grid_member.http.watch import Watch
 
@@ -62,6 +63,7 @@ class Desk:
         watch: Watch,
         uploads: Uploads,
         complete: Callable[[], ConnectionProtocol],
+        receipts: Receipts,
     ) -> None:
         """Take what connections need.
 
@@ -70,6 +72,7 @@ class Desk:
             watch: looks at the open connections.
             uploads: counts the bytes of bodies that are not there as a whole.
             complete: makes the connection that takes over what is not plain.
+            receipts: sees whether clients got what they had waited for.
         """
         self.member = member
         self.engine = member.engine
@@ -79,6 +82,7 @@ class Desk:
         self.watch = watch
         self.uploads = uploads
         self.complete = complete
+        self.receipts = receipts
         self.closed = False
         """No new connection is wanted; one that is made all the same ends at once."""
         self.recogniser = Recogniser(member.config.limits)

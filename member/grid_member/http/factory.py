@@ -9,6 +9,7 @@ from aiohttp import web
 
 from grid_member.http.connection import ConnectionProtocol
 from grid_member.http.lane import LaneConnection
+from grid_member.http.receipts import Receipts
 from grid_member.http.watch import Departures, Watch
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ class ConnectionFactory(web.Server):
         self.watch = Watch()
         """Every connection that is open, or just accepted, but for refused ones."""
         self.departures = Departures()
+        self.receipts = Receipts(http.write_timeout_s)
         self.handshaking: Callable[[], int] = lambda: 0
         """Tells how many more there are that have not shaken hands yet."""
         self.desk: Desk | None = None

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from aiohttp.tcp_helpers import tcp_nodelay
 
-from grid_member.cluster.logs import event
+from grid_member.cluster.logs import repeatable
 from grid_member.http.answers import MAX_JOINED_BYTES, error, head_bytes
 from grid_member.http.lane_answers import MAX_DUE, WRITES, LaneAnswers
 from grid_member.http.plain import MAP_GET, MAP_PUT, QUEUE_POLL, Unplain
@@ -139,6 +139,8 @@ class LaneConnection(LaneAnswers):
     def eof_received(self) -> bool:
         """Note that no more requests come; True while some are still to be answered."""
         self._ended = self._turn = True
+        if self._transport is not None:
+            self.desk.receipts.look(self._transport)
         if self._parting or self._poll is not None:
             self._rest = b""  # a poll is for a client that is there, and so is what follows it
             return False
@@ -342,7 +344,7 @@ class LaneConnection(LaneAnswers):
         self._rest = b""
         reason, peer = dict(answer.headers)["X-Grid-Error"], transport.get_extra_info("peername")
         remote = unmapped(str(peer[0])) if peer else None
-        event(_log, logging.INFO, "request refused", status=408, reason=reason, remote=remote)
+        repeatable(_log, logging.INFO, "request refused", status=408, reason=reason, remote=remote)
         if self.desk.measurements is not None:
             self.desk.measurements.refused(answer.status)
         self._write([head_bytes(answer, keep_alive=False, http_1_0=False)])
@@ -353,6 +355,7 @@ class LaneConnection(LaneAnswers):
         transport = self._transport
         if transport is None:
             return
+        self._waited = self._waited or self._poll is not None
         if self._unread is not None:
             self._active = True
             if self._unread.overdue(now_s, transport.get_write_buffer_size(), self._written_bytes):

@@ -13,6 +13,7 @@ from grid_member.engine.api import Item
 from grid_member.engine.leasehold import LATE, steady_s
 from grid_member.http.answers import MAX_JOINED_BYTES, error
 from grid_member.http.plain import MAP_GET, MAP_PUT, MAP_REMOVE, QUEUE_OFFER, QUEUE_POLL
+from grid_member.http.slot import Slot
 from grid_member.http.watch import Unread, write_pieces
 
 if TYPE_CHECKING:
@@ -33,33 +34,13 @@ _HEAD_END: Final = b"\r\n\r\n"
 _CLOSING: Final = b"\r\nConnection: close\r\n\r\n"
 
 
-class Slot:
-    """A write behind others, and its outcome once there is one; `done` is the callback."""
-
-    __slots__ = ("began_s", "beginning", "lane", "outcome", "over")
-
-    def __init__(self, lane: LaneAnswers, beginning: Beginning, began_s: float) -> None:
-        self.lane = lane
-        self.beginning = beginning
-        self.began_s = began_s
-        self.outcome: Any = None
-        self.over = False
-
-    def done(self, outcome: Any) -> None:
-        """Take the engine's outcome."""
-        if not self.over:  # else it failed after it was done
-            self.outcome = outcome
-            self.over = True
-            self.lane.completed()
-
-
 class LaneAnswers(metaclass=abc.ABCMeta):
     """What a connection has begun and not answered, and what the kernel has not taken."""
 
     __slots__ = (
         "_alone", "_began_s", "_due", "_got", "_head_at", "_items", "_number", "_one", "_parting",
         "_pending", "_planned", "_poll", "_serving", "_slots", "_transport", "_turn", "_unread",
-        "_written_bytes", "_wrote", "desk",
+        "_waited", "_written_bytes", "_wrote", "desk",
     )  # fmt: skip
 
     def __init__(self, desk: Desk) -> None:
@@ -74,6 +55,8 @@ class LaneAnswers(metaclass=abc.ABCMeta):
         """Writes that were begun behind it."""
         self._poll: Poll | None = None
         """The first of them when it is a poll that waits."""
+        self._waited = False
+        """Whether it, or the one that the items are for, was seen waiting: has its client gone?"""
         self._alone = False
         """Whether the pending one is a read, behind which everything waits."""
         self._due: list[bytes] = []
@@ -116,7 +99,7 @@ class LaneAnswers(metaclass=abc.ABCMeta):
     def resume_writing(self) -> None:
         """Go on: the kernel has everything."""
         self._unread = None
-        self._land(self.desk.engine.queue_confirm)
+        self._land(self._deliver)
         if self._turn and not self._planned:
             # Not in here: a transport that is closed in this call tells twice that it is lost.
             self._planned = True
@@ -189,9 +172,11 @@ class LaneAnswers(metaclass=abc.ABCMeta):
         if type(outcome) is Item:
             if steady_s() >= outcome.until_s:
                 self.desk.engine.queue_return(outcome)
-                outcome = LATE
+                outcome, self._waited = LATE, False
             elif not self._takes(outcome):
                 return
+        else:
+            self._waited = False
         if self._transport is not None:
             self._answer(one, self._began_s, outcome)
             self._answered()
@@ -224,6 +209,7 @@ class LaneAnswers(metaclass=abc.ABCMeta):
             or self._turn
             or self._serving
             or self._planned
+            or self._waited
             or self._unread is not None
             or transport is None
             or not (desk.unmeasured and desk.member.runs_on)  # as `plainly`
@@ -364,18 +350,19 @@ class LaneAnswers(metaclass=abc.ABCMeta):
     def _land_written(self, transport: asyncio.Transport) -> None:
         if transport.get_write_buffer_size() == 0:
             # A failed write empties the buffer too, and closes.
-            engine = self.desk.engine
             left = transport.is_closing()
-            self._land(engine.queue_return if left else engine.queue_confirm)
+            self._land(self.desk.engine.queue_return if left else self._deliver)
 
     def _lose(self) -> None:
         """Give back what nobody will get: the connection is lost."""
-        self._transport = None
+        transport, self._transport = self._transport, None
         self._unfollow()
         self._slots.clear()
         if self._poll is not None:
             self._poll.cancel()
         self._land(self.desk.engine.queue_return)
+        if transport is not None:
+            self.desk.receipts.lost(transport)
 
     def _unfollow(self) -> None:
         self._wrote = self._got = None  # else it would hold itself
@@ -387,6 +374,15 @@ class LaneAnswers(metaclass=abc.ABCMeta):
         items = self._items
         while items:
             landing(items.pop())
+        self._waited = False
+
+    def _deliver(self, item: Item) -> None:
+        """Take it that the client has an item that the kernel has; one that waited has to show."""
+        transport = self._transport
+        if self._waited and transport is not None:
+            self.desk.receipts.expect(transport, item, self.desk.engine)
+        else:
+            self.desk.engine.queue_confirm(item)
 
     def _read_up_to(self, size_bytes: int) -> None:
         """Set what one read may bring, where the transport is one that has such a limit."""

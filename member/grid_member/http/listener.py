@@ -34,6 +34,11 @@ if TYPE_CHECKING:
     from grid_member.http.measured import Answering
 
 BACKLOG_CONNECTIONS: Final = 2048
+KEEPALIVE_IDLE_S: Final = 20
+"""Until the system asks whether the other end of a quiet connection is still there."""
+KEEPALIVE_INTERVAL_S: Final = 5
+KEEPALIVE_PROBES: Final = 4
+"""With so many unanswered the connection is lost: forty seconds after the last sign."""
 MOST_EARS: Final = 8
 """Sockets by which a listener accepts on uvloop, duplicates of its own; each is a file."""
 MAX_PORT: Final = 65535
@@ -130,8 +135,11 @@ def _bound(interface: str, port: int) -> socket.socket:
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        # Connections have it from here: a poll must not wait for ever for a machine that is gone.
+        # Connections have these from here: no poll waits for a machine that is gone.
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, KEEPALIVE_IDLE_S)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, KEEPALIVE_INTERVAL_S)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, KEEPALIVE_PROBES)
         if family == socket.AF_INET6:
             # An address that was written as IPv6 stands for IPv6 alone, `*` for both.
             sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, not dual)
@@ -224,7 +232,8 @@ class Listeners:
         if service is not None and self._member.measurements is not None:
             factory.refused = self._member.measurements.refused
         if has_lane(config, own):
-            factory.desk = Desk(self._member, factory.watch, factory.uploads, factory.take_over)
+            shared = factory.watch, factory.uploads, factory.take_over, factory.receipts
+            factory.desk = Desk(self._member, *shared)
         return factory
 
     def _shared_room(self) -> Room:

@@ -27,6 +27,7 @@ from prometheus_client.metrics_core import (
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
+from grid_member.cluster.log_handler import dropped_lines
 from grid_member.cluster.logs import failure
 from grid_member.cluster.member import Phase
 from grid_member.http.answers import Answer, error
@@ -123,6 +124,11 @@ class MemberCollector(Collector):
         member = self._member
         yield GaugeMetricFamily("grid_ready", "1 when the member can be used.", int(member.ready))
         yield from self._of_listeners()
+        yield CounterMetricFamily(
+            "grid_dropped_log_lines",
+            "Lines of this process that were not read in time, or could not be written.",
+            dropped_lines(),
+        )
         if self.certificates:
             yield of_certificates(self.certificates)
         if member.measurements is not None:

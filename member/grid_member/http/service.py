@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from aiohttp import HttpVersion10, HttpVersion11
 
-from grid_member.cluster.logs import event, failure
+from grid_member.cluster.logs import event, failure, repeatable
 from grid_member.config.model_security import RealmConfig
 from grid_member.http import data, departure, documents
 from grid_member.http.answers import Answer, error, failed
@@ -106,7 +106,7 @@ class Service:
             answer = error(500, "unexpected error")
         if answer.status in (400, 500):
             reason = dict(answer.headers).get("X-Grid-Error")
-            event(
+            repeatable(
                 _log,
                 logging.INFO,
                 "request refused",
@@ -237,7 +237,7 @@ class Service:
     def _disabled(self, groups: frozenset[EndpointGroup]) -> Answer:
         name = sorted(group.value for group in groups)[0]
         setting = f"{self._listener.setting}.endpoint-groups.{name}.enabled"
-        event(_log, logging.INFO, "endpoint group is disabled", group=name, setting=setting)
+        repeatable(_log, logging.INFO, "endpoint group is disabled", group=name, setting=setting)
         return failed(403, f"endpoint group {name} is disabled")
 
     def _challenged(self, verdict: Verdict) -> Answer:

@@ -8,7 +8,7 @@ import logging
 import select
 from typing import TYPE_CHECKING, Final, Protocol
 
-from grid_member.cluster.logs import event, failure
+from grid_member.cluster.logs import failure, repeatable
 from grid_member.security.remotes import unmapped
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def cut_off(transport: asyncio.WriteTransport) -> None:
     """Abort the connection of a client that does not read its answers."""
     peer = transport.get_extra_info("peername")
     remote = unmapped(str(peer[0])) if peer else None
-    event(_log, logging.INFO, "client does not read its answer", remote=remote)
+    repeatable(_log, logging.INFO, "client does not read its answer", remote=remote)
     transport.abort()
 
 

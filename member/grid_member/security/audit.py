@@ -10,12 +10,12 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
-from grid_member.cluster.logs import event
+from grid_member.cluster.logs import event, repeatable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from grid_member.cluster.logs import Field
+    from grid_member.cluster.log_repeats import Field
 
 LOGGER: Final = "grid.audit"
 DETAILS: Final = frozenset(
@@ -70,9 +70,12 @@ class Audit:
         user: str | None = None,
         wait_s: int | None = None,
     ) -> None:
-        """Tell that credentials were missing or wrong; wait_s is what the address now waits."""
-        fields = {"reason": reason, "wait_s": wait_s}
-        self._write(logging.WARNING, "authentication failed", remote, user, endpoint, fields)
+        """Tell that credentials were missing or wrong; wait_s is what the address now waits.
+
+        Repetitions of one line are counted: nothing slows a client that sends no credentials.
+        """
+        line = self._line(remote, user, endpoint, {"reason": reason, "wait_s": wait_s})
+        repeatable(_log, logging.WARNING, "authentication failed", **line)
 
     def called(
         self,
@@ -110,17 +113,15 @@ class Audit:
             outcome = "refused"
         fields: dict[str, Field] = {"outcome": outcome, "status": status}
         fields |= {k: v[:MAX_DETAIL_CHARACTERS] for k, v in (details or {}).items()}
-        self._write(logging.INFO, "management call", remote, user, endpoint, fields)
+        event(_log, logging.INFO, "management call", **self._line(remote, user, endpoint, fields))
 
-    def _write(
+    def _line(
         self,
-        level: int,
-        message: str,
         remote: str | None,
         user: str | None,
         endpoint: str,
         fields: Mapping[str, Field],
-    ) -> None:
+    ) -> dict[str, Field]:
         line: dict[str, Field] = {
             "listener": self._listener,
             "remote": remote,
@@ -128,4 +129,4 @@ class Audit:
             "endpoint": endpoint,
             **fields,
         }
-        event(_log, level, message, **{k: v for k, v in line.items() if v is not None})
+        return {k: v for k, v in line.items() if v is not None}

@@ -6,6 +6,8 @@ import json
 import logging
 from datetime import UTC, datetime
 
+from grid_operator.ports.output import gap_text, replace_stderr
+
 TEXT_FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 
 
@@ -26,16 +28,17 @@ class JsonFormatter(logging.Formatter):
 
 
 def configure_logging(log_format: str, level: str) -> None:
-    """Send the log to standard error.
+    """Send the log, and what else is written to `sys.stderr`, to standard error.
+
+    Nothing waits for its reader but, for a second, the end of the process.
 
     Args:
         log_format: `text` or `json`.
         level: The least important lines shown, a name of `logging`.
     """
-    handler = logging.StreamHandler()
-    handler.setFormatter(
-        JsonFormatter() if log_format == "json" else logging.Formatter(TEXT_FORMAT)
-    )
+    formatter = JsonFormatter() if log_format == "json" else logging.Formatter(TEXT_FORMAT)
+    handler = logging.StreamHandler(replace_stderr(lambda lines: formatter.format(_gap(lines))))
+    handler.setFormatter(formatter)
     logging.basicConfig(handlers=[handler], level=level.upper(), force=True)
     # It warns that the login handler, which never returns, is cancelled at each stop.
     logging.getLogger("kopf.activities.authentication").setLevel(logging.ERROR)
@@ -45,3 +48,7 @@ def configure_logging(log_format: str, level: str) -> None:
             if level.upper() != "DEBUG"
             else logging.INFO
         )
+
+
+def _gap(lines: int) -> logging.LogRecord:
+    return logging.LogRecord(__name__, logging.WARNING, "", 0, gap_text(lines), (), None)

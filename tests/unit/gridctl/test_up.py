@@ -9,7 +9,8 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-from tests.unit.gridctl.running import children, is_alive, until
+from tests.unit.gridctl.running import READY, children, is_alive, until
+from tests.unit.pipes import full_pipe
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,6 +49,18 @@ def test_data_survives_a_killed_member_and_a_restart_of_everything(up: Up) -> No
     up.start()
     assert up.call("GET", "maps/default/kept") == (200, b"value")
     assert up.stop() == 0
+
+
+def test_what_is_not_read_stops_neither_gridctl_nor_its_members(up: Up) -> None:
+    with full_pipe() as (_, writer):
+        command = up.command("up", "-f", str(up.file), "--address", up.address)
+        up.process = subprocess.Popen(command, stdout=writer, stderr=writer)
+        until(lambda: up.call("GET", READY)[0] == 200, "not ready")
+        member = next(pid for pid in children(up.pid))
+        os.kill(member, signal.SIGKILL)
+        until(lambda: not is_alive(member), "alive")
+        until(lambda: up.call("GET", READY)[0] == 200, "not started again")
+        assert up.stop(signal.SIGTERM) == 0
 
 
 def test_sigkill_of_gridctl_leaves_no_member(up: Up) -> None:

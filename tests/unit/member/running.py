@@ -161,7 +161,7 @@ class MemberProcess:
             env=os.environ | (environment or {}),
         )
         self._written: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-        # A member whose log nobody takes stops as soon as the pipe is full.
+        # A log that is not read loses lines, and tests wait for them.
         self._taking = threading.Thread(target=self._take, daemon=True)
         self._taking.start()
 

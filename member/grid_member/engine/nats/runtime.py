@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from grid_member.engine.api import EngineError
+
 PREFIX: Final = "grid-nats."
 _UNNAMED: Final = ".grid-nats."
 
@@ -50,6 +52,14 @@ def make_runtime() -> Runtime:
     with contextlib.suppress(OSError):  # what is left takes a little room, no more
         _sweep(path.parent)
     return Runtime(path, lock_fd)
+
+
+def no_directory(error: OSError) -> EngineError:
+    """Return the error of a member that has no place for the files of its nats-server."""
+    return EngineError(
+        f"one of several members needs a temporary directory for its nats-server ({error}): set "
+        "TMPDIR to a directory that the member's user may write"
+    )
 
 
 def _sweep(place: Path) -> None:

@@ -19,7 +19,6 @@ import os
 import secrets
 import signal
 import sys
-import tempfile
 import time
 from functools import partial
 from pathlib import Path
@@ -34,7 +33,7 @@ from grid_member.engine.nats.identity import JETSTREAM
 from grid_member.engine.nats.lifetimes import Lifetimes
 from grid_member.engine.nats.meeting import meet
 from grid_member.engine.nats.renewal import looked, renewals
-from grid_member.engine.nats.runtime import make_runtime
+from grid_member.engine.nats.runtime import make_runtime, no_directory
 from grid_member.engine.nats.server_config import (
     PORTS_SUFFIX,
     SYSTEM_ACCOUNT,
@@ -44,7 +43,6 @@ from grid_member.engine.nats.server_config import (
 )
 from grid_member.engine.nats.server_log import ServerLog, explanation, is_full
 from grid_member.engine.store import CLUSTER
-from grid_member.engine.store_errors import unusable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -198,7 +196,7 @@ class NatsServer:
                 raise
             self._write_config(self._runtime.path)
         except OSError as error:
-            raise unusable("the directory", Path(tempfile.gettempdir()), error) from error
+            raise no_directory(error) from error
         return self._runtime.path
 
     def _write_config(self, runtime: Path) -> None:

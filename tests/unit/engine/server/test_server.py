@@ -237,6 +237,13 @@ async def test_ctrl_c_is_for_the_member_alone() -> None:
         assert os.getpgid(one.process_id) == one.process_id
 
 
+async def test_timers_of_the_server_may_be_late() -> None:
+    (port,) = free_ports(1)
+    async with started(settings(port)) as (one,):
+        slack = Path(f"/proc/{one.process_id}/timerslack_ns").read_text()  # noqa: ASYNC240
+    assert int(slack) == 2_000_000
+
+
 async def test_a_taken_port_is_an_error_that_names_it(
     monkeypatch: pytest.MonkeyPatch, temporary: Path
 ) -> None:

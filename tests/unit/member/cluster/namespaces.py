@@ -6,10 +6,13 @@ the others without a word: connections stay, and nothing comes. Clients reach al
 
 from __future__ import annotations
 
+import ctypes
 import os
 import secrets
 import shutil
+import socket
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final, Self
 
 import pytest
@@ -65,9 +68,29 @@ class Network:
             _run(*run, f"add chain {_TABLE} {way} {hook}")
             _run(*run, f"add rule {_TABLE} {way} ip {end} {{ {others} }} drop")
 
+    @property
+    def near(self) -> str:
+        """The address of this machine."""
+        return f"{self._base}.1"
+
+    def connect(
+        self, member: int, address: tuple[str, int], buffer_bytes: int | None = None
+    ) -> socket.socket:
+        """Return a connection from there to the address; its kernel may have a small buffer."""
+        with ThreadPoolExecutor(1) as thread:  # which ends, and with it its change of namespace
+            return thread.submit(_connected, self._name(member), address, buffer_bytes).result()
+
+    def silence(self, member: int) -> None:
+        """Drop every packet that comes there or leaves: nothing ends, and nothing comes."""
+        run = (*self.inside(member), "nft")
+        _run(*run, f"add table {_TABLE}")
+        for way in ("input", "output"):
+            hook = f"{{ type filter hook {way} priority 0; policy drop; }}"
+            _run(*run, f"add chain {_TABLE} {way} {hook}")
+
     def heal(self, member: int) -> None:
         """Let everything through again."""
-        _run(*self.inside(member), "nft", f"delete table {_TABLE}")
+        _run(*self.inside(member), "nft", f"delete table {_TABLE}", check=False)
 
     def _name(self, member: int) -> str:
         return f"g{self._mark}-{member}"
@@ -115,6 +138,18 @@ class Apart(Members):
 
     def inside(self, number: int) -> tuple[str, ...]:
         return self._network.inside(number)
+
+
+def _connected(namespace: str, address: tuple[str, int], buffer_bytes: int | None) -> socket.socket:
+    with open(f"/run/netns/{namespace}") as place:
+        if ctypes.CDLL(None, use_errno=True).setns(place.fileno(), 0):
+            raise OSError(ctypes.get_errno(), f"cannot enter {namespace}")
+    made = socket.socket()
+    if buffer_bytes is not None:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer_bytes)
+    made.settimeout(10)
+    made.connect(address)
+    return made
 
 
 def _run(*command: str, check: bool = True) -> None:
