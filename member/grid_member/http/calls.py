@@ -56,6 +56,7 @@ class Call:
     member: Member
     connections: ConnectionCounts
     trailing_slash: bool = False
+    has_query: bool = False
     body: bytes = b""
     parameters: tuple[str, ...] = field(default=(), repr=False)
 
