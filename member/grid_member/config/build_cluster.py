@@ -108,10 +108,9 @@ def _check_limits(found: Values) -> None:
 def _members(found: Values, joining: MembersListening) -> tuple[tuple[str, int], ...]:
     members: list[tuple[str, int]] = []
     places: dict[tuple[str, int], Path] = {}
-    for path in [(*joining.list_path, index) for index in found.children(joining.list_path)]:
-        address = str(found.said(path) or "")
+    for path, address in joining.listed:
         if not is_address(address):
-            continue  # told of by whoever read the list
+            continue  # the reader of the list says so
         host, port = split_address(address)
         member = (host, port or joining.port)
         first = places.setdefault((host_key(host), member[1]), path)

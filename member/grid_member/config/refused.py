@@ -24,7 +24,7 @@ def _refused(prefix: str, *names: str, why: str = NOT_YET) -> tuple[RefusedSetti
 
 
 _LISTED: Final = f"{NOT_YET}: list the members in join.tcp-ip.member-list"
-_ONE_LIST: Final = "is not supported: write the items of member-list"
+_ONE_LIST: Final = "is not supported: write member-list, or members with commas between them"
 _PLAIN: Final = f"{NOT_YET}: use ssl"
 _FILES: Final = "is not supported: use certificate-file and key-file"
 _REST_ONLY: Final = f"{NOT_YET}: there are no clients but those of REST"
@@ -89,7 +89,7 @@ def _join(prefix: str) -> tuple[RefusedSetting, ...]:
             f"{prefix}join.tcp-ip.",
             *("required-member", "connection-timeout-seconds", "interface", "interfaces"),
         ),
-        *_refused(f"{prefix}join.tcp-ip.", "member", "members", why=_ONE_LIST),
+        RefusedSetting(f"{prefix}join.tcp-ip.member", _ONE_LIST),
     )
 
 

@@ -38,6 +38,11 @@ def _join(section: str) -> tuple[Setting, ...]:
             "Address of a member, this one included: host, host:port, [IPv6] or [IPv6]:port, "
             "where the port is its members' port. Default: as this member's own.",
         ),
+        text(
+            f"{section}.tcp-ip.members",
+            None,
+            "More of the same addresses in one text, with commas between them.",
+        ),
     )
 
 

@@ -147,14 +147,17 @@ INSIDE = [
         ],
     ),
     (
-        "<network><join><tcp-ip><members>a,b</members></tcp-ip></join></network>",
-        ["24: network.join.tcp-ip.members: is not supported: write the items of member-list"],
+        "<network><join><tcp-ip><members>a,b-</members></tcp-ip></join></network>",
+        [
+            "24: network.join.tcp-ip.members: is neither an IP address nor a host name: write "
+            "host, host:port, [IPv6] or [IPv6]:port"
+        ],
     ),
     (
         "<network><join><tcp-ip><member>a:0</member><member>b</member></tcp-ip></join></network>",
         [
-            "24: network.join.tcp-ip.member-list[0]: must be an address: "
-            "host, host:port, [IPv6] or [IPv6]:port"
+            "24: network.join.tcp-ip.member-list[0]: must have a port from "
+            "1 to 65535, or none, behind the colon"
         ],
     ),
     (

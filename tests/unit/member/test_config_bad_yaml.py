@@ -151,8 +151,8 @@ BAD = [
     (
         "grid: {advanced-network: {join: {tcp-ip: {member-list: [a, 'b c']}}}}",
         [
-            "f:1:60: advanced-network.join.tcp-ip.member-list[1]: must be an address: "
-            "host, host:port, [IPv6] or [IPv6]:port"
+            "f:1:60: advanced-network.join.tcp-ip.member-list[1]: holds spaces: write the "
+            "address of each member as an item of its own"
         ],
     ),
     (

@@ -124,8 +124,8 @@ def test_a_member_is_listed_once(one: str, other: str) -> None:
 
 def test_a_wrong_address_is_told_once() -> None:
     assert problems(joined("a", "b c", "b c")) == [
-        f"network.join.tcp-ip.member-list[{n}]: must be an address: host, host:port, [IPv6] or "
-        "[IPv6]:port"
+        f"network.join.tcp-ip.member-list[{n}]: holds spaces: write the address of each "
+        "member as an item of its own"
         for n in (1, 2)
     ]
 

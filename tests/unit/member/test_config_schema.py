@@ -104,7 +104,7 @@ WRONG: list[Tree] = [
     {"network": {"rest-api": {"enabled": "yes"}}},
     {"network": {"rest-api": {"endpoint-groups": {"DATE": {"enabled": True}}}}},
     {"network": {"join": {"multicast": {}}}},
-    {"network": {"join": {"tcp-ip": {"members": "a"}}}},
+    {"network": {"join": {"tcp-ip": {"required-member": "a"}}}},
     {"cp-subsystem": {"cp-member-count": "x"}},
     {"advanced-network": {"rest-server-socket-endpoint-config": {"name": "x"}}},
     {

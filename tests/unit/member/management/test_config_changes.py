@@ -140,6 +140,10 @@ BAD = {
     "wrong type": ("grid: {map: {m3: {time-to-live-seconds: x}}}", "must be an integer"),
     "one of two": ("grid: {map: {m3: {}, m4: {backup-count: 9}}}", "map.m4.backup-count"),
     "other section": ("grid: {map: {m3: {}}, network: {port: {port: -1}}}", "network.port.port"),
+    "range of members": (
+        "grid: {network: {join: {tcp-ip: {member-list: [127.0.0.1-3]}}}}",
+        "network.join.tcp-ip.member-list[0]: is a range of addresses",
+    ),
     "persistence": ("grid: {map: {m3: {}}, persistence: {enabled: maybe}}", "persistence.enabled"),
     "no persistence": (
         "grid: {persistence: {enabled: true}, map: {m3: {data-persistence: {enabled: true}}}}",
