@@ -24,6 +24,7 @@ _PORT: Final = re.compile(r"[1-9][0-9]{0,4}", re.ASCII)
 _RANGE: Final = re.compile(r"[0-9]+(?:-[0-9]*)?(?:\.[0-9]*(?:-[0-9]*)?){3}", re.ASCII)
 _RANGE6: Final = re.compile(r"[0-9A-Fa-f:]*:[0-9A-Fa-f:.]*-[0-9A-Fa-f:.]*", re.ASCII)
 _BROADCAST: Final = "255.255.255.255"
+_PATTERN: Final = re.compile(r"(?=.*[.:])[0-9A-Fa-f.:]*[*-][0-9A-Fa-f.:*-]*", re.ASCII)
 _EACH: Final = "write the address of each member as an item of its own"
 _WRITE: Final = f"write {ADDRESS_FORMS}"
 
@@ -50,6 +51,11 @@ def member_problem(text: str) -> str | None:
 def is_address(text: str) -> bool:
     """Tell whether a text is a host name or an IP address, with or without a port."""
     return _shape_problem(text) is None and _parts_problem(text) is None
+
+
+def is_pattern(text: str) -> bool:
+    """Tell whether a text stands for several IP addresses, which does no harm where it is off."""
+    return bool(_PATTERN.fullmatch(text)) and not is_address(text)
 
 
 def split_address(text: str) -> tuple[str, int | None]:

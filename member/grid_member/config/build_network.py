@@ -6,12 +6,19 @@ import ipaddress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from grid_member.config.addresses import ADDRESS_FORMS, MAX_ADDRESSES, is_address, member_problem
+from grid_member.config.addresses import (
+    ADDRESS_FORMS,
+    MAX_ADDRESSES,
+    is_address,
+    is_pattern,
+    member_problem,
+)
 from grid_member.config.build_cluster import members_tls
 from grid_member.config.build_security import tls_config
 from grid_member.config.model import (
     ALL_GROUPS,
     DEFAULT_GROUPS,
+    FORMER_GROUPS,
     EndpointGroup,
     ListenerConfig,
 )
@@ -201,14 +208,19 @@ class _Network:
             for path in ((*base, index) for index in self._found.children(base))
             if path in self._found.values
         ]
+        enabled = self._found.flag((*section, "enabled"))
         for path, address in listed:
-            if address != _ANY_ADDRESS and not _is_address(address):
-                self._found.complain(path, "must be an IP address or * for any")
-        if not self._found.flag((*section, "enabled")):
+            if enabled or not is_pattern(address):
+                self._check_interface(path, address)
+        if not enabled:
             return (_ANY_ADDRESS,)
         if not self._found.written((*base, 0)):
             self._found.complain(section, "is enabled and lists no interface")
         return tuple(address for _, address in listed)
+
+    def _check_interface(self, path: Path, address: str) -> None:
+        if address != _ANY_ADDRESS and not _is_address(address):
+            self._found.complain(path, "must be an IP address or * for any")
 
     def _public_address(self, section: Path) -> str | None:
         path: Path = (*section, "public-address")
@@ -232,16 +244,16 @@ class _Network:
 
     def _join_members(self, network: Path) -> tuple[str, ...] | None:
         """Return the addresses of the TCP/IP join; notes what is wrong with them."""
-        listed = self._listed(network)
+        listed, joins = self._listed(network), self._found.flag((*network, *_JOINING))
         for path, address in listed:
             problem = member_problem(address) if address else "lacks an address beside a comma"
-            if problem is not None:
+            if problem is not None and (joins or not is_pattern(address)):
                 self._found.complain(path, problem)
         if len(listed) > MAX_ADDRESSES:
             message = f"must have at most {MAX_ADDRESSES} addresses"
             self._found.complain((*network, *_MEMBER_LIST), message)
         addresses = tuple(address for _, address in listed)
-        return addresses if self._found.flag((*network, *_JOINING)) else None
+        return addresses if joins else None
 
     def _listed(self, network: Path) -> tuple[tuple[Path, str], ...]:
         found, base = self._found, (*network, *_MEMBER_LIST)
@@ -274,11 +286,11 @@ class _Network:
 
 
 def _group(name: str, exact: bool) -> EndpointGroup | None:
-    plain = name if exact else name.replace("_", "").upper()
-    return next(
-        (g for g in EndpointGroup if (g.value if exact else g.value.replace("_", "")) == plain),
-        None,
-    )
+    groups = {group.value: group for group in EndpointGroup} | FORMER_GROUPS
+    if exact:
+        return groups.get(name)
+    plain = name.replace("_", "").upper()
+    return next((g for known, g in groups.items() if known.replace("_", "") == plain), None)
 
 
 def _is_address(text: str) -> bool:

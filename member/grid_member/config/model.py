@@ -28,6 +28,8 @@ class EndpointGroup(enum.Enum):
     CP = "CP"
 
 
+FORMER_GROUPS = {"HOT_RESTART": EndpointGroup.PERSISTENCE}
+"""Names that groups have, or had, elsewhere."""
 DEFAULT_GROUPS = frozenset({EndpointGroup.CLUSTER_READ, EndpointGroup.HEALTH_CHECK})
 ALL_GROUPS = frozenset(EndpointGroup)
 

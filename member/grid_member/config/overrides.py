@@ -16,7 +16,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeGuard
 
-from grid_member.config.model import EndpointGroup
+from grid_member.config.model import FORMER_GROUPS, EndpointGroup
 from grid_member.config.shape import ANY, EACH, Path, Shape, path_text, settings_shape
 from grid_member.config.tree import ConfigError, Items, Node, Place, Problem, Scalar, Section
 from grid_member.config.validate import VARIABLE
@@ -142,7 +142,9 @@ def _readings(
     shape: Shape, node: Node | None, words: tuple[str, ...], so_far: _Reading, ends: list[_DeadEnd]
 ) -> Iterator[_Reading]:
     if shape.refused is not None:
-        yield _Reading(so_far.path, so_far.invented, refused=True)
+        switch = shape.refused.switch
+        path = (*so_far.path, switch) if words == (_plain(switch),) else so_far.path
+        yield _Reading(path, so_far.invented, refused=True)
     elif shape.setting is not None and not words:
         yield so_far
     elif shape.setting is not None or not words:
@@ -187,7 +189,8 @@ def _names(node: Node | None, words: tuple[str, ...], path: Path) -> list[tuple[
     present = node.children if isinstance(node, Section) else ()
     names = [name for name in present if _plain(name) == joined]
     if not names and path[-1] == _GROUPS:
-        names = [group.value for group in EndpointGroup if _plain(group.value) == joined]
+        known = [*(group.value for group in EndpointGroup), *FORMER_GROUPS]
+        names = [name for name in known if _plain(name) == joined]
     return [(name, False) for name in names] or [("_".join(words), True)]
 
 

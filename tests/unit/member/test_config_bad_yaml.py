@@ -145,7 +145,7 @@ BAD = [
         "grid: {cp-subsystem: {cp-member-count: 2, group-size: 3}}",
         [
             "f:1:23: cp-subsystem.cp-member-count: must be 0 or at least 3",
-            "f:1:43: cp-subsystem.group-size: is not supported yet",
+            "f:1:43: cp-subsystem.group-size: is not supported yet: leave it out",
         ],
     ),
     (

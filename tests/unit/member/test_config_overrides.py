@@ -253,8 +253,14 @@ def test_what_is_wrong_names_the_variable(variables: dict[str, str], expected: l
 
 
 def test_a_refused_element_is_refused_by_its_name() -> None:
-    (told,) = problems(GRID_CPSUBSYSTEM_GROUPSIZE="3")
-    assert told == "GRID_CPSUBSYSTEM_GROUPSIZE: cp-subsystem.group-size: is not supported yet"
+    wrong = "is not supported yet: list the members in join.tcp-ip.member-list"
+    name = "GRID_NETWORK_JOIN_MULTICAST_ENABLED"
+    assert problems(**{name: "true"}) == [f"{name}: network.join.multicast: {wrong}"]
+    assert problems("grid: {network: {join: {multicast: {enabled: true}}}}", **{name: "x"}) == [
+        f"f:1:25: network.join.multicast: {wrong}"
+    ]
+    text = "grid: {network: {join: {multicast: {enabled: true, multicast-port: 1}}}}"
+    assert parse_config(text, "f", {name: "False"}) == parse_config("grid: {}", "f", {})
 
 
 def test_names_that_differ_in_their_dashes_only_are_two_readings() -> None:
