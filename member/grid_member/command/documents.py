@@ -35,11 +35,12 @@ def check(file: Path, ignore_missing_variables: bool, environment: Mapping[str, 
     """
     missing = _missing_variables(file, environment) if ignore_missing_variables else []
     if not missing:
-        Config.from_file(file, environment=environment)
+        for note in Config.from_file(file, environment=environment).model.notes:
+            sys.stderr.write(f"{note}\n")
         sys.stdout.write(f"{file}: fine\n")
         return
     document = read_document(read_text(file), str(file))
-    found = collect(apply_overrides(document.root, environment), None)
+    found = collect(apply_overrides(document.root, environment).root, None)
     raise_problems([*document.problems, *found.problems])
     sys.stdout.write(f"{file}: fine as far as it can be told without {', '.join(missing)}\n")
 

@@ -179,3 +179,5 @@ class MemberConfig:
     logging: LoggingConfig = field(default_factory=LoggingConfig)
     parked_file: Path | None = None
     """What parks the member when it is there at the start; None: nothing does."""
+    notes: tuple[str, ...] = field(default=(), compare=False)
+    """What the log says at the start: variables that have former names or are no setting."""

@@ -200,6 +200,8 @@ class MemberHandle:
         await self.stop()
 
     async def _start(self) -> None:
+        for note in self._member.config.notes:
+            event(_log, logging.WARNING, note)
         try:
             await self._listen()
         finally:

@@ -211,7 +211,7 @@ def test_the_former_name_of_a_group() -> None:
         both = text.replace("{HOT", "{PERSISTENCE: {enabled: true}, HOT")
         (told,) = complaints(both, Path("f.yaml")).values()
         assert told == "is the same endpoint group as PERSISTENCE"
-    variable = {"GRID_NETWORK_RESTAPI_ENDPOINTGROUPS_HOTRESTART_ENABLED": "true"}
+    variable = {"GRID_MEMBER_NETWORK_RESTAPI_ENDPOINTGROUPS_HOTRESTART_ENABLED": "true"}
     rest = parse_config("grid: {network: {rest-api: {enabled: true}}}", "f.yaml", variable).rest
     assert rest is not None
     assert EndpointGroup.PERSISTENCE in rest.groups

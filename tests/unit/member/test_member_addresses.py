@@ -92,7 +92,7 @@ def test_each_shape_is_refused_with_what_to_write(text: str) -> None:
 def test_each_shape_is_refused_in_the_environment_and_at_run_time(text: str) -> None:
     wrong = WRONG[text]
     for variable in ("MEMBERLIST_0", "MEMBERS"):
-        name = f"GRID_NETWORK_JOIN_TCPIP_{variable}"
+        name = f"GRID_MEMBER_NETWORK_JOIN_TCPIP_{variable}"
         with pytest.raises(ConfigError) as caught:
             config_from(joined(), {name: text})
         assert wrong in str(caught.value)
@@ -146,7 +146,7 @@ def test_several_in_one_text_are_separated_by_commas() -> None:
     ]
 
 
-@pytest.mark.parametrize("variable", ["GRID_NETWORK_JOIN_TCPIP_MEMBERS"])
+@pytest.mark.parametrize("variable", ["GRID_MEMBER_NETWORK_JOIN_TCPIP_MEMBERS"])
 def test_one_variable_lists_all_members(variable: str) -> None:
     tree: dict[str, Any] = {"network": {"join": {"tcp-ip": {"enabled": True}}}}
     found = config_from(tree, {variable: "10.0.0.1,10.0.0.2:5714,[::1]"})
