@@ -65,6 +65,11 @@ def cluster_config(found: Values, realms: Realms, listeners: Listening) -> Clust
         tls=joining.tls,
         lite=lite,
         by_rest_ports=by_rest_ports,
+        steps_aside=not (
+            by_rest_ports
+            or found.written(joining.port_path)
+            or found.flag(("persistence", "enabled"))
+        ),
         backup_count=_backup_count(found),
     )
 

@@ -35,6 +35,9 @@ class ClusterConfig:
     by_rest_ports: bool = False
     """Whether the list has the members' REST ports: `members` has the ports that follow from them,
     and `port` follows from the REST port, also when that was counted up."""
+    steps_aside: bool = False
+    """Whether the member takes another one of the ports that the list has for its machine when
+    `port` is taken: nobody named it, and there is no data on disk that the others know by it."""
     backup_count: int = 1
     """The highest of all maps and queues: 0, 1 or 2."""
 

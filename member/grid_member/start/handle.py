@@ -21,7 +21,7 @@ from grid_member.release import VERSION
 from grid_member.security.tls_members import check_members_tls
 from grid_member.start.address import shown_address
 from grid_member.start.listed import warn_unless_listed
-from grid_member.start.members_port import members_port
+from grid_member.start.members_port import claim_members_port, members_port
 from grid_member.start.parts import make_member
 from grid_member.start.ports import GivenUpError, bind_in_time, release
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine
 
     from grid_member.config import Config
+    from grid_member.start.members_port import Claim
     from grid_member.start.ports import Bound
 
 STOP_GRACE_S: Final = 20.0
@@ -84,6 +85,7 @@ class MemberHandle:
 
     def __init__(self, config: Config) -> None:
         self._config = config
+        self._claim: Claim | None = None
         self._make()
         self._rest_port: int | None = None
         self._management_port: int | None = None
@@ -243,6 +245,7 @@ class MemberHandle:
         return True
 
     async def _listen(self) -> None:
+        await self._choose_members_port()
         config = self._member.config
         wanted = [
             listener for listener in (config.rest, config.management, config.metrics) if listener
@@ -264,6 +267,22 @@ class MemberHandle:
         for listener, sockets in bound:
             await self._listeners.open(listener, sockets)
 
+    async def _choose_members_port(self) -> None:
+        """Take another members' port of the list when nobody named one and it is taken."""
+        cluster = self._config.model.cluster
+        if cluster is None:
+            return
+        self._claim = await claim_members_port(cluster, lambda: self._stopping is not None)
+        if self._stopping is not None:
+            raise GivenUpError
+        if self._claim is not None and self._claim.port != cluster.port:
+            self._make_at(self._claim.port)
+
+    def _make_at(self, port: int) -> None:
+        """Make the member again, which has begun nothing yet, for another members' port."""
+        self._config = self._config.with_members_port(port)
+        self._make()
+
     def _follow_rest_port(self, bound: Bound) -> None:
         """Take the members' port that follows from a REST port that was counted up."""
         cluster, rest_port = self._config.model.cluster, self._rest_port
@@ -275,9 +294,7 @@ class MemberHandle:
         if self._stopping is not None:
             release(bound)
             raise GivenUpError
-        self._config = self._config.with_members_port(port)
-        # Nothing of the member has begun yet.
-        self._make()
+        self._make_at(port)
         for listener, _ in bound:
             self._listeners.prepare(listener)
 
@@ -305,6 +322,8 @@ class MemberHandle:
             self._given_up.set()
             raise StopError(problem)
         await engine
+        if self._claim is not None:
+            self._claim.release()
         event(_log, logging.INFO, "stopped")
 
     async def _close_listeners(self) -> None:

@@ -38,7 +38,10 @@ def ending(members: list[Member]) -> Iterator[list[Member]]:
 
 
 def text(first: int, port: dict[str, Any], **grid: object) -> str:
-    """Return a configuration that names no members' port, as JSON and so as YAML."""
+    """Return a configuration that names no members' port, as JSON and so as YAML.
+
+    The list has the ports from the first one on.
+    """
     members = ",".join(f"{HOST}:{first + n}" for n in range(3))
     network = {
         "port": port,
@@ -104,3 +107,30 @@ def test_files_that_differ_in_the_rest_port_keep_their_data_in_any_order(
             if number:
                 assert members[0].get("a").body == str(number - 1)
             assert members[0].put("a", str(number)).status == 200
+
+
+def test_without_a_members_port_each_takes_another_one_of_the_list(
+    first: int, tmp_path: Path
+) -> None:
+    same = text(first, {"port": 0})
+    with ending([Member(same, tmp_path / str(n)) for n in range(3)]) as members:
+        for member in members:
+            member.ready()
+        chosen = [
+            line["port"]
+            for member in members
+            for line in member.log
+            if line["message"] == "members' port chosen from the list"
+        ]
+        assert sorted(chosen) == [first, first + 1, first + 2]
+        assert [member.members() for member in members] == [3] * 3
+        assert members[0].put("a", "1").status == 200
+        members.pop(1).kill()
+        members.append(Member(same, tmp_path / "again"))
+        members[-1].ready()
+        assert members[-1].get("a").body == "1"
+        fourth = Member(same, tmp_path / "fourth")
+        assert fourth.end() == EXIT_START
+        (told,) = [line["message"] for line in fourth.log if line["level"] == "error"]
+        assert "all members' ports that the list has for this machine are taken" in told
+        assert "network.cluster.port" in told
