@@ -84,6 +84,7 @@ class OverridesTarget:
         *(
             b"GRID_",
             b"\nGRID_",
+            b"MEMBER_",
             b"_0",
             b"_1",
             b"_9999",
@@ -100,7 +101,7 @@ class OverridesTarget:
             b"_PORT_80_TCP=",
             b"_NAME=",
             b"WORD=",
-            b"GRID_CLUSTERNAME=",
+            b"GRID_MEMBER_CLUSTERNAME=",
         ),
     )
     max_bytes = 1024

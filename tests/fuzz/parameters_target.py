@@ -68,9 +68,9 @@ class PathTarget:
         except MalformedError as error:
             _same(None, wanted, "path")
             return str(error)
-        found = (target.parts, target.trailing_slash)
+        found = (target.parts, target.trailing_slash, target.has_query)
         _same(found, wanted, "path")
-        return len(target.parts), target.trailing_slash
+        return len(target.parts), target.trailing_slash, target.has_query
 
 
 def _same(found: object, wanted: object, what: str) -> None:
@@ -92,7 +92,7 @@ def _parameters(body: bytes, count: int) -> tuple[str, ...] | None:
     return None if None in texts else tuple(text for text in texts if text is not None)
 
 
-def _path(data: bytes) -> tuple[tuple[str, ...], bool] | None:
+def _path(data: bytes) -> tuple[tuple[str, ...], bool, bool] | None:
     if b"#" in data:
         return None
     path = data
@@ -101,15 +101,16 @@ def _path(data: bytes) -> tuple[tuple[str, ...], bool] | None:
             rest = data[len(scheme) :]
             ends = [rest.find(b"/"), rest.find(b"?")]
             path = rest[min((end for end in ends if end >= 0), default=len(rest)) :]
-    if b"?" in path:
+    query = b"?" in path
+    if query:
         path = path[: path.index(b"?")]
     if not path.startswith(b"/"):
         # Nothing is found there, so nothing is decoded.
-        return (path.decode("utf-8", "surrogateescape"),), False
+        return (path.decode("utf-8", "surrogateescape"),), False, query
     parts = path[1:].split(b"/")
     trailing = len(parts) > 1 and not parts[-1]
     texts = [_unescaped(part) for part in (parts[:-1] if trailing else parts)]
-    return None if None in texts else (tuple(t for t in texts if t is not None), trailing)
+    return None if None in texts else (tuple(t for t in texts if t is not None), trailing, query)
 
 
 def _unescaped(data: bytes) -> str | None:

@@ -45,6 +45,24 @@ class PortsOfAll:
                 found.append(port)
         return found
 
+    def take_run(self, count: int, offset: int) -> int:
+        """Return the first of so many ports in a row; those by offset higher are free, too.
+
+        They stay this process's own for good.
+        """
+        while True:
+            first = self._dice.randrange(self._ports[0], self._ports[1] - count - offset)
+            wanted = [first + n + more for more in (0, offset) for n in range(count)]
+            taken = [
+                port
+                for port in wanted
+                if port not in self._held and self._locked(port) and _is_free(port)
+            ]
+            if taken == wanted:
+                return first
+            for port in taken:
+                fcntl.lockf(self._file, fcntl.LOCK_UN, 1, port)
+
     def close(self) -> None:
         """Give all of them back."""
         os.close(self._file)
@@ -70,3 +88,8 @@ _all: Final = PortsOfAll(Path(tempfile.gettempdir()) / f"grid-test-ports-{os.get
 def free_ports(count: int) -> list[int]:
     """Return ports that nobody listens on, and that no other test is given while this one runs."""
     return _all.take(count)
+
+
+def free_run(count: int, offset: int) -> int:
+    """Return the first of so many free ports in a row; those by offset higher are free, too."""
+    return _all.take_run(count, offset)

@@ -257,7 +257,7 @@ def read_blocks(
     if _block_count(root) > present + MAX_ADDED_BLOCKS:
         raise _too_many()
     try:
-        root = apply_overrides(root, environment)
+        root = apply_overrides(root, environment).root
     except ConfigError as error:
         problems += error.problems
     problems += collect(root, environment).problems

@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from grid_member.cluster.system_store import Put
-from grid_member.config.addresses import ADDRESS_FORMS, MAX_ADDRESSES, is_address
+from grid_member.config.addresses import MAX_ADDRESSES, member_problem
 
 if TYPE_CHECKING:
     from grid_member.engine.system import SystemStore
@@ -62,8 +62,7 @@ def parse_member_list(text: str) -> list[str]:
     if len(addresses) > MAX_ADDRESSES:
         raise MemberListError(f"the member list has more than {MAX_ADDRESSES} addresses")
     for number, address in enumerate(addresses, 1):
-        if not is_address(address):
-            raise MemberListError(
-                f"address {number} of the member list is none: write {ADDRESS_FORMS}"
-            )
+        problem = member_problem(address)
+        if problem is not None:
+            raise MemberListError(f"address {number} of the member list {problem}")
     return addresses

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import sys
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Final
@@ -35,11 +37,13 @@ def check(file: Path, ignore_missing_variables: bool, environment: Mapping[str, 
     """
     missing = _missing_variables(file, environment) if ignore_missing_variables else []
     if not missing:
-        Config.from_file(file, environment=environment)
+        for note in Config.from_file(file, environment=environment).model.notes:
+            with contextlib.suppress(OSError):  # a note decides nothing
+                sys.stderr.write(f"{note}\n")
         show(f"{file}: fine\n")
         return
     document = read_document(read_text(file), str(file))
-    found = collect(apply_overrides(document.root, environment), None)
+    found = collect(apply_overrides(document.root, environment).root, None)
     raise_problems([*document.problems, *found.problems])
     show(f"{file}: fine as far as it can be told without {', '.join(missing)}\n")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from grid_member.config.build_cluster import cluster_config
+from grid_member.config.build_cluster import cluster_config, rest_of_several
 from grid_member.config.build_network import listening
 from grid_member.config.build_security import Realms, security_config
 from grid_member.config.model import (
@@ -36,13 +36,14 @@ def member_config(found: Values, directory: FilePath) -> MemberConfig:
     persistence = found.flag(("persistence", "enabled"))
     realms = Realms(found)
     listeners = listening(found, realms, directory)
+    cluster = cluster_config(found, realms, listeners)
     structures = _Structures(found, persistence)
     base = found.text(("persistence", "base-dir")) or ""
     return MemberConfig(
         cluster_name=found.text(("cluster-name",)) or "",
         instance_name=found.text(("instance-name",)),
         public_address=listeners.public_address,
-        rest=listeners.rest,
+        rest=rest_of_several(found, listeners.rest, cluster),
         management=listeners.management,
         metrics=listeners.metrics,
         security=security_config(found, realms),
@@ -51,7 +52,7 @@ def member_config(found: Values, directory: FilePath) -> MemberConfig:
         data_directory=directory / base if persistence else None,
         persistence=_persistence(found, directory, directory / base),
         join_members=listeners.join_members,
-        cluster=cluster_config(found, realms, listeners),
+        cluster=cluster,
         cp_member_count=_cp_member_count(found),
         limits=Limits(
             found.number(("limits", "name-bytes")),

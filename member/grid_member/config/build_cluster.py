@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from grid_member.config.addresses import host_key, is_address, split_address
-from grid_member.config.model_cluster import EVERY_INTERFACE, ClusterConfig
+from grid_member.config.model_cluster import (
+    EVERY_INTERFACE,
+    MEMBERS_PORT_OFFSET,
+    ClusterConfig,
+)
 from grid_member.config.model_security import ClientCertificates, TlsConfig
-from grid_member.config.setting import MAX_CLUSTER_BACKUPS_MEMBERS
+from grid_member.config.setting import MAX_CLUSTER_BACKUPS_MEMBERS, MAX_PORT
 from grid_member.config.shape import path_text
 
 if TYPE_CHECKING:
@@ -16,7 +21,7 @@ if TYPE_CHECKING:
 
     from grid_member.config.build_network import Listening, MembersListening
     from grid_member.config.build_security import Realms
-    from grid_member.config.model import User
+    from grid_member.config.model import ListenerConfig, User
     from grid_member.config.shape import Path
     from grid_member.config.values import Values
 
@@ -45,6 +50,9 @@ def cluster_config(found: Values, realms: Realms, listeners: Listening) -> Clust
             message = "needs others to hold the data: list all members in join.tcp-ip.member-list"
             found.complain(_LITE, message)
         return None
+    by_rest_ports = _is_by_rest_ports(found, joining, listeners)
+    if by_rest_ports and listeners.rest is not None:
+        joining = _at_members_ports(found, joining, listeners.rest)
     _check_port(found, joining, listeners)
     _check_interfaces(found, joining)
     _check_limits(found)
@@ -56,8 +64,66 @@ def cluster_config(found: Values, realms: Realms, listeners: Listening) -> Clust
         interfaces=joining.interfaces,
         tls=joining.tls,
         lite=lite,
+        by_rest_ports=by_rest_ports,
+        steps_aside=not (
+            by_rest_ports
+            or found.written(joining.port_path)
+            or found.flag(("persistence", "enabled"))
+        ),
         backup_count=_backup_count(found),
     )
+
+
+def _is_by_rest_ports(found: Values, joining: MembersListening, listeners: Listening) -> bool:
+    """Tell whether the list has the REST ports of the members in place of their members' ports.
+
+    All members come to the same answer: their list is the same, and each finds its own REST port in
+    it. A members' port that is configured is never replaced.
+    """
+    if found.written(joining.port_path) or listeners.rest is None:
+        return False
+    ports = [split_address(address)[1] for _, address in joining.listed if is_address(address)]
+    return None not in ports and listeners.rest.port in ports
+
+
+def _at_members_ports(
+    found: Values, joining: MembersListening, rest: ListenerConfig
+) -> MembersListening:
+    """Return the same with the members' ports that follow from the listed REST ports."""
+    listed: list[tuple[Path, str]] = []
+    for path, address in joining.listed:
+        host, port = split_address(address) if is_address(address) else ("", None)
+        members_port = (port or 0) + MEMBERS_PORT_OFFSET
+        if members_port > MAX_PORT:
+            message = (
+                f"is a REST port that has no members' port {MEMBERS_PORT_OFFSET} above it: set "
+                f"{path_text(joining.port_path)}, and list the members' ports"
+            )
+            found.complain(path, message)
+        shown = f"[{host}]" if ":" in host else host
+        listed.append((path, f"{shown}:{min(members_port, MAX_PORT)}" if host else address))
+    return replace(joining, port=rest.port + MEMBERS_PORT_OFFSET, listed=tuple(listed))
+
+
+def rest_of_several(
+    found: Values, rest: ListenerConfig | None, cluster: ClusterConfig | None
+) -> ListenerConfig | None:
+    """Return the REST listener of a member; where members are listed by REST ports it tries those.
+
+    A port that the configuration names is that of this member, unless it says to count up. With
+    data on disk it never counts up: by the port the others know which member has which data, and
+    one at the port of another that is down would be taken for that one, come back without its data.
+    """
+    if rest is None or cluster is None or not cluster.by_rest_ports:
+        return rest
+    port: Path = tuple(rest.port_setting.split("."))
+    named = found.written((*port, "port")) and not found.written((*port, "auto-increment"))
+    if not rest.auto_increment or named or found.flag(("persistence", "enabled")):
+        return replace(rest, auto_increment=False, port_count=1)
+    listed = {port - MEMBERS_PORT_OFFSET for _, port in cluster.members}
+    count = next(n for n in range(1, MAX_PORT) if rest.port + n not in listed)
+    count = min(rest.port_count, count)
+    return replace(rest, auto_increment=count > 1, port_count=count)
 
 
 def members_tls(found: Values, section: Path, directory: FilePath) -> TlsConfig | None:
@@ -108,10 +174,9 @@ def _check_limits(found: Values) -> None:
 def _members(found: Values, joining: MembersListening) -> tuple[tuple[str, int], ...]:
     members: list[tuple[str, int]] = []
     places: dict[tuple[str, int], Path] = {}
-    for path in [(*joining.list_path, index) for index in found.children(joining.list_path)]:
-        address = str(found.said(path) or "")
+    for path, address in joining.listed:
         if not is_address(address):
-            continue  # told of by whoever read the list
+            continue  # the reader of the list says so
         host, port = split_address(address)
         member = (host, port or joining.port)
         first = places.setdefault((host_key(host), member[1]), path)

@@ -6,12 +6,19 @@ import ipaddress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from grid_member.config.addresses import ADDRESS_FORMS, MAX_ADDRESSES, is_address
+from grid_member.config.addresses import (
+    ADDRESS_FORMS,
+    MAX_ADDRESSES,
+    is_address,
+    is_pattern,
+    member_problem,
+)
 from grid_member.config.build_cluster import members_tls
 from grid_member.config.build_security import tls_config
 from grid_member.config.model import (
     ALL_GROUPS,
     DEFAULT_GROUPS,
+    FORMER_GROUPS,
     EndpointGroup,
     ListenerConfig,
 )
@@ -35,6 +42,8 @@ _CLUSTER: Final[Path] = (*_NETWORK, "cluster")
 _MEMBERS_ENDPOINT: Final[Path] = (*_ADVANCED, "member-server-socket-endpoint-config")
 _JOINING: Final[Path] = ("join", "tcp-ip", "enabled")
 _MEMBER_LIST: Final[Path] = ("join", "tcp-ip", "member-list")
+_MEMBERS: Final[Path] = ("join", "tcp-ip", "members")
+_SEPARATOR: Final = ","
 _METRICS: Final[Path] = ("metrics",)
 _SSL: Final = {
     _REST: (*_NETWORK, "ssl"),
@@ -54,8 +63,8 @@ class MembersListening:
     interfaces: tuple[str, ...]
     interfaces_path: Path
     tls: TlsConfig | None
-    list_path: Path
-    """Of the TCP/IP join's member list."""
+    listed: tuple[tuple[Path, str], ...]
+    """The addresses of the TCP/IP join, and where each was written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,14 +208,19 @@ class _Network:
             for path in ((*base, index) for index in self._found.children(base))
             if path in self._found.values
         ]
+        enabled = self._found.flag((*section, "enabled"))
         for path, address in listed:
-            if address != _ANY_ADDRESS and not _is_address(address):
-                self._found.complain(path, "must be an IP address or * for any")
-        if not self._found.flag((*section, "enabled")):
+            if enabled or not is_pattern(address):
+                self._check_interface(path, address)
+        if not enabled:
             return (_ANY_ADDRESS,)
         if not self._found.written((*base, 0)):
             self._found.complain(section, "is enabled and lists no interface")
         return tuple(address for _, address in listed)
+
+    def _check_interface(self, path: Path, address: str) -> None:
+        if address != _ANY_ADDRESS and not _is_address(address):
+            self._found.complain(path, "must be an IP address or * for any")
 
     def _public_address(self, section: Path) -> str | None:
         path: Path = (*section, "public-address")
@@ -225,21 +239,31 @@ class _Network:
             interfaces=interfaces,
             interfaces_path=interfaces_path,
             tls=members_tls(self._found, (*section, "ssl"), self._directory),
-            list_path=(*network, *_MEMBER_LIST),
+            listed=self._listed(network),
         )
 
     def _join_members(self, network: Path) -> tuple[str, ...] | None:
-        base: Path = (*network, *_MEMBER_LIST)
-        paths = [(*base, index) for index in self._found.children(base)]
-        addresses = {
-            path: str(self._found.values[path]) for path in paths if self._found.said(path)
-        }
-        for path, address in addresses.items():
-            if not is_address(address):
-                self._found.complain(path, f"must be an address: {ADDRESS_FORMS}")
-        if len(paths) > MAX_ADDRESSES:
-            self._found.complain(base, f"must have at most {MAX_ADDRESSES} addresses")
-        return tuple(addresses.values()) if self._found.flag((*network, *_JOINING)) else None
+        """Return the addresses of the TCP/IP join; notes what is wrong with them."""
+        listed, joins = self._listed(network), self._found.flag((*network, *_JOINING))
+        for path, address in listed:
+            problem = member_problem(address) if address else "lacks an address beside a comma"
+            if problem is not None and (joins or not is_pattern(address)):
+                self._found.complain(path, problem)
+        if len(listed) > MAX_ADDRESSES:
+            message = f"must have at most {MAX_ADDRESSES} addresses"
+            self._found.complain((*network, *_MEMBER_LIST), message)
+        addresses = tuple(address for _, address in listed)
+        return addresses if joins else None
+
+    def _listed(self, network: Path) -> tuple[tuple[Path, str], ...]:
+        found, base = self._found, (*network, *_MEMBER_LIST)
+        paths = [(*base, index) for index in found.children(base)] + [(*network, *_MEMBERS)]
+        return tuple(
+            (path, part.strip())
+            for path in paths
+            if found.said(path)
+            for part in str(found.said(path)).split(_SEPARATOR)
+        )
 
     def _groups(self, section: Path, default: frozenset[EndpointGroup]) -> frozenset[EndpointGroup]:
         path: Path = (*section, "endpoint-groups")
@@ -262,11 +286,11 @@ class _Network:
 
 
 def _group(name: str, exact: bool) -> EndpointGroup | None:
-    plain = name if exact else name.replace("_", "").upper()
-    return next(
-        (g for g in EndpointGroup if (g.value if exact else g.value.replace("_", "")) == plain),
-        None,
-    )
+    groups = {group.value: group for group in EndpointGroup} | FORMER_GROUPS
+    if exact:
+        return groups.get(name)
+    plain = name.replace("_", "").upper()
+    return next((g for known, g in groups.items() if known.replace("_", "") == plain), None)
 
 
 def _is_address(text: str) -> bool:

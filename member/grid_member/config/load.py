@@ -7,11 +7,12 @@ each step adds to the problems, so that one run shows them all.
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from grid_member.config.build import member_config
-from grid_member.config.overrides import apply_overrides
+from grid_member.config.overrides import Overridden, apply_overrides
 from grid_member.config.python_source import read_python
 from grid_member.config.tree import (
     MAX_DOCUMENT_BYTES,
@@ -152,19 +153,27 @@ def _given(environment: Mapping[str, str] | None) -> Mapping[str, str]:
 def _member_config(
     document: Document, environment: Mapping[str, str], directory: Path
 ) -> MemberConfig:
-    problems, root = list(document.problems), document.root
+    problems, overridden = list(document.problems), Overridden(document.root)
     try:
-        root = apply_overrides(root, environment)
+        overridden = apply_overrides(document.root, environment)
     except ConfigError as error:
         problems += error.problems
-    found = collect(root, environment)
+    found = collect(overridden.root, environment)
     config = member_config(found, directory)
     # One mistake is told once: what the syntax could not read is missing for the table as well.
     told = {(problem.place, problem.path) for problem in problems}
-    raise_problems(
-        problems + [each for each in found.problems if (each.place, each.path) not in told]
-    )
-    return config
+    problems += [each for each in found.problems if (each.place, each.path) not in told]
+    raise_problems([_with_present_name(each, overridden.former) for each in problems])
+    return replace(config, notes=overridden.notes)
+
+
+def _with_present_name(problem: Problem, former: Mapping[str, str]) -> Problem:
+    """Add to what is wrong with a variable of a former name how not to be read under it."""
+    present = former.get(problem.place.file) if problem.place else None
+    if present is None:
+        return problem
+    hint = f"this is the former name of {present}: set that one if another program has set this"
+    return replace(problem, message=f"{problem.message} ({hint})")
 
 
 def _order(problem: Problem) -> tuple[int, int]:

@@ -28,6 +28,8 @@ class EndpointGroup(enum.Enum):
     CP = "CP"
 
 
+FORMER_GROUPS = {"HOT_RESTART": EndpointGroup.PERSISTENCE}
+"""Names that groups have, or had, elsewhere."""
 DEFAULT_GROUPS = frozenset({EndpointGroup.CLUSTER_READ, EndpointGroup.HEALTH_CHECK})
 ALL_GROUPS = frozenset(EndpointGroup)
 
@@ -177,3 +179,5 @@ class MemberConfig:
     logging: LoggingConfig = field(default_factory=LoggingConfig)
     parked_file: Path | None = None
     """What parks the member when it is there at the start; None: nothing does."""
+    notes: tuple[str, ...] = field(default=(), compare=False)
+    """What the log says at the start: variables that have former names or are no setting."""

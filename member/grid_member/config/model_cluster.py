@@ -9,6 +9,9 @@ if TYPE_CHECKING:
     from grid_member.config.model_security import TlsConfig
 
 EVERY_INTERFACE: Final = "*"
+MEMBERS_PORT_OFFSET: Final = 100
+"""From the REST port of a member that is listed by it to its members' port. A REST port that is
+counted up is tried so many times, so that the two do not meet."""
 _EVERY_ADDRESS: Final = "0.0.0.0"  # noqa: S104 - what `*` asks for
 
 
@@ -29,6 +32,12 @@ class ClusterConfig:
     """There are always a `client_ca` and no `key_password`; None: members talk in plain text."""
     lite: bool = False
     """Whether this member holds no data."""
+    by_rest_ports: bool = False
+    """Whether the list has the members' REST ports: `members` has the ports that follow from them,
+    and `port` follows from the REST port, also when that was counted up."""
+    steps_aside: bool = False
+    """Whether the member takes another one of the ports that the list has for its machine when
+    `port` is taken: nobody named it, and there is no data on disk that the others know by it."""
     backup_count: int = 1
     """The highest of all maps and queues: 0, 1 or 2."""
 

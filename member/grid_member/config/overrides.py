@@ -1,12 +1,13 @@
-"""Environment overrides: GRID_NETWORK_RESTAPI_ENABLED=true wins over what the document says.
+"""Environment overrides: GRID_MEMBER_NETWORK_RESTAPI_ENABLED=true wins over the document.
 
-After GRID_ a variable names the path to a setting, a word for each element, without dashes and in
-any case; items of a list are counted from 0. A name that the document chooses, such as that of a
-map, may have several words: the names in the document are tried first, without their dashes and
-underscores, else the words in lower case, joined by underscores, are the name.
+After GRID_MEMBER_ a variable names the path to a setting, a word for each element, without dashes
+and in any case; items of a list are counted from 0. A name that the document chooses, such as that
+of a map, may have several words: the names in the document are tried first, without their dashes
+and underscores, else the words in lower case, joined by underscores, are the name.
 
-Not every GRID_ variable is an override: what does not begin with a top element is left alone, and
-so is what Kubernetes sets for a Service, and what leads nowhere but is used as `${…}`.
+Variables of other programs begin with GRID_, too, and Kubernetes sets some for a Service. What
+leads to no setting stops no member: the log names it once, unless the document uses it as `${…}`.
+The former names, which lack MEMBER_, are read in this version for the last time (ADR 0047).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeGuard
 
-from grid_member.config.model import EndpointGroup
+from grid_member.config.model import FORMER_GROUPS, EndpointGroup
 from grid_member.config.shape import ANY, EACH, Path, Shape, path_text, settings_shape
 from grid_member.config.tree import ConfigError, Items, Node, Place, Problem, Scalar, Section
 from grid_member.config.validate import VARIABLE
@@ -24,11 +25,14 @@ from grid_member.config.validate import VARIABLE
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-PREFIX: Final = "GRID_"
+PREFIX: Final = "GRID_MEMBER_"
+FORMER_PREFIX: Final = "GRID_"
+MAX_NAMED: Final = 20
+"""Variables that one line of the log names."""
 NEAR: Final = 0.85
 """How alike a word and a top element are for a slip of the pen (0 to 1, as difflib has it)."""
 MAX_INDEX_DIGITS: Final = 4
-_VARIABLE: Final = re.compile(rf"{PREFIX}[A-Za-z0-9_.-]+")
+_VARIABLE: Final = re.compile(rf"{FORMER_PREFIX}[A-Za-z0-9_.-]+")
 _SERVICE_LINK: Final = re.compile(
     r".+_SERVICE_HOST|.+_SERVICE_PORT(_.*)?|.+_PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?"
 )
@@ -36,28 +40,73 @@ _SERVICE_LINK_VALUE: Final = re.compile(r"(tcp|udp|sctp)://.*")
 _GROUPS: Final = "endpoint-groups"
 
 
-def apply_overrides(root: Node, environment: Mapping[str, str]) -> Node:
+@dataclass(frozen=True, slots=True)
+class Overridden:
+    """A document with the settings that the environment overrides."""
+
+    root: Node
+    notes: tuple[str, ...] = ()
+    """What the log is to say of variables that are former names, or no setting."""
+    former: Mapping[str, str] = field(default_factory=dict)
+    """The present names of variables that were read under their former ones."""
+
+
+def apply_overrides(root: Node, environment: Mapping[str, str]) -> Overridden:
     """Return the document with the settings that the environment overrides.
 
     Their values are taken as they are: a `${…}` in them is not replaced.
 
     Raises:
-        ConfigError: a variable that is meant as an override and leads to no setting, or to several.
+        ConfigError: a variable leads to several settings, or to what is refused, two lead to the
+            same setting, or one to an item of a list that lacks those before it.
     """
     finder = _Finder(root, frozenset(name for name, _ in variables_used(root)))
     found: dict[Path, str] = {}
-    for name in sorted(environment):
-        if not _VARIABLE.fullmatch(name) or _is_service_link(name, environment[name]):
+    former: dict[str, str] = {}
+    names = [
+        name
+        for name in environment
+        if _VARIABLE.fullmatch(name) and not _is_service_link(name, environment[name])
+    ]
+    for name in sorted(names, key=lambda name: (not name.startswith(PREFIX), name)):
+        is_former = not name.startswith(PREFIX)
+        path = finder.former_path(name) if is_former else finder.path(name)
+        if path is None:
             continue
-        path = finder.path(name)
-        if path is not None and found.setdefault(path, name) != name:
-            finder.complain(name, f"sets {path_text(path)}, as {found[path]} does")
+        other = found.setdefault(path, name)
+        if is_former and other == name:
+            former[name] = _present(name)
+        elif is_former and other not in former:
+            finder.ignored[name] = f"{other} is set"
+        elif other != name:
+            finder.complain(name, f"sets {path_text(path)}, as {other} does")
     # A list grows in the order of its indexes.
     for path in sorted(found, key=lambda p: [(isinstance(part, str), part) for part in p]):
         root = _with(root, path, found[path], finder)
     if finder.problems:
         raise ConfigError(finder.problems)
-    return root
+    return Overridden(root, tuple(_notes(finder.ignored, former)), former)
+
+
+def _present(former: str) -> str:
+    return PREFIX + former.removeprefix(FORMER_PREFIX)
+
+
+def _notes(ignored: Mapping[str, str], former: Mapping[str, str]) -> Iterator[str]:
+    if former:
+        renamed = [f"{new} for {old}" for old, new in former.items()]
+        yield (
+            "environment variables with former names are read in this version for the last time: "
+            f"write {_listed(renamed)}"
+        )
+    if ignored:
+        told = [f"{name} ({why})" if why else name for name, why in ignored.items()]
+        yield f"environment variables that are no setting are ignored: {_listed(told)}"
+
+
+def _listed(names: list[str]) -> str:
+    more = len(names) - MAX_NAMED
+    return ", ".join(names[:MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def variables_used(node: Node) -> Iterator[tuple[str, bool]]:
@@ -96,6 +145,8 @@ class _Finder:
     used: frozenset[str]
     shape: Shape = field(default_factory=settings_shape)
     problems: list[Problem] = field(default_factory=list)
+    ignored: dict[str, str] = field(default_factory=dict)
+    """Variables that are no setting, each with a hint, which may be empty."""
 
     def complain(self, variable: str, message: str) -> None:
         self.problems.append(Problem(Place(variable, 0, 0), "", message))
@@ -103,33 +154,53 @@ class _Finder:
     def path(self, variable: str) -> Path | None:
         """Return the path of the setting, None for no override; notes what is wrong."""
         words = tuple(variable.removeprefix(PREFIX).lower().split("_"))
-        ends: list[_DeadEnd] = []
-        readings = list(_readings(self.shape, self.root, words, _Reading((), False, False), ends))
-        readings = [r for r in readings if not r.invented] or readings
+        readings, ends = self._read(words)
         if len(readings) == 1 and not (readings[0].refused and variable in self.used):
             return readings[0].path
         if len(readings) > 1:
             both = " or ".join(path_text(reading.path) for reading in readings)
             self.complain(variable, f"may mean {both}: set it in the file")
         elif not readings and variable not in self.used:
-            self._lost(variable, words, ends)
+            self.ignored[variable] = self._hint(words, ends, PREFIX)
         return None
 
-    def _lost(self, variable: str, words: tuple[str, ...], ends: list[_DeadEnd]) -> None:
+    def former_path(self, variable: str) -> Path | None:
+        """Return the path of the setting for a variable without MEMBER_, None for no override.
+
+        What is no setting here is most likely another program's.
+        """
+        words = tuple(variable.removeprefix(FORMER_PREFIX).lower().split("_"))
+        readings, ends = self._read(words)
+        if len(readings) == 1 and not readings[0].refused:
+            return readings[0].path
+        if variable in self.used:
+            return None
+        if len(readings) > 1:
+            both = " or ".join(path_text(reading.path) for reading in readings)
+            self.ignored[variable] = f"it may mean {both}"
+        elif not readings and (hint := self._hint(words, ends, FORMER_PREFIX)):
+            self.ignored[variable] = hint
+        return None
+
+    def _read(self, words: tuple[str, ...]) -> tuple[list[_Reading], list[_DeadEnd]]:
+        ends: list[_DeadEnd] = []
+        start = _Reading((), invented=False, refused=False)
+        readings = list(_readings(self.shape, self.root, words, start, ends))
+        return [r for r in readings if not r.invented] or readings, ends
+
+    def _hint(self, words: tuple[str, ...], ends: list[_DeadEnd], prefix: str) -> str:
+        """Return what may be meant by words that lead to no setting; empty: nothing like it."""
         end = max(ends, key=lambda end: len(end.path))
         if not end.path:
             near = self._near_top(words)
-            if near is not None:
-                self.complain(variable, f"no such setting, perhaps {PREFIX}{near}… is meant")
-        elif end.word:
-            hint = _hint(end)
-            self.complain(variable, f"no such setting: {path_text(end.path)} has no such {hint}")
-        else:
-            self.complain(variable, f"{path_text(end.path)} must hold further elements, no value")
+            return "" if near is None else f"perhaps {prefix}{near}... is meant"
+        if end.word:
+            return f"{path_text(end.path)} has no such {_hint(end)}"
+        return f"{path_text(end.path)} must hold further elements, no value"
 
     def _near_top(self, words: tuple[str, ...]) -> str | None:
         tops = {_plain(name): name for name, top in self.shape.below.items() if not top.refused}
-        # GRID_CLUSTER_NAME is meant as GRID_CLUSTERNAME.
+        # GRID_MEMBER_CLUSTER_NAME is meant as GRID_MEMBER_CLUSTERNAME.
         starts = ["".join(words[:size]) for size in range(1, len(words) + 1)]
         for start in starts:
             near = difflib.get_close_matches(start, tops, 1, NEAR)
@@ -142,7 +213,9 @@ def _readings(
     shape: Shape, node: Node | None, words: tuple[str, ...], so_far: _Reading, ends: list[_DeadEnd]
 ) -> Iterator[_Reading]:
     if shape.refused is not None:
-        yield _Reading(so_far.path, so_far.invented, refused=True)
+        switch = shape.refused.switch
+        path = (*so_far.path, switch) if words == (_plain(switch),) else so_far.path
+        yield _Reading(path, so_far.invented, refused=True)
     elif shape.setting is not None and not words:
         yield so_far
     elif shape.setting is not None or not words:
@@ -187,7 +260,8 @@ def _names(node: Node | None, words: tuple[str, ...], path: Path) -> list[tuple[
     present = node.children if isinstance(node, Section) else ()
     names = [name for name in present if _plain(name) == joined]
     if not names and path[-1] == _GROUPS:
-        names = [group.value for group in EndpointGroup if _plain(group.value) == joined]
+        known = [*(group.value for group in EndpointGroup), *FORMER_GROUPS]
+        names = [name for name in known if _plain(name) == joined]
     return [(name, False) for name in names] or [("_".join(words), True)]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -80,6 +81,17 @@ class Config:
     def environment(self) -> Mapping[str, str]:
         """What variables and overrides are taken from."""
         return self._environment
+
+    def with_members_port(self, port: int) -> Config:
+        """Return the same for a member of several that listens for the others at another port."""
+        cluster = self._model.cluster
+        if cluster is None:
+            raise ValueError("a member that is alone has no members' port")
+        changed = self._of(
+            replace(self._model, cluster=replace(cluster, port=port)), self._environment
+        )
+        changed._file = self._file
+        return changed
 
     @classmethod
     def _of(cls, model: MemberConfig, environment: Mapping[str, str] | None) -> Config:

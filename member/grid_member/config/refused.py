@@ -1,39 +1,25 @@
-"""The elements that exist elsewhere and are refused here by name.
-
-Silently leaving one out would make a configuration mean less than it says.
-"""
+"""The elements that exist elsewhere and are refused here by name unless they are off."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
-NOT_YET: Final = "is not supported yet"
+from grid_member.config.refusal import ENABLED, LEAVE_OUT, NOT_YET, RefusedSetting, refused
 
-
-@dataclass(frozen=True, slots=True)
-class RefusedSetting:
-    """An element that this version does not have, whatever stands below it, and why."""
-
-    path: str
-    why: str = NOT_YET
-
-
-def _refused(prefix: str, *names: str, why: str = NOT_YET) -> tuple[RefusedSetting, ...]:
-    return tuple(RefusedSetting(f"{prefix}{name}", why) for name in names)
-
-
+_FALSE: Final = ("false",)
+_EITHER: Final = ("true", "false")
 _LISTED: Final = f"{NOT_YET}: list the members in join.tcp-ip.member-list"
-_ONE_LIST: Final = "is not supported: write the items of member-list"
+_ONE_LIST: Final = "is not supported: write member-list, or members with commas between them"
 _PLAIN: Final = f"{NOT_YET}: use ssl"
 _FILES: Final = "is not supported: use certificate-file and key-file"
 _REST_ONLY: Final = f"{NOT_YET}: there are no clients but those of REST"
 _ONE_FORM: Final = f"{NOT_YET}: realms have authentication.simple.users"
+_NO_ROLES: Final = f"{LEAVE_OUT}, a user of a realm may make every call"
 _ONE_IDENTITY: Final = f"{NOT_YET}: an identity is a username-password"
-_ON_REQUEST: Final = "is not supported: metrics are told to whoever asks their port, when asked"
+_ON_REQUEST: Final = "is not supported: leave it out, GET /metrics answers whenever it is asked"
 _NO_NAME: Final = "is not supported: there is one endpoint of a kind, leave the name out"
 _NO_ENDPOINT: Final = (
-    "is not supported: the endpoints are rest-server-socket-endpoint-config, "
+    "is not supported: leave it out, the endpoints are rest-server-socket-endpoint-config, "
     "management-server-socket-endpoint-config and member-server-socket-endpoint-config"
 )
 _MEMBERS_ENDPOINT: Final = "advanced-network.member-server-socket-endpoint-config."
@@ -42,6 +28,25 @@ _LISTED_ADDRESS: Final = "is not supported: the others go by their member-list"
 _PLAIN_KEY: Final = "is not supported: use a key that is not encrypted"
 _MINIMUM_VERSION: Final = f"{NOT_YET}: members speak TLSv1.2 or newer"
 _CHECKED: Final = "is not supported: members always check each other, use ca-file"
+_STRUCTURES: Final = f"{LEAVE_OUT}, members have maps and queues"
+_ONE_FILE: Final = "is not supported: write everything into one file"
+_ELEMENTS: Final = (
+    "is not supported: leave it out, what can be set has an element of its own: see the settings"
+)
+_NO_MERGE: Final = (
+    "is not supported: leave it out, a minority of the members takes no writes, so that there is "
+    "nothing to merge"
+)
+_MERGE: Final = (
+    *("100", "putifabsentmergepolicy", "com.hazelcast.spi.merge.putifabsentmergepolicy"),
+)
+"""The policy of whoever chooses none."""
+_MAJORITY: Final = "is not supported: leave it out, a minority of the members answers 503"
+_NO_CONSOLE: Final = "is not supported: leave it out, use metrics and gridctl"
+_NO_COUNT: Final = f"{LEAVE_OUT}, metrics and the usage of the cluster have what is counted"
+_KEPT: Final = "is not supported: write data-persistence"
+_EVICTION: Final = "is not supported: write eviction"
+_GROUP: Final = "is not supported: write cluster-name, and what members show in security.realms"
 _ENDPOINTS: Final = (
     "advanced-network.rest-server-socket-endpoint-config.",
     "advanced-network.management-server-socket-endpoint-config.",
@@ -50,85 +55,117 @@ _ENDPOINTS: Final = (
 
 
 def _ssl(prefix: str) -> tuple[RefusedSetting, ...]:
-    return _refused(prefix, "factory-class-name", "properties", why=_FILES)
+    return refused(prefix, "factory-class-name", "properties", why=_FILES, empty=True)
+
+
+def _sockets(prefix: str) -> tuple[RefusedSetting, ...]:
+    return (
+        *refused(prefix, "reuse-address", off=_FALSE),
+        *refused(prefix, "outbound-ports", off=("0", "*"), empty=True),
+        *refused(prefix, "socket-interceptor", "member-address-provider", switch=ENABLED),
+        *refused(prefix, "symmetric-encryption", why=_PLAIN, switch=ENABLED),
+    )
 
 
 def _endpoint(prefix: str) -> tuple[RefusedSetting, ...]:
     return (
         RefusedSetting(f"{prefix}name", _NO_NAME),
         *_ssl(f"{prefix}ssl."),
-        RefusedSetting(f"{prefix}symmetric-encryption", _PLAIN),
-        *_refused(
-            prefix,
-            *("socket-options", "socket-interceptor", "reuse-address", "outbound-ports"),
-            *("member-address-provider", "port.outbound-ports", "port.reuse-address"),
-        ),
+        *_sockets(prefix),
+        *refused(prefix, "socket-options", empty=True),
+        *refused(prefix, "port.outbound-ports", off=("0", "*"), empty=True),
+        *refused(prefix, "port.reuse-address", off=_FALSE),
     )
 
 
 def _members(prefix: str) -> tuple[RefusedSetting, ...]:
     return (
-        *_refused(f"{prefix}port.", "auto-increment", "port-count", why=_LISTED_PORT),
+        *refused(f"{prefix}port.", "auto-increment", why=_LISTED_PORT, off=_FALSE),
+        *refused(f"{prefix}port.", "port-count", why=_LISTED_PORT, off=("1",)),
         RefusedSetting(f"{prefix}public-address", _LISTED_ADDRESS),
         RefusedSetting(f"{prefix}ssl.key-password", _PLAIN_KEY),
-        *_refused(f"{prefix}ssl.", "client-certificates", "client-ca-file", why=_CHECKED),
+        *refused(f"{prefix}ssl.", "client-certificates", "client-ca-file", why=_CHECKED),
         RefusedSetting(f"{prefix}ssl.minimum-version", _MINIMUM_VERSION),
     )
 
 
 def _join(prefix: str) -> tuple[RefusedSetting, ...]:
     return (
-        RefusedSetting(f"{prefix}failure-detector"),
-        *_refused(
+        *refused(f"{prefix}failure-detector.", "icmp", switch=ENABLED),
+        *refused(
             f"{prefix}join.",
             *("auto-detection", "multicast", "aws", "gcp", "azure", "kubernetes", "eureka"),
-            "discovery-strategies",
             why=_LISTED,
+            switch=ENABLED,
         ),
-        *_refused(
-            f"{prefix}join.tcp-ip.",
-            *("required-member", "connection-timeout-seconds", "interface", "interfaces"),
-        ),
-        *_refused(f"{prefix}join.tcp-ip.", "member", "members", why=_ONE_LIST),
+        *refused(f"{prefix}join.", "discovery-strategies", why=_LISTED, empty=True),
+        *refused(f"{prefix}join.tcp-ip.", "required-member", "interface", "interfaces", empty=True),
+        *refused(f"{prefix}join.tcp-ip.", "connection-timeout-seconds"),
+        RefusedSetting(f"{prefix}join.tcp-ip.member", _ONE_LIST),
     )
 
 
-REFUSED: Final[tuple[RefusedSetting, ...]] = (
-    RefusedSetting("wan-replication", f"{NOT_YET}: WAN calls answer 409"),
-    RefusedSetting("hot-restart-persistence", f"{NOT_YET} under this name, use persistence"),
-    *_refused("", "partition-group", "split-brain-protection"),
-    *_refused(
+_TOP: Final = (
+    RefusedSetting("wan-replication", f"{NOT_YET}: WAN calls answer 409", empty=True),
+    RefusedSetting("hot-restart-persistence", "is not supported: write persistence", ENABLED),
+    *refused("", "partition-group", switch=ENABLED),
+    *refused("", "split-brain-protection", "quorum", why=_MAJORITY, switch=ENABLED, empty=True),
+    *refused("", "properties", why=_ELEMENTS, empty=True),
+    *refused("", "import", "config-replacers", why=_ONE_FILE, empty=True),
+    *refused(
         "",
-        *("properties", "import"),
-        *("config-replacers", "multimap", "list", "set", "topic", "reliable-topic", "cache"),
-        *("ringbuffer", "executor-service", "durable-executor-service"),
-        *("scheduled-executor-service", "cardinality-estimator", "flake-id-generator"),
-        *("pn-counter", "replicatedmap", "listeners", "serialization", "native-memory"),
-        *("member-attributes", "management-center", "instance-tracking"),
-        *("user-code-deployment", "auditlog", "jet", "sql", "device", "local-device"),
-        *("license-key", "dynamic-configuration", "integrity-checker"),
-        *("tpc", "user-code-namespaces", "crdt-replication", "memcache-protocol"),
-        *("diagnostics", "vector-collection", "data-connection", "rest"),
+        *("multimap", "list", "set", "topic", "reliable-topic", "cache", "ringbuffer"),
+        *("executor-service", "durable-executor-service", "scheduled-executor-service"),
+        *("cardinality-estimator", "flake-id-generator", "pn-counter", "replicatedmap"),
+        *("semaphore", "lock", "countdown-latch", "atomic-long", "atomic-reference"),
+        *("vector-collection", "data-connection", "external-data-store", "services"),
+        why=_STRUCTURES,
+        empty=True,
     ),
-    *_refused(
+    *refused("", "event-journal", "merkle-tree", switch=ENABLED, empty=True),
+    *refused("", "listeners", "member-attributes", "device", "local-device", empty=True),
+    *refused("", "serialization", "sql", "crdt-replication", off=("0", *_EITHER), empty=True),
+    *refused("", "native-memory", "instance-tracking", "user-code-deployment", switch=ENABLED),
+    *refused("", "auditlog", "jet", "integrity-checker", "tpc", "diagnostics", switch=ENABLED),
+    *refused("", "user-code-namespaces", "memcache-protocol", switch=ENABLED),
+    *refused("", "dynamic-configuration", switch="persistence-enabled"),
+    RefusedSetting("rest", "is not supported: write network.rest-api", ENABLED),
+    *refused(
+        "",
+        *("management-center", "mancenter"),
+        why=_NO_CONSOLE,
+        switch=ENABLED,
+        off=_FALSE,
+        empty=True,
+    ),
+    RefusedSetting("license-key", "is not supported: leave it out, none is needed", empty=True),
+    RefusedSetting("group", _GROUP),
+)
+_CP: Final = (
+    *refused("cp-subsystem.", "group-size", "cp-member-priority", off=("0",)),
+    *refused(
         "cp-subsystem.",
-        *("group-size", "session-time-to-live-seconds", "session-heartbeat-interval-seconds"),
-        *("missing-cp-member-auto-removal-seconds", "fail-on-indeterminate-operation-state"),
-        *("persistence-enabled", "base-dir", "data-load-timeout-seconds", "cp-member-priority"),
-        *("auto-step-down-when-leader", "map-limit", "raft-algorithm", "semaphores", "locks"),
-        "maps",
+        *("persistence-enabled", "fail-on-indeterminate-operation-state"),
+        "auto-step-down-when-leader",
+        off=_FALSE,
     ),
-    *(refused for prefix in ("network.", "advanced-network.") for refused in _join(prefix)),
-    *_refused("network.", "symmetric-encryption", why=_PLAIN),
+    *refused(
+        "cp-subsystem.",
+        *("session-time-to-live-seconds", "session-heartbeat-interval-seconds"),
+        *("missing-cp-member-auto-removal-seconds", "base-dir", "data-load-timeout-seconds"),
+        *("map-limit", "raft-algorithm", "semaphores", "locks", "maps"),
+        empty=True,
+    ),
+)
+_NETWORK: Final = (
+    *(each for prefix in ("network.", "advanced-network.") for each in _join(prefix)),
+    *_sockets("network."),
     *_ssl("network.ssl."),
     *_ssl("network.management.ssl."),
-    *_refused(
-        "network.",
-        *("reuse-address", "outbound-ports", "socket-interceptor"),
-        *("member-address-provider", "memcache-protocol", "tpc-socket"),
-        "management.port.outbound-ports",
-    ),
-    *_refused(
+    *refused("network.", "memcache-protocol", "tpc-socket", switch=ENABLED),
+    *refused("network.", "asymmetric-encryption", why=_PLAIN, switch=ENABLED),
+    *refused("network.", "management.port.outbound-ports", off=("0", "*"), empty=True),
+    *refused(
         "advanced-network.",
         *(
             "client-server-socket-endpoint-config",
@@ -138,55 +175,88 @@ REFUSED: Final[tuple[RefusedSetting, ...]] = (
         "wan-endpoint-config",
         why=_NO_ENDPOINT,
     ),
-    RefusedSetting("advanced-network.member-address-provider"),
+    *refused("advanced-network.", "member-address-provider", switch=ENABLED),
     *_members("network.cluster."),
     *_ssl("network.cluster.ssl."),
     *_members(_MEMBERS_ENDPOINT),
-    *(refused for prefix in _ENDPOINTS for refused in _endpoint(prefix)),
-    *_refused(
+    *(each for prefix in _ENDPOINTS for each in _endpoint(prefix)),
+)
+_SECURITY: Final = (
+    *refused("security.", "client-block-unmapped-actions", why=_REST_ONLY, off=_EITHER),
+    *refused(
         "security.",
-        *("client-authentication", "client-permissions", "client-block-unmapped-actions"),
-        "client-permission-policy",
+        *("client-authentication", "client-permissions", "client-permission-policy"),
         "member-credentials-factory",
         "security-interceptors",
         why=_REST_ONLY,
+        empty=True,
     ),
-    *_refused(
+    *refused(
         "security.realms.[].",
         *("access-control-service", "authentication.jaas", "authentication.tls"),
         *("authentication.ldap", "authentication.kerberos"),
-        *("authentication.simple.role-separator", "authentication.simple.users.[].roles"),
         why=_ONE_FORM,
     ),
-    *_refused(
+    *refused(
+        "security.realms.[].authentication.simple.",
+        *("role-separator", "users.[].roles"),
+        why=_NO_ROLES,
+        empty=True,
+    ),
+    *refused(
         "security.realms.[].identity.",
         *("token", "kerberos", "credentials-factory"),
         why=_ONE_IDENTITY,
     ),
-    *_refused(
-        "metrics.",
-        *("management-center", "jmx", "collection-frequency-seconds"),
-        why=_ON_REQUEST,
-    ),
-    RefusedSetting("map.*.eviction.comparator-class-name"),
-    *_refused(
+)
+_MAP: Final = (
+    *refused("map.*.eviction.", "comparator-class-name", empty=True),
+    *refused("map.*.", "statistics-enabled", why=_NO_COUNT, off=_EITHER),
+    *refused("map.*.", "per-entry-stats-enabled", why=_NO_COUNT, off=_FALSE),
+    *refused("map.*.", "read-backup-data", off=_FALSE),
+    *refused("map.*.", "cache-deserialized-values", off=("never", "index-only")),
+    *refused("map.*.", "metadata-policy", off=("create_on_update", "off")),
+    *refused("map.*.", "merge-policy", why=_NO_MERGE, off=_MERGE, empty=True),
+    *refused("map.*.", "merkle-tree", "event-journal", "map-store", "tiered-store", switch=ENABLED),
+    *refused("map.*.", "split-brain-protection-ref", "quorum-ref", why=_MAJORITY, empty=True),
+    *refused(
         "map.*.",
-        *("statistics-enabled", "per-entry-stats-enabled", "read-backup-data"),
-        *("cache-deserialized-values", "metadata-policy", "merge-policy", "merkle-tree"),
-        *("wan-replication-ref", "event-journal", "map-store", "split-brain-protection-ref"),
-        *("near-cache", "indexes", "attributes", "query-caches", "entry-listeners"),
+        *("wan-replication-ref", "indexes", "attributes", "query-caches", "entry-listeners"),
         *("partition-lost-listeners", "partition-strategy", "partition-attributes"),
-        *("tiered-store", "user-code-namespace"),
+        *("user-code-namespace", "optimize-queries"),
+        empty=True,
     ),
-    *_refused(
+    *refused("map.*.", "near-cache", switch=ENABLED),
+    *refused("map.*.", "hot-restart", why=_KEPT),
+    *refused("map.*.", "eviction-policy", why=_EVICTION, off=("none",)),
+    *refused("map.*.", "max-size", why=_EVICTION, off=("0", "2147483647")),
+    *refused("map.*.", "eviction-percentage", "min-eviction-check-millis", why=_EVICTION),
+)
+_QUEUE: Final = (
+    *refused("queue.*.", "statistics-enabled", why=_NO_COUNT, off=_EITHER),
+    *refused("queue.*.", "queue-store", switch=ENABLED),
+    *refused("queue.*.", "merge-policy", why=_NO_MERGE, off=_MERGE, empty=True),
+    *refused("queue.*.", "split-brain-protection-ref", "quorum-ref", why=_MAJORITY, empty=True),
+    *refused(
         "queue.*.",
-        *("statistics-enabled", "queue-store", "merge-policy"),
-        *("priority-comparator-class-name", "split-brain-protection-ref", "item-listeners"),
-        *("duplicate-allowed", "user-code-namespace"),
+        *("priority-comparator-class-name", "item-listeners", "user-code-namespace"),
+        empty=True,
     ),
-    *_refused(
-        "persistence.",
-        *("parallelism", "auto-remove-stale-data", "data-load-timeout-seconds"),
-        *("rebalance-delay-seconds", "encryption-at-rest"),
-    ),
+    *refused("queue.*.", "duplicate-allowed"),
+)
+
+REFUSED: Final[tuple[RefusedSetting, ...]] = (
+    *_TOP,
+    *_CP,
+    *_NETWORK,
+    *_SECURITY,
+    *refused("metrics.", "management-center", "jmx", why=_ON_REQUEST, switch=ENABLED),
+    *refused("metrics.", "collection-frequency-seconds", why=_ON_REQUEST),
+    *_MAP,
+    *_QUEUE,
+    *refused("persistence.", "parallelism", off=("1",)),
+    *refused("persistence.", "auto-remove-stale-data", off=_EITHER),
+    *refused("persistence.", "rebalance-delay-seconds", off=("0",)),
+    *refused("persistence.", "data-load-timeout-seconds"),
+    *refused("persistence.", "encryption-at-rest", switch=ENABLED),
 )

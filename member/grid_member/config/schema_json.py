@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final, TypeAlias
+import re
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from grid_member.config.schema_words import INTEGER, VARIABLE, in_any_case, name_pattern
 from grid_member.config.setting import Kind, Setting
@@ -10,10 +11,15 @@ from grid_member.config.shape import Shape, settings_shape
 from grid_member.config.tree import TOP
 from grid_member.config.validate import MAX_TEXT_CHARACTERS
 
+if TYPE_CHECKING:
+    from grid_member.config.refusal import RefusedSetting
+
 Json: TypeAlias = "bool | int | str | list[Json] | dict[str, Json] | None"
 
 _DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 _BOOLEAN: Final = rf"^\s*({in_any_case('true')}|{in_any_case('false')})\s*$"
+_NATIVE: Final[dict[str, Json]] = {"true": True, "false": False}
+_NO_ITEMS: Final[Json] = {"type": "array", "maxItems": 0}
 _NO_CONTROL: Final = r"^[^\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]*$"
 
 
@@ -65,10 +71,35 @@ def _section(shape: Shape) -> dict[str, Json]:
             },
             "additionalProperties": _node(shape.named),
         }
-    known: dict[str, Json] = {
-        name: _node(below) for name, below in shape.below.items() if below.refused is None
-    }
+    known: dict[str, Json] = {}
+    for name, below in shape.below.items():
+        if below.refused is None:
+            known[name] = _node(below)
+        elif forms := _off_forms(below.refused):
+            known[name] = {"description": f"{below.refused.why}, unless it is off.", "anyOf": forms}
     return {"type": ["object", "null"], "additionalProperties": False, "properties": known}
+
+
+def _off_forms(refused: RefusedSetting) -> list[Json]:
+    """Return the schemas of what says nothing."""
+    forms: list[Json] = []
+    if refused.switch:
+        off: Json = {"enum": [False]}
+        text: Json = {"type": "string", "pattern": rf"^\s*{in_any_case('false')}\s*$"}
+        switch: Json = {"anyOf": [off, text, {"$ref": "#/$defs/variable"}]}
+        required: list[Json] = [refused.switch]
+        forms.append(
+            {"type": "object", "required": required, "properties": {refused.switch: switch}}
+        )
+    if refused.off:
+        pattern = "|".join(in_any_case(re.escape(value)) for value in refused.off)
+        values: list[Json] = [_NATIVE.get(value, value) for value in refused.off]
+        values += [int(value) for value in refused.off if value.isdecimal()]
+        any_case: Json = {"type": "string", "pattern": rf"^\s*({pattern})\s*$"}
+        forms += [{"enum": values}, any_case, {"$ref": "#/$defs/variable"}]
+    if refused.empty:
+        forms += [{"type": "null"}, {"type": "object", "maxProperties": 0}, _NO_ITEMS]
+    return forms
 
 
 def _leaf(setting: Setting) -> dict[str, Json]:

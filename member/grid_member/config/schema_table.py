@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from grid_member.config.refused import REFUSED
 from grid_member.config.setting import Kind, Setting, Value
 from grid_member.config.settings import SETTINGS
 from grid_member.config.shape import settings_shape
 from grid_member.config.xml_forms import COLLECTIONS
+
+if TYPE_CHECKING:
+    from grid_member.config.refusal import RefusedSetting
 
 _BEGIN: Final = "<!-- {}: written by `make schema`, do not edit -->\n"
 _END: Final = "<!-- end of {} -->\n"
@@ -79,9 +82,18 @@ def _shown(value: Value | None) -> str:
 
 def _refused() -> str:
     values = [
-        f"| `{setting.path}` | {refused.value} is not supported: {refused.instead} |"
+        f"| `{setting.path}` | {refused.value} is not supported: {refused.instead} | – |"  # noqa: RUF001 - a dash, for people
         for setting in SETTINGS
         for refused in setting.refused_values
     ]
-    elements = [f"| `{refused.path}` | {refused.why} |" for refused in REFUSED]
-    return "\n".join(["| Refused | Why |", "|---|---|", *values, *elements]) + "\n"
+    elements = [f"| `{each.path}` | {each.why} | {_taken(each)} |" for each in REFUSED]
+    head = ["| Refused | Why | Taken |", "|---|---|---|"]
+    return "\n".join([*head, *values, *elements]) + "\n"
+
+
+def _taken(refused: RefusedSetting) -> str:
+    """Return how an element is written that says nothing."""
+    forms = [f"`{refused.switch}: false`"] if refused.switch else []
+    forms += [f"`{value}`" for value in refused.off]
+    forms += ["empty"] if refused.empty else []
+    return ", ".join(forms) or "–"  # noqa: RUF001 - a dash, for people

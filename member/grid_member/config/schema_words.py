@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from grid_member.config.model import EndpointGroup
+from grid_member.config.model import FORMER_GROUPS, EndpointGroup
 
 VARIABLE: Final = r"[$]\{[^}:]*(:[^}]*)?\}"
 """A value with a variable is anything at all until the member starts."""
@@ -20,7 +20,7 @@ def in_any_case(word: str) -> str:
 
 def group_names(path: str) -> str:
     """Return a pattern for the names of endpoint groups that are right in the section path."""
-    names = [group.value for group in EndpointGroup]
+    names = [*(group.value for group in EndpointGroup), *FORMER_GROUPS]
     if not path.startswith(_ADVANCED):
         names = [in_any_case(name).replace("_", "_?") for name in names]
     return "|".join(names)

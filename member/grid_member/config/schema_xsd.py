@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+import re
+from typing import TYPE_CHECKING, Final
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from grid_member.config.schema_words import VARIABLE, in_any_case, name_pattern
@@ -11,6 +12,9 @@ from grid_member.config.shape import Shape, settings_shape
 from grid_member.config.tree import TOP
 from grid_member.config.validate import MAX_TEXT_CHARACTERS
 from grid_member.config.xml_forms import NAME, NAMESPACE, TEXTS, Collection, collection
+
+if TYPE_CHECKING:
+    from grid_member.config.refusal import RefusedSetting
 
 _SCHEMA_NAMESPACE: Final = "http://www.w3.org/2001/XMLSchema"
 _ANYTHING: Final = r"[\s\S]*"
@@ -102,24 +106,64 @@ def _section(element: Element, shape: Shape, form: Collection | None = None) -> 
         content = SubElement(body, "xs:simpleContent")
         attributes = SubElement(content, "xs:extension", base=f"c:{text}")
     else:
-        _children(body, known)
+        off = {name: below.refused for name, below in shape.below.items() if below.refused}
+        _children(body, known, off)
     if form is not None:
         named = SubElement(attributes, "xs:attribute", name=NAME, use="required")
         _restriction(_simple(named), "xs:string", minLength="1", pattern=name_pattern(form.path))
     for name, setting in leaves.items():
         _leaf(attributes, "xs:attribute", name, setting)
+    if text is not None:
+        for name, refused in _with_off_values(shape).items():
+            _off_value(SubElement(attributes, "xs:attribute", name=name), refused)
 
 
-def _children(body: Element, known: dict[str, Shape]) -> None:
+def _with_off_values(shape: Shape) -> dict[str, RefusedSetting]:
+    """Return the refused elements of a section that some value of turns off."""
+    found = {name: below.refused for name, below in shape.below.items()}
+    return {name: refused for name, refused in found.items() if refused and refused.off}
+
+
+def _off_value(into: Element, refused: RefusedSetting) -> None:
+    _explain(into, f"{refused.why}, unless it is off.")
+    union = SubElement(_simple(into), "xs:union", memberTypes="c:variable")
+    any_case = "|".join(in_any_case(re.escape(value)) for value in refused.off)
+    _restriction(_simple(union), "xs:token", pattern=any_case)
+
+
+def _off(group: Element, name: str, refused: RefusedSetting, bounds: dict[str, str]) -> None:
+    """Add the form of a refused element in which it says nothing, if there is one."""
+    if not (refused.switch or refused.off or refused.empty):
+        return
+    element = SubElement(group, "xs:element", {"name": name} | bounds)
+    if refused.off and not refused.switch:
+        _off_value(element, refused)
+        return
+    _explain(element, f"{refused.why}, unless it is off.")
+    body = SubElement(element, "xs:complexType")
+    if not refused.switch:
+        return
+    anything = SubElement(body, "xs:sequence")
+    skipped = {"processContents": "skip"}
+    SubElement(anything, "xs:any", skipped | {"minOccurs": "0", "maxOccurs": "unbounded"})
+    switch = SubElement(body, "xs:attribute", name=refused.switch, use="required")
+    union = SubElement(_simple(switch), "xs:union", memberTypes="c:variable")
+    _restriction(_simple(union), "xs:token", pattern=in_any_case("false"))
+    SubElement(body, "xs:anyAttribute", skipped)
+
+
+def _children(body: Element, known: dict[str, Shape], off: dict[str, RefusedSetting]) -> None:
     forms = {name: collection(below) for name, below in known.items()}
     # Elements stand in any order; where some may be repeated XSD 1.0 lets all of them be.
     many = any(form is not None and not form.wrapped for form in forms.values())
-    if not known:
+    if not known and not off:
         return
     bounds = {"minOccurs": "0", "maxOccurs": "unbounded"} if many else {}
     group = SubElement(body, "xs:choice" if many else "xs:all", bounds)
     for name, below in known.items():
         _child(group, name, below, forms[name], {} if many else {"minOccurs": "0"})
+    for name, refused in off.items():
+        _off(group, name, refused, {} if many else {"minOccurs": "0"})
 
 
 def _child(

@@ -36,7 +36,13 @@ def _join(section: str) -> tuple[Setting, ...]:
             f"{section}.tcp-ip.member-list.[]",
             None,
             "Address of a member, this one included: host, host:port, [IPv6] or [IPv6]:port, "
-            "where the port is its members' port. Default: as this member's own.",
+            "where the port is its members' port. Default: as this member's own. Or all of them "
+            "have ports, and these are REST ports; the members' ports are 100 above.",
+        ),
+        text(
+            f"{section}.tcp-ip.members",
+            None,
+            "More of the same addresses in one text, with commas between them.",
         ),
     )
 

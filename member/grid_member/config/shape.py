@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from grid_member.config.refused import REFUSED, RefusedSetting
+from grid_member.config.refused import REFUSED
 from grid_member.config.settings import SETTINGS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from grid_member.config.refusal import RefusedSetting
     from grid_member.config.setting import Setting
 
 Path: TypeAlias = tuple[str | int, ...]

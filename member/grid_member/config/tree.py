@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 TOP: Final = "grid"
 """The one top element of a document."""
+OTHER_TOP: Final = "hazelcast"
+"""The top element of the configurations that most others come from."""
 MAX_DOCUMENT_BYTES: Final = 1 << 20
 MAX_DEPTH_LEVELS: Final = 32
 

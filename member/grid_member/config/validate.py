@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from grid_member.config.refusal import ENABLED
 from grid_member.config.setting import Kind, Setting, Value
 from grid_member.config.tree import Items, Node, Scalar, Section
 from grid_member.config.values import Values
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from grid_member.config.shape import Path, Shape
 
 MAX_TEXT_CHARACTERS: Final = 4096
+_REALMS: Final[Path] = ("security", "realms")
+_SWITCHES: Final = {"cp-subsystem": ("cp-member-count", 0)}
+"""What turns a section off that has no `enabled`: a child, and its value."""
 UNWRITABLE: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 """Characters that XML cannot carry (XML 1.0 section 2.2); no other syntax may have them either."""
 VARIABLE: Final = re.compile(r"\$\{([^}:]*)(?::([^}]*))?\}")
@@ -39,10 +43,14 @@ class _Walk:
     found: Values
     environment: Mapping[str, str] | None
 
+    is_off: bool = False
+    """Whether what is looked at stands in a section that is off."""
+
     def visit(self, node: Node, shape: Shape, path: Path) -> None:
         self.found.places.setdefault(path, node.place)
         if shape.refused is not None:
-            self.found.complain(path, shape.refused.why)
+            if not (self.is_off or shape.refused.is_off(node, lambda t: self._resolved(t, path))):
+                self.found.complain(path, shape.refused.why)
         elif shape.setting is not None:
             self._leaf(node, shape.setting, path)
         elif shape.items is not None:
@@ -54,8 +62,11 @@ class _Walk:
         if not isinstance(node, Items):
             self.found.complain(path, "must be a list")
             return
+        # A realm may be that of the management listener, also with security off.
+        was_off, self.is_off = self.is_off, self.is_off and path != _REALMS
         for index, item in enumerate(node.items):
             self.visit(item, shape, (*path, index))
+        self.is_off = was_off
 
     def _section(self, node: Node, shape: Shape, path: Path) -> None:
         if isinstance(node, Scalar) and node.text is None:
@@ -63,6 +74,24 @@ class _Walk:
         if not isinstance(node, Section):
             self.found.complain(path, "must hold further elements, not a value")
             return
+        was_off = self.is_off
+        self.is_off = was_off or self._turned_off(node, shape, path)
+        self._children(node, shape, path)
+        self.is_off = was_off
+
+    def _turned_off(self, node: Section, shape: Shape, path: Path) -> bool:
+        """Tell whether a section is off, by what it says or by default."""
+        name, off = _SWITCHES.get(shape.path, (ENABLED, False))
+        switch = shape.below.get(name)
+        if switch is None or switch.setting is None or switch.setting.default != off:
+            return False
+        child = node.children.get(name)
+        if not isinstance(child, Scalar):
+            return True
+        text = self._resolved(child.text or "", (*path, name), complains=False)
+        return text is not None and _converted(text, switch.setting) == off
+
+    def _children(self, node: Section, shape: Shape, path: Path) -> None:
         for name, child in node.children.items():
             below = (*path, name)
             self.found.places[below] = node.names[name]
@@ -97,9 +126,11 @@ class _Walk:
         else:
             self.found.values[path] = value
 
-    def _resolved(self, text: str, path: Path) -> str | None:
+    def _resolved(self, text: str, path: Path, *, complains: bool = True) -> str | None:
+        """Return the text with its variables replaced; None: one is missing, or not known yet."""
         if _VARIABLE_START in VARIABLE.sub(_INSIDE, text):
-            self.found.complain(path, _LEFT_OVER_MESSAGE)
+            if complains:
+                self.found.complain(path, _LEFT_OVER_MESSAGE)
             return None
         environment = self.environment
         if environment is None:
@@ -114,7 +145,7 @@ class _Walk:
             return value or ""
 
         resolved = VARIABLE.sub(replaced, text)
-        for name in missing:
+        for name in missing if complains else ():
             unnamed = "${} must name an environment variable"
             message = f"the environment variable {name} is not set" if name else unnamed
             self.found.complain(path, message)

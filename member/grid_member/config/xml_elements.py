@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 from xml.parsers import expat
 
-from grid_member.config.tree import MAX_DEPTH_LEVELS, TOP, ConfigError, Place, Problem
+from grid_member.config.tree import MAX_DEPTH_LEVELS, OTHER_TOP, TOP, ConfigError, Place, Problem
 from grid_member.config.xml_forms import NAMESPACE, SCHEMA_INSTANCE, TOP_ELEMENT
 
 _SEPARATOR: Final = " "
@@ -120,6 +120,9 @@ class _Reader:
         self._open.append(element)
 
     def _check_top(self, namespace: str, name: str) -> None:
+        if name == OTHER_TOP:
+            message = f"<{name}> is another product's: write {TOP_ELEMENT} in its place"
+            raise self._stop(message)
         if name != TOP:
             raise self._stop(f"the top element must be {TOP_ELEMENT}")
         if namespace != NAMESPACE:

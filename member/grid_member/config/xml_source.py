@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING
 
 from grid_member.config.shape import Path, Shape, path_text, settings_shape
 from grid_member.config.tree import Document, Items, Node, Place, Problem, Scalar, Section
+from grid_member.config.validate import VARIABLE
 from grid_member.config.xml_elements import Element, read_elements
 from grid_member.config.xml_forms import NAME, TEXTS, WHITE_SPACE, Collection, collection
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from grid_member.config.refusal import RefusedSetting
 
 
 def read_xml(text: str, file: str) -> Document:
@@ -68,8 +71,13 @@ class _Converter:
         if name not in into.children:
             into.children[name] = node
             into.names[name] = place
-        elif known is not None and known.refused is None:
+        elif known is None:
+            return
+        elif known.refused is None:
             self._twice(place, (*into.path, name), into.names[name])
+        elif not _is_on(into.children[name], known.refused):
+            # One of them that is on is refused.
+            into.children[name], into.names[name] = node, place
 
     def _twice(self, place: Place, path: Path, first: Place) -> None:
         self._complain(place, path, f"is there twice, first in line {first.line}")
@@ -78,7 +86,7 @@ class _Converter:
         name, form, is_item = _meaning(child.name, into.shape)
         below = into.shape.below.get(name)
         if below is None or below.refused is not None:
-            self._add(into, name, Scalar(child.place, None), child.place)
+            self._add(into, name, _raw(child), child.place)
         elif form is None:
             self._add(into, name, self._node(child, below, (*into.path, name)), child.place)
         elif is_item:
@@ -147,6 +155,26 @@ class _Converter:
             return
         into.children[name] = self.section(item, shape, path, has_name=True)
         into.names[name] = item.place
+
+
+def _raw(element: Element) -> Node:
+    """Return what stands in an element that the table does not know further."""
+    if not element.children and not element.attributes:
+        return Scalar(element.place, _text(element) or None)
+    found: dict[str, tuple[Node, Place]] = {
+        name: (Scalar(place, value), place) for name, (value, place) in element.attributes.items()
+    }
+    if text := _text(element):
+        found[""] = (Scalar(element.place, text), element.place)
+    for number, child in enumerate(element.children):
+        name = child.name if child.name not in found else f"{child.name} {number}"
+        found[name] = (_raw(child), child.place)
+    children = {name: node for name, (node, _) in found.items()}
+    return Section(element.place, children, {name: place for name, (_, place) in found.items()})
+
+
+def _is_on(node: Node, refused: RefusedSetting) -> bool:
+    return not refused.is_off(node, lambda text: None if VARIABLE.search(text) else text)
 
 
 def _section(place: Place, gathered: _Gathered) -> Section:

@@ -11,6 +11,7 @@ from yaml.reader import ReaderError
 from grid_member.config.shape import Path, path_text
 from grid_member.config.tree import (
     MAX_DEPTH_LEVELS,
+    OTHER_TOP,
     TOP,
     ConfigError,
     Document,
@@ -116,7 +117,11 @@ class _Reader:
             raise ConfigError(self.refused)
         if not isinstance(root, Section) or TOP not in root.children:
             place = root.place if root else self._place(None)
-            raise ConfigError([Problem(place, "", f"the top element must be {TOP}:")])
+            other = isinstance(root, Section) and OTHER_TOP in root.children
+            message = f"{OTHER_TOP}: is another product's: write {TOP}: in its place"
+            if not other:
+                message = f"the top element must be {TOP}:"
+            raise ConfigError([Problem(place, "", message)])
         self._problems += [
             Problem(root.names[other], path_text((other,)), f"unknown element beside {TOP}")
             for other in root.children

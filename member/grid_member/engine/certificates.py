@@ -22,6 +22,8 @@ SHARE: Final = 5
 _PEM: Final = re.compile(
     rb"-----BEGIN (?:X509 |TRUSTED )?CERTIFICATE-----(.*?)-----END", re.DOTALL | re.ASCII
 )
+_COMMON_NAME: Final = re.compile(rb"\x06\x03\x55\x04\x03[\x0c\x13\x14\x16](.{2,65})", re.DOTALL)
+"""Its identifier 2.5.4.3, the tag of a text, and behind it length and text (RFC 5280, A.1)."""
 _VERSION, _UTC_TIME, _LONG_LENGTH = 0xA0, 0x17, 0x80
 _PIVOT: Final = 50
 """Two digits below that are of this century."""
@@ -92,6 +94,18 @@ def certificates(pem: bytes) -> list[Certificate]:
         with contextlib.suppress(ValueError, IndexError):
             found.append(_certificate(base64.b64decode(text)))
     return found
+
+
+def common_name(der: bytes) -> str:
+    """Return the common name of who a certificate is of; empty when it has none to show."""
+    try:
+        found = _COMMON_NAME.search(_certificate(der).subject)
+    except (ValueError, IndexError):
+        return ""
+    if found is None:
+        return ""
+    name = found[1][1 : 1 + found[1][0]].decode("utf-8", "replace")
+    return "".join(c if c.isprintable() else "?" for c in name)
 
 
 def _read(file: Path) -> list[Certificate]:

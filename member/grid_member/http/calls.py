@@ -57,6 +57,7 @@ class Call:
     member: Member
     connections: ConnectionCounts
     trailing_slash: bool = False
+    has_query: bool = False
     body: bytes = b""
     parameters: tuple[str, ...] = field(default=(), repr=False)
 

@@ -99,7 +99,13 @@ async def map_remove(call: Call) -> Answer:
 
 
 async def map_clear(call: Call) -> Answer:
-    """Remove all entries; a trailing slash is an empty key, most likely a client's bug."""
+    """Remove all entries.
+
+    A query is a key in the wrong place and a trailing slash an empty key, most likely bugs of the
+    client, which does not mean to clear the map.
+    """
+    if call.has_query:
+        return error(400, "a clear takes no query: a key is a part of the path, its ? sent as %3F")
     if call.trailing_slash:
         return error(400, "missing key")
     engine = call.member.engine

@@ -25,8 +25,9 @@ ABOUT: Final = (
     "Maps and queues over HTTP, and the management of the members that hold them. An endpoint "
     "answers when one of its groups, shown as tags, is enabled on the port asked; else 403. PUT "
     "does what POST does, HEAD what GET does but for /grid/health/ready, one trailing slash and "
-    "the query string are ignored. An error without a body says why in X-Grid-Error. Names and "
-    "keys are percent-encoded, + is a space; a key may hold slashes as they are."
+    "the query string are ignored, but a clear of a map with either is 400. An error without a "
+    "body says why in X-Grid-Error. Names and keys are percent-encoded, + is a space; a key may "
+    "hold slashes as they are."
 )
 _GROUPS: Final = {
     "DATA": "Maps and queues.",

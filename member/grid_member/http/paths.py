@@ -22,10 +22,12 @@ class Target:
 
     parts: tuple[str, ...]
     trailing_slash: bool
+    has_query: bool = False
+    """Whether there is a `?`, also with nothing behind it."""
 
 
 def split_target(target: str) -> Target:
-    """Split at raw slashes, then decode each part; the query is ignored.
+    """Split at raw slashes, then decode each part; the query is left out.
 
     Args:
         target: as on the wire, bytes outside ASCII as surrogates or characters.
@@ -37,12 +39,12 @@ def split_target(target: str) -> Target:
     if "#" in target:
         raise MalformedError("a # in the target must be sent as %23")
     authority = _AUTHORITY.match(target)
-    path = (target[authority.end() :] if authority else target).partition("?")[0]
+    path, query, _ = (target[authority.end() :] if authority else target).partition("?")
     if not path.startswith("/"):
-        return Target((path,), False)
+        return Target((path,), False, bool(query))
     parts = path.split("/")[1:]
     trailing = len(parts) > 1 and parts[-1] == ""
-    return Target(tuple(map(decode, parts[:-1] if trailing else parts)), trailing)
+    return Target(tuple(map(decode, parts[:-1] if trailing else parts)), trailing, bool(query))
 
 
 def decode(text: str) -> str:

@@ -154,7 +154,13 @@ class Service:
                 self._gate.called(attempt, entered, answer.status)
             return answer
         call = Call(
-            request, row, match.names, self._member, self._connections(), target.trailing_slash
+            request,
+            row,
+            match.names,
+            self._member,
+            self._connections(),
+            target.trailing_slash,
+            target.has_query,
         )
         return await self._called(call, attempt, entered)
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from grid_member.cluster.logs import event
 from grid_member.config.model_security import ClientCertificates
 from grid_member.engine.files import file_signature
+from grid_member.engine.key_pairs import CERTIFICATE, authorities_problem, load_key_pair
 from grid_member.security.tls_validity import Validity
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from grid_member.config.model_security import TlsConfig
+    from grid_member.engine.key_pairs import PairProblem
 
 RELOAD_PERIOD_S: Final = 10.0
 MAX_FILE_BYTES: Final = 1 << 20
@@ -147,36 +149,20 @@ def load_pair(context: ssl.SSLContext, config: TlsConfig, encrypted: str | None 
     """
     _check_readable(config.certificate, f"{config.setting}.certificate-file")
     _check_readable(config.key, f"{config.setting}.key-file")
-    asked: list[bool] = []
-
-    def password() -> str:
-        # Without this, OpenSSL would ask for it on the terminal.
-        asked.append(True)
-        return config.key_password or ""
-
-    try:
-        context.load_cert_chain(config.certificate, config.key, password)
-    except (ssl.SSLError, ValueError, OSError) as error:
-        todo = encrypted or f"set {config.setting}.key-password"
-        raise TlsError(_pair_problem(config, error, todo if asked else None)) from None
+    problem = load_key_pair(context, config.certificate, config.key, config.key_password)
+    if problem is not None:
+        raise TlsError(_pair_problem(config, problem, encrypted))
 
 
-def _pair_problem(config: TlsConfig, error: Exception, encrypted: str | None) -> str:
+def _pair_problem(config: TlsConfig, problem: PairProblem, encrypted: str | None) -> str:
+    if problem.file == CERTIFICATE:
+        return f"{config.setting}.certificate-file: {config.certificate} {problem.why}"
     key = f"{config.setting}.key-file: {config.key}"
-    if getattr(error, "reason", None) == "KEY_VALUES_MISMATCH":
-        return f"{key} is not the key of the certificate in {config.certificate}"
-    if encrypted is not None:
-        if config.key_password is None:
-            return f"{key} is encrypted: {encrypted}"
+    if problem.encrypted and config.key_password is None:
+        return f"{key} is encrypted: {encrypted or f'set {config.setting}.key-password'}"
+    if problem.encrypted:
         return f"{key} cannot be decrypted: {config.setting}.key-password is wrong"
-    if not _has_certificate(config.certificate):
-        setting = f"{config.setting}.certificate-file"
-        return f"{setting}: {config.certificate} is not a certificate in PEM format"
-    reason = getattr(error, "reason", None)
-    if reason in ("EE_KEY_TOO_SMALL", "CA_MD_TOO_WEAK", "CA_KEY_TOO_SMALL"):
-        word = str(reason).replace("_", " ").lower()
-        return f"{config.setting}.certificate-file: {config.certificate} is too weak: {word}"
-    return f"{key} is not a private key in PEM format"
+    return f"{key} {problem.why}"
 
 
 def load_authorities(context: ssl.SSLContext, setting: str, file: Path) -> None:
@@ -189,8 +175,8 @@ def load_authorities(context: ssl.SSLContext, setting: str, file: Path) -> None:
     try:
         context.load_verify_locations(file)
     except (ssl.SSLError, OSError):
-        wrong = f"{file} holds something that is not a certificate in PEM format"
-        raise TlsError(f"{setting}: {wrong}") from None
+        wrong = authorities_problem(file)
+        raise TlsError(f"{setting}: {file} {wrong}") from None
 
 
 def _check_readable(file: Path, setting: str) -> None:
@@ -203,14 +189,6 @@ def _check_readable(file: Path, setting: str) -> None:
         raise TlsError(f"{setting}: {file} is empty")
     if size > MAX_FILE_BYTES:
         raise TlsError(f"{setting}: {file} is longer than {MAX_FILE_BYTES >> 20} MiB")
-
-
-def _has_certificate(file: Path) -> bool:
-    try:
-        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(file)
-    except (ssl.SSLError, OSError):
-        return False
-    return True
 
 
 def _signature(config: TlsConfig) -> _Signature:

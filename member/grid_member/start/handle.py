@@ -21,13 +21,16 @@ from grid_member.release import VERSION
 from grid_member.security.tls_members import check_members_tls
 from grid_member.start.address import shown_address
 from grid_member.start.listed import warn_unless_listed
+from grid_member.start.members_port import claim_members_port, members_port
 from grid_member.start.parts import make_member
-from grid_member.start.ports import GivenUpError, bind_in_time
+from grid_member.start.ports import GivenUpError, bind_in_time, release
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
     from grid_member.config import Config
+    from grid_member.start.members_port import Claim
+    from grid_member.start.ports import Bound
 
 STOP_GRACE_S: Final = 20.0
 """How long a graceful stop waits for answers under way; below Kubernetes' 30 s."""
@@ -81,12 +84,9 @@ class MemberHandle:
     """A member in this event loop. `async with` stops it at the end of the block."""
 
     def __init__(self, config: Config) -> None:
-        self._member = make_member(
-            config,
-            config.model.instance_name or f"grid-{socket.gethostname()}",
-            _plain_version(VERSION),
-        )
-        self._listeners = Listeners(self._member)
+        self._config = config
+        self._claim: Claim | None = None
+        self._make()
         self._rest_port: int | None = None
         self._management_port: int | None = None
         self._metrics_port: int | None = None
@@ -96,6 +96,14 @@ class MemberHandle:
         self._starting: asyncio.Task[None] | None = None
         self._stopping: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
+
+    def _make(self) -> None:
+        self._member = make_member(
+            self._config,
+            self._config.model.instance_name or f"grid-{socket.gethostname()}",
+            _plain_version(VERSION),
+        )
+        self._listeners = Listeners(self._member)
 
     @property
     def rest_port(self) -> int | None:
@@ -200,6 +208,8 @@ class MemberHandle:
         await self.stop()
 
     async def _start(self) -> None:
+        for note in self._member.config.notes:
+            event(_log, logging.WARNING, note)
         try:
             await self._listen()
         finally:
@@ -235,6 +245,7 @@ class MemberHandle:
         return True
 
     async def _listen(self) -> None:
+        await self._choose_members_port()
         config = self._member.config
         wanted = [
             listener for listener in (config.rest, config.management, config.metrics) if listener
@@ -247,6 +258,7 @@ class MemberHandle:
         bound = await bind_in_time(wanted, lambda: self._stopping is not None)
         ports = {id(listener): sockets[0].getsockname()[1] for listener, sockets in bound}
         self._rest_port = ports.get(id(config.rest))
+        self._follow_rest_port(bound)
         self._management_port = ports.get(id(config.management))
         self._metrics_port = ports.get(id(config.metrics))
         # Before the first request can ask for it.
@@ -254,6 +266,37 @@ class MemberHandle:
         self._member.address = shown_address(config, first)
         for listener, sockets in bound:
             await self._listeners.open(listener, sockets)
+
+    async def _choose_members_port(self) -> None:
+        """Take another members' port of the list when nobody named one and it is taken."""
+        cluster = self._config.model.cluster
+        if cluster is None:
+            return
+        self._claim = await claim_members_port(cluster, lambda: self._stopping is not None)
+        if self._stopping is not None:
+            raise GivenUpError
+        if self._claim is not None and self._claim.port != cluster.port:
+            self._make_at(self._claim.port)
+
+    def _make_at(self, port: int) -> None:
+        """Make the member again, which has begun nothing yet, for another members' port."""
+        self._config = self._config.with_members_port(port)
+        self._make()
+
+    def _follow_rest_port(self, bound: Bound) -> None:
+        """Take the members' port that follows from a REST port that was counted up."""
+        cluster, rest_port = self._config.model.cluster, self._rest_port
+        if cluster is None or rest_port is None:
+            return
+        port = members_port(cluster, rest_port)
+        if port == cluster.port:
+            return
+        if self._stopping is not None:
+            release(bound)
+            raise GivenUpError
+        self._make_at(port)
+        for listener, _ in bound:
+            self._listeners.prepare(listener)
 
     async def _watch(self) -> None:
         await self._member.stop_wanted()
@@ -279,6 +322,8 @@ class MemberHandle:
             self._given_up.set()
             raise StopError(problem)
         await engine
+        if self._claim is not None:
+            self._claim.release()
         event(_log, logging.INFO, "stopped")
 
     async def _close_listeners(self) -> None:

@@ -56,6 +56,13 @@ async def bind_in_time(listeners: list[ListenerConfig], given_up: Callable[[], b
         await asyncio.sleep(_LOOK_S)
 
 
+def release(bound: Bound) -> None:
+    """Give back what nobody is to listen at."""
+    for _, sockets in bound:
+        for one in sockets:
+            one.close()
+
+
 def _bound(listeners: list[ListenerConfig]) -> Bound:
     with contextlib.ExitStack() as unserved:
         bound: Bound = []

@@ -112,7 +112,7 @@ NUMBERS: Final = {
     "yaml": b"grid: {limits: {value-bytes: a}}",
     "xml": b"<grid xmlns='urn:grid:config:1'><limits><value-bytes>a</value-bytes></limits></grid>",
     "python": b'{"limits": {"value-bytes": "a"}}',
-    "overrides": b"GRID_LIMITS_VALUEBYTES=a",
+    "overrides": b"GRID_MEMBER_LIMITS_VALUEBYTES=a",
 }
 
 
@@ -126,7 +126,7 @@ def test_a_message_shows_a_value(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(validate, "_chosen", lambda text, _: validate._Wrong(f"is {text}"))
     for name, data in (
         ("yaml", b"grid: {logging: {level: '${SECRET}'}}"),
-        ("overrides", b"GRID_LOGGING_LEVEL=@SECRET@"),
+        ("overrides", b"GRID_MEMBER_LOGGING_LEVEL=@SECRET@"),
     ):
         assert found(name, data) == "a message shows the value of a variable"
 

@@ -103,7 +103,7 @@ def _leaf(setting: Setting) -> st.SearchStrategy[Any]:
         return ADDRESSES
     if setting.path.endswith(".protected.[]"):
         return PROTECTED
-    if setting.path.endswith(".member-list.[]"):
+    if setting.path.endswith((".member-list.[]", ".members")):
         return MEMBERS
     return REALMS if setting.path.endswith(("realm", "realms.[].name")) else TEXTS
 
@@ -155,9 +155,7 @@ def _settle_cluster(tree: Tree) -> None:
     advanced = tree.get("advanced-network") or {}
     network = tree.get("network") or {}
     for section, members in ((network, "cluster"), (advanced, _MEMBERS)):
-        tcp_ip = (section.get("join") or {}).get("tcp-ip") or {}
-        if "member-list" in tcp_ip:
-            tcp_ip["member-list"] = list(_DISTINCT[: len(tcp_ip["member-list"])])
+        _settle_members((section.get("join") or {}).get("tcp-ip") or {})
         if "port" in (section.get(members) or {}):
             section[members]["port"] = {"port": 4001}
         if (section.get(members) or {}).get("ssl"):
@@ -169,12 +167,20 @@ def _settle_cluster(tree: Tree) -> None:
     joining = ((advanced if _on(advanced.get("enabled")) else network).get("join") or {}).get(
         "tcp-ip"
     ) or {}
-    if not _on(joining.get("enabled")) or len(joining.get("member-list") or ()) < 2:
+    several = "members" in joining or len(joining.get("member-list") or ()) > 1
+    if not _on(joining.get("enabled")) or not several:
         tree.pop("lite-member", None)
         return
     for structure in ((tree.get("map") or {}) | (tree.get("queue") or {})).values():
         if structure and "backup-count" in structure:
             structure["backup-count"] = 2
+
+
+def _settle_members(tcp_ip: Tree) -> None:
+    if "member-list" in tcp_ip:
+        tcp_ip["member-list"] = list(_DISTINCT[: len(tcp_ip["member-list"])])
+    if "members" in tcp_ip:
+        tcp_ip["members"] = "e,\tf.g:1 ,${MISSING:h}"
 
 
 def _settle_tls(ssl: Tree | None) -> None:

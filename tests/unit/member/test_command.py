@@ -71,9 +71,9 @@ def test_check_applies_the_environment(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = written(tmp_path, "grid: {}")
-    monkeypatch.setenv("GRID_NETWORK_PORT_PORT", "many")
+    monkeypatch.setenv("GRID_MEMBER_NETWORK_PORT_PORT", "many")
     assert main(["config", "check", str(file)]) == 2
-    told = "GRID_NETWORK_PORT_PORT: network.port.port: must be an integer\n"
+    told = "GRID_MEMBER_NETWORK_PORT_PORT: network.port.port: must be an integer\n"
     assert capsys.readouterr().err == told
 
 
@@ -237,8 +237,23 @@ def test_wrong_arguments(arguments: list[str], capsys: pytest.CaptureFixture[str
 def test_the_default_configuration_can_be_overridden_wrongly(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("GRID_NETWRK_PORT_PORT", "1")
+    monkeypatch.setenv("GRID_MEMBER_NETWORK_PORT_PORT", "many")
     assert main([]) == 2
-    assert "perhaps GRID_NETWORK… is meant" in capsys.readouterr().err
+    told = "GRID_MEMBER_NETWORK_PORT_PORT: network.port.port: must be an integer\n"
+    assert capsys.readouterr().err == told
     with pytest.raises(ConfigError):
-        parse_config("grid: {}", "f", {"GRID_NETWRK_PORT_PORT": "1"})
+        parse_config("grid: {}", "f", {"GRID_MEMBER_NETWORK_PORT_PORT": "many"})
+
+
+def test_check_names_variables_that_are_no_setting(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GRID_MEMBER_NETWRK_PORT_PORT", "1")
+    monkeypatch.setenv("GRID_CACHE_SIZE", "9")
+    file = written(tmp_path, "grid: {}")
+    assert main(["config", "check", str(file)]) == 0
+    assert capsys.readouterr() == (
+        f"{file}: fine\n",
+        "environment variables that are no setting are ignored: GRID_MEMBER_NETWRK_PORT_PORT "
+        "(perhaps GRID_MEMBER_NETWORK... is meant)\n",
+    )

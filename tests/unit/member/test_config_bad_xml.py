@@ -147,19 +147,22 @@ INSIDE = [
         ],
     ),
     (
-        "<network><join><tcp-ip><members>a,b</members></tcp-ip></join></network>",
-        ["24: network.join.tcp-ip.members: is not supported: write the items of member-list"],
-    ),
-    (
-        "<network><join><tcp-ip><member>a:0</member><member>b</member></tcp-ip></join></network>",
+        "<network><join><tcp-ip><members>a,b!</members></tcp-ip></join></network>",
         [
-            "24: network.join.tcp-ip.member-list[0]: must be an address: "
+            "24: network.join.tcp-ip.members: is neither an IP address nor a host name: write "
             "host, host:port, [IPv6] or [IPv6]:port"
         ],
     ),
     (
+        "<network><join><tcp-ip><member>a:0</member><member>b</member></tcp-ip></join></network>",
+        [
+            "24: network.join.tcp-ip.member-list[0]: must have a port from "
+            "1 to 65535, or none, behind the colon"
+        ],
+    ),
+    (
         "<executor-service name='a'/><executor-service name='b'/>",
-        ["1: executor-service: is not supported yet"],
+        ["1: executor-service: is not supported yet: leave it out, members have maps and queues"],
     ),
     ("<a:map xmlns:a='urn:x'><map/></a:map>", ["1: map: is in another namespace than " + NS]),
     (

@@ -145,14 +145,14 @@ BAD = [
         "grid: {cp-subsystem: {cp-member-count: 2, group-size: 3}}",
         [
             "f:1:23: cp-subsystem.cp-member-count: must be 0 or at least 3",
-            "f:1:43: cp-subsystem.group-size: is not supported yet",
+            "f:1:43: cp-subsystem.group-size: is not supported yet: leave it out",
         ],
     ),
     (
         "grid: {advanced-network: {join: {tcp-ip: {member-list: [a, 'b c']}}}}",
         [
-            "f:1:60: advanced-network.join.tcp-ip.member-list[1]: must be an address: "
-            "host, host:port, [IPv6] or [IPv6]:port"
+            "f:1:60: advanced-network.join.tcp-ip.member-list[1]: holds spaces: write the "
+            "address of each member as an item of its own"
         ],
     ),
     (

@@ -124,8 +124,8 @@ def test_a_member_is_listed_once(one: str, other: str) -> None:
 
 def test_a_wrong_address_is_told_once() -> None:
     assert problems(joined("a", "b c", "b c")) == [
-        f"network.join.tcp-ip.member-list[{n}]: must be an address: host, host:port, [IPv6] or "
-        "[IPv6]:port"
+        f"network.join.tcp-ip.member-list[{n}]: holds spaces: write the address of each "
+        "member as an item of its own"
         for n in (1, 2)
     ]
 
@@ -313,17 +313,17 @@ def test_text_of_the_environment_need_not_be_utf8() -> None:
 
 def test_the_environment_makes_a_member_one_of_several() -> None:
     environment = {
-        "GRID_NETWORK_JOIN_TCPIP_ENABLED": "true",
-        "GRID_NETWORK_JOIN_TCPIP_MEMBERLIST_0": "a",
-        "GRID_NETWORK_JOIN_TCPIP_MEMBERLIST_1": "b:7",
-        "GRID_NETWORK_CLUSTER_PORT_PORT": "8",
-        "GRID_NETWORK_CLUSTER_SSL_ENABLED": "true",
-        "GRID_NETWORK_CLUSTER_SSL_CERTIFICATEFILE": "m.crt",
-        "GRID_NETWORK_CLUSTER_SSL_KEYFILE": "m.key",
-        "GRID_NETWORK_CLUSTER_SSL_CAFILE": "ca.crt",
-        "GRID_LITEMEMBER_ENABLED": "true",
+        "GRID_MEMBER_NETWORK_JOIN_TCPIP_ENABLED": "true",
+        "GRID_MEMBER_NETWORK_JOIN_TCPIP_MEMBERLIST_0": "a",
+        "GRID_MEMBER_NETWORK_JOIN_TCPIP_MEMBERLIST_1": "b:7",
+        "GRID_MEMBER_NETWORK_CLUSTER_PORT_PORT": "8",
+        "GRID_MEMBER_NETWORK_CLUSTER_SSL_ENABLED": "true",
+        "GRID_MEMBER_NETWORK_CLUSTER_SSL_CERTIFICATEFILE": "m.crt",
+        "GRID_MEMBER_NETWORK_CLUSTER_SSL_KEYFILE": "m.key",
+        "GRID_MEMBER_NETWORK_CLUSTER_SSL_CAFILE": "ca.crt",
+        "GRID_MEMBER_LITEMEMBER_ENABLED": "true",
         # Kubernetes sets this for a Service called grid-network-cluster.
-        "GRID_NETWORK_CLUSTER_PORT": "tcp://10.0.0.9:5704",
+        "GRID_MEMBER_NETWORK_CLUSTER_PORT": "tcp://10.0.0.9:5704",
     }
     found = config_from({"network": {}}, environment).cluster
     expected = load(

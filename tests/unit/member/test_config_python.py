@@ -80,7 +80,7 @@ def test_variables_come_from_the_process_unless_told(monkeypatch: pytest.MonkeyP
 
 
 def test_the_default_is_a_configuration_like_any_other() -> None:
-    config = default_config({"GRID_CLUSTERNAME": "other"})
+    config = default_config({"GRID_MEMBER_CLUSTERNAME": "other"})
 
     assert config.cluster_name == "other"
     assert config.rest is not None

@@ -104,9 +104,14 @@ WRONG: list[Tree] = [
     {"network": {"rest-api": {"enabled": "yes"}}},
     {"network": {"rest-api": {"endpoint-groups": {"DATE": {"enabled": True}}}}},
     {"network": {"join": {"multicast": {}}}},
-    {"network": {"join": {"tcp-ip": {"members": "a"}}}},
+    {"network": {"join": {"tcp-ip": {"enabled": True, "connection-timeout-seconds": 9}}}},
     {"cp-subsystem": {"cp-member-count": "x"}},
-    {"advanced-network": {"rest-server-socket-endpoint-config": {"name": "x"}}},
+    {
+        "advanced-network": {
+            "enabled": True,
+            "rest-server-socket-endpoint-config": {"name": "x"},
+        }
+    },
     {
         "advanced-network": {
             "rest-server-socket-endpoint-config": {"endpoint-groups": {"data": {"enabled": True}}}

@@ -13,11 +13,13 @@ from grid_member.config import (
     config_from,
     parse_config,
 )
-from grid_member.config.refused import REFUSED, RefusedSetting
+from grid_member.config.refused import REFUSED
 from grid_member.config.settings import SETTINGS
+from grid_member.config.shape import Shape, settings_shape
 from tests.unit.member.config_loading import load, problems
 
 if TYPE_CHECKING:
+    from grid_member.config.refusal import RefusedSetting
     from grid_member.config.setting import Setting
 
 Tree = dict[str, Any]
@@ -169,8 +171,8 @@ def test_refused_endpoints_name_those_that_there_are() -> None:
     found = problems(advanced(**{"wan-server-socket-endpoint-config": {}, REST: {"name": "x"}}))
 
     assert found == [
-        "advanced-network.wan-server-socket-endpoint-config: is not supported: the endpoints are "
-        f"{REST}, {MANAGEMENT} and member-server-socket-endpoint-config",
+        "advanced-network.wan-server-socket-endpoint-config: is not supported: leave it out, the "
+        f"endpoints are {REST}, {MANAGEMENT} and member-server-socket-endpoint-config",
         f"advanced-network.{REST}.name: is not supported: there is one endpoint of a kind, leave "
         "the name out",
     ]
@@ -185,15 +187,29 @@ def below(path: str, value: object) -> Tree:
     return found
 
 
+def turned_on(tree: Tree, shape: Shape) -> Tree:
+    """Return the tree with every section on that is off by default."""
+    on: Tree = {"cp-member-count": 3} if shape.path == "cp-subsystem" else {}
+    switch = shape.below.get("enabled")
+    if switch is not None and switch.setting is not None:
+        on = {"enabled": True}
+    for name, child in tree.items():
+        known = shape.child(name)
+        plain = known is None or known.refused is not None or not isinstance(child, dict)
+        on[name] = child if plain or known is None else turned_on(child, known)
+    return on
+
+
 @pytest.mark.parametrize("refused", REFUSED, ids=lambda refused: refused.path)
-@pytest.mark.parametrize("value", ["x", {"y": 1}, [1]], ids=["value", "section", "list"])
+@pytest.mark.parametrize("value", ["x", {"y": 2}, [2]], ids=["value", "section", "list"])
 def test_every_refused_setting_is_refused_by_name(refused: RefusedSetting, value: object) -> None:
     with pytest.raises(ConfigError) as caught:
-        config_from(below(refused.path, value), {})
+        config_from(turned_on(below(refused.path, value), settings_shape()), {})
     path = refused.path.replace("*", "any").replace(".[]", "[0]")
     found = [problem.message for problem in caught.value.problems if problem.path == path]
     assert found == [refused.why]
     assert refused.why.startswith("is not supported")
+    assert ": " in refused.why, "says what to write"
 
 
 CHOICES = [setting for setting in SETTINGS if setting.refused_values]

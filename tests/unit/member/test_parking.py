@@ -202,7 +202,7 @@ def test_the_setting() -> None:
     document = f"{TOP_ELEMENT}<shutdown><parked-file>/tmp/p</parked-file></shutdown></grid>"
     xml = parse_config(document, "f.xml", {})
     python = config_from({"shutdown": {"parked-file": "/tmp/p"}}, {})
-    overridden = parse_config("grid: {}", "f.yaml", {"GRID_SHUTDOWN_PARKEDFILE": "/tmp/p"})
+    overridden = parse_config("grid: {}", "f.yaml", {"GRID_MEMBER_SHUTDOWN_PARKEDFILE": "/tmp/p"})
     assert yaml.parked_file == xml.parked_file == python.parked_file == Path("/tmp/p")
     assert overridden.parked_file == Path("/tmp/p")
     assert config_from({}, {}).parked_file is None

@@ -58,12 +58,17 @@ async def test_the_environment_overrides_the_defaults(
     member_process: Callable[[str, dict[str, str]], MemberProcess],
 ) -> None:
     variables = {
-        "GRID_LOGGING_FORMAT": "json",
-        "GRID_NETWORK_PORT_PORT": "0",
-        "GRID_NETWORK_RESTAPI_ENDPOINTGROUPS_CLUSTER_READ_ENABLED": "false",
+        "GRID_MEMBER_LOGGING_FORMAT": "json",
+        "GRID_MEMBER_NETWORK_PORT_PORT": "0",
+        "GRID_MEMBER_NETWORK_RESTAPI_ENDPOINTGROUPS_CLUSTER_READ_ENABLED": "false",
+        **{f"GRID_{name}": "9" for name in ("CACHE_SIZE", "LIST", "QUEUE", "REST_URL")},
+        "GRID_MEMBER_PORT": "tcp://10.0.0.1:5701",
+        "GRID_MEMBER_X": "1",
     }
     process = member_process("", variables)
     process.wait_for("ready")
+    (told,) = [line["message"] for line in process.log if "are ignored" in line["message"]]
+    assert told.endswith(": GRID_MEMBER_X, GRID_QUEUE (queue must hold further elements, no value)")
     assert (await once(process.port, "POST", f"{MAP}/k", b"v")).status == 200
     assert (await once(process.port, "GET", "/grid/rest/cluster")).status == 403
 

@@ -294,7 +294,7 @@ def test_a_tree_a_text_and_a_file_say_the_same(tmp_path: Path) -> None:
     text = "grid: {map: {a: {time-to-live-seconds: 5}}, cluster-name: '${NAME:none}'}"
     made = {"map": {"a": {"time-to-live-seconds": 5}}, "cluster-name": "${NAME:none}"}
     (tmp_path / "grid.yaml").write_text(text)
-    for environment in ({}, {"NAME": "some"}, {"GRID_CLUSTERNAME": "other"}):
+    for environment in ({}, {"NAME": "some"}, {"GRID_MEMBER_CLUSTERNAME": "other"}):
         models = [
             Config(made, environment=environment).model,
             Config.from_text(text, environment=environment).model,
@@ -306,7 +306,7 @@ def test_a_tree_a_text_and_a_file_say_the_same(tmp_path: Path) -> None:
 
 
 def test_the_environment_is_that_of_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GRID_CLUSTERNAME", "outside")
+    monkeypatch.setenv("GRID_MEMBER_CLUSTERNAME", "outside")
     assert Config({}).model.cluster_name == "outside"
     assert Config.default().model.cluster_name == "outside"
     assert Config.from_text("grid: {cluster-name: inside}").model.cluster_name == "outside"

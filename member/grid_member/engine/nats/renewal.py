@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import ssl
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from grid_member.engine.files import file_signature
+from grid_member.engine.key_pairs import KEY, load_key_pair
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,8 +25,9 @@ _Seen: TypeAlias = tuple[tuple[int, ...], ...]
 async def renewals(tls: ClusterTls, seen: _Seen, read_anew: Callable[[], None]) -> None:
     """Have the files read anew whenever they have changed, until cancelled.
 
-    Files that are still being written are left alone until two looks find the same. What the server
-    cannot use it says in its log, and goes on with what it had.
+    Files that are still being written are left alone until two looks find the same. A certificate
+    and a key that do not fit are left alone, too, and the log says why; what else the server cannot
+    use it says in its log, and goes on with what it had.
 
     Args:
         tls: names the files.
@@ -36,10 +39,25 @@ async def renewals(tls: ClusterTls, seen: _Seen, read_anew: Callable[[], None]) 
         await asyncio.sleep(LOOK_S)
         found = await asyncio.to_thread(looked, tls)
         if found == former != seen and () not in found:
-            _log.info("the members' TLS files have changed: nats-server reads them anew")
-            read_anew()
+            problem = await asyncio.to_thread(pair_problem, tls)
+            if problem is None:
+                _log.info("the members' TLS files have changed: nats-server reads them again")
+                read_anew()
+            else:
+                _log.warning("the members' changed TLS files are not taken: %s", problem)
             seen = found
         former = found
+
+
+def pair_problem(tls: ClusterTls) -> str | None:
+    """Return why the certificate and the key cannot be used together. Blocks."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    problem = load_key_pair(context, tls.certificate_file, tls.key_file)
+    if problem is None:
+        return None
+    is_key = problem.file == KEY
+    name, file = ("key", tls.key_file) if is_key else ("certificate", tls.certificate_file)
+    return f"network.cluster.ssl.{name}-file: {file} {problem.why}"
 
 
 def looked(tls: ClusterTls) -> _Seen:

@@ -113,7 +113,9 @@ def explanation(lines: Iterable[str], settings: ClusterSettings) -> str | None:
     if "address already in use" in text:
         return (
             f"the members' port {at} is taken: stop what listens there, or give this member "
-            "another port, in its own configuration and in the list of members"
+            "another one, as with network.cluster.port: {port: 5714} in its own configuration and "
+            "with the same port in the list of members; several members on one machine need no "
+            "such line when the list has their REST ports"
         )
     if "cannot assign requested address" in text:
         return f"this machine does not have the address {settings.host}: correct the interfaces"

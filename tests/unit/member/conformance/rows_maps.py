@@ -96,6 +96,19 @@ MAPS: tuple[Row, ...] = (
         call("GET", f"{MAP}/k%3Fttl=1", NOTHING),
     ),
     row(
+        "answers §1 11",
+        call("POST", KEY, OK, b"v"),
+        *(call("DELETE", f"{MAP}{rest}", BAD) for rest in ("?key=k", "?", "/?key=k", "?a/b")),
+        call("DELETE", f"{KEY}?a=b", OK),
+        call("GET", KEY, NOTHING),
+    ),
+    row(
+        "answers §1 11",
+        call("POST", KEY, OK, b"v"),
+        call("DELETE", f"http://a{MAP}?key=k", BAD),
+        call("GET", KEY, value(b"v")),
+    ),
+    row(
         "interface §Map 1; answers §2 2",
         *(call(m, "/grid/rest/maps/nowhere/k", MISSING) for m in ("GET", "HEAD", "DELETE")),
         *(call(m, "/grid/rest/maps/nowhere/k", MISSING, b"v") for m in ("POST", "PUT")),

@@ -97,6 +97,18 @@ async def test_each_byte_by_byte(pair: Pair) -> None:
     assert found == {}
 
 
+@pytest.mark.parametrize("rest", ["?key=good", "?", "?a/b", "/?key=good", "/?"])
+async def test_a_clear_with_a_query_changes_nothing(pair: Pair, rest: str) -> None:
+    clear = request(f"DELETE /grid/rest/maps/default{rest}")
+    read = request("GET /grid/rest/maps/default/good", "Connection: close")
+    answers = [await ending(member, [GOOD + clear + read]) for member in pair]
+    assert answers[0] == answers[1]
+    statuses = [line[9:12] for line in answers[0].split(b"\r\n") if line.startswith(b"HTTP/1.1 ")]
+    assert statuses == [b"200", b"400", b"200"]
+    assert b"\r\nX-Grid-Error: " in answers[0]
+    assert answers[0].endswith(b"good")
+
+
 async def test_what_is_rare_is_handed_over_for_good(pair: Pair, handed: Handed) -> None:
     found: dict[str, object] = {}
     for name, data in HANDED_OVER.items():

@@ -140,6 +140,10 @@ BAD = {
     "wrong type": ("grid: {map: {m3: {time-to-live-seconds: x}}}", "must be an integer"),
     "one of two": ("grid: {map: {m3: {}, m4: {backup-count: 9}}}", "map.m4.backup-count"),
     "other section": ("grid: {map: {m3: {}}, network: {port: {port: -1}}}", "network.port.port"),
+    "range of members": (
+        "grid: {network: {join: {tcp-ip: {enabled: true, member-list: [127.0.0.1-3]}}}}",
+        "network.join.tcp-ip.member-list[0]: is a range of addresses",
+    ),
     "persistence": ("grid: {map: {m3: {}}, persistence: {enabled: maybe}}", "persistence.enabled"),
     "no persistence": (
         "grid: {persistence: {enabled: true}, map: {m3: {data-persistence: {enabled: true}}}}",
@@ -278,7 +282,7 @@ async def test_reload_adds_what_the_file_has_by_now(
 async def test_reload_takes_overrides_from_the_environment_of_the_start(
     make: Callable[..., Managed], file: Path
 ) -> None:
-    environment = {"GRID_MAP_NEW_TIMETOLIVESECONDS": "4"}
+    environment = {"GRID_MEMBER_MAP_NEW_TIMETOLIVESECONDS": "4"}
     managed = await make(source=ConfigSource(file, environment)).join()
     assert result(await managed.call(config_reload))["addedConfigs"] == [block("map", "new")]
     assert managed.member.config.maps["new"].time_to_live_s == 4

@@ -57,7 +57,9 @@ def test_xml_says_the_same() -> None:
 
 
 def test_a_variable_turns_it_on() -> None:
-    assert parse_config("grid: {}", "f", {"GRID_METRICS_ENABLED": "true"}).metrics is not None
+    assert (
+        parse_config("grid: {}", "f", {"GRID_MEMBER_METRICS_ENABLED": "true"}).metrics is not None
+    )
 
 
 def test_the_port_must_be_its_own() -> None:

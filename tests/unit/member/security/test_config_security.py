@@ -249,7 +249,12 @@ CONTRADICTIONS: list[tuple[dict[str, Any], list[str]]] = [
         ["network.ssl.minimum-version: must be one of TLSv1.2, TLSv1.3"],
     ),
     (
-        ssl(properties={"keyStore": "x"}),
+        ssl(
+            properties={"keyStore": "x"},
+            enabled=True,
+            certificate_file="tls.crt",
+            key_file="tls.key",
+        ),
         ["network.ssl.properties: is not supported: use certificate-file and key-file"],
     ),
 ]

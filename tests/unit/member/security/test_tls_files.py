@@ -111,7 +111,7 @@ def weak(config: TlsConfig, authority: Authority) -> TlsConfig:
         (foreign, "key-file", "is not the key of the certificate in"),
         (encrypted, "key-file", "is encrypted: set network.ssl.key-password"),
         (wrong_password, "key-file", "network.ssl.key-password is wrong"),
-        (no_authorities, "client-ca-file", "holds something that is not a certificate"),
+        (no_authorities, "client-ca-file", "in PEM format: it holds a private key"),
         (weak, "certificate-file", "is too weak: ee key too small"),
     ],
 )

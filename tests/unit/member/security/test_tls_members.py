@@ -51,7 +51,7 @@ def no_certificate(config: TlsConfig, authority: Authority) -> TlsConfig:
         (encrypted, "key-file", "is encrypted: members need a key that is not"),
         (missing, "certificate-file", "no.crt: No such file or directory"),
         (no_certificate, "certificate-file", "is not a certificate in PEM format"),
-        (no_authorities, "ca-file", "holds something that is not a certificate"),
+        (no_authorities, "ca-file", "is not a certificate in PEM format: it holds a private key"),
     ],
 )
 def test_an_error_names_the_setting_and_the_file(
