@@ -396,5 +396,5 @@ class ClusterEngine(LocalEngine):
         polls = ClusterPolls(name, loop, self.queue_return, self._landings.taken)
         polls.ended = lambda: self._write_refusal() is not None
         polls.end = self._end_of_polls
-        polls.leasehold = lambda lane: self._cluster_lane(lane).leasehold
+        polls.shared = self._cluster_lane
         return polls

@@ -56,6 +56,11 @@ class WaitingLane(PackingLane):
         """Whether what is proposed or read waits for a quorum, and is not refused at once."""
         return self._shared.refusal is None
 
+    @property
+    def refusal(self) -> Refused | None:
+        """Why what is proposed or read is refused at once; None when it waits for a quorum."""
+        return self._shared.refusal
+
     def _tell(self, readers: Iterable[Reader], refused: Refused | None) -> None:
         """Call readers; what one of them raises is not the others' business, nor the state's."""
         for reader in readers:
