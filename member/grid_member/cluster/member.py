@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import enum
 import logging
-from typing import TYPE_CHECKING, Final, TypedDict
+from typing import TYPE_CHECKING, Final
 
 from grid_member.cluster.following import Following
 from grid_member.cluster.logs import event
@@ -23,6 +23,7 @@ from grid_member.engine.log import wall_clock_ms
 if TYPE_CHECKING:
     from grid_member.cluster.management import Management
     from grid_member.cluster.measurements import Measurements
+    from grid_member.cluster.member_documents import HealthDocument, MemberDocument
     from grid_member.cluster.membership import Membership
     from grid_member.cluster.shutdowns import ShutdownRequest
     from grid_member.cluster.system_store import Put
@@ -62,26 +63,6 @@ class NodeState(enum.Enum):
     PASSIVE = "PASSIVE"
 
 
-class MemberDocument(TypedDict):
-    """One element of `members` in the cluster status document."""
-
-    address: str
-    liteMember: bool
-    localMember: bool
-    uuid: str
-    memberVersion: str
-
-
-class HealthDocument(TypedDict):
-    """The whole health document."""
-
-    nodeState: str
-    clusterState: str
-    clusterSafe: bool
-    migrationQueueSize: int
-    clusterSize: int
-
-
 class Member:
     """The identity and the lifecycle of this member; alone in its cluster without a membership."""
 
@@ -111,6 +92,8 @@ class Member:
         self.parking = Parking(config.parked_file, wall_clock_ms)
         self.parked: str | None = None
         """Why the member is parked and what to do about it; None when it is not."""
+        self.failure: EngineError | None = None
+        """Why the member ended by itself; None while it did not."""
         self._stop_wanted = asyncio.Event()
         self._stop_at_last: asyncio.TimerHandle | None = None
         if membership is not None:
@@ -265,6 +248,11 @@ class Member:
         self.ending = True
         self._stop_wanted.set()
 
+    def fail(self, failure: EngineError) -> None:
+        """Stop, as the member cannot go on."""
+        self.failure = failure
+        self.request_stop()
+
     async def stop_wanted(self) -> None:
         """Return when a stop was requested."""
         await self._stop_wanted.wait()
@@ -278,6 +266,8 @@ class Member:
     def ready(self) -> bool:
         """True when the member can be used."""
         if self.ending or not (self.joined and self.engine.ready):
+            return False
+        if self.engine.directory_lost is not None:
             return False
         if self.membership is None:
             return True
@@ -315,7 +305,8 @@ class Member:
         contact = None if alone else self._not_in_contact()
         joining = None if self.membership is None else self.membership.waiting
         why = "the member is stopping" if self.ending else contact or "the member is not ready"
-        return self.parked or waits or joining or why
+        failed = None if self.failure is None else str(self.failure)
+        return failed or self.engine.directory_lost or self.parked or waits or joining or why
 
     def _not_in_contact(self) -> str:
         if self.membership is None:
@@ -336,6 +327,8 @@ class Member:
         replication = None if self.membership is None else self.membership.engine.replication()
         if not self.ready:
             return f"not safe: {self.problem}"
+        if replication is not None and replication.twins is not None:
+            return f"not safe: {replication.twins}"
         if replication is not None and not replication.in_contact:
             # It may still be ready, while a leader is elected.
             return f"not safe: {replication.trouble or 'no majority answered this member lately'}"

@@ -212,6 +212,13 @@ class Engine(Protocol):
     def ready(self) -> bool:
         """True between the end of start() and the begin of stop()."""
 
+    @property
+    def directory_lost(self) -> str | None:
+        """Why nothing that is written now lasts: the member's directory was removed or replaced.
+
+        None while it is there, and where nothing is kept.
+        """
+
     def map_put(
         self, name: str, key: str, value: bytes, content_type: str | None, done: Done[None]
     ) -> None:

@@ -154,8 +154,9 @@ class ClusterEngine(LocalEngine):
         """Return how well the data is replicated."""
         if self._watch is None:
             return NOT_REPLICATED
-        return self._watch.replication(self.in_contact)._replace(
-            trouble=self._cluster.trouble, answering=self.answering
+        lanes, told = self._cluster, self._watch.replication(self.in_contact)
+        return told._replace(
+            trouble=lanes.trouble, answering=self.answering, twins=lanes.footing.told
         )
 
     async def moving(self) -> bool:
@@ -385,9 +386,7 @@ class ClusterEngine(LocalEngine):
         while True:
             outcome: asyncio.Future[Refused | None] = asyncio.get_running_loop().create_future()
             lane.when_current(setter(outcome))
-            if await outcome is None:
-                return
-            if self._cluster.ended:
+            if await outcome is None or self._cluster.ended:
                 return
             self._cluster.stalled = not self._started
             await asyncio.sleep(CURRENT_RETRY_S)
@@ -396,5 +395,5 @@ class ClusterEngine(LocalEngine):
         polls = ClusterPolls(name, loop, self.queue_return, self._landings.taken)
         polls.ended = lambda: self._write_refusal() is not None
         polls.end = self._end_of_polls
-        polls.leasehold = lambda lane: self._cluster_lane(lane).leasehold
+        polls.shared = self._cluster_lane
         return polls

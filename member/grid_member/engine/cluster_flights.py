@@ -14,7 +14,7 @@ from grid_member.engine.packing import PackingLane
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from grid_member.engine.api import Refused
+    from grid_member.engine.api import EngineError, Refused
     from grid_member.engine.cluster_lane import Reader
     from grid_member.engine.lane import Lane
     from grid_member.engine.log import Clock
@@ -55,6 +55,15 @@ class WaitingLane(PackingLane):
     def answering(self) -> bool:
         """Whether what is proposed or read waits for a quorum, and is not refused at once."""
         return self._shared.refusal is None
+
+    @property
+    def refusal(self) -> Refused | None:
+        """Why what is proposed or read is refused at once; None when it waits for a quorum."""
+        return self._shared.refusal
+
+    def fail(self, error: EngineError) -> None:
+        """Take nothing any more."""
+        self._shared.fail(error)
 
     def _tell(self, readers: Iterable[Reader], refused: Refused | None) -> None:
         """Call readers; what one of them raises is not the others' business, nor the state's."""

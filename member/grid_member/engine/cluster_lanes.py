@@ -22,6 +22,7 @@ from grid_member.engine.cluster_import import BackupImport
 from grid_member.engine.cluster_making import made_lane
 from grid_member.engine.cluster_streams import Streams
 from grid_member.engine.ending import unless
+from grid_member.engine.footing import Footing
 from grid_member.engine.lanes import Lanes
 from grid_member.engine.log import wall_clock_ms
 from grid_member.engine.nats.cluster_id import named
@@ -38,9 +39,11 @@ from grid_member.engine.nats.server import NatsServer
 from grid_member.engine.nats.server_config import SYSTEM_USER, USER
 from grid_member.engine.nats.streams import NoStreamError, Stream, streams_of_lanes
 from grid_member.engine.own_server import (
+    begun,
     check_counted,
     connection_to,
-    take_off,
+    cut_off,
+    take_back,
     trusted,
     until_connected,
 )
@@ -108,6 +111,8 @@ class ClusterLanes(Lanes):
         self.stuck: Callable[[], str | None] = lambda: None
         """Returns which streams wait for servers that are gone, and what to do."""
         self._company = Company(settings)
+        self.footing = Footing(settings)
+        """What this process is the member by."""
         self._rescuing, self._wipes, self._wiping = asyncio.Lock(), 0, False
         """`_wiping`: all was to be deleted, and that could not be ended in time."""
         self.leaving = False
@@ -167,16 +172,12 @@ class ClusterLanes(Lanes):
     @property
     def client(self) -> NatsClient:
         """The connection to the member's own server, once there is one."""
-        if self._client is None:
-            raise EngineError("the member has not begun to join the others")
-        return self._client
+        return begun(self._client)
 
     @property
     def system(self) -> NatsClient:
         """The connection that servers report to, once there is one."""
-        if self._system is None:
-            raise EngineError("the member has not begun to join the others")
-        return self._system
+        return begun(self._system)
 
     @property
     def settings(self) -> ClusterSettings:
@@ -191,8 +192,8 @@ class ClusterLanes(Lanes):
     @property
     def trouble(self) -> str | None:
         """What keeps servers from storing, and what to do; None: nothing is known."""
-        of_others = self.complaints.of_others
-        return self._own_trouble() or of_others or self.damage.of_lanes or self.stuck()
+        of_servers = self._own_trouble() or self.complaints.of_others
+        return of_servers or self.damage.of_lanes or self.stuck()
 
     def _own_trouble(self) -> str | None:
         return None if self._server is None else self._server.full
@@ -230,6 +231,7 @@ class ClusterLanes(Lanes):
             self._company.begun()
         except BaseException:
             await self.abandon()
+            self.footing.refuse()
             raise
 
     async def close(self) -> None:
@@ -247,6 +249,7 @@ class ClusterLanes(Lanes):
             last_first.push_async_callback(self.complaints.end)
             last_first.push_async_callback(self.damage.end)
             last_first.push_async_callback(self._company.end)
+            last_first.push_async_callback(self.footing.end)
             lanes = (lane.close() for lane in self.all)
             for error in filter(None, await asyncio.gather(*lanes, return_exceptions=True)):
                 raise error
@@ -254,7 +257,8 @@ class ClusterLanes(Lanes):
     async def abandon(self) -> None:
         """Close everything after a start that failed."""
         with contextlib.suppress(NatsError, EngineError, TimeoutError):
-            await asyncio.wait_for(self._take_back(), TAKE_BACK_S)
+            known = self._system, self.server_name, self._settings
+            await asyncio.wait_for(take_back(*known, refused=self._refused), TAKE_BACK_S)
         await super().abandon()
 
     def disk_bytes(self) -> int | None:
@@ -275,10 +279,13 @@ class ClusterLanes(Lanes):
         self.member, self._cluster = identity.uuid, identity.cluster
         self.waiting = NOT_THERE
         await self.damage.reached.prepare(identity)  # by what the server has before it begins
-        self._server = server = NatsServer(settings, identity, self._wait_for)
+        cut = partial(cut_off, self.ending, lambda: self._server, lambda: self.cluster_lanes)
+        life, footing = self.footing.begin(identity, cut), (self.footing.found, self.footing.gone)
+        self._server = server = NatsServer(settings, identity, self._wait_for, life, *footing)
         await server.start()
         self._client = client = connection_to(server, settings, USER, self._connected)
-        self.roll_call.connected(client, lambda: self._cluster, lambda: server.apart)
+        self.roll_call.connected(client, lambda: server.apart)
+        self.footing.listen(client, lambda: self._cluster)
         self.complaints.begin(client)
         self._system = system = connection_to(server, settings, SYSTEM_USER)
         self.damage.begin(system, identity, lambda: bool(self.waiting or self.stalled))
@@ -361,13 +368,6 @@ class ClusterLanes(Lanes):
         except EngineError:
             self._refused = True
             raise
-
-    async def _take_back(self) -> None:
-        """Take the own server off those that count, when it will never come back."""
-        name, settings = self.server_name, self._settings
-        lasting = settings.directory is not None and not self._refused
-        if name is not None and self._system is not None and not (settings.lite or lasting):
-            await take_off(self._system, name)
 
     def changed(self, shard: int, changes: set[str]) -> None:
         """Hear which values of the system store a batch changed in a lane."""

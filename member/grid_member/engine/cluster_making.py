@@ -64,6 +64,7 @@ def made_lane(
         timed=settings.timed,
         others_read=not settings.alone,
     )
+    log.ground = lanes.footing.ground
     return (SystemLane if empty else ClusterLane)(
         log,
         member,

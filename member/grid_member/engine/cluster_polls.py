@@ -3,18 +3,33 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, Protocol
 
-from grid_member.engine.api import Item
+from grid_member.engine.api import Item, Reason, Refused
 from grid_member.engine.leasehold import LATE
 from grid_member.engine.polls import QueuePoll, QueuePolls
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from grid_member.engine.api import Done, Refused
+    from grid_member.engine.api import Done
     from grid_member.engine.lane import Lane
     from grid_member.engine.leasehold import Leasehold
+
+UNSEEN: Final = Refused(
+    Reason.UNAVAILABLE,
+    "no majority of the members told this one whether the queue is empty: nothing was taken",
+)
+
+
+class SharedLane(Protocol):
+    """A lane whose log other members write, too."""
+
+    leasehold: Leasehold
+
+    @property
+    def refusal(self) -> Refused | None:
+        """Why nothing can be taken now; None when it can, as far as is known."""
 
 
 class ClusterPolls(QueuePolls):
@@ -27,9 +42,11 @@ class ClusterPolls(QueuePolls):
     """Whether nobody waits any more: the member stops, or writes are refused."""
     end: Callable[[], Refused | None]
     """What they are answered then."""
-    leasehold: Callable[[Lane], Leasehold]
-    """Returns that of a lane."""
+    shared: Callable[[Lane], SharedLane]
+    """Returns a lane as what it is here."""
     _tickets = 0
+    _blind = False
+    """Whether polls wait for which no take was sent, as there was no lease."""
 
     def poll(self, lane: Lane, timeout_s: float, done: Done[Item | None]) -> QueuePoll:
         """Take the head of the queue, or wait for one."""
@@ -40,18 +57,27 @@ class ClusterPolls(QueuePolls):
             self._tickets += 1
             poll.ticket = self._tickets
             self._lane = lane
-            if self.leasehold(lane).holds:
+            if self.shared(lane).leasehold.holds:
                 self._send(lane, poll)
             elif timeout_s > 0:
                 self._wait(poll)
+                self._blind = True
             else:
                 poll.finish(LATE)
         return poll
 
     def serve(self, lane: Lane) -> None:
         """Send takes, unless what they take could not be handed out."""
-        if self.leasehold(lane).holds:
-            super().serve(lane)
+        if not self.shared(lane).leasehold.holds:
+            return
+        super().serve(lane)
+        if self._blind:
+            self._blind = False
+            for poll in [one for one in self._waiting if not one.saw_empty]:
+                # Only the log can tell whether the queue is empty.
+                del self._waiting[poll]
+                poll.waiting = None
+                self._send(lane, poll)
 
     def _send(self, lane: Lane, poll: QueuePoll) -> None:
         self._lane = lane
@@ -64,13 +90,26 @@ class ClusterPolls(QueuePolls):
         Behind the end of a lease somebody else may have the item by now.
         """
         if type(outcome) is Item:
-            leasehold = self.leasehold(lane)
+            leasehold = self.shared(lane).leasehold
             if leasehold.holds:
                 outcome.until_s = leasehold.until_s
             else:
                 self._unwanted(outcome)
                 outcome = LATE
+        elif outcome is None:
+            poll.saw_empty = True
         poll.answer(outcome)
+
+    def _nothing(self, poll: QueuePoll) -> Refused | None:
+        """Return the outcome of a poll that ends while it waits.
+
+        It is empty-handed only if the log said so once, and nothing can have come unnoticed since.
+        """
+        lane = self._lane
+        if lane is None or not poll.saw_empty:
+            return UNSEEN
+        shared = self.shared(lane)
+        return shared.refusal or (None if shared.leasehold.holds else LATE)
 
     def _wait_again(self, poll: QueuePoll) -> None:
         if self.ended():

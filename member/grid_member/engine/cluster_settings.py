@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from grid_member.engine.api import EngineError
+
 DEFAULT_CLUSTER_PORT: Final = 5704
 """Where members listen for each other."""
 MOST_HOLDERS: Final = 5
@@ -60,6 +62,8 @@ class ClusterSettings:
     """The nats-server to run; None looks for one."""
     timed: Callable[[float], None] | None = None
     """Hears how long commits take, as `JetStreamLog` tells it."""
+    replaced: Callable[[EngineError], None] | None = None
+    """Hears why this process has to end, as an older one is the member."""
 
     @property
     def copies(self) -> int:

@@ -33,14 +33,43 @@ def lock_directory(directory: Path) -> int:
     while (lock_fd := _locked(directory)) is None:
         if until_s is None:
             until_s = time.monotonic() + LOCK_PATIENCE_S
-            _log.info("%s is in use%s: waiting for that to end", directory, _by(directory))
+            _log.info("%s is in use%s: waiting for that to end", directory, _by(directory / LOCK))
         elif time.monotonic() >= until_s:
             raise EngineError(
-                f"the directory {directory} is in use by another process{_by(directory)}: "
+                f"the directory {directory} is in use by another process{_by(directory / LOCK)}: "
                 "stop it, or give each member a directory of its own"
             )
         time.sleep(_LOOK_S)
     return lock_fd
+
+
+def lock_data(path: Path, directory: Path) -> int:
+    """Take a file or directory with the data, besides its directory's lock, which may be removed.
+
+    Returns:
+        What to close to give it back; -1 where nothing is at the path, as in a store that is
+        damaged, or where the file system has no such locks.
+
+    Raises:
+        EngineError: another process has it.
+        OSError: it cannot be opened.
+    """
+    if not path.exists():
+        return -1
+    flags = os.O_RDONLY if path.is_dir() else os.O_RDWR
+    data_fd = os.open(path, flags | os.O_CLOEXEC)
+    try:
+        fcntl.flock(data_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(data_fd)
+        raise EngineError(
+            f"the data in {directory} is in use by another process{_by(path)}, whose lock "
+            f"{directory / LOCK} was removed: stop it, or give each member a directory of its own"
+        ) from None
+    except OSError:  # a network file system may lock no directory
+        os.close(data_fd)
+        return -1
+    return data_fd
 
 
 def _locked(directory: Path) -> int | None:
@@ -66,10 +95,10 @@ def _is_at(file_fd: int, path: Path) -> bool:
         return False
 
 
-def _by(directory: Path) -> str:
-    """Return who has the lock, nothing when that is not known: it may be in another container."""
+def _by(path: Path) -> str:
+    """Return who has locked a file, nothing if that is not known, as with other containers."""
     try:
-        found = (directory / LOCK).stat()
+        found = path.stat()
         locks = _LOCKS.read_text().splitlines()
     except OSError:
         return ""

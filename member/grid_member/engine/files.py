@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
     from typing import TextIO
 
@@ -62,3 +63,10 @@ def file_signature(file: Path) -> tuple[int, ...]:
 def taken_on_disk(found: os.stat_result) -> int:
     """Return what a file takes on its disk, holes left out."""
     return found.st_blocks * 512  # the unit of stat(2), whatever the blocks of the disk are
+
+
+def close_files(descriptors: Iterable[int]) -> None:
+    """Close those that are open; one below 0 is none."""
+    for descriptor in descriptors:
+        if descriptor >= 0:
+            os.close(descriptor)

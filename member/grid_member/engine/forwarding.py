@@ -15,6 +15,7 @@ import logging
 import math
 import secrets
 import uuid
+from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
@@ -136,9 +137,13 @@ class Forwarding:
             timeout_s: what the host waits by itself.
         """
         now_s = self._loop.time()
+        return self._call(word, done, now_s + timeout_s + PATIENCE_S, self._refusal(now_s))
+
+    def _call(
+        self, word: Word, done: Callable[[Any], None], deadline_s: float, refused: Refused | None
+    ) -> Call:
         word = word._replace(call=next(self._numbers))
-        call = Call(word, done, now_s + timeout_s + PATIENCE_S)
-        refused = self._refusal(now_s)
+        call = Call(word, done, deadline_s)
         self._calls += 1
         self._bytes += word.size_bytes
         if refused is not None:
@@ -182,11 +187,7 @@ class Forwarding:
     async def stop(self) -> None:
         """Begin nothing; wait for what was begun and for items that are handed over."""
         self._closing = True
-        for call in self._all():
-            done = call.done
-            if call.word.kind is Kind.QUEUE_POLL and done is not None:
-                self.cancel(call)
-                done(None)
+        self._end_polls()
         await self._until(lambda: not self._calls)
         await self._until(lambda: not self._whose)
         for call in self._waiting:
@@ -248,11 +249,24 @@ class Forwarding:
 
     # Inside
 
+    def _end_polls(self) -> None:
+        """End the polls that wait: with nothing only where a host says that the queue is empty."""
+        now_s = self._loop.time()
+        for call in self._all():
+            done = call.done
+            if call.word.kind is Kind.QUEUE_POLL and done is not None:
+                self.cancel(call)
+                size, told = Word(Kind.QUEUE_SIZE, 0, call.word.name), partial(_end_poll, done)
+                self._call(size, told, now_s + DRAIN_S, self._nobody(now_s))
+
     def _refusal(self, now_s: float) -> Refused | None:
         if self._closing:
             return _CLOSING
         if self._calls >= MAX_CALLS or self._bytes > MAX_BYTES:
             return _OVERLOADED
+        return self._nobody(now_s)
+
+    def _nobody(self, now_s: float) -> Refused | None:
         return _NOBODY if self._host is None and now_s - self._without_s > PATIENCE_S else None
 
     def _finish(self, call: Call, outcome: object) -> None:
@@ -366,6 +380,10 @@ class Forwarding:
         error = None if finding.cancelled() else finding.exception()
         if error is not None and not isinstance(error, NatsError):
             self._loop.call_exception_handler({"message": "no host was found", "exception": error})
+
+
+def _end_poll(done: Callable[[object], None], items: object) -> None:
+    done(None if items == 0 else _CLOSING)
 
 
 class ForwardedPoll:

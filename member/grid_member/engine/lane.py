@@ -31,6 +31,7 @@ from grid_member.engine.reads import MapReads
 from grid_member.engine.state import State
 
 if TYPE_CHECKING:
+    from grid_member.engine.ground import Ground
     from grid_member.engine.log import Clock, Log, Steps
 
 MAX_WAITING_OPERATIONS: Final = 65_536
@@ -137,6 +138,11 @@ class Lane:
         self._loop = loop
         self._log.start(self)
         self._begin()
+
+    @property
+    def ground(self) -> Ground | None:
+        """What the log stands on; None when that is not looked at here."""
+        return self._log.ground
 
     @property
     def busy(self) -> bool:

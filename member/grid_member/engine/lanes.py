@@ -68,6 +68,12 @@ class Lanes:
         """The durable lanes, then the one in memory, if any."""
         return self.durable if self.volatile is None else [*self.durable, self.volatile]
 
+    @property
+    def directory_lost(self) -> str | None:
+        """Why nothing that is written now lasts, as the directory is not there any more."""
+        grounds = (lane.ground for lane in self.durable)
+        return next((ground.lost for ground in grounds if ground and ground.lost), None)
+
     def durable_of(self, name: str) -> Lane:
         """Return the durable lane of a structure."""
         lanes = self.durable

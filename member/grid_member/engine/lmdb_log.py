@@ -22,13 +22,14 @@ from typing import TYPE_CHECKING, Final
 import lmdb
 
 from grid_member.engine.api import EngineError, Reason, Refused
+from grid_member.engine.ground import LostGroundError
 from grid_member.engine.lmdb_cleaning import IMAGE_CHUNK_BYTES, SHORT_CHUNK_BYTES, ImageJob, purge
+from grid_member.engine.lmdb_ground import log_ground
 from grid_member.engine.lmdb_inbox import Inbox
 from grid_member.engine.lmdb_replay import Replay
 from grid_member.engine.lmdb_space import RESERVE_BYTES, Space
 from grid_member.engine.lmdb_tail import TAIL_BYTES, Tail
-from grid_member.engine.log import grows, parted
-from grid_member.engine.operations import Committed, Record
+from grid_member.engine.log import committed_at, grows, parted
 from grid_member.engine.writer import Writer
 
 if TYPE_CHECKING:
@@ -38,8 +39,9 @@ if TYPE_CHECKING:
     from grid_member.engine.image import Image
     from grid_member.engine.lmdb_tables import Environments, Tables
     from grid_member.engine.log import Clock, Feed, Steps
+    from grid_member.engine.operations import Record
 from grid_member.engine.lmdb_tables import MAP_SIZE_BYTES, open_environment, open_tables
-from grid_member.engine.lmdb_values import pack_record
+from grid_member.engine.lmdb_values import packed_records
 
 CLEAN_SLACK_BYTES: Final = 16 * 1024 * 1024
 """Garbage that is left alone, so that a small log is not cleaned over and over."""
@@ -88,11 +90,9 @@ class LmdbLog:
         self._tail = Tail(path, shard, tail_bytes, told)
         self._environments = environments
         self._tables: Tables | None = self._open()
-        self._sequence = 0
-        self._timestamp_ms = 0
-        self._stored_bytes = 0
-        self._since_image_bytes = 0
-        self._retry_above_bytes = 0
+        self.ground = log_ground(path, lambda: self._tail.unlinked)
+        self._sequence = self._timestamp_ms = 0
+        self._stored_bytes = self._since_image_bytes = self._retry_above_bytes = 0
         self.refusal: Refused | None = None
         """Why nothing can be stored now; None when it can, as far as is known."""
         self._failing = False
@@ -101,8 +101,7 @@ class LmdbLog:
         self._writer: Writer | None = None
         self._inbox = Inbox()
         self._job: ImageJob | None = None
-        self._purging = True
-        self._paused = False
+        self._purging, self._paused = True, False
 
     @property
     def shard(self) -> int:
@@ -186,13 +185,16 @@ class LmdbLog:
             elif self._inbox.over:
                 self._tail.end(self._tables, self._sequence)
                 return
-            self._maintain(idle=not group)
-            self._look_for_room()
+            if (group and self.ground.lost is None) or not self.ground.look():
+                self._maintain(idle=not group)
+                self._look_for_room()
+            else:
+                self._refuse(self.ground.lost)
 
     def _next_group(self) -> tuple[list[Record], int]:
         """Wait for something to do; return the records of one transaction, and about their size."""
         waits = self._paused or self.refusal is not None
-        patience_s = ROOM_INTERVAL_S if waits else IDLE_S if self._tail.pending else None
+        patience_s = ROOM_INTERVAL_S if waits else IDLE_S
         if not self._inbox.wait(self._may_clean, patience_s):
             self._paused = False
         return self._inbox.take()
@@ -204,13 +206,18 @@ class LmdbLog:
 
     def _commit(self, group: list[Record], size_bytes: int) -> None:
         """Commit the records together; when that fails, once more those that remove something."""
+        if self.ground.lost is not None:
+            self._reject(group)
+            return
         if self.refusal is None and not self._fits(group, size_bytes):
             self._refuse("the disk is full, but for what cleaning the log takes")
         refused: list[Record] = []
         if self.refusal is not None:
             refused, group = parted(group)
         error = self._attempt(group)
-        if error is not None:
+        if isinstance(error, LostGroundError):
+            refused += group
+        elif error is not None:
             self._refuse(error)
             growing, group = parted(group)
             refused += growing
@@ -226,13 +233,9 @@ class LmdbLog:
         """Commit the records and tell of it; return why not a single one was committed."""
         if not group:
             return None
-        timestamp_ms = max(self._timestamp_ms, self._clock())
-        sequence = self._sequence
+        sequence, timestamp_ms = self._sequence, max(self._timestamp_ms, self._clock())
         try:
-            values = [
-                pack_record(place, timestamp_ms, record)
-                for place, record in enumerate(group, sequence + 1)
-            ]
+            values = packed_records(group, sequence + 1, timestamp_ms)
             tables = self._tables = self._tables or self._open()
         except Exception as error:
             return error  # nothing was written
@@ -244,6 +247,9 @@ class LmdbLog:
                 kept = self._is_kept(sequence + len(values), values[-1])
                 if not kept:
                     return error if kept is False else EngineError(_UNKNOWN)
+        if self.ground.wrote():
+            self._refuse(self.ground.lost)
+            return LostGroundError(_UNKNOWN)
         self._sequence += len(group)
         self._timestamp_ms = timestamp_ms
         self._stored_bytes += size_bytes
@@ -251,10 +257,7 @@ class LmdbLog:
         if self._failing and any(map(grows, group)):
             self._failing = False
             _log.warning("the log of shard %d takes writes again", self._shard)
-        batch = [
-            Committed(sequence + number, timestamp_ms, record)
-            for number, record in enumerate(group, 1)
-        ]
+        batch = committed_at(group, sequence + 1, timestamp_ms)
         self._tell(lambda feed: feed.committed(batch))
         return None
 
@@ -284,6 +287,7 @@ class LmdbLog:
 
     def _read_back(self, sequence: int, value: bytes) -> bool | Exception:
         try:
+            self.ground.check()  # what is in its place now is not to be written to
             tables = self._reopen()
             kept = tables.record(sequence) == value
             if not kept:
@@ -329,7 +333,7 @@ class LmdbLog:
 
     def _look_for_room(self) -> None:
         """Take writes again when there is room; else have the log cleaned if that makes some."""
-        if self.refusal is None or self._purging:
+        if self.refusal is None or self._purging or self.ground.lost is not None:
             return
         try:
             self._tables = self._tables or self._open()

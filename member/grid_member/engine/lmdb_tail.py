@@ -150,6 +150,11 @@ class Tail:
             error,
         )
 
+    @property
+    def unlinked(self) -> bool:
+        """Whether its file is open and has no name any more."""
+        return self._file >= 0 and os.fstat(self._file).st_nlink == 0
+
     # What LMDB has to do with it
 
     @property

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Final
 from grid_member.engine import codec
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from grid_member.engine.operations import Record
 
 _PLACE: Final = struct.Struct(">QQ")  # sequence, timestamp
@@ -25,6 +27,11 @@ def pack_record(sequence: int, timestamp_ms: int, record: Record) -> bytes:
     """Return what is stored of a record under its sequence."""
     check = zlib.crc32(_PLACE.pack(sequence, timestamp_ms))
     return _HEAD.pack(timestamp_ms, check) + codec.encode_record(record)
+
+
+def packed_records(records: Iterable[Record], first: int, timestamp_ms: int) -> list[bytes]:
+    """Return what is stored of records, under sequences from the first one on."""
+    return [pack_record(place, timestamp_ms, one) for place, one in enumerate(records, first)]
 
 
 def unpack_record(sequence: int, value: bytes) -> tuple[int, Record]:

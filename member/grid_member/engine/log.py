@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from grid_member.engine.operations import (
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
     from grid_member.engine.api import Refused
+    from grid_member.engine.ground import Ground
     from grid_member.engine.image import Image, Part
 
 Clock: TypeAlias = Callable[[], int]
@@ -65,6 +66,11 @@ def parted(records: Sequence[Record]) -> tuple[list[Record], list[Record]]:
     """Return the records that store something, and the others."""
     growing = [record for record in records if grows(record)]
     return growing, [record for record in records if not grows(record)]
+
+
+def committed_at(records: Iterable[Record], first: int, timestamp_ms: int) -> list[Committed]:
+    """Return records as they are committed, in sequences from the first one on."""
+    return [Committed(place, timestamp_ms, one) for place, one in enumerate(records, first)]
 
 
 def is_note(put: SystemPut) -> bool:
@@ -118,6 +124,10 @@ class Log(Protocol):
         Records that only remove something may be taken all the same.
         """
 
+    @property
+    def ground(self) -> Ground | None:
+        """What the log stands on; None when that is not looked at here."""
+
     def replay(self) -> Steps:
         """Yield the latest image's parts, then the records after it. May block; before start.
 
@@ -164,6 +174,7 @@ class MemoryLog:
 
     gathers = False
     others_read = False
+    ground: Ground | None = None
 
     def __init__(self, clock: Clock, shard: int = 0) -> None:
         self.refusal: Refused | None = None

@@ -12,9 +12,10 @@ from grid_member.engine.nats.peers import peer_id, peers, remove_server, step_do
 from grid_member.engine.nats.places import REMOVED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from grid_member.engine.cluster_lane import ClusterLane
     from grid_member.engine.cluster_settings import ClusterSettings
     from grid_member.engine.nats.server import NatsServer
     from grid_member.engine.state import State
@@ -26,6 +27,17 @@ HAND_OVER_S: Final = 0.5
 """Until it is looked whether somebody else leads by now."""
 REACHED_S: Final = 15.0
 """How long a server may take to be there that is not to wait for others any more."""
+
+
+def begun(client: NatsClient | None) -> NatsClient:
+    """Return a connection that there is once the member has begun to join the others.
+
+    Raises:
+        EngineError: it has not.
+    """
+    if client is None:
+        raise EngineError("the member has not begun to join the others")
+    return client
 
 
 def connection_to(
@@ -104,6 +116,40 @@ def check_counted(state: State, name: str, directory: Path | None) -> None:
             f"and its data is out of date: empty {directory} and start the member again, which "
             "copies everything from the others"
         )
+
+
+def cut_off(
+    ending: asyncio.Event,
+    server: Callable[[], NatsServer | None],
+    lanes: Callable[[], Sequence[ClusterLane]],
+    error: EngineError,
+) -> None:
+    """End all that a process does as the member, as another process is the member."""
+    ending.set()
+    running = server()
+    if running is not None:
+        running.kill()
+    for lane in lanes():
+        lane.fail(error)
+
+
+async def take_back(
+    system: NatsClient | None, name: str | None, settings: ClusterSettings, *, refused: bool
+) -> None:
+    """Take the own server off those that count, when it will never come back.
+
+    Args:
+        system: a connection in the account of the system, if there is one.
+        name: the server's, if it has one.
+        settings: of the member.
+        refused: whether it was removed before, and must not count again.
+
+    Raises:
+        NatsError: nobody tells whether it counts.
+    """
+    lasting = settings.directory is not None and not refused
+    if name is not None and system is not None and not (settings.lite or lasting):
+        await take_off(system, name)
 
 
 async def take_off(system: NatsClient, name: str) -> None:

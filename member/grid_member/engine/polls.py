@@ -25,7 +25,7 @@ _OVERLOADED: Final = Refused(Reason.OVERLOADED, "too many polls wait on the queu
 class QueuePoll:
     """One poll: waiting, taking, or over (then done is None)."""
 
-    __slots__ = ("_polls", "deadline_s", "done", "ticket", "timer", "waiting")
+    __slots__ = ("_polls", "deadline_s", "done", "saw_empty", "ticket", "timer", "waiting")
 
     def __init__(self, polls: QueuePolls, done: Done[Item | None], deadline_s: float) -> None:
         self._polls = polls
@@ -33,6 +33,8 @@ class QueuePoll:
         self.deadline_s = deadline_s
         self.ticket = 0
         """Grows from poll to poll where takes of several may come back empty."""
+        self.saw_empty = False
+        """Whether a take of this poll came back empty."""
         self.timer: asyncio.TimerHandle | None = None
         self.waiting: OrderedDict[QueuePoll, None] | None = None
         """Where it waits, to be taken out of."""
@@ -162,9 +164,13 @@ class QueuePolls:
             self._send(lane, poll)
 
     def finish_waiting(self, outcome: Refused | None) -> None:
-        """End every waiting poll with the outcome; those with a take on its way go on."""
+        """End every waiting poll with the outcome; those with a take on its way go on.
+
+        Args:
+            outcome: None: the queue is empty, as far as that is known for each poll.
+        """
         for poll in list(self._waiting):
-            poll.finish(outcome)
+            poll.finish(outcome or self._nothing(poll))
 
     def answer(self, poll: QueuePoll, outcome: Item | Refused | None) -> None:
         """Take the outcome of a take that gave its poll no item; the poll may wait on."""
@@ -201,4 +207,8 @@ class QueuePolls:
     def _time_out(self, poll: QueuePoll) -> None:
         poll.timer = None
         if poll.waiting is not None:
-            poll.finish(None)
+            poll.finish(self._nothing(poll))
+
+    def _nothing(self, _: QueuePoll) -> Refused | None:
+        """Return the outcome of a poll that ends while it waits: the state here is the queue."""
+        return None

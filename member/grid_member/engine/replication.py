@@ -35,6 +35,8 @@ class Replication(NamedTuple):
     elected it waits, and is not in contact."""
     absent: str | None = None
     """Who or what copies are missing for, as of the last look; None: nothing is known."""
+    twins: str | None = None
+    """Which two processes were the same member lately; None: of none that is known."""
 
     @property
     def shortage(self) -> str:

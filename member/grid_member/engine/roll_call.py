@@ -7,7 +7,7 @@ import logging
 import re
 from typing import TYPE_CHECKING, Final, Self
 
-from grid_member.engine.nats.hail import answer_with, clusters_there, greets
+from grid_member.engine.nats.hail import clusters_there, greets
 from grid_member.engine.nats.lookout import Lookout
 
 if TYPE_CHECKING:
@@ -77,21 +77,14 @@ class RollCall:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._lookout.__aexit__(*error)
 
-    def connected(
-        self,
-        client: NatsClient,
-        cluster: Callable[[], str],
-        apart: Callable[[], str | None],
-    ) -> None:
-        """Tell the others the id of this member's cluster from now on, and hear theirs.
+    def connected(self, client: NatsClient, apart: Callable[[], str | None]) -> None:
+        """Hear from now on of which clusters the others are.
 
         Args:
             client: of the member's own server, which may not be connected yet.
-            cluster: returns the id, empty while there is none.
             apart: returns why this member and others do not take each other, None when they do.
         """
         self._apart = apart
-        answer_with(client, cluster)
         self._tasks.append(asyncio.get_running_loop().create_task(self._ask(client)))
 
     def plainly(self, reason: str) -> str:

@@ -9,7 +9,6 @@ The store is made in DIRECTORY/creating, synced and renamed, so that there is a 
 
 from __future__ import annotations
 
-import os
 import shutil
 import uuid
 from dataclasses import dataclass
@@ -18,9 +17,9 @@ from typing import TYPE_CHECKING, Final
 import lmdb
 
 from grid_member.engine.api import EngineError
-from grid_member.engine.directory_lock import lock_directory
-from grid_member.engine.files import sync_directory
-from grid_member.engine.lmdb_tables import create_log
+from grid_member.engine.directory_lock import lock_data, lock_directory
+from grid_member.engine.files import close_files, sync_directory
+from grid_member.engine.lmdb_tables import DATA_FILE, create_log
 from grid_member.engine.manifest import MANIFEST_FILE
 from grid_member.engine.store_errors import damaged, foreign, unusable
 from grid_member.engine.store_exchange import (
@@ -50,11 +49,11 @@ class Store:
 
     member: uuid.UUID
     shards: list[Path]
-    lock_fd: int
+    lock_fds: list[int]
 
     def close(self) -> None:
         """Release the directory."""
-        os.close(self.lock_fd)
+        close_files(self.lock_fds)
 
 
 def open_store(directory: Path, shards: int) -> Store:
@@ -67,7 +66,7 @@ def open_store(directory: Path, shards: int) -> Store:
         make_directories(directory)
         place = directory / STORE
         check_directory(directory)
-        lock_fd = lock_directory(directory)
+        lock_fds = [lock_directory(directory)]
         try:
             check_directory(directory)  # once more: another process may have ended just now
             finish_exchange(directory)
@@ -75,11 +74,11 @@ def open_store(directory: Path, shards: int) -> Store:
                 _create(directory, place, shards)
             identity = read_identity(place / IDENTITY_FILE)
             check_shards(place, identity, shards)
-            return Store(
-                identity.member, [shard_path(place, shard) for shard in range(shards)], lock_fd
-            )
+            paths = [shard_path(place, shard) for shard in range(shards)]
+            lock_fds += [lock_data(path / DATA_FILE, directory) for path in paths]
+            return Store(identity.member, paths, lock_fds)
         except BaseException:
-            os.close(lock_fd)
+            close_files(lock_fds)
             raise
     except (OSError, lmdb.Error) as error:
         raise unusable("the directory", directory, error) from error

@@ -50,6 +50,11 @@ class SystemSide:
         return self._refusal is None
 
     @property
+    def directory_lost(self) -> str | None:
+        """Why nothing that is written now lasts; None while the directory is there."""
+        return self._lanes.directory_lost
+
+    @property
     def _started(self) -> bool:
         """True from the end of start() on."""
         return self._refusal is not NOT_STARTED

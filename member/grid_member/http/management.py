@@ -36,7 +36,7 @@ async def change_state(call: Call) -> Answer:
     state = _STATES.get(call.parameters[2].lower())
     if state is None:
         return error(400, f"the third parameter must be one of {', '.join(_STATES)}")
-    problem = _no_change(call)
+    problem = await _no_change(call)
     if problem is not None:
         return problem
     with management_of(call).change():
@@ -69,7 +69,7 @@ async def change_version(call: Call) -> Answer:
     target = parse_version(call.parameters[2])
     if target is None:
         return error(400, "the third parameter must be a version, major.minor")
-    problem = _no_change(call)
+    problem = await _no_change(call)
     if problem is not None:
         return problem
     with management_of(call).change():
@@ -143,8 +143,8 @@ async def usage(call: Call) -> Answer:
     return await asyncio.to_thread(document, found)
 
 
-def _no_change(call: Call) -> Answer | None:
-    problem = not_joined(call)
+async def _no_change(call: Call) -> Answer | None:
+    problem = not_joined(call) or await behind(call)
     if problem is None and management_of(call).changing:
         return BUSY_ALONE if call.member.membership is None else BUSY
     if problem is None and call.member.migrating:

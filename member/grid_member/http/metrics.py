@@ -188,6 +188,12 @@ class MemberCollector(Collector):
             yield GaugeMetricFamily(
                 "grid_store_bytes", "Bytes that the data takes on disk.", self.store_bytes
             )
+        if self._member.config.data_directory is not None:
+            yield GaugeMetricFamily(
+                "grid_store_present",
+                "1 while the directory that the member has opened is still at its path.",
+                int(self._member.engine.directory_lost is None),
+            )
 
     def _of_operations(self) -> Metric:
         family = GaugeMetricFamily(

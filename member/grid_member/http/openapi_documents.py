@@ -4,7 +4,7 @@ from typing import Literal, TypedDict
 
 from grid_member.cluster.config_changes import ConfigResult
 from grid_member.cluster.licenses import LicenseInfo
-from grid_member.cluster.member import MemberDocument
+from grid_member.cluster.member_documents import MemberDocument
 
 
 class Failure(TypedDict):

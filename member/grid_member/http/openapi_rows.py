@@ -12,7 +12,7 @@ from grid_member.cluster.cp import (
     CpReplicatedGroupDocument,
     CpSessionDocument,
 )
-from grid_member.cluster.member import HealthDocument
+from grid_member.cluster.member_documents import HealthDocument
 from grid_member.cluster.operations import OperationDocument
 from grid_member.cluster.usage import UsageDocument
 from grid_member.http import openapi_documents as documents

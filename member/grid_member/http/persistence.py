@@ -57,7 +57,8 @@ async def hot_backup_interrupt(call: Call) -> Answer:
 
 
 async def _backup(call: Call, answer: Answer) -> Answer:
-    problem = not_joined(call)
+    # A backup of another member may be over without this member's knowledge.
+    problem = not_joined(call) or await behind(call)
     if problem is not None:
         return problem
     backups = management_of(call).persistence.backups

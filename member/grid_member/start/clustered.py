@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from grid_member.cluster.management import Management
     from grid_member.cluster.member import Member
     from grid_member.config import ClusterConfig, MemberConfig
-    from grid_member.engine.api import Structures
+    from grid_member.engine.api import EngineError, Structures
 
 RECORD_OVERHEAD_BYTES: Final = 1 << 20
 """What a record may hold beside its largest value: names, a key, a content type."""
@@ -52,8 +52,18 @@ def clustered_engine(
     name: str,
     structures: Structures,
     timed: Callable[[float], None] | None = None,
+    replaced: Callable[[EngineError], None] | None = None,
 ) -> ClusterEngine:
-    """Return an engine that has not begun to join the others; timed hears how commits go."""
+    """Return an engine that has not begun to join the others.
+
+    Args:
+        model: the configuration of the member.
+        cluster: the part of it that is about other members.
+        name: the member's.
+        structures: finds the settings of maps and queues.
+        timed: hears how commits go.
+        replaced: hears why the member has to end, as another process is the same one.
+    """
     settings = ClusterSettings(
         cluster_name=model.cluster_name,
         member_name=name,
@@ -73,6 +83,7 @@ def clustered_engine(
         validation_timeout_s=model.persistence.validation_timeout_s,
         max_payload_bytes=model.limits.value_bytes + RECORD_OVERHEAD_BYTES,
         timed=timed,
+        replaced=replaced,
     )
     with_data = PartEngine if settings.crowded else ClusterEngine
     kind = LiteEngine if settings.lite else with_data

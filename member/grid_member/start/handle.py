@@ -192,12 +192,15 @@ class MemberHandle:
 
         Raises:
             StopError: the disk does not answer, so the data is not released yet.
+            EngineError: the member ended by itself, as it could not go on.
         """
         await self._member.stop_wanted()
         # Whoever was told first has made the task by the time this runs on.
         self.request_stop()
         if self._stopping is not None:
             await asyncio.shield(self._stopping)
+        if self._member.failure is not None:
+            raise self._member.failure
 
     async def __aenter__(self) -> MemberHandle:
         """Return the member as it is: `async with await start_member(config) as member`."""

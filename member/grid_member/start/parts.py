@@ -40,7 +40,9 @@ def make_member(config: Config, name: str, version: str) -> Member:
         )
 
         timed = None if measurements is None else measurements.committed
-        engine = waiting = clustered_engine(model, model.cluster, name, structures, timed)
+        engine = waiting = clustered_engine(
+            *(model, model.cluster, name, structures, timed), lambda error: member.fail(error)
+        )
         membership = membership_of(engine, model, model.cluster, name, version)
         add_own_cp = partial(add_cp, membership, engine, model.cp_member_count)
         departing = partial(departing_of, membership, engine)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from grid_member.engine.api import Item, Reason, Refused
-from grid_member.engine.cluster_polls import ClusterPolls
+from grid_member.engine.cluster_polls import UNSEEN, ClusterPolls
 from grid_member.engine.leasehold import LATE, Leasehold, steady_s
 from grid_member.engine.polls import QueuePolls
 from grid_member.engine.state import State
@@ -26,12 +26,15 @@ ITEM = Item(b"v", None, "q", 1, 2)
 
 
 class HandLane:
-    """A lane whose takes the test answers, with one item in its queue."""
+    """A lane whose takes the test answers, with one item in its queue unless that is changed."""
 
     def __init__(self) -> None:
         self.state = State()
         self.takes: list[Callable[[Any], None]] = []
-        self.state.queues.size = lambda name: 1  # type: ignore[method-assign]
+        self.leasehold = Leasehold()
+        self.refusal: Refused | None = None
+        self.items = 1
+        self.state.queues.size = lambda name: self.items  # type: ignore[method-assign]
 
     def propose(self, operation: object, answer: Callable[[Any], None], size_bytes: int) -> None:
         self.takes.append(answer)
@@ -58,13 +61,13 @@ class Leased:
 
     def __init__(self) -> None:
         self.lane = HandLane()
-        self.leasehold = Leasehold()
+        self.leasehold = self.lane.leasehold
         self.returned: list[Item] = []
         self.heard: list[object] = []
         self.polls = ClusterPolls(
             "q", asyncio.get_running_loop(), self.returned.append, lambda item: None
         )
-        self.polls.leasehold = lambda lane: self.leasehold
+        self.polls.shared = lambda lane: self.lane
         self.polls.ended = lambda: False
 
     def poll(self, timeout_s: float) -> None:
@@ -104,3 +107,69 @@ async def test_without_a_lease_nothing_is_taken_and_who_can_waits_for_one() -> N
     leased.polls.serve_again()
     leased.lane.takes.pop()(ITEM)
     assert leased.heard == [LATE, ITEM]
+
+
+SHORT_S = 0.02
+
+
+async def test_a_poll_of_which_no_take_came_back_empty_is_refused_at_its_end() -> None:
+    leased = Leased()
+    leased.leasehold.hold(-math.inf)
+    leased.poll(SHORT_S)
+    await condition(lambda: bool(leased.heard))
+    assert leased.heard == [UNSEEN]
+    assert leased.lane.takes == []
+    assert leased.polls.idle
+
+
+async def test_a_poll_whose_take_came_back_empty_ends_with_nothing() -> None:
+    leased = Leased()
+    leased.poll(SHORT_S)
+    leased.lane.items = 0
+    leased.lane.takes.pop()(None)
+    await condition(lambda: bool(leased.heard))
+    assert leased.heard == [None]
+
+
+@pytest.mark.parametrize(("until_s", "refusal"), [(-math.inf, None), (math.inf, REFUSED)])
+async def test_an_empty_take_says_nothing_of_what_came_after_the_contact_was_lost(
+    until_s: float, refusal: Refused | None
+) -> None:
+    leased = Leased()
+    leased.poll(SHORT_S)
+    leased.lane.items = 0
+    leased.lane.takes.pop()(None)
+    leased.leasehold.hold(until_s)
+    leased.lane.refusal = refusal
+    await condition(lambda: bool(leased.heard))
+    assert leased.heard == [refusal or LATE]
+
+
+async def test_a_new_lease_has_polls_look_again_that_never_looked() -> None:
+    leased = Leased()
+    leased.leasehold.hold(-math.inf)
+    leased.lane.items = 0
+    leased.poll(30)
+    leased.poll(30)
+    assert leased.lane.takes == []
+    leased.leasehold.hold(math.inf)
+    leased.polls.serve_again()
+    assert len(leased.lane.takes) == 2
+    leased.polls.serve_again()
+    assert len(leased.lane.takes) == 2
+    for take in leased.lane.takes:
+        take(None)
+    leased.polls.finish_waiting(None)
+    assert leased.heard == [None, None]
+
+
+async def test_a_stop_tells_no_poll_of_an_empty_queue_that_nobody_saw() -> None:
+    leased = Leased()
+    leased.poll(30)
+    leased.leasehold.hold(-math.inf)
+    leased.poll(30)
+    leased.leasehold.hold(math.inf)
+    leased.lane.items = 0
+    leased.lane.takes.pop()(None)
+    leased.polls.finish_waiting(None)
+    assert leased.heard == [None, UNSEEN]

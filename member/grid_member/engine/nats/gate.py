@@ -11,6 +11,7 @@ its own, and its streams go. So nobody with data starts a server before it knows
     fewer, and another cluster only waits ─▶ start in turn with it: the server ends when its member
                                              has not joined by the end of the turn
     somebody says the others are lost     ─▶ start, unless a server of another cluster is there
+    another process is the same member    ─▶ end, if that one was started before
 
 Who waits listens at the members' port and tells who it is. A member that is new, or whose cluster
 is older than ids, has no id: it is no stranger.
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from grid_member.engine.cluster_settings import ClusterSettings
+    from grid_member.engine.nats.life import Life
 
 ALONE_S: Final = 15.0
 """Who has seen fewer than a majority, and no stranger, for so long starts nevertheless."""
@@ -130,6 +132,7 @@ async def admitted(
     trusted: Callable[[], bool] = lambda: False,
     *,
     gave_way: bool = False,
+    life: Life | None = None,
 ) -> Entry:
     """Return when this member's server may meet those of the others, and why.
 
@@ -139,11 +142,15 @@ async def admitted(
         waiting: is told why that is not now.
         trusted: whether somebody says that the data of this member is to go on.
         gave_way: whether a server of this member ended for another cluster before.
+        life: this process, where another one may be the same member.
+
+    Raises:
+        TwinError: an older process is the same member.
     """
-    lot = secrets.token_hex(_LOT_BYTES)
+    lot = secrets.token_hex(_LOT_BYTES) if life is None else life.lot
     listener = await _listening(settings, lot, own)
     try:
-        async with Sight(settings, lot) as sight:
+        async with Sight(settings, lot, life) as sight:
             patience = Patience(lot, gave_way, asyncio.get_running_loop().time())
             entry = await _let_in(sight, settings, own, waiting, trusted, patience)
             if not any(found is not None and found.lot is None for found in sight.seen.values()):
@@ -154,21 +161,28 @@ async def admitted(
             await close_servers([listener])
 
 
-async def stranger_comes(settings: ClusterSettings, own: str, entry: Entry) -> str | None:
+async def stranger_comes(
+    settings: ClusterSettings, own: str, entry: Entry, life: Life | None = None
+) -> str | None:
     """Return what to say of a member of another cluster before which this one's server has to end.
 
     Args:
         settings: the list of the members.
         own: the id of the cluster that this member's data is of.
         entry: why the server was started. In its turn it ends for those who wait after that.
+        life: this process, where another one may be the same member.
 
     Returns:
         None: one of the own cluster is there.
+
+    Raises:
+        TwinError: an older process is the same member.
     """
     clock = asyncio.get_running_loop().time
     yields_s = clock() + (TURN_S if entry is Entry.TURN else 0.0)
-    async with Sight(settings) as sight:
+    async with Sight(settings, "", life) as sight:
         while True:
+            sight.refuse_twin()
             here = {address: found for address, found in sight.seen.items() if found}
             for address, found in here.items():
                 strange = found.cluster not in {None, "", own}
@@ -189,6 +203,7 @@ async def _let_in(
 ) -> Entry:
     clock = asyncio.get_running_loop().time
     while True:
+        sight.refuse_twin()
         found = verdict(own, len(settings.members), sight.seen)
         if found.stranger is not None:
             waiting(_told(*found.stranger, own, settings))

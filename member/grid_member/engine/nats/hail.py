@@ -5,7 +5,8 @@
     as server ─▶ a message to its member, which answers with the id of its cluster
 
 The question goes over the connection that servers have to each other, the only one there is. It
-names nobody whom servers could tell each other of, and it ends with the answer.
+names nobody whom servers could tell each other of, and it ends with the answer. It says which
+member asks, and the answer tells of another process that is the same member (`life`).
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ import ssl
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from grid_member.engine.nats.errors import NatsError
+from grid_member.engine.nats.life import Life, unpacked
 from grid_member.engine.nats.peers import ACCOUNT
 from grid_member.engine.nats.server_config import (
     ROUTE_USER,
@@ -42,6 +45,8 @@ GREETING_S: Final = 0.8
 """Who says nothing for so long waits for TLS."""
 ANSWER_S: Final = 0.5
 """How long a member may take to answer, once its server did."""
+TWIN_S: Final = 0.3
+"""How long of that another one may take that it asks."""
 MAX_SAID_BYTES: Final = 1 << 20
 """What a server says at once, at most; there is little that it could."""
 _TRIES: Final = 3
@@ -61,6 +66,8 @@ class Present(NamedTuple):
     """Of a member that has no server yet, as it waits for the others; None: there is a server."""
     cluster: str | None
     """The id of its cluster, empty when it knows none; None: it does not tell."""
+    twin: Life | None = None
+    """Another process that is the member that asks; None: it knows of none."""
 
 
 class Said(NamedTuple):
@@ -76,15 +83,61 @@ def waiting_line(settings: ClusterSettings, lot: str, cluster: str) -> bytes:
     return f"GRID {lot} {cluster} {_digest(settings)}\n".encode()
 
 
-def answer_with(client: NatsClient, cluster: Callable[[], str]) -> None:
-    """Let this member's server answer with the id of its cluster, empty while there is none."""
+def answer_with(
+    client: NatsClient,
+    cluster: Callable[[], str],
+    own: Life | None = None,
+    refused: Callable[[Life, Life], None] = lambda older, younger: None,
+) -> None:
+    """Let this member's server answer who asks which cluster this is, and for the own twin.
 
-    def answer(messages: Sequence[Message]) -> None:
+    Args:
+        client: connected to the member's own server.
+        cluster: returns the id of its cluster, empty while there is none.
+        own: this process; None tells nobody of twins.
+        refused: hears of an older process and of a younger one that asked and will end.
+    """
+    asking: set[asyncio.Task[None]] = set()
+
+    async def answer(reply: bytes, life: Life | None) -> None:
+        twin = None if own is None or life is None else await _twin_of(client, life, own)
+        if twin is not None and life is not None and life.yields_to(twin):
+            refused(twin, life)
+        told = cluster().encode()
+        client.publish(reply, told if twin is None else told + b"\n" + twin.packed)
+
+    def heard(messages: Sequence[Message]) -> None:
         for message in messages:
             if message.reply:
-                client.publish(message.reply, cluster().encode())
+                task = asyncio.ensure_future(answer(message.reply, unpacked(message.payload)))
+                asking.add(task)
+                task.add_done_callback(asking.discard)
 
-    client.subscribe(SUBJECT, answer)
+    def lives(messages: Sequence[Message]) -> None:
+        for message in messages:
+            life = unpacked(message.payload)
+            if own is not None and life is not None and life.is_twin_of(own) and message.reply:
+                client.publish(message.reply, own.packed)
+
+    client.subscribe(SUBJECT, heard)
+    if own is not None:
+        client.subscribe(_lives(own), lives)
+
+
+async def _twin_of(client: NatsClient, life: Life, own: Life) -> Life | None:
+    """Return a process that lives as the member that asks; a dead one does not answer."""
+    if life.is_twin_of(own):
+        return own
+    try:
+        answer = await client.request(_lives(life), life.packed, timeout_s=TWIN_S)
+    except NatsError:
+        return None
+    return unpacked(answer.payload)
+
+
+def _lives(life: Life) -> bytes:
+    """Return the subject at which a process answers whoever says that it is the same member."""
+    return b"grid.lives." + life.member.encode()
 
 
 async def clusters_there(client: NatsClient) -> list[str]:
@@ -112,6 +165,7 @@ async def hail(
     host: str,
     port: int,
     reached: Callable[[], None] = lambda: None,
+    life: Life | None = None,
 ) -> Present | None:
     """Return who is there, None when nobody is; that takes 6 s at most of who is reached.
 
@@ -120,12 +174,13 @@ async def hail(
         host: where to ask.
         port: where to ask.
         reached: is called when something there takes connections.
+        life: this process, to be told of another one that is the same member.
     """
     with contextlib.suppress(OSError, TimeoutError, UnicodeError, ValueError):
         line = await _greeting(host, port, reached)
         waiting = _WAITING.fullmatch(line)
         if waiting is None:
-            return Present(None, await _told(settings, host, port))
+            return Present(None, *await _told(settings, host, port, life))
         lot, cluster, digest = (word.decode() for word in waiting.groups(b""))
         # An address that was a member's of this cluster may be one of another name meanwhile.
         return Present(lot, cluster) if digest in {"", _digest(settings)} else None
@@ -186,22 +241,27 @@ async def _greeting(host: str, port: int, reached: Callable[[], None]) -> bytes:
     return line
 
 
-async def _told(settings: ClusterSettings, host: str, port: int) -> str | None:
-    """Return the id that the member of the server there tells; None when it does not."""
+async def _told(
+    settings: ClusterSettings, host: str, port: int, life: Life | None
+) -> tuple[str | None, Life | None]:
+    """Return what the member of the server there tells: the id of its cluster, and a twin."""
     for _ in range(_TRIES):
         try:
-            return await _asked(settings, host, port)
+            said = await _asked(settings, host, port, life)
         except TimeoutError:
             continue
         except (OSError, EOFError, ValueError):
             break  # it does not take this member, or just ended
-    return None
+        cluster, _, twin = said.partition("\n")
+        return cluster, unpacked(twin.encode())
+    return None, None
 
 
-async def _asked(settings: ClusterSettings, host: str, port: int) -> str:
+async def _asked(settings: ClusterSettings, host: str, port: int, life: Life | None) -> str:
     inbox = f"_INBOX.{secrets.token_hex(_NAME_BYTES)}"
+    question = _question(inbox, b"" if life is None else life.packed)
     async with (
-        as_server(settings, host, port, _question(inbox)) as hear,
+        as_server(settings, host, port, question) as hear,
         asyncio.timeout(ANSWER_S),
     ):
         while True:
@@ -266,10 +326,10 @@ async def _heard(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
     return Said(kind, words, payload.removesuffix(b"\r\n"))
 
 
-def _question(inbox: str) -> bytes:
+def _question(inbox: str, life: bytes) -> bytes:
     """Return what asks the member of a server for the id of its cluster."""
-    subject = SUBJECT.decode()
-    return f"RS+ {ACCOUNT} {inbox}\r\nRMSG {ACCOUNT} {subject} {inbox} 0\r\n\r\nPING\r\n".encode()
+    lines = f"RS+ {ACCOUNT} {inbox}\r\nRMSG {ACCOUNT} {SUBJECT.decode()} {inbox} {len(life)}\r\n"
+    return lines.encode() + life + b"\r\nPING\r\n"
 
 
 def _introduction(settings: ClusterSettings) -> bytes:

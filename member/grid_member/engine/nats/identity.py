@@ -12,7 +12,6 @@ or with older data, would be believed by the others.
 from __future__ import annotations
 
 import json
-import os
 import re
 import secrets
 import uuid
@@ -20,8 +19,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.api import EngineError
-from grid_member.engine.directory_lock import lock_directory
-from grid_member.engine.files import replace_file, sync_directory
+from grid_member.engine.directory_lock import lock_data, lock_directory
+from grid_member.engine.files import close_files, replace_file, sync_directory
 from grid_member.engine.manifest import MANIFEST_FILE
 from grid_member.engine.store import CLUSTER, DIRECTORY_MODE, make_directories
 from grid_member.engine.store_errors import damaged, newer, unusable
@@ -61,7 +60,7 @@ class OpenIdentity:
     identity: Identity
     directory: Path | None
     """Where its server keeps data; None: nowhere that lasts."""
-    lock_fd: int | None
+    lock_fds: tuple[int, ...] = ()
 
     @property
     def cluster(self) -> str:
@@ -70,8 +69,7 @@ class OpenIdentity:
 
     def close(self) -> None:
         """Release the directory; the server must have been stopped before."""
-        if self.lock_fd is not None:
-            os.close(self.lock_fd)
+        close_files(self.lock_fds)
 
 
 def open_identity(directory: Path | None, *, cluster_name: str, member_name: str) -> OpenIdentity:
@@ -83,19 +81,22 @@ def open_identity(directory: Path | None, *, cluster_name: str, member_name: str
         EngineError: the directory is locked, damaged, or of another cluster, kind or version.
     """
     if directory is None:
-        return OpenIdentity(_new_identity(member_name), None, None)
+        return OpenIdentity(_new_identity(member_name), None)
     try:
         make_directories(directory)
-        lock_fd = lock_directory(directory)
+        lock_fds = [lock_directory(directory)]
         try:
             _check_kind(directory)
-            identity = _next_identity(directory / CLUSTER, cluster_name, member_name)
+            own = directory / CLUSTER
+            own.mkdir(mode=DIRECTORY_MODE, exist_ok=True)
+            lock_fds.append(lock_data(own, directory))
+            identity = _next_identity(own, cluster_name, member_name)
             place = directory / CLUSTER / JETSTREAM
             place.mkdir(mode=DIRECTORY_MODE, exist_ok=True)
             sync_directory(place.parent)
-            return OpenIdentity(identity, place, lock_fd)
+            return OpenIdentity(identity, place, tuple(lock_fds))
         except BaseException:
-            os.close(lock_fd)
+            close_files(lock_fds)
             raise
     except OSError as error:
         raise unusable("the directory", directory, error) from error

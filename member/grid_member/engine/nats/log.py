@@ -35,6 +35,7 @@ from grid_member.engine.operations import Committed, Record
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from grid_member.engine.ground import Ground
     from grid_member.engine.image import Image
     from grid_member.engine.log import Steps
     from grid_member.engine.nats.client import NatsClient
@@ -83,6 +84,7 @@ class JetStreamLog:
     """The `Log` of one lane of a cluster."""
 
     gathers = True
+    ground: Ground | None = None
     refusal: Refused | None = None
     created = ""
     """When the stream was made, as servers told before the last replay."""

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import logging
 import os
 import secrets
@@ -30,17 +29,19 @@ from grid_member.engine.nats.binary import find_server
 from grid_member.engine.nats.errors import unexpected
 from grid_member.engine.nats.gate import Entry, admitted, stranger_comes
 from grid_member.engine.nats.identity import JETSTREAM
+from grid_member.engine.nats.life import TwinError
 from grid_member.engine.nats.lifetimes import Lifetimes
 from grid_member.engine.nats.meeting import meet
+from grid_member.engine.nats.ports_file import client_address, remove_ports
 from grid_member.engine.nats.renewal import looked, renewals
 from grid_member.engine.nats.runtime import make_runtime, no_directory
 from grid_member.engine.nats.server_config import (
-    PORTS_SUFFIX,
     SYSTEM_ACCOUNT,
     ServerPlaces,
     route_password,
     server_config,
 )
+from grid_member.engine.nats.server_environment import server_environment
 from grid_member.engine.nats.server_log import ServerLog, explanation, is_full
 from grid_member.engine.store import CLUSTER
 
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
 
     from grid_member.engine.cluster_settings import ClusterSettings
     from grid_member.engine.nats.identity import Identity
+    from grid_member.engine.nats.life import Life
     from grid_member.engine.nats.runtime import Runtime
 
 START_S: Final = 3.0
@@ -64,15 +66,8 @@ STOP_S: Final = 10.0
 _PORTS_POLL_S: Final = 0.02
 _READ_BYTES: Final = 64 * 1024
 _TOKEN_BYTES: Final = 24
-_MAX_PROCESSORS: Final = 2
-_FEW_PROCESSORS: Final = 2
-"""Of a machine on which the server has one to itself: with more its idle threads look for work that
-the member's thread could do."""
-_GC_PERCENT: Final = 400
 _CONFIG: Final = "nats.conf"
 _LAUNCH: Final = Path(__file__).with_name("launch.py")
-_MEMORY_LIMIT: Final = Path("/sys/fs/cgroup/memory.max")
-_KEPT_VARIABLES: Final = ("PATH", "TMPDIR", "GOMAXPROCS", "GOGC", "GOMEMLIMIT", "GODEBUG")
 _log: Final = logging.getLogger("grid.engine.nats")
 
 
@@ -83,6 +78,10 @@ class NatsServer:
         settings: How the members find and know each other.
         identity: Who this one is.
         waiting: Is told why no server is started yet.
+        life: This process, where another one may be the same member.
+        twin: Is told when an older one was found after a server was started.
+        gone: Tells whether the directory is not there any more, so that no server is started on
+            what is in its place. May block.
         clock: Seconds that only go forward.
     """
 
@@ -91,6 +90,9 @@ class NatsServer:
         settings: ClusterSettings,
         identity: Identity,
         waiting: Callable[[str], None] = lambda _: None,
+        life: Life | None = None,
+        twin: Callable[[TwinError], None] = lambda _: None,
+        gone: Callable[[], bool] = lambda: False,
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -116,6 +118,7 @@ class NatsServer:
         self._settings = settings
         self._identity = identity
         self._waiting = waiting
+        self._life, self._twin, self._gone = life, twin, gone
         self._clock = clock
         self._lifetimes = Lifetimes(settings.tls)
         self._log = ServerLog(_log, (self.token, route_password(settings)))
@@ -170,6 +173,13 @@ class NatsServer:
         self._trusted = True
         self.joined()
 
+    def kill(self) -> None:
+        """End the server now and for good; it hands over nothing."""
+        self._stopping.set()
+        if self.process_id is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.process_id, signal.SIGKILL)
+
     async def stop(self) -> None:
         """End the server, hand over what it leads first, and remove its files."""
         self._stopping.set()
@@ -217,6 +227,7 @@ class NatsServer:
             self._entry = await admitted(
                 *(self._settings, own, self._waiting, lambda: self._trusted),
                 gave_way=self._gave_way,
+                life=self._life,
             )
         elif self._is_new(runtime):
             await meet(self._settings)
@@ -231,10 +242,10 @@ class NatsServer:
         delay_s = FIRST_BACKOFF_S
         while not self._stopping.is_set():
             if self._yields.is_set():
-                with contextlib.suppress(EngineError):
-                    await unless(self._stopping, self._met(runtime))
-                self._yields.clear()
+                await self._meet_again(runtime)
                 continue
+            if await asyncio.to_thread(self._gone):
+                return
             began = self._clock()
             try:
                 ended = f"nats-server ended with status {await self._live(binary, runtime)}"
@@ -254,10 +265,19 @@ class NatsServer:
                 await asyncio.wait_for(self._stopping.wait(), delay_s)
             delay_s = min(2 * delay_s, LAST_BACKOFF_S)
 
+    async def _meet_again(self, runtime: Path) -> None:
+        """Return when it is time to start a server after one that gave way."""
+        try:
+            await unless(self._stopping, self._met(runtime))
+        except EngineError as error:
+            if isinstance(error, TwinError):  # else the member stops
+                self._twin(error)
+        self._yields.clear()
+
     async def _live(self, binary: Path, runtime: Path) -> int:
         """Run a server to its end; return its status."""
         self._log.begin()
-        _remove_ports(runtime)
+        remove_ports(runtime)
         tls = self._settings.tls
         seen = () if tls is None else await asyncio.to_thread(looked, tls)
         child = await asyncio.create_subprocess_exec(
@@ -266,7 +286,7 @@ class NatsServer:
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.PIPE,
-            env=_environment(),
+            env=server_environment(),
         )
         self.process_id = child.pid
         self._watching = asyncio.ensure_future(self._give_way(child))
@@ -316,7 +336,12 @@ class NatsServer:
         """End a server that was started alone when a member of another cluster comes."""
         if self._entry is Entry.OWN:
             return
-        strange = await stranger_comes(self._settings, self._identity.cluster, self._entry)
+        cluster = self._identity.cluster
+        try:
+            strange = await stranger_comes(self._settings, cluster, self._entry, self._life)
+        except TwinError as error:
+            self._twin(error)
+            return
         if strange is None:
             self._entry = Entry.OWN
             return
@@ -329,7 +354,7 @@ class NatsServer:
     async def _find_ports(self, runtime: Path) -> None:
         """Note where the server takes clients as soon as it does."""
         while True:
-            address = _client_address(runtime)
+            address = client_address(runtime)
             if address is not None:
                 self.client_address, self.failure = address, None
                 self._changed.set()
@@ -351,42 +376,3 @@ class NatsServer:
 def _remove_made(making: asyncio.Future[Runtime]) -> None:
     if making.exception() is None:
         making.result().remove()
-
-
-def _remove_ports(runtime: Path) -> None:
-    for path in runtime.glob(f"*{PORTS_SUFFIX}"):
-        path.unlink()
-
-
-def _client_address(runtime: Path) -> tuple[str, int] | None:
-    """Return the address in the server's file of ports, None while it is not written."""
-    try:
-        path = next(runtime.glob(f"*{PORTS_SUFFIX}"))
-        url = json.loads(path.read_bytes())["nats"][0]
-        host, port = str(url).removeprefix("nats://").rsplit(":", 1)
-        return host, int(port)
-    except (StopIteration, OSError, ValueError, KeyError, IndexError, TypeError):
-        return None
-
-
-def _environment() -> dict[str, str]:
-    """Return the variables of the server: none that may hold a secret of the member."""
-    kept = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
-    available = len(os.sched_getaffinity(0))
-    processors = 1 if available <= _FEW_PROCESSORS else _MAX_PROCESSORS
-    return {
-        "GOMAXPROCS": str(processors),
-        "GOGC": str(_GC_PERCENT),
-        # The collector works harder before memory is gone; the other half is the member's own.
-        "GOMEMLIMIT": str(_memory_bytes() // 2),
-        **kept,
-    }
-
-
-def _memory_bytes() -> int:
-    """Return the memory of the machine, or of the container when that has less."""
-    machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    try:
-        return min(machine, int(_MEMORY_LIMIT.read_text(encoding="ascii")))
-    except (OSError, ValueError):
-        return machine

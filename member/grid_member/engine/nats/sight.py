@@ -7,13 +7,16 @@ silent since it came    ─▶ unknown; after a while somebody who has no id to 
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.nats.hail import Present, hail
+from grid_member.engine.nats.life import is_older_twin, twin_error
 from grid_member.engine.nats.lookout import Lookout
 
 if TYPE_CHECKING:
     from grid_member.engine.cluster_settings import ClusterSettings
+    from grid_member.engine.nats.life import Life
 
 FIRST_LOOK_S: Final = 0.5
 """How long a first look at everybody is waited for: machines that are off answer nothing."""
@@ -28,18 +31,33 @@ class Sight(Lookout[Present]):
     Args:
         settings: the list.
         lot: of this member, which it does not see; empty: it sees itself as the others do.
+        life: this process, which asks the others for twins.
     """
 
-    def __init__(self, settings: ClusterSettings, lot: str = "") -> None:
+    def __init__(self, settings: ClusterSettings, lot: str = "", life: Life | None = None) -> None:
         super().__init__(settings, self._hailed)
         self._settings = settings
-        self._lot = lot
+        self._lot, self._life = lot, life
         self._clock = asyncio.get_running_loop().time
         self._begun_s = self._clock()
         self._reached: set[str] = set()
         self._told: dict[str, str] = {}
         self._silent_s: dict[str, float] = {}
         """Since when the server at an address tells nothing."""
+
+    def refuse_twin(self) -> None:
+        """Look whether an older process that is the same member was seen.
+
+        Raises:
+            TwinError: one was.
+        """
+        for address, found in self.seen.items():
+            if self._life is None or found is None:
+                continue
+            twin, lot = found.twin, found.lot
+            waits = lot is not None and is_older_twin(self._life.lot, lot)
+            if waits or (twin is not None and self._life.yields_to(twin)):
+                raise twin_error(self._life, twin, address)
 
     @property
     def clear(self) -> bool:
@@ -50,7 +68,8 @@ class Sight(Lookout[Present]):
 
     async def _hailed(self, host: str, port: int) -> Present | None:
         address, began_s = f"{host}:{port}", self._clock()
-        found = await hail(self._settings, host, port, lambda: self._reached.add(address))
+        reached = partial(self._reached.add, address)
+        found = await hail(self._settings, host, port, reached, self._life)
         if found is None or found.lot == self._lot:
             self._told.pop(address, None)
             self._silent_s.pop(address, None)

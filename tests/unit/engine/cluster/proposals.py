@@ -24,6 +24,7 @@ class HandLog:
     """A shared log whose records the test brings back."""
 
     shard = 0
+    ground = None
     gathers = True
     others_read = True
     created = "then"

@@ -170,7 +170,7 @@ async def test_nobody_starts_before_who_takes_its_connection_was_looked_at(
     asked = asyncio.Event()
 
     async def slow(*words: object) -> Present:
-        reached = words[-1]
+        reached = words[3]
         assert callable(reached)
         reached()
         await asked.wait()

@@ -12,6 +12,7 @@ import pytest
 
 from tests.unit.engine.cluster.load import MAPS, Load, told
 from tests.unit.member.cluster.processes import METRICS, HttpClient, Members, metrics
+from tests.unit.member.cluster.test_managed import CP
 from tests.unit.member.cluster.test_processes import safe
 from tests.unit.waiting import eventually
 
@@ -21,6 +22,35 @@ if TYPE_CHECKING:
 
 LOOK_S: Final = 0.02
 COMMITS: Final = "store_commit_duration_seconds_count"
+_MANAGED: Final = "management/cluster"
+ASKED: Final = (
+    ("POST", "maps/a/k", "v"),
+    ("GET", "maps/a/k", ""),
+    ("HEAD", "maps/a/k", ""),
+    ("DELETE", "maps/a/k", ""),
+    ("DELETE", "maps/a", ""),
+    ("POST", "queues/waits", "v"),
+    ("DELETE", "queues/waits/0", ""),
+    ("DELETE", "queues/waits/2", ""),
+    ("DELETE", "queues/empty/2", ""),
+    ("GET", "queues/waits/size", ""),
+    ("HEAD", "queues/waits/size", ""),
+    *(("GET", path, "") for path in ("license", "config/tcp-ip/member-list")),
+    *(("GET", f"{_MANAGED}/{name}", "") for name in ("version", "operations", "usage")),
+    *(("POST", f"{_MANAGED}/{name}", "dev&") for name in (
+        "state", "nodes", "clusterShutdown", "backup", "hotBackup", "backupInterrupt",
+    )),
+    *(("POST", f"{_MANAGED}/{call}", f"dev&&{value}") for call, value in (
+        ("changeState", "active"), ("version", "1.0"),
+    )),
+    ("POST", "license", "dev&&key"),
+    ("POST", "config/tcp-ip/member-list", "dev&&127.0.0.1:1"),
+    ("POST", "config/upload", "dev&&grid: {queue: {more: {max-size: 1}}}"),
+    ("GET", "cp-subsystem/groups", ""),
+    ("GET", "cp-subsystem/members", ""),
+    ("GET", "cp-subsystem/members/local", ""),
+)  # fmt: skip
+"""What a member without a majority cannot know: an answer of any other kind would be a guess."""
 pytestmark = pytest.mark.timeout(300)
 
 
@@ -101,7 +131,7 @@ async def test_members_are_ready_as_long_as_what_waits_for_a_leader_is_not_refus
 
 
 async def test_a_member_without_a_majority_is_not_ready_until_there_is_one(tmp_path: Path) -> None:
-    made = Members(tmp_path, durable=True, settings=METRICS)
+    made = Members(tmp_path, durable=True, settings=METRICS + CP)
     async with made as members, HttpClient(members) as client:
         await safe(client)
         copies, behind = await figure(members, "copies"), "copies_not_current"
@@ -109,6 +139,7 @@ async def test_a_member_without_a_majority_is_not_ready_until_there_is_one(tmp_p
         assert {name: await figure(members, name) for name in safe_now} == safe_now
         commits = await figure(members, COMMITS)
         assert await client.put(0, "a", "k", "v")
+        assert await client.offer(0, "waits", "item")
         assert await figure(members, COMMITS) > commits
         await members.kill(2)
         await eventually(lambda: _says(members, "no word from m2", "cluster-safe"))
@@ -120,14 +151,29 @@ async def test_a_member_without_a_majority_is_not_ready_until_there_is_one(tmp_p
             return await figure(members, behind) > copies / 3  # which is looked at once a second
 
         await eventually(noticed)
+        assert await _answers(members) == dict.fromkeys(ASKED, 503)
         alone = {"cluster_safe": 0, "majority": 0, "copies": copies, "ready": 0}
         assert {name: await figure(members, name) for name in alone} == alone
         for member in (1, 2):
             members.start(member)
         await eventually(lambda: client.healthy(0, "ready"))
         assert await client.put(0, "a", "k", "v")
+        assert await client.poll(0, "waits", 0) == "item"
         await safe(client)
         assert {name: await figure(members, name) for name in safe_now} == safe_now
+
+
+async def _answers(members: Members) -> dict[tuple[str, str, str], int]:
+    """Return the status of each answer of the first member, all of them asked at once."""
+
+    async def ask(method: str, path: str, body: str) -> int:
+        url = f"http://{members.host(0)}:{members.rest_ports[0]}/grid/rest/{path}"
+        async with session.request(method, url, data=body or None) as answer:
+            assert answer.status != 503 or answer.headers["X-Grid-Error"], path
+            return answer.status
+
+    async with aiohttp.ClientSession() as session:
+        return dict(zip(ASKED, await asyncio.gather(*(ask(*one) for one in ASKED)), strict=True))
 
 
 async def figure(members: Members, name: str) -> float:

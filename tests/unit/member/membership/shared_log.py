@@ -79,6 +79,7 @@ class FakeEngine:
         self.cluster_state = ClusterState.ACTIVE
         self.restart_state = ClusterState.ACTIVE
         self.ready = True
+        self.directory_lost: str | None = None
         self.cut = False
         """Whether nothing comes through, in either direction."""
         self.slow = False

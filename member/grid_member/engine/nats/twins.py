@@ -1,0 +1,191 @@
+"""Two processes that are the same member, and met only after both had begun.
+
+Servers of one name refuse each other, so the two never hear of each other by themselves: every
+other member hears both and tells the younger one. One process after another is no pair: a former
+one is not heard again behind its successor.
+
+    grid.living       every process, every `BEAT_S`, to all
+    grid.twin.TOKEN   the older process, to the younger one, which ends
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import time
+from typing import TYPE_CHECKING, Final
+
+from grid_member.engine.log import wall_clock_ms
+from grid_member.engine.nats.hail import answer_with
+from grid_member.engine.nats.life import life_of, twin_error, unpacked
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from grid_member.engine.api import EngineError
+    from grid_member.engine.cluster_settings import ClusterSettings
+    from grid_member.engine.nats.client import NatsClient
+    from grid_member.engine.nats.identity import Identity
+    from grid_member.engine.nats.life import Life, TwinError
+    from grid_member.engine.nats.wire import Message
+
+BEAT_S: Final = 1.0
+SILENT_S: Final = 10.0
+"""What was not heard of for so long is forgotten."""
+TOLD_S: Final = 30.0
+"""How long `cluster-safe` names a copy that was refused: a supervisor starts it again meanwhile."""
+SURE_BEATS: Final = 2
+"""As often is a process heard behind the first word of another one before both live."""
+LIVING: Final = b"grid.living"
+_log: Final = logging.getLogger("grid.engine.nats")
+
+
+class Heard:
+    """What a member hears of processes, and which of them are the same member."""
+
+    def __init__(self) -> None:
+        self._lives: dict[str, dict[str, tuple[Life, float]]] = {}
+        """By member and token: the process, and when it was heard last."""
+        self._between: dict[tuple[str, str], int] = {}
+        """By two tokens: how often the one was heard since the other one was first."""
+
+    def hear(self, life: Life, now_s: float) -> tuple[Life, Life] | None:
+        """Take a sign of life; return the older and the younger twin when both live."""
+        lives = self._lives.setdefault(life.member, {})
+        for token in [token for token, (_, at_s) in lives.items() if now_s - at_s > SILENT_S]:
+            self._forget(lives, token)
+        new = life.token not in lives
+        lives[life.token] = life, now_s
+        for token, (other, _) in lives.items():
+            if token == life.token:
+                continue
+            if new:
+                self._between[token, life.token] = 0
+                continue
+            pair = life.token, token
+            if pair in self._between:
+                self._between[pair] += 1
+            if max(self._between.get(pair, 0), self._between.get(pair[::-1], 0)) >= SURE_BEATS:
+                return (other, life) if life.yields_to(other) else (life, other)
+        return None
+
+    def _forget(self, lives: dict[str, tuple[Life, float]], token: str) -> None:
+        del lives[token]
+        self._between = {pair: n for pair, n in self._between.items() if token not in pair}
+
+
+class Twins:
+    """Gives signs of life, and tells others of theirs; the begin is that of the member."""
+
+    def __init__(
+        self, settings: ClusterSettings, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Say nothing yet.
+
+        Args:
+            settings: of the member.
+            clock: seconds that only go forward.
+        """
+        self._settings = settings
+        self._clock = clock
+        self._heard = Heard()
+        self._own: Life | None = None
+        self._ends: Callable[[EngineError], None] = lambda _: None
+        self._client: NatsClient | None = None
+        self._beating: asyncio.Task[None] | None = None
+        self._error: EngineError | None = None
+        self._seen = ("", -math.inf)
+
+    def begin(self, identity: Identity, ends: Callable[[EngineError], None]) -> Life:
+        """Return this process; ends is called when an older one turns out to be the member."""
+        self._own = own = life_of(self._settings, identity, wall_clock_ms)
+        self._ends = ends
+        return own
+
+    @property
+    def told(self) -> str | None:
+        """Which two processes were the same member lately; None: of none that is known."""
+        said, at_s = self._seen
+        return said if self._clock() - at_s < TOLD_S else None
+
+    def listen(self, client: NatsClient, cluster: Callable[[], str]) -> None:
+        """Answer others, and give signs of life, over a connection that there is or will be.
+
+        Args:
+            client: connected to the member's own server, now or later.
+            cluster: returns the id of the member's cluster, empty while there is none.
+        """
+        if self._own is not None:
+            self._client = client
+            answer_with(client, cluster, self._own, self._note)
+            client.subscribe(LIVING, self._living)
+            client.subscribe(_ends(self._own), self._twin)
+            self._beating = asyncio.get_running_loop().create_task(self._beat(client, self._own))
+
+    async def end(self) -> None:
+        """Give no sign of life any more."""
+        beating, self._beating = self._beating, None
+        if beating is not None:
+            beating.cancel()
+            await asyncio.gather(beating, return_exceptions=True)
+
+    def found(self, error: TwinError) -> None:
+        """Hear why this process has to end."""
+        if self._error is None:
+            _log.error("%s", error)
+            self._fail(error)
+            if self._settings.replaced is not None:
+                self._settings.replaced(error)
+
+    def _fail(self, error: EngineError) -> None:
+        self._error = error
+        self._ends(error)
+
+    def refuse(self) -> None:
+        """End a start when this process is not to be the member.
+
+        Raises:
+            EngineError: it is not.
+        """
+        if self._error is not None:
+            raise self._error
+
+    async def _beat(self, client: NatsClient, own: Life) -> None:
+        while True:
+            client.publish(LIVING, own.packed)
+            await asyncio.sleep(BEAT_S)
+
+    def _living(self, messages: Sequence[Message]) -> None:
+        for message in messages:
+            life = unpacked(message.payload)
+            twins = None if life is None else self._heard.hear(life, self._clock())
+            if twins is None or self._client is None:
+                continue
+            older, younger = twins
+            self._note(older, younger)
+            self._client.publish(_ends(younger), older.packed)
+
+    def _note(self, older: Life, younger: Life) -> None:
+        said = (
+            f"two processes are the member {older.name}: the one at {younger.address}, with its "
+            f"data in {younger.directory}, was started with a copy of the data of the one at "
+            f"{older.address}, and ends"
+        )
+        if said != self.told:
+            _log.error("%s", said)
+        self._seen = said, self._clock()
+
+    def _twin(self, messages: Sequence[Message]) -> None:
+        own = self._own
+        for message in messages:
+            life = unpacked(message.payload)
+            if own is None or life is None:
+                continue
+            if life.is_twin_of(own) and own.yields_to(life):
+                self.found(twin_error(own, life, life.address))
+
+
+def _ends(life: Life) -> bytes:
+    """Return the subject at which a process hears that it is the younger of two."""
+    return b"grid.twin." + life.token.encode()
