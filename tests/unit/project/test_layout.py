@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import re
 import subprocess
 import sys
 import sysconfig
