@@ -43,6 +43,14 @@ def test_the_top_directories_are_no_packages(part: str) -> None:
     assert list((ROOT / part).glob("*.py")) == []
 
 
+def test_no_file_holds_marks_of_a_merge() -> None:
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *tracked_python_files()]
+    marks = re.compile(r"^(<{7} |>{7} |={7}$)", re.MULTILINE)
+    found = [str(page) for page in pages if marks.search(page.read_text(encoding="utf-8"))]
+    assert len(pages) > 1000
+    assert found == []
+
+
 def test_files_stay_readable() -> None:
     long = {
         str(path.relative_to(ROOT)): lines
