@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 
 from grid_member.engine.lane import _Flight
 from grid_member.engine.packing import PackingLane
+from grid_member.engine.system_side import always, nothing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    import asyncio
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
     from grid_member.engine.api import EngineError, Refused
     from grid_member.engine.cluster_lane import Reader
@@ -40,6 +42,29 @@ class WaitingLane(PackingLane):
         """Of this tick, or of several while the log is crowded."""
         self._reading: dict[int, list[Reader]] = {}
         """By the counter of the record that they wait for."""
+        self.readable: Callable[[], Awaitable[None]] = always
+        """Returns when it makes sense to read the log; raises NatsError."""
+        self.began: Callable[[], None] = nothing
+        """Is called when the lane takes records from now on."""
+
+    def start(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Begin a new incarnation, whose first record brings taken items back."""
+        super().start(loop)
+        self.began()
+
+    def halt(self) -> None:
+        """Take and send nothing until the log was read anew: all members leave it."""
+        self._shared.halt()
+        self.lost()
+
+    def lost(self) -> None:
+        """Read the log anew."""
+        raise NotImplementedError
+
+    @property
+    def confirmed_s(self) -> float:
+        """When the last own record that came back was sent first, by the loop's clock."""
+        return self._shared.confirmed_s
 
     @property
     def shard(self) -> int:

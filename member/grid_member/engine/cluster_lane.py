@@ -104,6 +104,7 @@ class ClusterLane(WaitingLane):
     async def read(self) -> None:
         """Bring the state up to the log, on a thread; one that is waited for no more soon ends."""
         try:
+            await self.readable()
             await asyncio.to_thread(self.replay)
             await self._check(self._shared.created, self.state, lambda: self.state)
         except asyncio.CancelledError:
@@ -234,10 +235,7 @@ class ClusterLane(WaitingLane):
         self._check_settled()
 
     def lost(self) -> None:
-        """Hear that records were missed, or not applied: read the log anew, and its image.
-
-        The state is not current meanwhile, and no read gets by that.
-        """
+        """Hear that records were missed, or not applied: read the log anew, before any read."""
         if self._loop is not None and self._reloading is None:
             _logger.warning("the log of lane %d is read anew: records were missed", self.shard)
             self._reloading = self._loop.create_task(self._reload())
@@ -276,6 +274,7 @@ class ClusterLane(WaitingLane):
             self._loop.call_later(self._patience_s, self._give_up, flights, UNKNOWN)
 
     async def _reload_once(self) -> None:
+        await self.readable()
         life = Life(self._member, self._incarnation)
         wanted = life, min(self._flights, default=self._counter + 1), lambda: self._closing
         loaded = await asyncio.to_thread(load, self._shared, *wanted, type(self.state))

@@ -32,6 +32,7 @@ from grid_member.engine.nats.damage import Damage
 from grid_member.engine.nats.emptied import Emptied
 from grid_member.engine.nats.errors import NatsError
 from grid_member.engine.nats.identity import open_identity
+from grid_member.engine.nats.lost_memory import LostMemory
 from grid_member.engine.nats.peers import count_voting
 from grid_member.engine.nats.replay import Source
 from grid_member.engine.nats.rescue import delete_streams, take_off_lost
@@ -108,6 +109,7 @@ class ClusterLanes(Lanes):
         of_server = {"alone": settings.alone, "lite": settings.lite}
         self.damage = Damage(lambda: self.all_streams, settings.directory, **of_server)
         """What disks have lost."""
+        self.memory = LostMemory(settings)
         self.stuck: Callable[[], str | None] = lambda: None
         """Returns which streams wait for servers that are gone, and what to do."""
         self._company = Company(settings)
@@ -153,6 +155,7 @@ class ClusterLanes(Lanes):
         """Look no more after the logs of lanes that this member does not have any more."""
         for stream in self.streams[len(self.durable) : self._shards]:
             self.damage.forget(stream)
+            self.memory.forget(stream)
 
     @property
     def streams(self) -> list[Stream]:
@@ -192,8 +195,8 @@ class ClusterLanes(Lanes):
     @property
     def trouble(self) -> str | None:
         """What keeps servers from storing, and what to do; None: nothing is known."""
-        of_servers = self._own_trouble() or self.complaints.of_others
-        return of_servers or self.damage.of_lanes or self.stuck()
+        known = self._own_trouble(), self.complaints.of_others, self.damage.of_lanes
+        return next(filter(None, (*known, self.memory.told)), None) or self.stuck()
 
     def _own_trouble(self) -> str | None:
         return None if self._server is None else self._server.full
@@ -248,6 +251,7 @@ class ClusterLanes(Lanes):
                 last_first.push_async_callback(client.close)
             last_first.push_async_callback(self.complaints.end)
             last_first.push_async_callback(self.damage.end)
+            last_first.push_async_callback(self.memory.end)
             last_first.push_async_callback(self._company.end)
             last_first.push_async_callback(self.footing.end)
             lanes = (lane.close() for lane in self.all)
@@ -263,9 +267,8 @@ class ClusterLanes(Lanes):
 
     def disk_bytes(self) -> int | None:
         """Return what the member's server keeps on disk, None without a directory."""
-        if self._settings.directory is None:
-            return None
-        return tree_bytes(self._settings.directory)
+        directory = self._settings.directory
+        return None if directory is None else tree_bytes(directory)
 
     async def _join(self, arrived: Callable[[Lane, set[str]], None]) -> None:
         settings = self._settings
@@ -282,6 +285,7 @@ class ClusterLanes(Lanes):
         cut = partial(cut_off, self.ending, lambda: self._server, lambda: self.cluster_lanes)
         life, footing = self.footing.begin(identity, cut), (self.footing.found, self.footing.gone)
         self._server = server = NatsServer(settings, identity, self._wait_for, life, *footing)
+        server.held_back.allowed = self.memory.holding
         await server.start()
         self._client = client = connection_to(server, settings, USER, self._connected)
         self.roll_call.connected(client, lambda: server.apart)
@@ -289,6 +293,7 @@ class ClusterLanes(Lanes):
         self.complaints.begin(client)
         self._system = system = connection_to(server, settings, SYSTEM_USER)
         self.damage.begin(system, identity, lambda: bool(self.waiting or self.stalled))
+        self.memory.begin(client, system, identity.server_name)
         await until_connected(client, server, self._wait_for)
         if not settings.lite:
             self._company.begin(system, identity.server_name)
@@ -382,12 +387,7 @@ class ClusterLanes(Lanes):
                 lane.connected()
 
     def wait_to_read(self, error: NatsError, *, serves: bool = False) -> None:
-        """Tell why lanes are not there yet which this member brings in, the begin being over.
-
-        Args:
-            error: why they cannot be read now.
-            serves: whether the start is over, too, and nobody waits for them but who asked.
-        """
+        """Tell why lanes cannot be read which a member brings in that has begun, or `serves`."""
         reason, former = self.damage.reason(error), self.delay
         self.stalled, self.delay = not serves, None if NO_LEADER in reason else reason
         if self.delay not in {former, None}:

@@ -63,9 +63,10 @@ def made_lane(
         time_of=lanes.time_of,
         timed=settings.timed,
         others_read=not settings.alone,
+        give_up=lanes.memory.give_up,
     )
     log.ground = lanes.footing.ground
-    return (SystemLane if empty else ClusterLane)(
+    lane = (SystemLane if empty else ClusterLane)(
         log,
         member,
         identity.incarnation << INCARNATION_BITS,
@@ -73,6 +74,11 @@ def made_lane(
         partial(lanes.changed, shard),
         partial(_check, lanes, stream),
     )
+    lane.readable = partial(lanes.memory.readable, stream)
+    if not empty:
+        lane.began = partial(lanes.memory.began, stream)
+        lanes.memory.attach(stream, lane)
+    return lane
 
 
 async def _check(
@@ -86,3 +92,4 @@ async def _check(
     if lanes.waiting is not None and stream == lanes.streams[0]:
         lanes.check_own(read)
     await lanes.damage.check(stream, created, read, current)
+    await lanes.memory.check(stream, created, read, current)

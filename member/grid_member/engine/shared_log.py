@@ -48,6 +48,13 @@ class SharedLog(Log, Protocol):
     def distrust(self, error: ShortError) -> None:
         """Take nothing until `resume`: what the stream holds now is not what was read of it."""
 
+    @property
+    def confirmed_s(self) -> float:
+        """When the last own record that came back was sent first, by the loop's clock."""
+
+    def halt(self) -> None:
+        """Take and send nothing until `resume`: all members leave what the stream holds."""
+
     async def until_longer(self, error: ShortError, delay_s: float) -> None:
         """Wait until reading it again may help, as `again.until_longer`."""
 

@@ -202,6 +202,10 @@ async def unchecked(created: str, read: State, current: Callable[[], State]) -> 
     """Find nothing wrong with a log that was read."""
 
 
+async def always() -> None:
+    """Wait for nothing."""
+
+
 def nothing() -> None:
     """Hear of a change that is of no matter."""
 

@@ -128,6 +128,11 @@ class StreamFeed:
         self._last, self._last_ms = after, after_ms
         self._complete.set()
 
+    def halt(self) -> None:
+        """Take nothing more until `resume`: the stream is left."""
+        self._complete.clear()
+        self._broken.set()
+
     def renew(self) -> None:
         """Make the consumer anew: the connection is another one."""
         self._broken.set()

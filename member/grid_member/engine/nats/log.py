@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import secrets
 import time
 from contextlib import closing
@@ -27,6 +28,7 @@ from grid_member.engine.log import Feed
 from grid_member.engine.nats.again import until_longer
 from grid_member.engine.nats.cleaning import RECORD_BYTES, Cleaner
 from grid_member.engine.nats.feed import StreamFeed
+from grid_member.engine.nats.loss import give_up_lost
 from grid_member.engine.nats.outbox import Outbox
 from grid_member.engine.nats.pace import Pace
 from grid_member.engine.nats.replay import Chunk, replayed
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
     from grid_member.engine.nats.client import NatsClient
     from grid_member.engine.nats.errors import ShortError
     from grid_member.engine.nats.feed import Fed
-    from grid_member.engine.nats.replay import Source
+    from grid_member.engine.nats.replay import GiveUp, Source
 
 MAX_IN_FLIGHT: Final = 2
 """Records of this member on their way; what comes meanwhile travels together afterwards."""
@@ -97,6 +99,8 @@ class JetStreamLog:
     """Of the log behind its image, as the last replay found it."""
     _damaged = False
     _distrusted = False
+    confirmed_s = -math.inf
+    """When the last own record that came back was sent first."""
     _returned_s = -1.0
     """When the last own record of a batch was sent; below 0: there was none."""
     _returned_ms = 0
@@ -117,6 +121,7 @@ class JetStreamLog:
         time_of: Callable[[int], int] = int,
         timed: Callable[[float], None] | None = None,
         others_read: bool = True,
+        give_up: GiveUp = give_up_lost,
     ) -> None:
         """Make the log of a stream that exists.
 
@@ -134,13 +139,14 @@ class JetStreamLog:
             timed: hears the seconds from when own records were sent until they came back and were
                 applied, once for those that came back together; None: nobody.
             others_read: whether other members answer reads.
+            give_up: takes what may be lost for lost, as `give_up_lost`; blocks.
         """
         self.others_read = others_read
         self._client = client
         self._stream = stream
         self._shard = shard
         self._member = member
-        self._source = source
+        self._source, self._lost_log = source, give_up
         self._trouble, self._short = trouble, short
         self._time_of, self._timed = time_of, timed
         self._outbox = Outbox(client, stream, self._give_up, self._reject)
@@ -181,7 +187,7 @@ class JetStreamLog:
             NatsError: the stream cannot be read now, or not as far as was begun.
         """
         self._last, self._last_ms, self._stored_bytes = 0, None, 0
-        with closing(replayed(self._source, self._stream, self._begun)) as steps:
+        with closing(replayed(*self._read())) as steps:
             for step in steps:
                 try:
                     if isinstance(step, Chunk):
@@ -195,6 +201,9 @@ class JetStreamLog:
                 yield Committed(step.sequence, self._time_of(step.timestamp_ms), record)
                 self._last, self._last_ms = step.sequence, step.timestamp_ms
                 self._stored_bytes += len(step.payload) + RECORD_BYTES
+
+    def _read(self) -> tuple[Source, str, Callable[[str], None], GiveUp]:
+        return self._source, self._stream, self._begun, self._lost_log
 
     def _begun(self, created: str) -> None:
         self.created = created
@@ -212,6 +221,12 @@ class JetStreamLog:
         if not self._distrusted:
             self._distrusted = True
             self._give_up(self.withdraw(), always=True)
+
+    def halt(self) -> None:
+        """Take and send nothing until `resume`: all members leave what the stream holds."""
+        self._messages.halt()
+        self._distrusted = True
+        self._give_up(self.withdraw(), always=True)
 
     async def until_longer(self, error: ShortError, delay_s: float) -> None:
         """Wait until reading it again may help, as `again.until_longer`."""
@@ -301,6 +316,7 @@ class JetStreamLog:
         sent_s = self._outbox.came_back(counter) if own else None
         if sent_s is not None:
             self._returned_s, self._returned_ms = sent_s, timestamp_ms
+            self.confirmed_s = sent_s
         return Committed(sequence, timestamp_ms, record)
 
     def _batch_returned(self) -> None:

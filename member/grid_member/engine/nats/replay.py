@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 import zlib
 from itertools import chain
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from grid_member.engine.api import EngineError
 from grid_member.engine.nats.blocking import BlockingClient
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from grid_member.engine.nats.images import End
     from grid_member.engine.nats.wire import Message
 
+GiveUp: TypeAlias = "Callable[[BlockingClient, str], None]"
+"""Begins a log anew that is lost, as `give_up_lost`."""
 READ_TIMEOUT_S: Final = 10.0
 """Seconds without a word after which reading is begun anew by whoever wants it."""
 PATIENCES_S: Final = (0.3, 0.3, 0.6, 0.9, READ_TIMEOUT_S)
@@ -56,7 +58,10 @@ def _ignore(_: str) -> None:
 
 
 def replayed(
-    source: Source, stream: str, made: Callable[[str], None] = _ignore
+    source: Source,
+    stream: str,
+    made: Callable[[str], None] = _ignore,
+    give_up: GiveUp = give_up_lost,
 ) -> Generator[Chunk | Fed, None, None]:
     """Yield the last image of a log, then all messages behind it that the log holds now, in order.
 
@@ -64,6 +69,7 @@ def replayed(
         source: where to read.
         stream: the stream's name.
         made: hears first when that was made, as its leader tells it.
+        give_up: is called for a log that does not go on where its image ends.
 
     Raises:
         NatsError: the server cannot be reached, has no leader for the stream, or a purge overtook
@@ -77,7 +83,7 @@ def replayed(
         found = look(client, stream)
         made(str(found.log["created"]))
         if not found.fits:  # an image that is of no use is not read
-            give_up_lost(client, stream)
+            give_up(client, stream)
             raise OvertakenError(f"the log {stream} begins anew")
         after = 0
         try:

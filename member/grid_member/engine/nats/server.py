@@ -28,6 +28,7 @@ from grid_member.engine.ending import unless
 from grid_member.engine.nats.binary import find_server
 from grid_member.engine.nats.errors import unexpected
 from grid_member.engine.nats.gate import Entry, admitted, stranger_comes
+from grid_member.engine.nats.held_back import HeldBack
 from grid_member.engine.nats.identity import JETSTREAM
 from grid_member.engine.nats.life import TwinError
 from grid_member.engine.nats.lifetimes import Lifetimes
@@ -103,6 +104,7 @@ class NatsServer:
         self.failure: str | None = None
         """Why no server runs and what to do; None: one runs, or was not started yet."""
         self.process_id: int | None = None
+        self.held_back = HeldBack()
         self._entry = Entry.OWN
         """Why it was started; for its own cluster, too, when that came later."""
         self._yields = asyncio.Event()
@@ -257,7 +259,7 @@ class NatsServer:
                 return
             if self._clock() - began >= STEADY_S:
                 delay_s = FIRST_BACKOFF_S
-            if self._yields.is_set():
+            if self._yields.is_set() or self.held_back.released:
                 continue
             self._tell_end(ended)
             self._changed.set()
@@ -278,6 +280,7 @@ class NatsServer:
         """Run a server to its end; return its status."""
         self._log.begin()
         remove_ports(runtime)
+        self.held_back.prepare(runtime / _CONFIG, again=bool(self._ended_s))
         tls = self._settings.tls
         seen = () if tls is None else await asyncio.to_thread(looked, tls)
         child = await asyncio.create_subprocess_exec(
@@ -295,6 +298,7 @@ class NatsServer:
             asyncio.ensure_future(self._end(child)),
             self._watching,
             asyncio.ensure_future(self._find_ports(runtime)),
+            asyncio.ensure_future(self.held_back.until_released(child.kill)),
         ]
         if tls is not None:
             hangup = partial(child.send_signal, signal.SIGHUP)

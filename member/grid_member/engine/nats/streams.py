@@ -26,8 +26,8 @@ NEARLY_SILENT_S: Final = 3.0
 FEWER_S: Final = 5.0
 """How long a new stream waits for all copies that it is to have; it begins with fewer then."""
 _NOT_FOUND: Final = 10059
-_EXISTS: Final = 10058
-_NO_PEERS: Final = 10005
+EXISTS: Final = 10058
+NO_PEERS: Final = 10005
 _FORMAT: Final = "1"
 """Of the records; servers keep it with each stream."""
 
@@ -137,11 +137,11 @@ async def ensure_stream(
             if error is None:
                 _check(stream, cluster_name, made["config"])
                 return copies
-            if error.get("err_code") == _NO_PEERS:
+            if error.get("err_code") == NO_PEERS:
                 fewer_from_s = fewer_from_s or loop.time() + FEWER_S
                 if loop.time() >= fewer_from_s:
                     copies = max(1, min(copies, await servers()))
-            if error.get("err_code") != _EXISTS:
+            if error.get("err_code") != EXISTS:
                 waiting(f"{stream.name}: {error.get('description', 'refused')}")
         except NatsError as problem:
             waiting(str(problem))

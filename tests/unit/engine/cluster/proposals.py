@@ -28,6 +28,7 @@ class HandLog:
     gathers = True
     others_read = True
     created = "then"
+    confirmed_s = 0.0
 
     def __init__(self) -> None:
         self.refusal: Refused | None = None
@@ -85,6 +86,9 @@ class HandLog:
 
     def distrust(self, error: ShortError) -> None:
         self.distrusted += 1
+
+    def halt(self) -> None:
+        """Nothing is halted."""
 
     async def until_longer(self, error: ShortError, delay_s: float) -> None:
         self.left_alone.append(delay_s)

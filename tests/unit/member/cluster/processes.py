@@ -8,7 +8,8 @@ import itertools
 import os
 import signal
 import time
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import aiohttp
 
@@ -16,9 +17,6 @@ from tests.unit.engine.cluster.checker import NOTHING, Span
 from tests.unit.engine.cluster.clusters import HOST
 from tests.unit.member.running import MemberProcess
 from tests.unit.ports import free_ports
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 REQUEST_S: Final = 20.0
 RETRY_S: Final = 0.05
@@ -128,6 +126,17 @@ class Members:
 
     def signal(self, number: int, sent: signal.Signals) -> None:
         self.processes[number].process.send_signal(sent)
+
+    def server_of(self, member: int) -> int:
+        """Return the process of a member's nats-server."""
+        own = self.processes[member].process.pid
+        text = Path(f"/proc/{own}/task/{own}/children").read_text(encoding="ascii")
+        (server,) = [
+            int(child)
+            for child in text.split()
+            if Path(f"/proc/{child}/comm").read_text(encoding="ascii").strip() == "nats-server"
+        ]
+        return server
 
     async def restart(self, number: int) -> None:
         """End a member gracefully and start it again."""

@@ -6,7 +6,7 @@ import asyncio
 import os
 import shutil
 import signal
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import aiohttp
 import pytest
@@ -14,6 +14,9 @@ import pytest
 from tests.unit.engine.cluster.clusters import HOST
 from tests.unit.member.cluster.processes import HttpClient, Members
 from tests.unit.waiting import eventually
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 pytestmark = pytest.mark.timeout(300)
 KEYS = 20
@@ -35,17 +38,6 @@ class Bereft(Members):
             shutil.rmtree(self._directory / f"m{number}" / "data")
         self.start(0)
         await self.logged(0, "listening")
-
-    def server_of(self, member: int) -> int:
-        """Return the process of a member's nats-server."""
-        own = self.processes[member].process.pid
-        text = Path(f"/proc/{own}/task/{own}/children").read_text(encoding="ascii")
-        (server,) = [
-            int(child)
-            for child in text.split()
-            if Path(f"/proc/{child}/comm").read_text(encoding="ascii").strip() == "nats-server"
-        ]
-        return server
 
     async def has_all(self, client: HttpClient, member: int) -> bool:
         values = [await client.get(member, f"map{number}", "k") for number in range(KEYS)]

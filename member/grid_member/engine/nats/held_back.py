@@ -1,0 +1,59 @@
+"""A server that is started again without JetStream: it carries messages, and keeps no streams.
+
+JetStream cannot begin later in the same process: as a leader the server would not tell its name.
+So the server is ended when it may keep streams, and another one is started.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Final
+
+from grid_member.engine.files import replace_file
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from pathlib import Path
+
+_BEGINS: Final = "jetstream {\n"
+_HELD: Final = f"{_BEGINS}  enabled: false\n"
+
+
+class HeldBack:
+    """Whether the server of a member is held back at its next start, and until when."""
+
+    def __init__(self) -> None:
+        """Hold nothing back."""
+        self.allowed: Callable[[], Awaitable[None]] | None = None
+        """Returns when a server that was started again may keep streams; None: that is at once."""
+        self.released = False
+        """Whether the server ends to be started with streams."""
+        self._held = False
+
+    def prepare(self, config: Path, *, again: bool) -> None:
+        """Have the next server that begins with this configuration keep streams, or none. Blocks.
+
+        Args:
+            config: the file.
+            again: whether there was a server before, whose memory is gone.
+
+        Raises:
+            OSError: the file cannot be written.
+        """
+        self._held = again and self.allowed is not None and not self.released
+        self.released = False
+        if self.allowed is None:
+            return
+        text = config.read_text(encoding="ascii")
+        wanted = text.replace(_HELD, _BEGINS)
+        wanted = wanted.replace(_BEGINS, _HELD) if self._held else wanted
+        if wanted != text:
+            replace_file(config, wanted)
+
+    async def until_released(self, end: Callable[[], None]) -> None:
+        """End the server that is held back once the next one may keep streams."""
+        if self._held and self.allowed is not None:
+            await self.allowed()
+            self.released = True
+            with contextlib.suppress(ProcessLookupError):
+                end()

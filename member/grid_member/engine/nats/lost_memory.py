@@ -1,0 +1,400 @@
+"""Logs in memory that servers lost: what this member tells of them, and does about them.
+
+    following ─▶ it lacks something, or another member says so ─▶ left: nothing is taken or sent
+    ─▶ all members report ─▶ one of them writes it back ─▶ read anew, in a later generation
+
+See ADR 0048. Which state counts is decided in `survivors`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections import Counter
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from grid_member.engine.api import EngineError
+from grid_member.engine.nats.errors import NatsError, unexpected
+from grid_member.engine.nats.images import OvertakenError
+from grid_member.engine.nats.loss import give_up_lost
+from grid_member.engine.nats.memory_logs import MemoryLogs, created_now, log_now
+from grid_member.engine.nats.own_copies import are_complete, leader_of
+from grid_member.engine.nats.peers import peer_id, peers
+from grid_member.engine.nats.places import place_of
+from grid_member.engine.nats.rescue import take_off_lost
+from grid_member.engine.nats.roundup import Roundup
+from grid_member.engine.nats.streams import answered
+from grid_member.engine.nats.survivors import (
+    Act,
+    Report,
+    decide,
+    have_all_told,
+    incomplete,
+    is_followed,
+    missing,
+    most_are_gone,
+    start_obstacle,
+    told_of,
+)
+from grid_member.engine.nats.write_back import write_back
+from grid_member.engine.system_side import ignore
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+    from grid_member.engine.cluster_settings import ClusterSettings
+    from grid_member.engine.nats.blocking import BlockingClient
+    from grid_member.engine.nats.client import NatsClient
+    from grid_member.engine.nats.memory_logs import Log, MemoryLane
+    from grid_member.engine.nats.places import Place
+    from grid_member.engine.nats.streams import Stream
+    from grid_member.engine.state import State
+
+LOOK_S: Final = 0.25
+"""How often it is looked whether something is to be done."""
+ANSWER_S: Final = 1.0
+"""How long others may take to report: those that do not are missing."""
+START_ANSWER_S: Final = 0.3
+"""The same when a start asks, for which nobody has to answer."""
+PATIENCE_S: Final = 10.0
+"""How long a start waits for members that do not report, while no member holds a log."""
+FIRST_LOOK_S: Final = 0.5
+"""How often it is looked whether the own copies are complete, until they are."""
+LATE_LOOK_S: Final = 3.0
+"""How often it is looked whether logs are still the same that confirm nothing."""
+QUIET_S: Final = 3.0
+"""A log that confirms nothing for so long may have been made anew."""
+UNFIT_LOOKS: Final = 15
+"""Trials to read a log that this member follows, of which none found an image that fits."""
+READ_S: Final = 10.0
+"""How long a log that was written back may take to be read, before it counts as lost again."""
+ABSENT_S: Final = 3.0
+"""How long members have after a server was started again until they count as out of sight."""
+LEADERLESS_S: Final = 12.0
+"""How long a log that all have left may be without a leader until it is deleted unseen. Elections
+take up to nine."""
+_log: Final = logging.getLogger("grid.engine.nats")
+
+
+class _Connection(NamedTuple):
+    """What is there once the member has a server."""
+
+    client: NatsClient
+    system: NatsClient
+    server: str
+    """The name of the own server."""
+    roundup: Roundup
+
+
+class LostMemory:
+    """Looks after the logs of one member of a cluster that keeps everything in memory."""
+
+    def __init__(self, settings: ClusterSettings) -> None:
+        """Look after nothing yet."""
+        self.guards = settings.directory is None and not settings.alone
+        """Whether there is anything to look after: what is on disks is not."""
+        self.told: str | None = None
+        """What is waited for, and what to do; None: nothing."""
+        self._settings = settings
+        self._connection: _Connection | None = None
+        self._running: asyncio.Task[None] | None = None
+        self._own = ""
+        """The id of the own server."""
+        self._place: Place | None = None
+        self._whole = self._held = False
+        """`_held`: the own server keeps no streams yet."""
+        self._look_s = 0.0
+        self._logs = MemoryLogs()
+        self._heard_held: set[str] = set()
+        self._unheld: set[str] = set()
+        """Logs that no member holds, as far as members told."""
+        self._unfit: Counter[str] = Counter()
+        self._patient_until_s: float | None = None
+        self._not_before_s: dict[str, float] = {}
+        """When a log may be written back once more, by its name."""
+        self._leaderless_s: dict[str, float] = {}
+        """Since when nobody leads a log that is to be written back, by its name."""
+
+    def begin(self, client: NatsClient, system: NatsClient, server_name: str) -> None:
+        """Report to whoever asks, and do what is to be done, from now on.
+
+        Args:
+            client: a connection in the account of the data.
+            system: a connection in the account of the system.
+            server_name: of the own server.
+        """
+        if self.guards:
+            self._own = peer_id(server_name)
+            roundup = Roundup(system, self._logs.leave, self._report)
+            self._connection = _Connection(client, system, server_name, roundup)
+            self._running = asyncio.get_running_loop().create_task(self._run())
+
+    async def end(self) -> None:
+        """Do nothing more, and tell the others that what this member holds is gone with it."""
+        running, self._running = self._running, None
+        if running is None or self._connection is None:
+            return
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        self._connection.roundup.end(self._own)
+
+    def attach(self, stream: Stream, lane: MemoryLane) -> None:
+        """Look after a lane with data from when its log is read."""
+        if self.guards:
+            self._logs.lanes[stream.name] = stream, lane
+
+    def forget(self, stream: Stream) -> None:
+        """Look no more after a lane that was given up."""
+        self._logs.forget(stream.name)
+
+    # The lanes
+
+    def give_up(self, client: BlockingClient, stream: str) -> None:
+        """Begin a log anew that lacks something only if nobody holds it. Blocks, on a thread."""
+        if not self.guards or stream in self._unheld:
+            give_up_lost(client, stream)
+            return
+        self._unfit[stream] += 1
+        raise OvertakenError(f"{stream} lacks what is before its begin, or its end")
+
+    def began(self, stream: Stream) -> None:
+        """Hear that a lane takes records from now on: it may have to leave the log at once."""
+        if stream.name in self._logs.lanes and self._logs.has_left(stream.name):
+            self._logs.lanes[stream.name][1].halt()
+
+    async def readable(self, stream: Stream) -> None:
+        """Return when it makes sense to read a log.
+
+        Raises:
+            NatsError: it is one that all leave, or nobody leads it.
+        """
+        name, connection = stream.name, self._connection
+        if not self.guards or connection is None:
+            return
+        if name not in self._logs.followed:
+            if self._unfit[name]:
+                reports = await connection.roundup.ask({}, ANSWER_S)
+                held = any(name in one.holdings for one in reports.values())
+                (self._unheld.discard if held else self._unheld.add)(name)
+            return
+        self._unheld.discard(name)
+        if self._logs.has_left(name):
+            self._logs.check_later(name, await log_now(connection.client, name))
+        elif self._unfit[name] >= UNFIT_LOOKS:
+            self._logs.condemn(name, "its image does not fit")
+
+    async def check(
+        self, stream: Stream, created: str, read: State, current: Callable[[], State]
+    ) -> None:
+        """See that a log that was read has all that living members hold of it.
+
+        Raises:
+            NatsError: it has not, or nobody tells.
+        """
+        name, connection, logs = stream.name, self._connection, self._logs
+        if not self.guards or connection is None or name not in logs.lanes:
+            return
+        log = await log_now(connection.client, name)
+        if log.created != created:
+            raise NatsError(f"{name} became another log while it was read")
+        if name in logs.followed:
+            logs.check(name, log, read)
+        else:
+            await self._check_others(connection, name, log)
+        logs.follow(name, log, current)
+        for forgotten in (self._unfit, self._not_before_s, self._leaderless_s):
+            forgotten.pop(name, None)
+
+    async def _check_others(self, connection: _Connection, name: str, log: Log) -> None:
+        """See that no other member has more than a log which this one reads at its start."""
+        size, now_s = len(self._settings.members), asyncio.get_running_loop().time()
+        as_read = log.created, log.generation
+        reports = await connection.roundup.ask(
+            {},
+            START_ANSWER_S,
+            lambda told: is_followed(name, log.created, told.values()) or len(told) >= size,
+        )
+        if self._patient_until_s is None:
+            self._patient_until_s = now_s + PATIENCE_S
+        info = await answered(connection.client, f"STREAM.INFO.{name}")
+        if any(name in one.holdings for one in reports.values()):
+            self._heard_held.add(name)
+        # Those of a former version never report; one that was heard of does.
+        late = now_s >= self._patient_until_s and name not in self._heard_held
+        all_told = len(reports) >= size or late
+        last = int(info["state"]["last_seq"])
+        obstacle = start_obstacle(name, as_read, last, reports.values(), all_told=all_told)
+        if obstacle is not None:
+            raise NatsError(obstacle)
+
+    # The own server
+
+    @property
+    def holding(self) -> Callable[[], Awaitable[None]] | None:
+        """What a server is held back by that is started again; None: nothing."""
+        return self._hold if self.guards and not self._settings.lite else None
+
+    async def _hold(self) -> None:
+        """Return when a server that lost what it had may keep and confirm logs again."""
+        died_s = asyncio.get_running_loop().time()
+        self._whole, self._held = False, True
+        while self._running is not None:
+            try:
+                if await self._sound(died_s):
+                    break
+            except NatsError as error:
+                _log.debug("nothing is known of the logs: %s", error)
+            except Exception as error:
+                _log.error("the logs cannot be looked at: %s", unexpected(error))
+            await asyncio.sleep(LOOK_S)
+        self._held = False
+
+    async def _sound(self, died_s: float) -> bool:
+        """Tell whether each log goes on without the own server, or is left by all."""
+        reports = await self._round()
+        copies = min(self._settings.copies, len(self._settings.members))
+        absent = missing(reports.values())
+        lost = incomplete(reports.values()) > (copies - 1) // 2
+        left = self._logs.left
+        doubtful = [
+            name
+            for name in self._logs.followed
+            if name not in left and not await self._goes_on(name, died_s, reports, lost=lost)
+        ]
+        if not self._logs.followed:
+            held = (one for report in reports.values() for one in report.holdings.values())
+            return not lost or all(one.left for one in held)
+        late = asyncio.get_running_loop().time() - died_s > ABSENT_S
+        for name in doubtful if lost and (late or not absent) else ():
+            self._logs.condemn(name, "too many servers were started again")
+        verdicts = (decide(name, self._own, reports.values()) for name in left)
+        return not doubtful and all(one.act in {Act.READ, Act.WRITE} for one in verdicts)
+
+    async def _goes_on(
+        self, name: str, died_s: float, reports: Mapping[str, Report], *, lost: bool
+    ) -> bool:
+        """Tell whether the copies of a log without the own server are all that is needed.
+
+        So it is when its leader is complete, and has led since before that server ended. Or when
+        the copies confirmed a record since, and are enough.
+        """
+        lane, connection = self._logs.lanes[name][1], self._connection
+        if lane.confirmed_s > died_s and not lost:
+            return True
+        lane.when_current(ignore)
+        if connection is None:
+            return False
+        with contextlib.suppress(NatsError, KeyError, TypeError, ValueError):
+            leader, led_s = leader_of(await answered(connection.client, f"STREAM.INFO.{name}"))
+            whole = leader in reports and reports[leader].whole
+            return whole and led_s > asyncio.get_running_loop().time() - died_s + 1
+        return False
+
+    # All members
+
+    async def _run(self) -> None:
+        self._place = await asyncio.to_thread(place_of, self._settings)
+        while True:
+            await asyncio.sleep(LOOK_S)
+            try:
+                if left := self._logs.left:
+                    await self._mend(left)
+                else:
+                    self.told = None
+                    await self._look()
+            except (NatsError, KeyError) as error:
+                _log.debug("a log that was lost is not written back yet: %s", error)
+            except Exception as error:
+                _log.error("a log that was lost is not written back: %s", unexpected(error))
+
+    async def _mend(self, left: Sequence[str]) -> None:
+        """Do what this member is to do about the logs that it has left."""
+        reports = await self._round()
+        verdicts = {name: decide(name, self._own, reports.values()) for name in left}
+        told = told_of(verdicts)
+        if told != self.told:
+            _log.warning("%s", told)
+        self.told = told
+        due = {name: one for name, one in verdicts.items() if one.act is Act.WRITE}
+        if due and not self._held:
+            await self._rescue(reports)
+        for name, verdict in due.items():
+            await self._write(name, verdict.generation + 1)
+
+    async def _rescue(self, reports: Mapping[str, Report]) -> None:
+        """Have servers lead without those of members that are gone, which were most of them."""
+        connection = self._connection
+        if connection is None or not most_are_gone(reports.values()):
+            return
+        with contextlib.suppress(NatsError):
+            await peers(connection.system)
+            return
+        names, size = list(self._logs.lanes), len(self._settings.members)
+        servers = connection.system, connection.client
+        with contextlib.suppress(EngineError):  # it is tried again
+            await take_off_lost(*servers, names, size, set(), wipe=False)
+
+    async def _write(self, name: str, generation: int) -> None:
+        """Write a log back, unless there is one that some member may follow: that is left first."""
+        (stream, lane), log = self._logs.lanes[name], self._logs.followed[name].log
+        connection, now_s = self._connection, asyncio.get_running_loop().time()
+        if connection is None or self._held or now_s < self._not_before_s.get(name, 0.0):
+            return
+        there = await self._there(connection, name)
+        if there is None:
+            return
+        if there and there not in self._logs.condemned[name]:
+            self._logs.leave(name, there)
+            return
+        image, self._not_before_s[name] = lane.state.snapshot(), now_s
+        await write_back(connection.client, self._settings, stream, image, log.metadata, generation)
+        self._not_before_s[name] = asyncio.get_running_loop().time() + READ_S
+        _log.warning(
+            "the log %s, which servers lost, is written back as of record %d", name, image.sequence
+        )
+
+    async def _there(self, connection: _Connection, name: str) -> str | None:
+        """Return when the log was made that is there, empty when there is none.
+
+        None: it is not known. Of one that nobody leads for long it is taken to be the one left.
+        """
+        now_s = asyncio.get_running_loop().time()
+        try:
+            return await created_now(connection.client, name)
+        except NatsError:
+            since_s = self._leaderless_s.setdefault(name, now_s)
+            return "" if now_s - since_s > LEADERLESS_S else None
+
+    async def _look(self) -> None:
+        """See whether the own copies are complete, and whether logs are still there."""
+        now_s, connection = asyncio.get_running_loop().time(), self._connection
+        logs = self._logs
+        if self._held or now_s < self._look_s or connection is None or not logs.lanes:
+            return
+        self._look_s = now_s + (LATE_LOOK_S if self._whole else FIRST_LOOK_S)
+        for name, followed in list(logs.followed.items()):
+            if now_s - logs.lanes[name][1].confirmed_s < QUIET_S:
+                continue
+            if await created_now(connection.client, name) != followed.log.created:
+                logs.condemn(name, "it was deleted, or made anew")
+        if not self._whole:
+            streams = [stream for stream, _ in logs.lanes.values()]
+            names = [one.name for stream in streams for one in (stream, stream.images)]
+            self._whole = await are_complete(
+                connection.client, connection.system, connection.server, names
+            )
+
+    async def _round(self) -> dict[str, Report]:
+        """Have all members leave what is left, and return what they tell."""
+        if self._connection is None:
+            return {}
+        return await self._connection.roundup.ask(self._logs.condemned, ANSWER_S, have_all_told)
+
+    def _report(self) -> Report | None:
+        """Return what this member tells of itself now."""
+        if self._place is None or self._connection is None:
+            return None
+        gone = frozenset(self._connection.roundup.gone)
+        held = self._logs.holdings(), self._logs.servers(), gone
+        return Report(self._own, self._place, self._whole, *held)

@@ -1,0 +1,174 @@
+"""The logs in memory that a member follows, and those that it has left for good."""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+from grid_member.engine.nats.errors import NatsError
+from grid_member.engine.nats.marks import holds
+from grid_member.engine.nats.peers import peer_id
+from grid_member.engine.nats.places import SERVER, noted
+from grid_member.engine.nats.streams import NoStreamError, answered
+from grid_member.engine.nats.survivors import Holding
+from grid_member.engine.nats.write_back import generation_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from grid_member.engine.api import Refused
+    from grid_member.engine.nats.client import NatsClient
+    from grid_member.engine.nats.places import Place
+    from grid_member.engine.nats.streams import Stream
+    from grid_member.engine.state import State
+
+_log: Final = logging.getLogger("grid.engine.nats")
+
+
+class MemoryLane(Protocol):
+    """What this asks of a lane."""
+
+    state: State
+
+    def halt(self) -> None:
+        """Take and send nothing until the log was read anew."""
+
+    def when_current(self, reader: Callable[[Refused | None], None]) -> None:
+        """Send a record, and call reader when it has come back or is refused."""
+
+    @property
+    def confirmed_s(self) -> float:
+        """When the last own record that came back was sent first, by the loop's clock."""
+
+
+class Log(NamedTuple):
+    """A log as it was read."""
+
+    created: str
+    """When its stream was made, as servers tell it."""
+    generation: int
+    """How often it was written back."""
+    metadata: Mapping[str, str]
+    """What servers keep with its stream."""
+
+
+class Followed(NamedTuple):
+    """A log that the member follows, or has left and not read anew yet."""
+
+    log: Log
+    current: Callable[[], State]
+    """Returns the state of its lane."""
+
+
+class MemoryLogs:
+    """Those of one member, by the names of their streams."""
+
+    def __init__(self) -> None:
+        self.lanes: dict[str, tuple[Stream, MemoryLane]] = {}
+        """Those that hold data, whether they are read yet or not."""
+        self.followed: dict[str, Followed] = {}
+        self.condemned: defaultdict[str, set[str]] = defaultdict(set)
+        """When the streams were made that no member goes on with."""
+
+    @property
+    def left(self) -> list[str]:
+        """The names of those that the member has left, and not read anew yet."""
+        return [name for name in self.followed if self.has_left(name)]
+
+    def has_left(self, name: str) -> bool:
+        """Tell whether the member has left a log, and not read it anew yet."""
+        followed = self.followed.get(name)
+        return followed is not None and followed.log.created in self.condemned[name]
+
+    def forget(self, name: str) -> None:
+        """Follow a log no more, as its lane was given up."""
+        self.lanes.pop(name, None)
+        self.followed.pop(name, None)
+
+    def leave(self, name: str, created: str) -> None:
+        """Never go on with the log that was made then."""
+        if created in self.condemned[name]:
+            return
+        self.condemned[name].add(created)
+        if self.has_left(name) and name in self.lanes:
+            self.lanes[name][1].halt()
+
+    def condemn(self, name: str, why: str) -> None:
+        """Leave the log that is followed, which all others are to leave, too."""
+        if self.has_left(name):
+            return
+        _log.error(
+            "the servers lost %s, which they had in memory, or a part of it (%s): the member that "
+            "holds most of it writes it back",
+            *(name, why),
+        )
+        self.leave(name, self.followed[name].log.created)
+
+    def follow(self, name: str, log: Log, current: Callable[[], State]) -> None:
+        """Follow a log from now on.
+
+        Raises:
+            NatsError: it is one that all leave.
+        """
+        if log.created in self.condemned[name]:
+            raise NatsError(f"{name} is written back by a member")
+        self.followed[name] = Followed(log, current)
+
+    def check(self, name: str, log: Log, read: State) -> None:
+        """See that a log that was read anew has what this member holds of it.
+
+        Raises:
+            NatsError: it has not, and all are to leave it; or it is not written back yet.
+        """
+        followed = self.followed[name]
+        self.check_later(name, log)
+        if log.generation > followed.log.generation:
+            return
+        if log.created != followed.log.created:
+            self.condemn(name, "it was made anew")
+        elif not holds(read, followed.current()):
+            self.condemn(name, "it lacks what this member has applied")
+        else:
+            return
+        raise NatsError(f"{name} lacks what this member holds: it is written back")
+
+    def check_later(self, name: str, log: Log) -> None:
+        """See that the log that is there was written back, if this member has left one.
+
+        Raises:
+            NatsError: it was not.
+        """
+        former = self.followed[name].log
+        later = log.created not in self.condemned[name] and log.generation > former.generation
+        if self.has_left(name) and not later:
+            raise NatsError(f"{name} is not written back yet")
+
+    def holdings(self) -> dict[str, Holding]:
+        """Return what this member holds of each log that it has read."""
+        return {
+            name: Holding(log.created, log.generation, current().sequence, self.has_left(name))
+            for name, (log, current) in self.followed.items()
+        }
+
+    def servers(self) -> dict[str, Place | None]:
+        """Return the servers of members that are noted, by their ids, with their places."""
+        return {
+            peer_id(key.removeprefix(SERVER)): noted(value)
+            for followed in self.followed.values()
+            for key, value in followed.current().system.items(SERVER, 0)
+        }
+
+
+async def log_now(client: NatsClient, name: str) -> Log:
+    """Return the log of that name that is there; raises NatsError: nobody leads one."""
+    info = await answered(client, f"STREAM.INFO.{name}")
+    return Log(str(info["created"]), generation_of(info), info["config"].get("metadata") or {})
+
+
+async def created_now(client: NatsClient, name: str) -> str:
+    """Return when the log of that name was made, empty: there is none; raises NatsError."""
+    try:
+        return str((await answered(client, f"STREAM.INFO.{name}"))["created"])
+    except NoStreamError:
+        return ""

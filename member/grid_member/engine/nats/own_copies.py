@@ -1,0 +1,82 @@
+"""Whether a member's own server has its copies of streams complete, and who leads them how long."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from grid_member.engine.nats.damage import details_of
+from grid_member.engine.nats.peers import ACCOUNT, REQUEST_TIMEOUT_S, peer_id
+from grid_member.engine.nats.streams import answered
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from grid_member.engine.nats.client import NatsClient
+
+_STREAMS: Final = b"$SYS.REQ.SERVER.PING.JSZ"
+
+
+def leader_of(info: Mapping[str, Any]) -> tuple[str, float]:
+    """Return the id of a stream's leader, and for how many seconds it has led, by its own clock.
+
+    An empty id: nobody leads it.
+
+    Args:
+        info: what is told of the stream.
+    """
+    cluster = info.get("cluster") or {}
+    if not cluster.get("leader"):
+        return "", 0.0
+    now, since = str(info["ts"]), str(cluster["leader_since"])
+    led_s = (datetime.fromisoformat(now) - datetime.fromisoformat(since)).total_seconds()
+    return peer_id(str(cluster["leader"])), led_s
+
+
+async def are_complete(
+    client: NatsClient, system: NatsClient, server: str, streams: Iterable[str]
+) -> bool:
+    """Tell whether a server's copies of the streams hold all that their leaders tell of.
+
+    Args:
+        client: a connection in the account of the data.
+        system: a connection in the account of the system.
+        server: the server's name.
+        streams: the names of the streams, of which it may hold some.
+
+    Raises:
+        NatsError: nobody tells.
+    """
+    infos = {name: await answered(client, f"STREAM.INFO.{name}") for name in streams}
+    held = await _last_held(system, server)
+    return all(is_complete(info, server, held.get(name)) for name, info in infos.items())
+
+
+def is_complete(info: Mapping[str, Any], server: str, last: int | None) -> bool:
+    """Tell whether a server's copy of a stream holds what its leader tells of it.
+
+    That the leader calls a copy current says only that it has heard of it.
+
+    Args:
+        info: what the leader tells.
+        server: the server's name.
+        last: the last sequence of its copy, None when it has none.
+    """
+    leader, _ = leader_of(info)
+    replicas = {str(one["peer"]) for one in info["cluster"].get("replicas") or ()}
+    own = peer_id(server)
+    if not leader:
+        return False
+    if leader == own or own not in replicas:
+        return True
+    return last is not None and last >= int(info["state"]["last_seq"])
+
+
+async def _last_held(system: NatsClient, server: str) -> dict[str, int]:
+    """Return the last sequences of the copies that a server holds, by the streams' names."""
+    asked = {"server_name": server, "exact_match": True, "account": ACCOUNT, "streams": True}
+    request = json.dumps(asked).encode()
+    answer = await system.request(_STREAMS, request, timeout_s=REQUEST_TIMEOUT_S)
+    details = details_of(json.loads(answer.payload))
+    return {str(one["name"]): int(one["state"]["last_seq"]) for one in details}

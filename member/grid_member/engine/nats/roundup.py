@@ -1,0 +1,103 @@
+"""Telling all members which logs in memory to leave, and hearing what each of them holds."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from grid_member.engine.nats.errors import NatsError
+from grid_member.engine.nats.survivors import report_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from grid_member.engine.nats.client import NatsClient
+    from grid_member.engine.nats.survivors import Report
+    from grid_member.engine.nats.wire import Message
+
+SUBJECT: Final = b"grid.memory"
+"""What members are asked with, in the account of the system."""
+Reports: TypeAlias = "Mapping[str, Report]"
+"""By the ids of the members' servers."""
+_MALFORMED: Final = (ValueError, KeyError, TypeError, AttributeError)
+
+
+class Roundup:
+    """The questions of one member to all, and its answers to theirs."""
+
+    def __init__(
+        self,
+        system: NatsClient,
+        leave: Callable[[str, str], None],
+        report: Callable[[], Report | None],
+    ) -> None:
+        """Answer from now on.
+
+        Args:
+            system: a connection in the account of the system.
+            leave: is told the name of a log that is to be left, and when its stream was made.
+            report: returns what this member tells of itself, None before it can.
+        """
+        self.gone: set[str] = set()
+        """The servers of members that told that they stop."""
+        self._system = system
+        self._leave = leave
+        self._report = report
+        self._subscription = system.subscribe(SUBJECT, self._asked)
+
+    def end(self, server: str) -> None:
+        """Answer no more, and tell that the member with that server stops."""
+        self._subscription.unsubscribe()
+        with contextlib.suppress(NatsError):
+            self._system.publish(SUBJECT, json.dumps({"gone": server}).encode())
+
+    async def ask(
+        self,
+        left: Mapping[str, Iterable[str]],
+        within_s: float,
+        enough: Callable[[Reports], bool] = lambda _: False,
+    ) -> dict[str, Report]:
+        """Return the reports of all that answer in time, by their servers.
+
+        Args:
+            left: when the streams were made that they are to leave, by the names of the logs.
+            within_s: how long they are waited for.
+            enough: tells whether no further reports are waited for.
+        """
+        complete, own = asyncio.Event(), self._report()
+        reports = {} if own is None else {own.server: own}
+
+        def take(messages: Sequence[Message]) -> None:
+            for message in messages:
+                with contextlib.suppress(*_MALFORMED):
+                    told = report_of(message.payload)
+                    reports[told.server] = told
+            if enough(reports):
+                complete.set()
+
+        inbox = self._system.unused_inbox()
+        subscription = self._system.subscribe(inbox, take)
+        try:
+            said = {"leave": {name: sorted(made) for name, made in left.items()}}
+            self._system.publish(SUBJECT, json.dumps(said).encode(), inbox)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(complete.wait(), within_s)
+        finally:
+            subscription.unsubscribe()
+        return reports
+
+    def _asked(self, messages: Sequence[Message]) -> None:
+        """Leave what is to be left first, then report."""
+        for message in messages:
+            with contextlib.suppress(*_MALFORMED):
+                told = json.loads(message.payload)
+                if "gone" in told:
+                    self.gone.add(str(told["gone"]))
+                for name, made in told.get("leave", {}).items():
+                    for created in made:
+                        self._leave(str(name), str(created))
+            own = self._report()
+            if message.reply and own is not None:
+                self._system.publish(message.reply, own.packed())

@@ -1,0 +1,267 @@
+"""Which state counts when servers have lost a log that was in their memory, and who writes it back.
+
+Pure: it goes by what the members report of themselves. All members come to the same verdict from
+final positions, and a position is final once its member has left the log.
+
+    a member that counts is missing       wait for it, as it may hold the highest position
+    another one has not left the log      ask again
+    another one knows a later generation  read that
+    the own state is the highest          write it back
+    another state is                      wait until that member has written it back
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from grid_member.engine.nats.places import Place, noted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+_UNKNOWN: Final = "of a member of another version"
+
+
+class Holding(NamedTuple):
+    """What a member holds of one log."""
+
+    created: str
+    """When its stream was made, as servers tell it: another one has another time."""
+    generation: int
+    """How often the log was written back."""
+    sequence: int
+    """Of the last record that the member has applied."""
+    left: bool
+    """Whether the member has left it for good, so that the sequence is final."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a member tells of itself."""
+
+    server: str
+    """The id of its server."""
+    place: Place
+    """Where it is."""
+    whole: bool
+    """Whether its server's copies were complete once since that was started."""
+    holdings: Mapping[str, Holding] = field(default_factory=dict)
+    """By the names of the logs that it holds."""
+    servers: Mapping[str, Place | None] = field(default_factory=dict)
+    """The servers that are noted in its state, by their ids."""
+    gone: frozenset[str] = frozenset()
+    """The ids of those whose members told that they stop."""
+
+    def packed(self) -> bytes:
+        """Return it as it is sent."""
+        fields = {
+            "server": self.server,
+            "place": self.place.packed().decode(),
+            "whole": self.whole,
+            "holdings": {name: list(one) for name, one in self.holdings.items()},
+            "servers": {
+                name: None if place is None else place.packed().decode()
+                for name, place in self.servers.items()
+            },
+            "gone": sorted(self.gone),
+        }
+        return json.dumps(fields).encode()
+
+
+def report_of(payload: bytes) -> Report:
+    """Return what was sent.
+
+    Raises:
+        ValueError, KeyError, TypeError, AttributeError: it is no report.
+    """
+    fields = json.loads(payload)
+    place = noted(fields["place"])
+    if place is None:
+        raise ValueError("a report without a place")
+    holdings = {
+        str(name): Holding(str(one[0]), int(one[1]), int(one[2]), bool(one[3]))
+        for name, one in fields["holdings"].items()
+    }
+    servers = {
+        str(name): None if value is None else noted(value)
+        for name, value in fields["servers"].items()
+    }
+    return Report(
+        str(fields["server"]),
+        place,
+        bool(fields["whole"]),
+        holdings,
+        servers,
+        frozenset(map(str, fields["gone"])),
+    )
+
+
+class Act(enum.Enum):
+    """What a member is to do about a log that it has left."""
+
+    WAIT = enum.auto()
+    """For members that are missing."""
+    ASK = enum.auto()
+    """Again: somebody has not left the log yet."""
+    READ = enum.auto()
+    """The log that is there now, or will be in a moment."""
+    WRITE = enum.auto()
+    """The own state back."""
+
+
+class Verdict(NamedTuple):
+    """What is to be done, and who is waited for."""
+
+    act: Act
+    missing: tuple[str, ...] = ()
+    """Names of members, for people."""
+    generation: int = 0
+    """The highest one that anybody knows."""
+
+
+def missing(reports: Iterable[Report]) -> dict[str, Place | None]:
+    """Return the servers of members that count, did not report, and may live; with their places.
+
+    A member is known to be gone when another process has its place, or when it told that it stops.
+    """
+    told = {one.server: one for one in reports}
+    gone = {server for one in told.values() for server in one.gone}
+    noted_places: dict[str, Place | None] = {}
+    for one in told.values():
+        for server, place in one.servers.items():
+            noted_places[server] = noted_places.get(server) or place
+    living = [one.place for one in told.values()]
+    return {
+        server: place
+        for server, place in sorted(noted_places.items())
+        if server not in told
+        and server not in gone
+        and not (place is not None and any(place.is_that_of(other) for other in living))
+    }
+
+
+def have_all_told(reports: Mapping[str, Report]) -> bool:
+    """Tell whether all reported that count, as far as is known from more than one."""
+    return len(reports) > 1 and not missing(reports.values())
+
+
+def names_of(servers: Mapping[str, Place | None]) -> tuple[str, ...]:
+    """Return whose servers these are, for people."""
+    return tuple(
+        sorted(
+            f"the server {server} {_UNKNOWN}"
+            if place is None
+            else f"{place.member} (members' port {place.port} of {place.host})"
+            for server, place in servers.items()
+        )
+    )
+
+
+def incomplete(reports: Iterable[Report]) -> int:
+    """Count the servers that have lost what they had, as far as that is known.
+
+    Those count that are not complete again, and those of members that are known to be gone.
+    """
+    told = {one.server: one for one in reports}
+    known = _noted(told.values())
+    lost = sum(not one.whole for one in told.values() if one.server in known)
+    return len(_gone(told.values())) + lost
+
+
+def most_are_gone(reports: Iterable[Report]) -> bool:
+    """Tell whether the members that are known to be gone had so many servers that none can lead."""
+    told = list(reports)
+    return 2 * len(_gone(told)) >= len(_noted(told))
+
+
+def _noted(reports: Iterable[Report]) -> frozenset[str]:
+    return frozenset(server for one in reports for server in one.servers)
+
+
+def _gone(reports: Iterable[Report]) -> frozenset[str]:
+    """Return the servers of members that are known to be gone."""
+    told = {one.server: one for one in reports}
+    return _noted(told.values()) - told.keys() - missing(told.values()).keys()
+
+
+def decide(log: str, own: str, reports: Iterable[Report]) -> Verdict:
+    """Return what the member with that server is to do about a log that it has left.
+
+    Args:
+        log: the name of its stream.
+        own: the id of the member's server.
+        reports: of all members that answered, the own one too.
+    """
+    told = {one.server: one for one in reports}
+    held = {one.server: one.holdings[log] for one in told.values() if log in one.holdings}
+    top = max((one.generation for one in held.values()), default=0)
+    if own not in held or held[own].generation < top:
+        return Verdict(Act.READ, generation=top)
+    absent = missing(told.values())
+    if absent:
+        return Verdict(Act.WAIT, names_of(absent), top)
+    latest = {server: one for server, one in held.items() if one.generation == top}
+    if not all(one.left for one in latest.values()):
+        return Verdict(Act.ASK, generation=top)
+    highest = max(latest, key=lambda server: (latest[server].sequence, server))
+    return Verdict(Act.WRITE if highest == own else Act.READ, generation=top)
+
+
+def is_followed(log: str, created: str, reports: Iterable[Report]) -> bool:
+    """Tell whether a member that reported follows the log that was made then."""
+    held = (one.holdings.get(log) for one in reports)
+    return any(one is not None and one.created == created and not one.left for one in held)
+
+
+def start_obstacle(
+    log: str,
+    read: tuple[str, int],
+    last: int,
+    reports: Iterable[Report],
+    *,
+    all_told: bool,
+) -> str | None:
+    """Return why a member that starts must not go on with a log that it has read; None: it may.
+
+    Either another member follows the log, or it was written back a moment ago, or no member holds
+    one at all.
+
+    Args:
+        log: the name of its stream.
+        read: when the stream was made, and how often the log was written back.
+        last: the sequence of its last record now.
+        reports: of the members that answered.
+        all_told: whether no others are waited for.
+    """
+    told = list(reports)
+    created, generation = read
+    held = [one.holdings[log] for one in told if log in one.holdings]
+    if any(one.generation > generation for one in held):
+        return f"{log} was written back meanwhile"
+    same = [one for one in held if one.created == created]
+    if same and not any(one.left or one.sequence > last for one in same):
+        return None
+    if held and all(one.generation < generation for one in held):
+        return None  # they are about to read it
+    if held:
+        return f"{log} lacks what a member holds, which writes it back"
+    if all_told:
+        return None
+    return f"members do not tell yet what they hold of {log}: it may be new, or lost"
+
+
+def told_of(verdicts: Mapping[str, Verdict]) -> str:
+    """Return what is waited for, and what to do, for people."""
+    names = ", ".join(verdicts)
+    missed = sorted({one for verdict in verdicts.values() for one in verdict.missing})
+    lost = f"the servers lost what they had in memory of {names}"
+    if not missed:
+        return f"{lost}: it is written back by the member that holds most of it"
+    return (
+        f"{lost}, and it is not known yet what {' and '.join(missed)} holds of it: start or "
+        "reconnect that member; when its process is gone for good, start another one in its "
+        "place, with the same name and at the same address"
+    )
