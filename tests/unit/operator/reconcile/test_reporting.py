@@ -61,6 +61,35 @@ async def test_a_pod_that_a_policy_forbids_is_told_in_the_words_of_the_policy() 
     assert kube.writes == [], "it is told once"
 
 
+def refused_pods(count: int) -> list[KubeObject]:
+    """Return Events about as many pods; no condition has room for the words of all of them."""
+    words = "x" * 600
+    texts = (f'pods "demo-{n}" is forbidden: {words}' for n in range(count))
+    failed = "create Pod demo-{n} in StatefulSet demo failed error: "
+    return [e for n, t in enumerate(texts) for e in refused(failed.format(n=n) + t)]
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"size": 9},
+        {"size": 3, "paused": True, "runState": "Stopped"},
+        {"size": 1, "pod": {"labels": {"a b": "no name of a label"}}},
+    ],
+)
+async def test_what_no_condition_shows_is_not_told_in_every_round(spec: dict[str, Any]) -> None:
+    kube, reconciler = await without_pods(size=spec["size"])
+    kube.reported = {"demo": refused_pods(spec["size"])}
+    kube.edit(**spec)
+    for _ in range(2):
+        await reconciler.reconcile(KEY)
+    kube.writes.clear()
+
+    await reconciler.reconcile(KEY)
+
+    assert kube.writes == []
+
+
 async def test_a_restore_whose_pod_a_policy_forbids_says_so() -> None:
     kube, reconciler = await without_pods(**RESTORING)
     kube.reported = {"demo-restore": refused(f"Error creating: {DENIED}")}
