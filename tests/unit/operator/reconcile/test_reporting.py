@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from grid_operator.ports.errors import Unavailable
+from grid_operator.reconcile import reporting
 from grid_operator.reconcile.reconciler import Reconciler, Surroundings
 from tests.unit.operator.fake_kube import FakeKube, FakeMembers, cluster_object
 from tests.unit.operator.reconcile.test_hindrances import RESTORING
 from tests.unit.operator.reconcile.test_reconciler import KEY, NOW
+from tests.unit.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
     from grid_operator.api.objects import KubeObject
@@ -131,6 +134,26 @@ async def test_an_api_server_that_lists_no_events_holds_nothing_up() -> None:
     kube.writes.clear()
 
     await reconciler.reconcile(KEY)
+
+    assert "apply StatefulSet" in kube.writes
+
+
+async def test_a_list_of_events_that_hangs_holds_nothing_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kube, reconciler = await without_pods()
+
+    async def hang(_obj: KubeObject) -> list[KubeObject]:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    monkeypatch.setattr(kube, "fetch_events", hang)
+    monkeypatch.setattr(reporting, "LIMIT_S", 0.01)
+    kube.edit(logging={"level": "Debug"})
+    kube.writes.clear()
+
+    async with asyncio.timeout(PATIENCE_S):
+        await reconciler.reconcile(KEY)
 
     assert "apply StatefulSet" in kube.writes
 
