@@ -6,6 +6,7 @@ the example applied and ready, except the last.
 
 from __future__ import annotations
 
+import json
 import time
 from typing import TYPE_CHECKING
 
@@ -232,6 +233,38 @@ def test_a_bad_spec_is_refused_with_a_message(grid: Installation) -> None:
     assert "spec.size: Invalid value: size cannot change" in grid.refused(example(size=3))
     assert "unknown field" in grid.refused(example(colour="blue"))
     assert "spec.deletionPolicy" in grid.refused(example(deletionPolicy="Shred"))
+
+
+def test_a_size_that_the_operator_refuses_can_be_set_back(grid: Installation) -> None:
+    """Where no operator works: one of three pods is there, such as under a quota."""
+    kube, of = grid.kube, ("-n", "default")
+    name = "gridcluster/unserved"
+
+    def scale(size: int) -> bool:
+        return kube.try_kubectl(*of, "scale", name, f"--replicas={size}").returncode == 0
+
+    def observe(**status: Any) -> None:
+        patch = json.dumps({"status": status})
+        arguments = ("--subresource=status", "--type=merge", "--patch", patch)
+        kube.kubectl(*of, "patch", name, *arguments)
+
+    document = yaml.safe_load(example(size=3))
+    document["metadata"] = {"name": "unserved", "namespace": "default"}
+    kube.apply(yaml.safe_dump(document))
+    try:
+        observe(size=1)
+        assert not scale(1), "members are there"
+        observe(size=0)
+        assert scale(1), "the operator compares with what members have on disk"
+        observe(size=1, conditions=[refused_size()])
+        assert scale(3)
+    finally:
+        kube.kubectl(*of, "delete", name)
+
+
+def refused_size() -> dict[str, str]:
+    words = {"type": "ConfigValid", "status": "False", "reason": "ImmutableSize"}
+    return {**words, "lastTransitionTime": "2026-01-01T00:00:00Z"}
 
 
 def test_a_bad_value_shows_in_a_condition(grid: Installation) -> None:

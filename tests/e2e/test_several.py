@@ -243,7 +243,6 @@ def test_three_members_are_one_cluster_on_three_nodes(grid: Several) -> None:
     assert claims == {f"data-{pod}" for pod in PODS}
 
 
-@pytest.mark.capability("network-policy")
 def test_several_cannot_be_scaled_to_one(grid: Several) -> None:
     arguments = ("-n", NAMESPACE, "scale", f"gridcluster/{NAME}", "--replicas=1")
     answer = grid.kube.try_kubectl(*arguments)
@@ -251,6 +250,7 @@ def test_several_cannot_be_scaled_to_one(grid: Several) -> None:
     assert "size cannot change" in answer.stderr
 
 
+@pytest.mark.capability("network-policy")
 def test_the_members_port_is_closed_to_others(grid: Several) -> None:
     inside, outside = grid.host(PODS[0]), "client"
     assert grid.python(PODS[1], CONNECT_CODE, inside, str(MEMBERS_PORT)) == "open"

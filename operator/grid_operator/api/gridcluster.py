@@ -260,12 +260,14 @@ class GridCluster(ApiModel):
         default=GridClusterStatus(), description="What the cluster is. Written by the operator."
     )
     rules: ClassVar[tuple[Rule, ...]] = (
-        # Without pods, and back to as many as there are, it is the operator that compares with
-        # what members have on disk: a size that it refuses must be possible to set back.
+        # Without pods it is the operator that compares with what members have on disk. A size that
+        # it refuses can always be set back, also when pods have come since, and however many.
         Rule(
             "(self.spec.size > 1) == (oldSelf.spec.size > 1) || !has(self.status) || "
             "!has(self.status.size) || self.status.size == 0 || "
-            "(self.spec.size > 1) == (self.status.size > 1)",
+            "(self.spec.size > 1 && self.status.size > 1) || "
+            "(has(self.status.conditions) && self.status.conditions.exists(c, "
+            "c.type == 'ConfigValid' && c.reason == 'ImmutableSize'))",
             "size cannot change from several members to one, nor from one to several: a single "
             "member keeps its data in another way; create a new GridCluster from a backup",
             field=".spec.size",

@@ -80,7 +80,7 @@ def make_events(plan: Plan, status: GridClusterStatus) -> tuple[ClusterEvent, ..
         *_operations(before, status),
         *_requests(before, status),
         *_notes(plan),
-        *_refusals(plan),
+        *_refusals(plan, status),
         *_written(plan),
         *_replaced(plan),
     )
@@ -158,18 +158,25 @@ def _notes(plan: Plan) -> list[ClusterEvent]:
     return [_event(WARNING, *note) for note in choice.notes] if choice is not None else []
 
 
-def _refusals(plan: Plan) -> list[ClusterEvent]:
-    """Return what Kubernetes reports of missing pods, unless a condition told it before."""
-    situation = plan.situation
-    told = "\n".join(condition.message for condition in situation.status.conditions)
-    observed = situation.observed
+def _refusals(plan: Plan, status: GridClusterStatus) -> list[ClusterEvent]:
+    """Return what Kubernetes reports of missing pods, in the round that puts it in a condition.
+
+    Without a condition nothing would tell that it was told before. One that is full, or speaks of
+    something else first, leaves reports out.
+    """
+    observed = plan.situation.observed
+    before, now = _messages(plan.situation.status), _messages(status)
     there = {obj["metadata"]["name"] for obj in (*observed.pods, *observed.claims)}
     there |= {pod["metadata"]["name"] for pod in observed.job_pods}
     return [
         _event(WARNING, EventReason.POD_REFUSED, f"{name}: {text}")
         for name, text in observed.reports.items()
-        if name not in there and text not in told and text != NO_RIGHT
+        if name not in there and text in now and text not in before and text != NO_RIGHT
     ]
+
+
+def _messages(status: GridClusterStatus) -> str:
+    return "\n".join(condition.message for condition in status.conditions)
 
 
 def _written(plan: Plan) -> list[ClusterEvent]:

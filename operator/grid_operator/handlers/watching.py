@@ -25,7 +25,7 @@ from grid_operator.ports.kube_watch import GRACE_S, REQUEST_S, WatchTarget
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import AsyncIterator, Iterator, Sequence
+    from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 
     from grid_operator.handlers.hearing import Hearing, WatchState
     from grid_operator.ports.kube_watch import KubeWatch, ObjectMeta, WatchEvent
@@ -44,6 +44,9 @@ class WatchPace:
     grace_s: float = GRACE_S
     least_life_s: float = 1.0
     """A watch that ends earlier has failed; one that lasts longer works."""
+    proven_s: float = 10.0
+    """One that lasts so long has worked, also when it breaks then, as behind a proxy that is not
+    patient with silence: failures before it do not make the next delay longer."""
     retry_first_s: float = 0.5
     retry_max_s: float = 10.0
     relist_s: float = 120.0
@@ -182,22 +185,27 @@ class Watch:
             await self._watch_once()
             if loop.time() - began_s < self._pace.least_life_s:
                 raise Unavailable("the API server ended the watch as soon as it had begun")
-            self._failures = 0
+            self._forget_failures()
             self._works()
 
     async def _watch_once(self) -> None:
         with contextlib.ExitStack() as at_end:
 
+            def after(seconds: float, act: Callable[[], None]) -> None:
+                at_end.callback(asyncio.get_running_loop().call_later(seconds, act).cancel)
+
             def begun() -> None:
                 self._state.heard()
+                after(self._pace.proven_s, self._forget_failures)
                 if not self._is_doubted:
                     # Not at once: the first line may be a refusal.
-                    loop = asyncio.get_running_loop()
-                    settled = loop.call_later(self._pace.least_life_s, self._works)
-                    at_end.callback(settled.cancel)
+                    after(self._pace.least_life_s, self._works)
 
             life_s = self._rng.randint(*self._pace.life_s)
             await self._port.follow(self._target, self._version, life_s, begun, self._receive)
+
+    def _forget_failures(self) -> None:
+        self._failures = 0
 
     def _works(self) -> None:
         self._is_doubted = False

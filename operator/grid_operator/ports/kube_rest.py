@@ -77,6 +77,10 @@ class Credentials:
     private_key_path: str | None
     authorization: str | None = field(repr=False)
     """Value of the `Authorization` header."""
+    proxy: str | None = None
+    """URL of the proxy that the kubeconfig names."""
+    server_name: str | None = None
+    """Whose certificate the API server has to show; None: that of its address."""
 
 
 class KubeRest:
@@ -150,6 +154,8 @@ class KubeRest:
             authorization=await configuration.get_api_key_with_prefix(
                 "BearerToken", alias="authorization"
             ),
+            proxy=configuration.proxy,
+            server_name=configuration.tls_server_name,
         )
 
     async def close(self) -> None:

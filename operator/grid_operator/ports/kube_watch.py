@@ -137,7 +137,10 @@ class KubeWatch:
             raise Rejected(f"no usable certificates for the API server: {error}") from error
         connector = aiohttp.TCPConnector(limit=0, ssl=tls)
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S)
-        async with aiohttp.ClientSession(connector=connector, timeout=timeout) as session:
+        # As of all other requests: a proxy that the environment names is used.
+        async with aiohttp.ClientSession(
+            connector=connector, timeout=timeout, trust_env=True
+        ) as session:
             yield cls(session, credentials, **limits)
 
     async def fetch_page(self, target: WatchTarget, token: str) -> Page:
@@ -219,7 +222,12 @@ class KubeWatch:
         url = credentials.server.rstrip("/") + target.path
         try:
             async with self._session.get(
-                url, params=query, headers=headers, allow_redirects=False
+                url,
+                params=query,
+                headers=headers,
+                allow_redirects=False,
+                proxy=credentials.proxy,
+                server_hostname=credentials.server_name,
             ) as response:
                 if response.status != 200:
                     raise await _refusal(response, target.path)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from grid_operator.decide.reports import asked_about, read_events, unreadable
 from grid_operator.ports.errors import Unavailable
@@ -16,14 +16,18 @@ if TYPE_CHECKING:
     from grid_operator.decide.model import Observed
     from grid_operator.ports.api import Kube
 
+LIMIT_S: Final = 2.0
+"""For the answer. What is decided afterwards is decided on pods and members as they were before."""
+
 
 async def fetch_reports(kube: Kube, observed: Observed, now: datetime) -> Mapping[str, str]:
     """Return what Kubernetes reports, by the name of the pod, claim or Job that it is about."""
 
     async def of(obj: KubeObject) -> dict[str, str]:
         try:
-            events = await kube.fetch_events(obj)
-        except Unavailable:
+            async with asyncio.timeout(LIMIT_S):
+                events = await kube.fetch_events(obj)
+        except (Unavailable, TimeoutError):
             return {}  # nothing waits for what only explains
         return unreadable(observed, obj) if events is None else read_events(obj, events)
 

@@ -127,3 +127,15 @@ async def test_what_befalls_one_watch_ends_and_touches_no_other(way: str) -> Non
         put(api, "b", "later")
         await heard.name("b", "later")
     assert heard.names.count(("gridclusters", "b", "first")) == 1
+
+
+async def test_a_watch_that_breaks_after_it_has_worked_does_not_wait_longer_each_time() -> None:
+    breaks = watches_only(telling(b'{"type": "ADD', then_s=0.15))
+    pace = replace(PACE, proven_s=0.1, retry_max_s=HANG_S)
+    async with started() as api, watching(api, Heard(), pace) as (hearing, _):
+        api.befall[B] = breaks
+        api.cut(B)
+        await eventually(fails(hearing))
+        (state,) = hearing.failing()
+        # With a delay that doubles each time, this many would take a minute and a half.
+        await until(lambda: state.restarts >= 12)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from grid_operator.ports.errors import Unavailable
+from grid_operator.reconcile import reporting
 from grid_operator.reconcile.reconciler import Reconciler, Surroundings
 from tests.unit.operator.fake_kube import FakeKube, FakeMembers, cluster_object
 from tests.unit.operator.reconcile.test_hindrances import RESTORING
 from tests.unit.operator.reconcile.test_reconciler import KEY, NOW
+from tests.unit.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
     from grid_operator.api.objects import KubeObject
@@ -61,6 +64,35 @@ async def test_a_pod_that_a_policy_forbids_is_told_in_the_words_of_the_policy() 
     assert kube.writes == [], "it is told once"
 
 
+def refused_pods(count: int) -> list[KubeObject]:
+    """Return Events about as many pods; no condition has room for the words of all of them."""
+    words = "x" * 600
+    texts = (f'pods "demo-{n}" is forbidden: {words}' for n in range(count))
+    failed = "create Pod demo-{n} in StatefulSet demo failed error: "
+    return [e for n, t in enumerate(texts) for e in refused(failed.format(n=n) + t)]
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"size": 9},
+        {"size": 3, "paused": True, "runState": "Stopped"},
+        {"size": 1, "pod": {"labels": {"a b": "no name of a label"}}},
+    ],
+)
+async def test_what_no_condition_shows_is_not_told_in_every_round(spec: dict[str, Any]) -> None:
+    kube, reconciler = await without_pods(size=spec["size"])
+    kube.reported = {"demo": refused_pods(spec["size"])}
+    kube.edit(**spec)
+    for _ in range(2):
+        await reconciler.reconcile(KEY)
+    kube.writes.clear()
+
+    await reconciler.reconcile(KEY)
+
+    assert kube.writes == []
+
+
 async def test_a_restore_whose_pod_a_policy_forbids_says_so() -> None:
     kube, reconciler = await without_pods(**RESTORING)
     kube.reported = {"demo-restore": refused(f"Error creating: {DENIED}")}
@@ -102,6 +134,26 @@ async def test_an_api_server_that_lists_no_events_holds_nothing_up() -> None:
     kube.writes.clear()
 
     await reconciler.reconcile(KEY)
+
+    assert "apply StatefulSet" in kube.writes
+
+
+async def test_a_list_of_events_that_hangs_holds_nothing_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kube, reconciler = await without_pods()
+
+    async def hang(_obj: KubeObject) -> list[KubeObject]:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    monkeypatch.setattr(kube, "fetch_events", hang)
+    monkeypatch.setattr(reporting, "LIMIT_S", 0.01)
+    kube.edit(logging={"level": "Debug"})
+    kube.writes.clear()
+
+    async with asyncio.timeout(PATIENCE_S):
+        await reconciler.reconcile(KEY)
 
     assert "apply StatefulSet" in kube.writes
 
