@@ -29,7 +29,8 @@ def make_usable() -> None:
     # What is blocked would never arrive.
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     # Where it is ignored the system reaps children itself, and their ends are not noticed.
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    if signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
 
 
 def home_directory() -> Path:

@@ -168,14 +168,22 @@ async def test_blocked_and_ignored_signals_stop_a_member(
 async def test_a_terminal_that_goes_stops_a_member_gracefully(file: Path, port: int) -> None:
     pid, terminal = pty.fork()
     if pid == 0:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the tests themselves may run under nohup
         os.execv(sys.executable, [*MEMBER, "--config", str(file)])
     reading = asyncio.get_running_loop().run_in_executor(None, drained, terminal)
-    process = await asyncio.to_thread(Child, pid)
-    await answered(port, process)  # type: ignore[arg-type]
-    os.kill(pid, signal.SIGHUP)
-    os.kill(pid, signal.SIGHUP)
-    text = await reading
-    assert await asyncio.to_thread(process.wait) == 0
+    process = Child(pid)
+    try:
+        await answered(port, process)  # type: ignore[arg-type]
+        os.kill(pid, signal.SIGHUP)
+        os.kill(pid, signal.SIGHUP)
+        async with asyncio.timeout(END_S):
+            text = await asyncio.shield(reading)
+    except BaseException:
+        os.kill(pid, signal.SIGKILL)
+        raise
+    finally:
+        status = await asyncio.to_thread(process.wait)
+    assert status == 0
     assert b'"stopped"' in text
 
 
