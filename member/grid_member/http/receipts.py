@@ -106,7 +106,11 @@ class Receipts:
             self._confirmed(transport, receipt)
 
     def lost(self, transport: asyncio.Transport) -> None:
-        """Return what was not acknowledged; each item goes where it stood."""
+        """Return what was not acknowledged; each item goes where it stood.
+
+        The kernel still tells how far the client had got, except below TLS: the socket is closed.
+        """
+        self.look(transport)
         for receipt in self._open.pop(transport, ()):
             receipt.engine.queue_return(receipt.item)
 

@@ -158,6 +158,23 @@ async def test_a_client_that_takes_its_item_and_closes_has_it(
         await until(lambda: not connections(member))
 
 
+async def test_a_client_that_acknowledges_its_item_and_resets_has_it(
+    network: Network, member: RunningMember, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(receipts, "FIRST_LOOK_S", 60.0)
+    (client,) = await polling(network, member, 1)
+    # Its kernel acknowledges when the answer is written already, as on a line that takes its time.
+    client.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 0)
+    async with await Wire.connect(member.port, network.near) as wire:
+        assert (await wire.call("POST", QUEUE, b"item")).status == 200
+        (transport,) = await the_waiting(member)
+        await until(lambda: acknowledged(transport))
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        client.close()
+        await until(lambda: in_flight(member) == 0)
+        assert (await wire.call("DELETE", f"{QUEUE}/0")).status == 204
+
+
 async def test_a_connection_that_heals_in_time_gets_its_item(
     network: Network, member: RunningMember, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -218,6 +235,12 @@ async def the_waiting(member: RunningMember) -> list[asyncio.Transport]:
     found = member.listeners._open[0].factory.receipts._open
     await until(lambda: found)
     return list(found)
+
+
+def acknowledged(transport: asyncio.Transport) -> bool:
+    """Tell whether the client's kernel has all that was written."""
+    found = receipts.progress(transport)
+    return found is not None and found.acknowledged_bytes >= found.written_bytes
 
 
 async def test_the_same_over_tls(
