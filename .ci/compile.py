@@ -58,8 +58,8 @@ def main(arguments: list[str]) -> int:
     """Compile unless the compiled modules fit the sources; return the exit code."""
     if misfit() is None:
         return 0
-    BUILD.mkdir(exist_ok=True)
     try:
+        BUILD.mkdir(exist_ok=True)
         if not arguments:
             compile_members(found_packages(), None)
             return 0

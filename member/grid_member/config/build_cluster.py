@@ -100,8 +100,9 @@ def _at_members_ports(
                 f"{path_text(joining.port_path)}, and list the members' ports"
             )
             found.complain(path, message)
+            members_port = port or 0  # several such items stay different ones
         shown = f"[{host}]" if ":" in host else host
-        listed.append((path, f"{shown}:{min(members_port, MAX_PORT)}" if host else address))
+        listed.append((path, f"{shown}:{members_port}" if host else address))
     return replace(joining, port=rest.port + MEMBERS_PORT_OFFSET, listed=tuple(listed))
 
 

@@ -121,6 +121,9 @@ class Connection(Protocol):
             ConnectionError: it is not.
         """
 
+    async def settled(self) -> None:
+        """Return when the client has acknowledged the items that it waited for, or is gone."""
+
     async def linger(self) -> None:
         """Give the client time to read an answer after which the connection closes."""
 
@@ -172,6 +175,9 @@ class WireResponse(web.StreamResponse):
             raise
         if answer.delivered is not None:
             answer.delivered()
+        if not self.keep_alive:
+            # Closed before that, the connection would be lost, and the item would return.
+            await self._connection.settled()
         if answer.close or self._connection.exhausted:
             await self._connection.linger()
 

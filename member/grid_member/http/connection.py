@@ -239,8 +239,10 @@ class ConnectionProtocol(web.RequestHandler):
             self._look_at_unread(transport, now_s)
             return
         self._unread = None
-        if self._needs_client and not transport.is_reading():
-            self._look_at_client(transport)
+        # What is not read does not tell that it has left, and it may be needed for years.
+        unread = self._needs_client and not transport.is_reading()
+        if unread and self.factory.departures.left(transport):
+            transport.close()
         if self._broken:
             return
         http, idle_s = self.factory.http, now_s - self._idle_since_s
@@ -252,11 +254,6 @@ class ConnectionProtocol(web.RequestHandler):
                 self._give_up_head()
         elif self._waits_for_request and idle_s >= http.idle_timeout_s:
             self.force_close()
-
-    def _look_at_client(self, transport: asyncio.Transport) -> None:
-        # What is not read does not tell that it has left, and it may be needed for years.
-        if self.factory.departures.left(transport):
-            transport.close()
 
     @property
     def _waits_for_request(self) -> bool:
@@ -299,6 +296,10 @@ class ConnectionProtocol(web.RequestHandler):
         end_writing(transport)
         transport.resume_reading()
         await asyncio.wait([self._left], timeout=patience_s)
+
+    async def settled(self) -> None:
+        """Return when the client has acknowledged the items that it waited for, or is gone."""
+        await self.factory.receipts.settled(self.transport)
 
     async def finish(self) -> None:
         """Answer what has begun to come, nothing after that; return when the connection is gone."""

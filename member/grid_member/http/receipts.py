@@ -88,6 +88,7 @@ class Receipts:
         """
         self._unread_timeout_s = unread_timeout_s
         self._open: dict[asyncio.Transport, list[Receipt]] = {}
+        self._waiters: dict[asyncio.Transport, list[asyncio.Future[None]]] = {}
 
     def expect(self, transport: asyncio.Transport, item: Item, engine: Engine) -> None:
         """Confirm an item that the kernel has once the client's has it, or else return it."""
@@ -106,9 +107,26 @@ class Receipts:
             self._confirmed(transport, receipt)
 
     def lost(self, transport: asyncio.Transport) -> None:
-        """Return what was not acknowledged; each item goes where it stood."""
+        """Return what was not acknowledged; each item goes where it stood.
+
+        The kernel still tells how far the client had got.
+        """
+        self.look(transport)
         for receipt in self._open.pop(transport, ()):
             receipt.engine.queue_return(receipt.item)
+        self._settle(transport)
+
+    async def settled(self, transport: asyncio.Transport | None) -> None:
+        """Return when the client has acknowledged everything, or the connection is lost."""
+        if transport is not None and transport in self._open:
+            waiter = asyncio.get_running_loop().create_future()
+            self._waiters.setdefault(transport, []).append(waiter)
+            await waiter
+
+    def _settle(self, transport: asyncio.Transport) -> None:
+        for waiter in self._waiters.pop(transport, ()):
+            if not waiter.done():
+                waiter.set_result(None)
 
     def _confirmed(self, transport: asyncio.Transport, receipt: Receipt) -> bool:
         found = progress(transport)
@@ -123,6 +141,7 @@ class Receipts:
         receipts.remove(receipt)
         if not receipts:
             del self._open[transport]
+            self._settle(transport)
         receipt.engine.queue_confirm(receipt.item)
         return True
 

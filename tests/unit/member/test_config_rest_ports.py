@@ -75,9 +75,10 @@ def test_which_rest_ports_a_listed_member_tries(port: Tree, persistence: bool, t
 
 
 def test_what_is_wrong_with_a_list_of_rest_ports() -> None:
-    assert problems(by_rest("a:65500", "b:1", port={"port": 65500})) == [
-        "network.join.tcp-ip.member-list[0]: is a REST port that has no members' port 100 above "
-        "it: set network.cluster.port, and list the members' ports"
+    assert problems(by_rest("a:65500", "a:65501", "b:1", port={"port": 65500})) == [
+        f"network.join.tcp-ip.member-list[{number}]: is a REST port that has no members' port 100 "
+        "above it: set network.cluster.port, and list the members' ports"
+        for number in (0, 1)
     ]
     management = {"enabled": True, "realm": "r", "port": {"port": 5801}}
     realm = {"name": "r", "authentication": {"simple": {"users": [USER]}}}

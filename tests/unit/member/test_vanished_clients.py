@@ -69,13 +69,17 @@ async def member(
 
 
 async def polling(
-    network: Network, member: RunningMember, count: int, buffer_bytes: int | None = None
+    network: Network,
+    member: RunningMember,
+    count: int,
+    buffer_bytes: int | None = None,
+    poll: bytes = POLL,
 ) -> list[socket.socket]:
     """Return connections from the first machine whose polls wait."""
     address = network.near, member.port
     clients = [network.connect(0, address, buffer_bytes) for _ in range(count)]
     for client in clients:
-        client.sendall(POLL)
+        client.sendall(poll)
     await until(lambda: in_progress(member) == count)
     await until(lambda: all(getattr(one, "_waited", True) for one in connections(member)))
     return clients
@@ -158,6 +162,58 @@ async def test_a_client_that_takes_its_item_and_closes_has_it(
         await until(lambda: not connections(member))
 
 
+async def test_a_client_that_acknowledges_its_item_and_resets_has_it(
+    network: Network, member: RunningMember, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(receipts, "FIRST_LOOK_S", 60.0)
+    (client,) = await polling(network, member, 1)
+    # Its kernel acknowledges when the answer is written already, as on a line that takes its time.
+    client.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 0)
+    async with await Wire.connect(member.port, network.near) as wire:
+        assert (await wire.call("POST", QUEUE, b"item")).status == 200
+        (transport,) = await the_waiting(member)
+        await until(lambda: acknowledged(transport))
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        client.close()
+        await until(lambda: in_flight(member) == 0)
+        assert (await wire.call("DELETE", f"{QUEUE}/0")).status == 204
+
+
+@pytest.mark.parametrize(
+    "poll",
+    [POLL.replace(b"1.1", b"1.0", 1), POLL.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")],
+)
+async def test_a_connection_that_ends_with_its_answer_stays_until_that_is_acknowledged(
+    network: Network, member: RunningMember, poll: bytes
+) -> None:
+    (client,) = await polling(network, member, 1, poll=poll)
+    # Its kernel acknowledges when the answer is written already, as on a line that takes its time.
+    client.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 0)
+    async with await Wire.connect(member.port, network.near) as wire:
+        assert (await wire.call("POST", QUEUE, b"item")).status == 200
+        received = b""
+        while piece := await asyncio.to_thread(client.recv, 1000):
+            received += piece
+        assert received.endswith(b"item")
+        await until(lambda: in_flight(member) == 0)
+        assert (await wire.call("DELETE", f"{QUEUE}/0")).status == 204
+    client.close()
+
+
+async def test_a_connection_that_ends_with_its_answer_and_is_dead_is_given_up(
+    network: Network, member: RunningMember
+) -> None:
+    (dead,) = await polling(network, member, 1, poll=POLL.replace(b"1.1", b"1.0", 1))
+    network.silence(0)
+    async with await Wire.connect(member.port, network.near) as wire:
+        assert (await wire.call("POST", QUEUE, b"item")).status == 200
+        await until(lambda: in_flight(member) == 1)
+        await until(lambda: in_flight(member) == 0)
+        assert (await wire.call("DELETE", f"{QUEUE}/0")).body == b"item"
+    await until(lambda: not connections(member))
+    dead.close()
+
+
 async def test_a_connection_that_heals_in_time_gets_its_item(
     network: Network, member: RunningMember, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -218,6 +274,12 @@ async def the_waiting(member: RunningMember) -> list[asyncio.Transport]:
     found = member.listeners._open[0].factory.receipts._open
     await until(lambda: found)
     return list(found)
+
+
+def acknowledged(transport: asyncio.Transport) -> bool:
+    """Tell whether the client's kernel has all that was written."""
+    found = receipts.progress(transport)
+    return found is not None and found.acknowledged_bytes >= found.written_bytes
 
 
 async def test_the_same_over_tls(

@@ -265,3 +265,13 @@ def test_now_and_on_the_terminal(checkout: Checkout) -> None:
         assert ran.wait(PATIENCE_S) == 0
     assert len(checkout.builds()) == 1
     assert not (checkout.root / "build" / "compile.log").exists()
+
+
+def test_a_checkout_that_takes_no_files_is_said_in_a_line(
+    checkout: Checkout, members: Members
+) -> None:
+    (checkout.root / "build").touch()
+    with checkout.compiling(members().pid) as ran:
+        _, said = ran.communicate(timeout=PATIENCE_S)
+    assert said.count("\n") == 1
+    assert said.startswith("members run from their sources; not compiled: ")

@@ -114,8 +114,8 @@ def explanation(lines: Iterable[str], settings: ClusterSettings) -> str | None:
         return (
             f"the members' port {at} is taken: stop what listens there, or give this member "
             "another one, as with network.cluster.port: {port: 5714} in its own configuration and "
-            "with the same port in the list of members; several members on one machine need no "
-            "such line when the list has their REST ports"
+            "with the same port in the list of members; where the list has REST ports, give it "
+            "another REST port instead, there too: the members' port is 100 above"
         )
     if "cannot assign requested address" in text:
         return f"this machine does not have the address {settings.host}: correct the interfaces"

@@ -213,6 +213,8 @@ def test_endless_lines_and_many_lines_take_no_memory(heard: ServerLog) -> None:
     [
         ("Error listening on router port: 5703 - listen tcp 127.0.0.1:5703: bind: "
          "address already in use", "the members' port 127.0.0.1:5703 is taken: stop"),
+        ("listen tcp 127.0.0.1:5803: bind: address already in use",
+         "where the list has REST ports, give it another REST port instead, there too"),
         ("listen tcp 10.9.9.9:5703: bind: cannot assign requested address", "interfaces"),
         ("Can't start JetStream: mkdir /d: no space left on device", "disk of /d is full: make"),
         ("JetStream out of space, will be DISABLED", "disk of /d is full: make room"),
