@@ -236,12 +236,12 @@ class LostMemory:
         return self._hold if self.guards and not self._settings.lite else None
 
     async def _hold(self) -> None:
-        """Return when a server that lost what it had may keep and confirm logs again."""
+        """Return when a server that lost what it had may keep logs again: never while it ends."""
         died_s = asyncio.get_running_loop().time()
         self._whole, self._held = False, True
-        while self._running is not None:
+        while self._connection is not None:
             try:
-                if await self._sound(died_s):
+                if self._running is not None and await self._sound(died_s):
                     break
             except NatsError as error:
                 _log.debug("nothing is known of the logs: %s", error)
