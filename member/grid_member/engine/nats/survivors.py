@@ -171,6 +171,25 @@ def incomplete(reports: Iterable[Report]) -> int:
     return len(_gone(told.values())) + lost
 
 
+def have_lost(reports: Iterable[Report], copies: int) -> bool:
+    """Tell whether more servers have lost what they had than a log with so many copies allows."""
+    return incomplete(reports) > (copies - 1) // 2
+
+
+def have_ended(reports: Iterable[Report], copies: int, size: int) -> bool:
+    """Tell whether so many are known to have lost it, and no member that may live is missing.
+
+    Then a log that nobody leads does not get a leader any more.
+    """
+    told = list(reports)
+    return have_lost(told, copies) and not missing(told) and are_majority(told, size)
+
+
+def are_majority(reports: Iterable[Report], size: int) -> bool:
+    """Tell whether most members of a list that long reported: others may begin without a few."""
+    return 2 * len(list(reports)) > size
+
+
 def most_are_gone(reports: Iterable[Report]) -> bool:
     """Tell whether the members that are known to be gone had so many servers that none can lead."""
     told = list(reports)

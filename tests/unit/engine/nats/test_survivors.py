@@ -17,6 +17,7 @@ from grid_member.engine.nats.survivors import (
     Report,
     Verdict,
     decide,
+    have_ended,
     incomplete,
     missing,
     most_are_gone,
@@ -147,6 +148,14 @@ def test_servers_count_as_lost_until_they_are_complete_again() -> None:
     assert incomplete(whole[:2]) == 0, "what is missing may be complete"
     assert incomplete([*whole[:2], report("c2", whole=False)]) == 1, "which is noted nowhere yet"
     assert incomplete([whole[0], report("b2"), report("c2")]) == 2
+
+
+def test_most_copies_have_ended_only_when_every_member_that_may_live_has_told() -> None:
+    assert have_ended([report("a", 7), report("b2"), report("c2")], 3, 3)
+    assert have_ended([report("a", 7, gone="b"), report("c2")], 3, 3)
+    assert not have_ended([report("a", 7), report("c2")], 3, 3), "the other one may live"
+    assert not have_ended([report("a", 7), report("b", 9), report("c2")], 3, 3)
+    assert not have_ended([report("a", 7, gone="b c")], 3, 3), "others may begin out of sight"
 
 
 def test_servers_cannot_lead_when_most_are_those_of_members_that_are_gone() -> None:
