@@ -323,13 +323,13 @@ class LostMemory:
 
     async def _rescue(self, reports: Mapping[str, Report]) -> None:
         """Have servers lead without those of members that are gone, which were most of them."""
-        connection = self._connection
-        if connection is None or not most_are_gone(reports.values()):
+        connection, size = self._connection, len(self._settings.members)
+        if connection is None or not most_are_gone(reports.values(), size):
             return
         with contextlib.suppress(NatsError):
             await peers(connection.system)
             return
-        names, size = list(self._logs.lanes), len(self._settings.members)
+        names = list(self._logs.lanes)
         servers = connection.system, connection.client
         with contextlib.suppress(EngineError):  # it is tried again
             await take_off_lost(*servers, names, size, set(), wipe=False)

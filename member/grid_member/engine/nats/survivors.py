@@ -190,10 +190,13 @@ def are_majority(reports: Iterable[Report], size: int) -> bool:
     return 2 * len(list(reports)) > size
 
 
-def most_are_gone(reports: Iterable[Report]) -> bool:
-    """Tell whether the members that are known to be gone had so many servers that none can lead."""
+def most_are_gone(reports: Iterable[Report], size: int) -> bool:
+    """Tell whether servers may lead without those of members that are known to be gone.
+
+    They had so many that none can lead with them, and most members of a list that long are there.
+    """
     told = list(reports)
-    return 2 * len(_gone(told)) >= len(_noted(told))
+    return 2 * len(_gone(told)) >= len(_noted(told)) and are_majority(told, size)
 
 
 def _noted(reports: Iterable[Report]) -> frozenset[str]:

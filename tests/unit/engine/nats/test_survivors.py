@@ -159,10 +159,11 @@ def test_most_copies_have_ended_only_when_every_member_that_may_live_has_told() 
 
 
 def test_servers_cannot_lead_when_most_are_those_of_members_that_are_gone() -> None:
-    assert not most_are_gone([report("a", 7), report("b", 9)]), "the third one may live"
-    assert not most_are_gone([report("a", 7), report("b", 9), report("c2")])
-    assert most_are_gone([report("a", 7), report("b2"), report("c2")])
-    assert most_are_gone([report("a", 7, noted="a b"), report("b2", noted="")])
+    assert not most_are_gone([report("a", 7), report("b", 9)], 3), "the third one may live"
+    assert not most_are_gone([report("a", 7), report("b", 9), report("c2")], 3)
+    assert most_are_gone([report("a", 7), report("b2"), report("c2")], 3)
+    assert most_are_gone([report("a", 7, noted="a b"), report("b2", noted="")], 2)
+    assert not most_are_gone([report("a", 7, gone="b c")], 3), "others may begin out of sight"
 
 
 FOLLOWS: Final = report("a", 7, left=False)
