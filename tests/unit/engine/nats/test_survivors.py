@@ -192,3 +192,15 @@ def test_a_start_takes_a_log_that_was_written_back_a_moment_ago() -> None:
     made_anew = start_obstacle(LOG, ("later", 0), 9, former, all_told=True)
     assert made_anew is not None
     assert "lacks" in made_anew
+
+
+def test_a_member_without_which_others_began_a_log_says_what_to_do() -> None:
+    anew = {LOG: Holding("later", 0, 3, left=False)}
+    others = [replace(report("b2"), holdings=anew), replace(report("c2"), holdings=anew)]
+    verdict = decide(LOG, "a", [report("a", 7), *others])
+    assert verdict.act is Act.ASK
+    told = told_of({LOG: verdict})
+    assert "m-b (members' port 5701 of host-b) and m-c" in told
+    assert "restart this member" in told
+    moment = decide(LOG, "a", [report("a", 7), report("b", 9, left=False), report("c", 8)])
+    assert "restart" not in told_of({LOG: moment})
