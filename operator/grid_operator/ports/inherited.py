@@ -10,6 +10,7 @@ import io
 import os
 import signal
 import sys
+import threading
 from pathlib import Path
 from typing import Final
 
@@ -28,8 +29,10 @@ def make_usable() -> None:
         sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")
     # What is blocked would never arrive.
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
-    # Where it is ignored the system reaps children itself, and their ends are not noticed.
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    # Where it is ignored the system reaps children itself, and their ends are not noticed. Python
+    # lets only the main thread say so: elsewhere the process is that of another program.
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
 
 
 def home_directory() -> Path:
