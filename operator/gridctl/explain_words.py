@@ -293,7 +293,8 @@ LOST_MAJORITY: Final = (
     "data of all members and begin empty"
 )
 LOST_IN_MEMORY: Final = (
-    f"{_GO_ON}. Members that ended have lost what they had in memory: when no majority has it any "
-    "more, delete the pods of those that are left, and the cluster begins empty"
+    f"{_GO_ON}. Members that ended have lost what they had in memory; do not delete the pods of "
+    "those that are left: they write back what they hold as soon as each pod that ended has been "
+    "replaced"
 )
 """NAME and NAMESPACE are replaced as well."""

@@ -42,8 +42,8 @@ _ON_DISK: Final = (
     "one of them for partialStart, which goes on with the copies that are left"
 )
 _IN_MEMORY: Final = (
-    "if those members have ended what they held is lost: restart all members, and the cluster "
-    "begins empty"
+    "start those members again, or others in their places, with the same names and at the same "
+    "addresses, and let those run that are left: they write back what they hold"
 )
 _log: Final = logging.getLogger("grid.engine.nats")
 

@@ -40,7 +40,9 @@ class Footing(Twins):
         directory = self._settings.directory
         if directory is not None:
             own = directory / CLUSTER
-            self.ground = Ground(directory, [directory / LOCK, own, own / JETSTREAM])
+            self.ground = Ground(
+                directory, [directory / LOCK, own, own / JETSTREAM], of_several=True
+            )
             self._looking = asyncio.get_running_loop().create_task(self._look())
         return super().begin(identity, ends)
 

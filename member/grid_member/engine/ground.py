@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 _REMEDY: Final = (
     "put it back as it was, or start the member again on the directory that is to count"
 )
+_REMEDY_OF_SEVERAL: Final = (
+    "put it back as it was and start this member again, or start it on an empty directory: then it "
+    "copies everything from the others"
+)
 
 
 class LostGroundError(EngineError):
@@ -35,6 +39,8 @@ class Ground:
         directory: Path,
         paths: Iterable[Path],
         unlinked: Callable[[], bool] = lambda: False,
+        *,
+        of_several: bool = False,
     ) -> None:
         """Note what is at the paths now.
 
@@ -42,7 +48,10 @@ class Ground:
             directory: what they are called as a whole, for people.
             paths: of files and directories that are open.
             unlinked: tells whether another open file of it has no name any more.
+            of_several: whether it is that of one of several members, which does not go on by itself
+                when the directory is back.
         """
+        self._of_several = of_several
         self._unlinked = unlinked
         self._directory = directory
         self._held = [(os.fspath(path), *_file_at(path)) for path in paths]
@@ -81,7 +90,9 @@ class Ground:
         """Return what to say of a disk that its system has made read-only, as after an error."""
         with contextlib.suppress(OSError):
             if os.statvfs(self._directory).f_flag & os.ST_RDONLY:
-                return f"the file system of {self._directory} is read-only now: let it take writes"
+                again = " and start this member again" if self._of_several else ""
+                told = f"the file system of {self._directory} is read-only now"
+                return f"{told}: let it take writes{again}"
         return None
 
     def _trouble(self) -> str | None:
@@ -99,7 +110,7 @@ class Ground:
     def _told(self, what: str) -> str:
         return (
             f"{self._directory} was removed, replaced or unmounted while the member ran ({what}): "
-            f"{_REMEDY}"
+            f"{_REMEDY_OF_SEVERAL if self._of_several else _REMEDY}"
         )
 
 

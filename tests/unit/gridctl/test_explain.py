@@ -180,7 +180,7 @@ def test_a_majority_of_disks_that_is_lost_names_the_annotations_last() -> None:
 
 def test_what_was_lost_in_memory_is_asked_for_by_no_annotation() -> None:
     lines = told_of(f"{WAITING}{without_majority(Mock(directory=None))}", stored=False)
-    assert any("delete the pods of those that are left" in line for line in lines)
+    assert any("do not delete the pods of those that are left" in line for line in lines)
     assert "acknowledge-data-loss" not in "".join(lines)
 
 

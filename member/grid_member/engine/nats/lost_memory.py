@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from grid_member.engine.api import EngineError
 from grid_member.engine.nats.errors import NatsError, unexpected
 from grid_member.engine.nats.images import OvertakenError
+from grid_member.engine.nats.leaders import Leaders
 from grid_member.engine.nats.loss import give_up_lost
-from grid_member.engine.nats.memory_logs import MemoryLogs, created_now, log_now
+from grid_member.engine.nats.memory_logs import MemoryLogs, log_now
 from grid_member.engine.nats.own_copies import are_complete, leader_of
 from grid_member.engine.nats.peers import peer_id, peers
 from grid_member.engine.nats.places import place_of
@@ -30,7 +31,8 @@ from grid_member.engine.nats.survivors import (
     Report,
     decide,
     have_all_told,
-    incomplete,
+    have_ended,
+    have_lost,
     is_followed,
     missing,
     most_are_gone,
@@ -71,9 +73,6 @@ READ_S: Final = 10.0
 """How long a log that was written back may take to be read, before it counts as lost again."""
 ABSENT_S: Final = 3.0
 """How long members have after a server was started again until they count as out of sight."""
-LEADERLESS_S: Final = 12.0
-"""How long a log that all have left may be without a leader until it is deleted unseen. Elections
-take up to nine."""
 _log: Final = logging.getLogger("grid.engine.nats")
 
 
@@ -97,6 +96,7 @@ class LostMemory:
         self.told: str | None = None
         """What is waited for, and what to do; None: nothing."""
         self._settings = settings
+        self._copies = min(settings.copies, len(settings.members))
         self._connection: _Connection | None = None
         self._running: asyncio.Task[None] | None = None
         self._own = ""
@@ -113,8 +113,7 @@ class LostMemory:
         self._patient_until_s: float | None = None
         self._not_before_s: dict[str, float] = {}
         """When a log may be written back once more, by its name."""
-        self._leaderless_s: dict[str, float] = {}
-        """Since when nobody leads a log that is to be written back, by its name."""
+        self._leaders = Leaders()
 
     def begin(self, client: NatsClient, system: NatsClient, server_name: str) -> None:
         """Report to whoever asks, and do what is to be done, from now on.
@@ -203,8 +202,9 @@ class LostMemory:
         else:
             await self._check_others(connection, name, log)
         logs.follow(name, log, current)
-        for forgotten in (self._unfit, self._not_before_s, self._leaderless_s):
+        for forgotten in (self._unfit, self._not_before_s):
             forgotten.pop(name, None)
+        self._leaders.forget(name)
 
     async def _check_others(self, connection: _Connection, name: str, log: Log) -> None:
         """See that no other member has more than a log which this one reads at its start."""
@@ -236,12 +236,12 @@ class LostMemory:
         return self._hold if self.guards and not self._settings.lite else None
 
     async def _hold(self) -> None:
-        """Return when a server that lost what it had may keep and confirm logs again."""
+        """Return when a server that lost what it had may keep logs again: never while it ends."""
         died_s = asyncio.get_running_loop().time()
         self._whole, self._held = False, True
-        while self._running is not None:
+        while self._connection is not None:
             try:
-                if await self._sound(died_s):
+                if self._running is not None and await self._sound(died_s):
                     break
             except NatsError as error:
                 _log.debug("nothing is known of the logs: %s", error)
@@ -253,9 +253,8 @@ class LostMemory:
     async def _sound(self, died_s: float) -> bool:
         """Tell whether each log goes on without the own server, or is left by all."""
         reports = await self._round()
-        copies = min(self._settings.copies, len(self._settings.members))
         absent = missing(reports.values())
-        lost = incomplete(reports.values()) > (copies - 1) // 2
+        lost = have_lost(reports.values(), self._copies)
         left = self._logs.left
         doubtful = [
             name
@@ -324,13 +323,13 @@ class LostMemory:
 
     async def _rescue(self, reports: Mapping[str, Report]) -> None:
         """Have servers lead without those of members that are gone, which were most of them."""
-        connection = self._connection
-        if connection is None or not most_are_gone(reports.values()):
+        connection, size = self._connection, len(self._settings.members)
+        if connection is None or not most_are_gone(reports.values(), size):
             return
         with contextlib.suppress(NatsError):
             await peers(connection.system)
             return
-        names, size = list(self._logs.lanes), len(self._settings.members)
+        names = list(self._logs.lanes)
         servers = connection.system, connection.client
         with contextlib.suppress(EngineError):  # it is tried again
             await take_off_lost(*servers, names, size, set(), wipe=False)
@@ -341,9 +340,9 @@ class LostMemory:
         connection, now_s = self._connection, asyncio.get_running_loop().time()
         if connection is None or self._held or now_s < self._not_before_s.get(name, 0.0):
             return
-        there = await self._there(connection, name)
-        if there is None:
-            return
+        there = await self._leaders.created(connection.client, name)
+        if there is None and not self._leaders.are_missed(name):
+            return  # else it is taken to be the one left
         if there and there not in self._logs.condemned[name]:
             self._logs.leave(name, there)
             return
@@ -354,18 +353,6 @@ class LostMemory:
             "the log %s, which servers lost, is written back as of record %d", name, image.sequence
         )
 
-    async def _there(self, connection: _Connection, name: str) -> str | None:
-        """Return when the log was made that is there, empty when there is none.
-
-        None: it is not known. Of one that nobody leads for long it is taken to be the one left.
-        """
-        now_s = asyncio.get_running_loop().time()
-        try:
-            return await created_now(connection.client, name)
-        except NatsError:
-            since_s = self._leaderless_s.setdefault(name, now_s)
-            return "" if now_s - since_s > LEADERLESS_S else None
-
     async def _look(self) -> None:
         """See whether the own copies are complete, and whether logs are still there."""
         now_s, connection = asyncio.get_running_loop().time(), self._connection
@@ -373,17 +360,30 @@ class LostMemory:
         if self._held or now_s < self._look_s or connection is None or not logs.lanes:
             return
         self._look_s = now_s + (LATE_LOOK_S if self._whole else FIRST_LOOK_S)
-        for name, followed in list(logs.followed.items()):
-            if now_s - logs.lanes[name][1].confirmed_s < QUIET_S:
-                continue
-            if await created_now(connection.client, name) != followed.log.created:
-                logs.condemn(name, "it was deleted, or made anew")
+        await self._look_at(
+            connection,
+            [one for one in logs.followed if now_s - logs.lanes[one][1].confirmed_s >= QUIET_S],
+        )
         if not self._whole:
             streams = [stream for stream, _ in logs.lanes.values()]
             names = [one.name for stream in streams for one in (stream, stream.images)]
             self._whole = await are_complete(
                 connection.client, connection.system, connection.server, names
             )
+
+    async def _look_at(self, connection: _Connection, quiet: Sequence[str]) -> None:
+        """See whether logs that confirm nothing are still there, with enough copies to go on."""
+        logs, leaders = self._logs, self._leaders
+        former = {name: logs.followed[name].log.created for name in quiet}
+        found = await asyncio.gather(*(leaders.created(connection.client, name) for name in quiet))
+        for name, created in zip(quiet, found, strict=True):
+            if created is not None and created != former[name] == logs.followed[name].log.created:
+                logs.condemn(name, "it was deleted, or made anew")
+        missed = [name for name in quiet if leaders.are_missed(name)]
+        reports = await self._round() if missed else {}
+        if have_ended(reports.values(), self._copies, len(self._settings.members)):
+            for name in missed:
+                logs.condemn(name, "too many members ended that had copies of it")
 
     async def _round(self) -> dict[str, Report]:
         """Have all members leave what is left, and return what they tell."""

@@ -10,7 +10,7 @@ from grid_member.engine.nats.errors import NatsError
 from grid_member.engine.nats.marks import holds
 from grid_member.engine.nats.peers import peer_id
 from grid_member.engine.nats.places import SERVER, noted
-from grid_member.engine.nats.streams import NoStreamError, answered
+from grid_member.engine.nats.streams import answered
 from grid_member.engine.nats.survivors import Holding
 from grid_member.engine.nats.write_back import generation_of
 
@@ -164,11 +164,3 @@ async def log_now(client: NatsClient, name: str) -> Log:
     """Return the log of that name that is there; raises NatsError: nobody leads one."""
     info = await answered(client, f"STREAM.INFO.{name}")
     return Log(str(info["created"]), generation_of(info), info["config"].get("metadata") or {})
-
-
-async def created_now(client: NatsClient, name: str) -> str:
-    """Return when the log of that name was made, empty: there is none; raises NatsError."""
-    try:
-        return str((await answered(client, f"STREAM.INFO.{name}"))["created"])
-    except NoStreamError:
-        return ""

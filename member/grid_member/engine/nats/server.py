@@ -247,7 +247,10 @@ class NatsServer:
                 await self._meet_again(runtime)
                 continue
             if await asyncio.to_thread(self._gone):
-                return
+                # When it stays away, the member ends this.
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._stopping.wait(), FIRST_BACKOFF_S)
+                continue
             began = self._clock()
             try:
                 ended = f"nats-server ended with status {await self._live(binary, runtime)}"

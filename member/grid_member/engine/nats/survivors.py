@@ -120,6 +120,8 @@ class Verdict(NamedTuple):
     """Names of members, for people."""
     generation: int = 0
     """The highest one that anybody knows."""
+    apart: tuple[str, ...] = ()
+    """Names of members that began the log without this one, and go on with it."""
 
 
 def missing(reports: Iterable[Report]) -> dict[str, Place | None]:
@@ -171,10 +173,32 @@ def incomplete(reports: Iterable[Report]) -> int:
     return len(_gone(told.values())) + lost
 
 
-def most_are_gone(reports: Iterable[Report]) -> bool:
-    """Tell whether the members that are known to be gone had so many servers that none can lead."""
+def have_lost(reports: Iterable[Report], copies: int) -> bool:
+    """Tell whether more servers have lost what they had than a log with so many copies allows."""
+    return incomplete(reports) > (copies - 1) // 2
+
+
+def have_ended(reports: Iterable[Report], copies: int, size: int) -> bool:
+    """Tell whether so many are known to have lost it, and no member that may live is missing.
+
+    Then a log that nobody leads does not get a leader any more.
+    """
     told = list(reports)
-    return 2 * len(_gone(told)) >= len(_noted(told))
+    return have_lost(told, copies) and not missing(told) and are_majority(told, size)
+
+
+def are_majority(reports: Iterable[Report], size: int) -> bool:
+    """Tell whether most members of a list that long reported: others may begin without a few."""
+    return 2 * len(list(reports)) > size
+
+
+def most_are_gone(reports: Iterable[Report], size: int) -> bool:
+    """Tell whether servers may lead without those of members that are known to be gone.
+
+    They had so many that none can lead with them, and most members of a list that long are there.
+    """
+    told = list(reports)
+    return 2 * len(_gone(told)) >= len(_noted(told)) and are_majority(told, size)
 
 
 def _noted(reports: Iterable[Report]) -> frozenset[str]:
@@ -204,8 +228,11 @@ def decide(log: str, own: str, reports: Iterable[Report]) -> Verdict:
     if absent:
         return Verdict(Act.WAIT, names_of(absent), top)
     latest = {server: one for server, one in held.items() if one.generation == top}
-    if not all(one.left for one in latest.values()):
-        return Verdict(Act.ASK, generation=top)
+    following = {server for server, one in latest.items() if not one.left}
+    if following:
+        created = held[own].created
+        others = {one: told[one].place for one in following if latest[one].created != created}
+        return Verdict(Act.ASK, generation=top, apart=names_of(others))
     highest = max(latest, key=lambda server: (latest[server].sequence, server))
     return Verdict(Act.WRITE if highest == own else Act.READ, generation=top)
 
@@ -257,6 +284,13 @@ def told_of(verdicts: Mapping[str, Verdict]) -> str:
     """Return what is waited for, and what to do, for people."""
     names = ", ".join(verdicts)
     missed = sorted({one for verdict in verdicts.values() for one in verdict.missing})
+    apart = sorted({one for verdict in verdicts.values() for one in verdict.apart})
+    if apart:
+        return (
+            f"{' and '.join(apart)} began {names} again without what this member holds, while it "
+            "was out of sight: restart this member to go on with theirs; what only this member "
+            "holds is lost then"
+        )
     lost = f"the servers lost what they had in memory of {names}"
     if not missed:
         return f"{lost}: it is written back by the member that holds most of it"

@@ -59,7 +59,7 @@ async def test_a_list_that_is_too_short_is_told_once(
 
 
 @pytest.mark.parametrize(
-    ("directory", "advice"), [(Path("/d"), "partialStart"), (None, "begins empty")]
+    ("directory", "advice"), [(Path("/d"), "partialStart"), (None, "others in their places")]
 )
 async def test_a_stream_whose_copies_are_out_of_reach_is_told_with_what_to_do(
     monkeypatch: pytest.MonkeyPatch,

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from grid_member.engine.api import Refused
+from grid_member.engine.nats import leaders
 from tests.unit.engine.cluster.clusters import Cluster
 from tests.unit.engine.cluster.faults import EngineClient, kill_servers, server_of
 from tests.unit.engine.cluster.load import MAPS, Load, told
@@ -85,10 +86,15 @@ async def test_what_a_member_out_of_sight_may_hold_is_waited_for_by_name() -> No
             assert await answered(client.get, member, MAPS[0], "later") == "before"
 
 
-@pytest.mark.parametrize("ended", [(1,), (1, 2)], ids=["one", "all-but-one"])
+@pytest.mark.parametrize(
+    ("ended", "killed"),
+    [((1,), (0, 2)), ((1, 2), (0,)), ((1, 2), ())],
+    ids=["one", "all-but-one", "all-but-one-whose-server-lives"],
+)
 async def test_members_that_live_write_back_what_they_hold_when_others_end_with_the_servers(
-    ended: tuple[int, ...],
+    ended: tuple[int, ...], killed: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(leaders, "LEADERLESS_S", 4.0)
     names = [(name, f"k{number}") for name in MAPS for number in range(20)]
     async with Cluster(3) as cluster:
         client = EngineClient(cluster)
@@ -97,7 +103,7 @@ async def test_members_that_live_write_back_what_they_hold_when_others_end_with_
         for name in MAPS:
             assert await client.get(0, name, "k0") == "before"  # so it has all that was answered
         await asyncio.gather(*(cluster.engines[member].stop() for member in ended))
-        await kill_servers(cluster, *(member for member in range(3) if member not in ended))
+        await kill_servers(cluster, *killed)
         await asyncio.gather(*map(cluster.restart, ended))
         for member in range(cluster.size):
             for name, key in names:

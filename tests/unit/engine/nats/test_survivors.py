@@ -17,6 +17,7 @@ from grid_member.engine.nats.survivors import (
     Report,
     Verdict,
     decide,
+    have_ended,
     incomplete,
     missing,
     most_are_gone,
@@ -149,11 +150,20 @@ def test_servers_count_as_lost_until_they_are_complete_again() -> None:
     assert incomplete([whole[0], report("b2"), report("c2")]) == 2
 
 
+def test_most_copies_have_ended_only_when_every_member_that_may_live_has_told() -> None:
+    assert have_ended([report("a", 7), report("b2"), report("c2")], 3, 3)
+    assert have_ended([report("a", 7, gone="b"), report("c2")], 3, 3)
+    assert not have_ended([report("a", 7), report("c2")], 3, 3), "the other one may live"
+    assert not have_ended([report("a", 7), report("b", 9), report("c2")], 3, 3)
+    assert not have_ended([report("a", 7, gone="b c")], 3, 3), "others may begin out of sight"
+
+
 def test_servers_cannot_lead_when_most_are_those_of_members_that_are_gone() -> None:
-    assert not most_are_gone([report("a", 7), report("b", 9)]), "the third one may live"
-    assert not most_are_gone([report("a", 7), report("b", 9), report("c2")])
-    assert most_are_gone([report("a", 7), report("b2"), report("c2")])
-    assert most_are_gone([report("a", 7, noted="a b"), report("b2", noted="")])
+    assert not most_are_gone([report("a", 7), report("b", 9)], 3), "the third one may live"
+    assert not most_are_gone([report("a", 7), report("b", 9), report("c2")], 3)
+    assert most_are_gone([report("a", 7), report("b2"), report("c2")], 3)
+    assert most_are_gone([report("a", 7, noted="a b"), report("b2", noted="")], 2)
+    assert not most_are_gone([report("a", 7, gone="b c")], 3), "others may begin out of sight"
 
 
 FOLLOWS: Final = report("a", 7, left=False)
@@ -182,3 +192,15 @@ def test_a_start_takes_a_log_that_was_written_back_a_moment_ago() -> None:
     made_anew = start_obstacle(LOG, ("later", 0), 9, former, all_told=True)
     assert made_anew is not None
     assert "lacks" in made_anew
+
+
+def test_a_member_without_which_others_began_a_log_says_what_to_do() -> None:
+    anew = {LOG: Holding("later", 0, 3, left=False)}
+    others = [replace(report("b2"), holdings=anew), replace(report("c2"), holdings=anew)]
+    verdict = decide(LOG, "a", [report("a", 7), *others])
+    assert verdict.act is Act.ASK
+    told = told_of({LOG: verdict})
+    assert "m-b (members' port 5701 of host-b) and m-c" in told
+    assert "restart this member" in told
+    moment = decide(LOG, "a", [report("a", 7), report("b", 9, left=False), report("c", 8)])
+    assert "restart" not in told_of({LOG: moment})
