@@ -47,7 +47,7 @@ class RefusedSetting:
             return self._switched_off(node, resolved)
         leaves = list(_leaves(node))
         if not leaves:
-            return self.empty
+            return self.empty and not (isinstance(node, Section) and node.children)
         return bool(self.off) and all(_is_one_of(leaf, self.off, resolved) for leaf in leaves)
 
     def _has_switch(self, node: Section) -> bool:

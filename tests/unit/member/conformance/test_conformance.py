@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from tests.unit.member.conformance.subjects import Subjects
     from tests.unit.member.wire import Wire
 
+LOGGED_TIMEOUT_S: Final = 10.0
+LOG_PERIOD_S: Final = 0.02
 SLOW = [(number, row) for number, row in enumerate(TABLE) if row.slow]
 SECTIONS = sorted({row.section for row in TABLE if not row.slow})
 
@@ -82,5 +84,7 @@ async def test_the_log_names_the_setting_of_a_disabled_group(
         "network": "network.rest-api",
         "advanced-network": "advanced-network.rest-server-socket-endpoint-config",
     }
-    settings = {entry.get("setting") for entry in subject.log()}
-    assert f"{above[setup.network]}.endpoint-groups.DATA.enabled" in settings
+    setting = f"{above[setup.network]}.endpoint-groups.DATA.enabled"
+    async with asyncio.timeout(LOGGED_TIMEOUT_S):  # the log is written beside the answers
+        while setting not in {line.get("setting") for line in subject.log()}:  # noqa: ASYNC110
+            await asyncio.sleep(LOG_PERIOD_S)
