@@ -171,7 +171,9 @@ def _settle_cluster(tree: Tree) -> None:
     if not _on(joining.get("enabled")) or not several:
         tree.pop("lite-member", None)
         return
-    for structure in ((tree.get("map") or {}) | (tree.get("queue") or {})).values():
+    # A map and a queue may have the same name.
+    found = [*(tree.get("map") or {}).values(), *(tree.get("queue") or {}).values()]
+    for structure in found:
         if structure and "backup-count" in structure:
             structure["backup-count"] = 2
 

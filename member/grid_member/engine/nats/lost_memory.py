@@ -70,7 +70,8 @@ QUIET_S: Final = 3.0
 UNFIT_LOOKS: Final = 15
 """Trials to read a log that this member follows, of which none found an image that fits."""
 READ_S: Final = 10.0
-"""How long a log that was written back may take to be read, before it counts as lost again."""
+"""How long a log that was written back may take to be read, before it counts as lost again. Twice
+as long each time, up to eight times: on a busy machine it would be replaced while it is read."""
 ABSENT_S: Final = 3.0
 """How long members have after a server was started again until they count as out of sight."""
 _log: Final = logging.getLogger("grid.engine.nats")
@@ -109,7 +110,7 @@ class LostMemory:
         self._heard_held: set[str] = set()
         self._unheld: set[str] = set()
         """Logs that no member holds, as far as members told."""
-        self._unfit: Counter[str] = Counter()
+        self._unfit, self._written = Counter[str](), Counter[str]()
         self._patient_until_s: float | None = None
         self._not_before_s: dict[str, float] = {}
         """When a log may be written back once more, by its name."""
@@ -146,8 +147,6 @@ class LostMemory:
     def forget(self, stream: Stream) -> None:
         """Look no more after a lane that was given up."""
         self._logs.forget(stream.name)
-
-    # The lanes
 
     def give_up(self, client: BlockingClient, stream: str) -> None:
         """Begin a log anew that lacks something only if nobody holds it. Blocks, on a thread."""
@@ -202,7 +201,7 @@ class LostMemory:
         else:
             await self._check_others(connection, name, log)
         logs.follow(name, log, current)
-        for forgotten in (self._unfit, self._not_before_s):
+        for forgotten in (self._unfit, self._not_before_s, self._written):
             forgotten.pop(name, None)
         self._leaders.forget(name)
 
@@ -227,8 +226,6 @@ class LostMemory:
         obstacle = start_obstacle(name, as_read, last, reports.values(), all_told=all_told)
         if obstacle is not None:
             raise NatsError(obstacle)
-
-    # The own server
 
     @property
     def holding(self) -> Callable[[], Awaitable[None]] | None:
@@ -290,8 +287,6 @@ class LostMemory:
             return whole and led_s > asyncio.get_running_loop().time() - died_s + 1
         return False
 
-    # All members
-
     async def _run(self) -> None:
         self._place = await asyncio.to_thread(place_of, self._settings)
         while True:
@@ -348,7 +343,9 @@ class LostMemory:
             return
         image, self._not_before_s[name] = lane.state.snapshot(), now_s
         await write_back(connection.client, self._settings, stream, image, log.metadata, generation)
-        self._not_before_s[name] = asyncio.get_running_loop().time() + READ_S
+        read_s = READ_S * 2 ** min(self._written[name], 3)
+        self._not_before_s[name] = asyncio.get_running_loop().time() + read_s
+        self._written[name] += 1
         _log.warning(
             "the log %s, which servers lost, is written back as of record %d", name, image.sequence
         )

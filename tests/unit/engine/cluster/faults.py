@@ -101,9 +101,14 @@ def first_held(cluster: Cluster, member: int, stream: str, address: tuple[str, i
 
 
 def meta_leader(cluster: Cluster) -> int:
-    """Return the member whose server leads the servers."""
+    """Return the member whose server leads the servers.
+
+    Raises:
+        ValueError: nobody leads them, or the server that is asked is being started.
+    """
     server = server_of(cluster, 0)
-    assert server.client_address is not None
+    if server.client_address is None:
+        raise ValueError("the server is being started")
     with BlockingClient(server.client_address, "sys", server.token, ASK_S) as client:
         answer = json.loads(client.request(b"$SYS.REQ.SERVER.PING.JSZ", b"").payload)
     names = [engine.server_name for engine in cluster.engines]
