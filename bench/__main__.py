@@ -35,6 +35,7 @@ from bench.parts import (
     replaced,
     shapes,
     start,
+    timer_slack,
     workers,
 )
 from bench.processes import ROOT, BenchError, raise_open_files
@@ -62,6 +63,7 @@ PARTS: Final[dict[str, Callable[[Options], list[Section]]]] = {
     "cluster": cluster.memory,
     "cluster-disk": cluster.disk,
     "cluster-cleaner": cleaner.measured,
+    "cluster-timers": timer_slack.measured,
     "cluster-start": cluster_start.forming,
     "cluster-million": cluster_start.million,
     "replaced": replaced.measured,

@@ -130,6 +130,11 @@ def cpu_at_most(name: str, over: Figure, under: Figure, bar: float) -> Verdict:
     return _verdict(name, over.cpu_us / under.cpu_us, bar, False, (over, under), "")
 
 
+def log_at_most(name: str, over: Figure, under: Figure, bar: float) -> Verdict:
+    """Hold the ratio of two costs per request against a bar from above: of the log's servers."""
+    return _verdict(name, over.log_us / under.log_us, bar, False, (over, under), "")
+
+
 def p99_at_most(name: str, over: Figure, under: Figure, bar: float) -> Verdict:
     """Hold the ratio of two 99th percentiles against a bar from above."""
     ratio = over.p99_ms / max(under.p99_ms, 1e-3)

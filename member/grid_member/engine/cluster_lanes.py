@@ -340,9 +340,9 @@ class ClusterLanes(Lanes):
         shards = first_lanes(settings, self._shards, len(self.streams))
         identity = cast("OpenIdentity", self._identity).identity
         self._make = make = partial(made_lane, self, identity, client, source, arrived)
-        told = (self._wait_for, partial(count_voting, self.system), self.damage)
-        emptied = Emptied(self.system, client, self.server_name, self.streams, settings)
-        async with Streams(client, settings, self.streams, *told, emptied) as streams:
+        told = (self._wait_for, partial(count_voting, self.system), self.memory.kept_from)
+        lost = self.damage, Emptied(self.system, client, self.server_name, self.streams, settings)
+        async with Streams(client, settings, self.streams, *told, *lost) as streams:
             begun_as = None
             while begun_as != (cluster := await self._named(client, streams)):
                 # A rescue may have deleted all that was read so far: it is another cluster then.

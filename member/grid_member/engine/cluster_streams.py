@@ -39,6 +39,7 @@ class Streams:
         streams: Sequence[Stream],
         waiting: Callable[[str], None],
         servers: Callable[[], Awaitable[int]],
+        kept_from: Callable[[Stream], Awaitable[str | None]],
         damage: Damage,
         emptied: Emptied | None = None,
     ) -> None:
@@ -50,6 +51,7 @@ class Streams:
             streams: those of the lanes, in their order.
             waiting: is told why the begin is not over yet.
             servers: returns how many servers can hold a copy.
+            kept_from: returns why a stream that is not there is not to be made; None: it may be.
             damage: is told what could not be read.
             emptied: watches those in memory meanwhile.
         """
@@ -58,6 +60,7 @@ class Streams:
         self._streams = streams
         self._waiting = waiting
         self._servers = servers
+        self._kept_from = kept_from
         self._damage = damage
         self._copies = min(settings.copies, len(settings.members))
         self._emptied = emptied
@@ -137,6 +140,7 @@ class Streams:
                 *(self._client, stream, self._copies, self._settings.cluster_name),
                 lambda reason: self._tell(stream, reason),
                 self._servers,
+                self._kept_from,
             )
         finally:
             self._awaited.remove(stream)

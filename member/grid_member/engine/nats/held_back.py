@@ -7,6 +7,7 @@ So the server is ended when it may keep streams, and another one is started.
 from __future__ import annotations
 
 import contextlib
+import shutil
 from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.files import replace_file
@@ -24,22 +25,27 @@ class HeldBack:
 
     def __init__(self) -> None:
         """Hold nothing back."""
-        self.allowed: Callable[[], Awaitable[None]] | None = None
-        """Returns when a server that was started again may keep streams; None: that is at once."""
+        self.allowed: Callable[[], Awaitable[bool]] | None = None
+        """Returns when a server that was started again may keep streams, and whether it is to
+        forget which servers vote; None: it may at once, and forgets nothing."""
         self.released = False
         """Whether the server ends to be started with streams."""
-        self._held = False
+        self._held = self._forgets = False
 
-    def prepare(self, config: Path, *, again: bool) -> None:
+    def prepare(self, config: Path, store: Path, *, again: bool) -> None:
         """Have the next server that begins with this configuration keep streams, or none. Blocks.
 
         Args:
             config: the file.
+            store: where the server keeps which servers vote.
             again: whether there was a server before, whose memory is gone.
 
         Raises:
-            OSError: the file cannot be written.
+            OSError: the file cannot be written, or the store not be removed.
         """
+        if self._forgets and store.exists():
+            shutil.rmtree(store)
+        self._forgets = False
         self._held = again and self.allowed is not None and not self.released
         self.released = False
         if self.allowed is None:
@@ -53,7 +59,7 @@ class HeldBack:
     async def until_released(self, end: Callable[[], None]) -> None:
         """End the server that is held back once the next one may keep streams."""
         if self._held and self.allowed is not None:
-            await self.allowed()
+            self._forgets = await self.allowed()
             self.released = True
             with contextlib.suppress(ProcessLookupError):
                 end()

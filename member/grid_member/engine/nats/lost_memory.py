@@ -14,16 +14,16 @@ import logging
 from collections import Counter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from grid_member.engine.api import EngineError
 from grid_member.engine.nats.errors import NatsError, unexpected
 from grid_member.engine.nats.images import OvertakenError
 from grid_member.engine.nats.leaders import Leaders
 from grid_member.engine.nats.loss import give_up_lost
 from grid_member.engine.nats.memory_logs import MemoryLogs, log_now
+from grid_member.engine.nats.newcomer import Newcomer
 from grid_member.engine.nats.own_copies import are_complete, leader_of
-from grid_member.engine.nats.peers import peer_id, peers
+from grid_member.engine.nats.peers import peer_id
 from grid_member.engine.nats.places import place_of
-from grid_member.engine.nats.rescue import take_off_lost
+from grid_member.engine.nats.rescue import lead_without_gone
 from grid_member.engine.nats.roundup import Roundup
 from grid_member.engine.nats.streams import answered
 from grid_member.engine.nats.survivors import (
@@ -33,10 +33,8 @@ from grid_member.engine.nats.survivors import (
     have_all_told,
     have_ended,
     have_lost,
-    is_followed,
     missing,
     most_are_gone,
-    start_obstacle,
     told_of,
 )
 from grid_member.engine.nats.write_back import write_back
@@ -48,7 +46,7 @@ if TYPE_CHECKING:
     from grid_member.engine.cluster_settings import ClusterSettings
     from grid_member.engine.nats.blocking import BlockingClient
     from grid_member.engine.nats.client import NatsClient
-    from grid_member.engine.nats.memory_logs import Log, MemoryLane
+    from grid_member.engine.nats.memory_logs import MemoryLane
     from grid_member.engine.nats.places import Place
     from grid_member.engine.nats.streams import Stream
     from grid_member.engine.state import State
@@ -57,10 +55,6 @@ LOOK_S: Final = 0.25
 """How often it is looked whether something is to be done."""
 ANSWER_S: Final = 1.0
 """How long others may take to report: those that do not are missing."""
-START_ANSWER_S: Final = 0.3
-"""The same when a start asks, for which nobody has to answer."""
-PATIENCE_S: Final = 10.0
-"""How long a start waits for members that do not report, while no member holds a log."""
 FIRST_LOOK_S: Final = 0.5
 """How often it is looked whether the own copies are complete, until they are."""
 LATE_LOOK_S: Final = 3.0
@@ -99,6 +93,7 @@ class LostMemory:
         self._settings = settings
         self._copies = min(settings.copies, len(settings.members))
         self._connection: _Connection | None = None
+        self._newcomer: Newcomer | None = None
         self._running: asyncio.Task[None] | None = None
         self._own = ""
         """The id of the own server."""
@@ -107,11 +102,9 @@ class LostMemory:
         """`_held`: the own server keeps no streams yet."""
         self._look_s = 0.0
         self._logs = MemoryLogs()
-        self._heard_held: set[str] = set()
         self._unheld: set[str] = set()
         """Logs that no member holds, as far as members told."""
         self._unfit, self._written = Counter[str](), Counter[str]()
-        self._patient_until_s: float | None = None
         self._not_before_s: dict[str, float] = {}
         """When a log may be written back once more, by its name."""
         self._leaders = Leaders()
@@ -128,6 +121,7 @@ class LostMemory:
             self._own = peer_id(server_name)
             roundup = Roundup(system, self._logs.leave, self._report)
             self._connection = _Connection(client, system, server_name, roundup)
+            self._newcomer = Newcomer(client, roundup, len(self._settings.members))
             self._running = asyncio.get_running_loop().create_task(self._run())
 
     async def end(self) -> None:
@@ -198,47 +192,42 @@ class LostMemory:
             raise NatsError(f"{name} became another log while it was read")
         if name in logs.followed:
             logs.check(name, log, read)
-        else:
-            await self._check_others(connection, name, log)
+        elif self._newcomer is not None:
+            await self._newcomer.check(name, log)
         logs.follow(name, log, current)
         for forgotten in (self._unfit, self._not_before_s, self._written):
             forgotten.pop(name, None)
         self._leaders.forget(name)
 
-    async def _check_others(self, connection: _Connection, name: str, log: Log) -> None:
-        """See that no other member has more than a log which this one reads at its start."""
-        size, now_s = len(self._settings.members), asyncio.get_running_loop().time()
-        as_read = log.created, log.generation
-        reports = await connection.roundup.ask(
-            {},
-            START_ANSWER_S,
-            lambda told: is_followed(name, log.created, told.values()) or len(told) >= size,
-        )
-        if self._patient_until_s is None:
-            self._patient_until_s = now_s + PATIENCE_S
-        info = await answered(connection.client, f"STREAM.INFO.{name}")
-        if any(name in one.holdings for one in reports.values()):
-            self._heard_held.add(name)
-        # Those of a former version never report; one that was heard of does.
-        late = now_s >= self._patient_until_s and name not in self._heard_held
-        all_told = len(reports) >= size or late
-        last = int(info["state"]["last_seq"])
-        obstacle = start_obstacle(name, as_read, last, reports.values(), all_told=all_told)
-        if obstacle is not None:
-            raise NatsError(obstacle)
+    async def kept_from(self, stream: Stream) -> str | None:
+        """Return why this member is not to make a stream that is not there; None: it may."""
+        if self._newcomer is None or stream.name in self._logs.followed:
+            return None
+        return await self._newcomer.kept_from(stream)
 
     @property
-    def holding(self) -> Callable[[], Awaitable[None]] | None:
+    def holding(self) -> Callable[[], Awaitable[bool]] | None:
         """What a server is held back by that is started again; None: nothing."""
         return self._hold if self.guards and not self._settings.lite else None
 
-    async def _hold(self) -> None:
-        """Return when a server that lost what it had may keep logs again: never while it ends."""
+    async def _hold(self) -> bool:
+        """Return when a server that lost what it had may keep logs again: never while it ends.
+
+        Returns:
+            Whether it is to begin as a new one does, without knowing which servers vote: most of
+            those are gone for good, and no log goes on that this member follows. It would vote for
+            what it knows while the servers that came in their places elect one without it, and take
+            back what that one agrees on.
+        """
+        forgets = False
         died_s = asyncio.get_running_loop().time()
         self._whole, self._held = False, True
         while self._connection is not None:
             try:
-                if self._running is not None and await self._sound(died_s):
+                reports = await self._round()
+                if self._running is not None and await self._sound(died_s, reports):
+                    gone = most_are_gone(reports.values(), len(self._settings.members))
+                    forgets = gone and len(self._logs.left) == len(self._logs.followed)
                     break
             except NatsError as error:
                 _log.debug("nothing is known of the logs: %s", error)
@@ -246,10 +235,10 @@ class LostMemory:
                 _log.error("the logs cannot be looked at: %s", unexpected(error))
             await asyncio.sleep(LOOK_S)
         self._held = False
+        return forgets
 
-    async def _sound(self, died_s: float) -> bool:
+    async def _sound(self, died_s: float, reports: Mapping[str, Report]) -> bool:
         """Tell whether each log goes on without the own server, or is left by all."""
-        reports = await self._round()
         absent = missing(reports.values())
         lost = have_lost(reports.values(), self._copies)
         left = self._logs.left
@@ -313,21 +302,16 @@ class LostMemory:
         due = {name: one for name, one in verdicts.items() if one.act is Act.WRITE}
         if due and not self._held:
             await self._rescue(reports)
-        for name, verdict in due.items():
-            await self._write(name, verdict.generation + 1)
+        writing = (self._write(name, one.generation + 1) for name, one in due.items())
+        for error in filter(None, await asyncio.gather(*writing, return_exceptions=True)):
+            raise error
 
     async def _rescue(self, reports: Mapping[str, Report]) -> None:
         """Have servers lead without those of members that are gone, which were most of them."""
         connection, size = self._connection, len(self._settings.members)
-        if connection is None or not most_are_gone(reports.values(), size):
-            return
-        with contextlib.suppress(NatsError):
-            await peers(connection.system)
-            return
-        names = list(self._logs.lanes)
-        servers = connection.system, connection.client
-        with contextlib.suppress(EngineError):  # it is tried again
-            await take_off_lost(*servers, names, size, set(), wipe=False)
+        if connection is not None and most_are_gone(reports.values(), size):
+            servers = connection.system, connection.client
+            await lead_without_gone(*servers, list(self._logs.lanes), size)
 
     async def _write(self, name: str, generation: int) -> None:
         """Write a log back, unless there is one that some member may follow: that is left first."""

@@ -10,6 +10,7 @@ cluster that both go on are two clusters.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 from collections import Counter
@@ -105,6 +106,19 @@ async def take_off_lost(
         ) from None
     if not gone:
         raise EngineError("no member is lost: they go on without help")
+
+
+async def lead_without_gone(
+    system: NatsClient, client: NatsClient, streams: Iterable[str], size: int
+) -> None:
+    """Have the servers lead that are there, when nobody leads as most are gone that vote.
+
+    It ends without an error, and is to be asked for again until somebody leads. Arguments as of
+    `take_off_lost`.
+    """
+    if await _led(system) is None:
+        with contextlib.suppress(EngineError):
+            await take_off_lost(system, client, streams, size, set(), wipe=False)
 
 
 async def delete_streams(client: NatsClient, wanted: Iterable[str]) -> None:

@@ -283,12 +283,13 @@ class NatsServer:
         """Run a server to its end; return its status."""
         self._log.begin()
         remove_ports(runtime)
-        self.held_back.prepare(runtime / _CONFIG, again=bool(self._ended_s))
+        config, store = runtime / _CONFIG, self._store(runtime)
+        self.held_back.prepare(config, store, again=bool(self._ended_s))
         tls = self._settings.tls
         seen = () if tls is None else await asyncio.to_thread(looked, tls)
         child = await asyncio.create_subprocess_exec(
             *(sys.executable, "-I", "-S", _LAUNCH, str(os.getpid())),
-            *(binary, "-c", runtime / _CONFIG),
+            *(binary, "-c", config),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.PIPE,

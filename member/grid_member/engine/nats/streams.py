@@ -51,10 +51,17 @@ class Stream(NamedTuple):
         return Stream(f"{self.name}-image", self.durable, holds_images=True)
 
     @property
+    def log(self) -> Stream:
+        """The stream of the log that this one is of, which may be itself."""
+        if not self.holds_images:
+            return self
+        return Stream(self.name.removesuffix("-image"), self.durable)
+
+    @property
     def subject(self) -> str:
         """What goes into it."""
         if self.holds_images:
-            return f"grid.image.{self.name.removesuffix('-image')}.*"
+            return f"grid.image.{self.log.name}.*"
         return f"grid.log.{self.name}"
 
 
@@ -107,6 +114,7 @@ async def ensure_stream(
     cluster_name: str,
     waiting: Callable[[str], None],
     servers: Callable[[], Awaitable[int]],
+    kept_from: Callable[[Stream], Awaitable[str | None]],
 ) -> int:
     """Make the stream unless it is there; go on until that is known.
 
@@ -120,6 +128,7 @@ async def ensure_stream(
         cluster_name: whose data it is.
         waiting: is told why there is no stream yet.
         servers: returns how many servers can hold a copy.
+        kept_from: returns why a stream that is not there is not to be made; None: it may be.
 
     Returns:
         How many copies the next streams had better begin with.
@@ -132,7 +141,11 @@ async def ensure_stream(
     while True:
         try:
             config = stream_config(stream, copies, cluster_name)
-            made = await _made(client, config)
+            made = await _persistently_asked(client, f"STREAM.INFO.{stream.name}")
+            if _is_missing(made):
+                if reason := await kept_from(stream):
+                    raise NatsError(reason)
+                made = await asked(client, f"STREAM.CREATE.{stream.name}", config)
             error = made.get("error")
             if error is None:
                 _check(stream, cluster_name, made["config"])
@@ -146,15 +159,6 @@ async def ensure_stream(
         except NatsError as problem:
             waiting(str(problem))
         await asyncio.sleep(RETRY_S)
-
-
-async def _made(client: NatsClient, config: Mapping[str, Any]) -> dict[str, Any]:
-    """Make a stream unless it is there; return what the servers say of it."""
-    name = config["name"]
-    made = await _persistently_asked(client, f"STREAM.INFO.{name}")
-    if made.get("error", {}).get("err_code") != _NOT_FOUND:
-        return made
-    return await asked(client, f"STREAM.CREATE.{name}", config)
 
 
 async def _persistently_asked(client: NatsClient, call: str) -> dict[str, Any]:
@@ -253,7 +257,7 @@ async def delete_stream(client: NatsClient, stream: str) -> None:
     """
     answer = await asked(client, f"STREAM.DELETE.{stream}")
     error = answer.get("error")
-    if error is not None and error.get("err_code") != _NOT_FOUND:
+    if error is not None and not _is_missing(answer):
         raise NatsError(error.get("description", "refused"))
 
 
@@ -305,10 +309,13 @@ async def _persistently_answered(client: NatsClient, call: str) -> dict[str, Any
     return _without_error(call, await _persistently_asked(client, call))
 
 
+def _is_missing(answer: Mapping[str, Any]) -> bool:
+    return bool((answer.get("error") or {}).get("err_code") == _NOT_FOUND)
+
+
 def _without_error(call: str, answer: dict[str, Any]) -> dict[str, Any]:
     if "error" in answer:
-        missing = answer["error"].get("err_code") == _NOT_FOUND
-        raise (NoStreamError if missing else NatsError)(
+        raise (NoStreamError if _is_missing(answer) else NatsError)(
             f"{call}: {answer['error'].get('description', 'refused')}"
         )
     return answer

@@ -56,6 +56,9 @@ class Leaders:
     def __init__(self) -> None:
         self.known: set[str] = set()
         """Streams with a leader."""
+        self.missing: set[str] = set()
+        """Those that are not there until they are made."""
+        self.made: list[str] = []
         self.silent = False
         """Whether questions without an answer end, as after their time."""
         self.asked: list[str] = []
@@ -66,7 +69,7 @@ class Leaders:
     async def request(
         self, subject: bytes, payload: bytes = b"", *, timeout_s: float, headers: bytes = b""
     ) -> Message:
-        name = subject.decode().rpartition(".")[2]
+        call, _, name = subject.decode().rpartition(".")
         self.asked.append(name)
         if name not in self.known:
             if self.silent:
@@ -77,6 +80,11 @@ class Leaders:
                 await asyncio.Event().wait()
             finally:
                 self.lost -= 1
+        if call.endswith("CREATE"):
+            self.made.append(name)
+            self.missing.discard(name)
+        if name in self.missing:
+            return Message(b"", b"", b"", b'{"error": {"err_code": 10059}}', 1)
         answer = json.dumps({"config": self.configs[name]}).encode()
         return Message(b"", b"", b"", answer, 1)
 
@@ -111,7 +119,8 @@ class Begin:
         self.damage = Damage(lambda: STREAMS, None)
         self.streams = Streams(
             *(self.leaders.client(), SETTINGS, STREAMS),
-            *(self.told.append, self._servers, self.damage),
+            *(self.told.append, self._servers),
+            *(never, self.damage),
         )
 
     def made(self, shard: int, stream: Stream) -> ClusterLane:
@@ -137,10 +146,14 @@ async def none() -> int:
     raise AssertionError
 
 
+async def never(_: Stream) -> str | None:
+    return None
+
+
 async def test_a_question_that_nobody_heard_is_asked_again_without_waiting_for_its_end() -> None:
     leaders, told = Leaders(), list[str]()
     making = asyncio.ensure_future(
-        ensure_stream(leaders.client(), STREAMS[0], 3, CLUSTER, told.append, none)
+        ensure_stream(leaders.client(), STREAMS[0], 3, CLUSTER, told.append, none, never)
     )
     await until(lambda: leaders.lost == 2)
     leaders.known.add(STREAMS[0].name)
@@ -149,11 +162,31 @@ async def test_a_question_that_nobody_heard_is_asked_again_without_waiting_for_i
     assert told == []
 
 
+async def test_a_stream_is_not_made_while_another_member_is_to_write_it_back() -> None:
+    leaders, told, kept = Leaders(), list[str](), ["m1 holds it"]
+    leaders.missing.add(STREAMS[0].name)
+    leaders.known.add(STREAMS[0].name)
+
+    async def kept_from(stream: Stream) -> str | None:
+        assert stream == STREAMS[0]
+        return kept[0] if kept else None
+
+    making = asyncio.ensure_future(
+        ensure_stream(leaders.client(), STREAMS[0], 3, CLUSTER, told.append, none, kept_from)
+    )
+    await until(lambda: len(told) >= 2)
+    assert set(told) == {"m1 holds it"}
+    assert leaders.made == []
+    kept.clear()
+    assert await making == 3
+    assert leaders.made == [STREAMS[0].name]
+
+
 async def test_who_never_answers_is_told_of() -> None:
     leaders, told = Leaders(), list[str]()
     leaders.silent = True
     making = asyncio.ensure_future(
-        ensure_stream(leaders.client(), STREAMS[0], 3, CLUSTER, told.append, none)
+        ensure_stream(leaders.client(), STREAMS[0], 3, CLUSTER, told.append, none, never)
     )
     await until(lambda: told)
     making.cancel()

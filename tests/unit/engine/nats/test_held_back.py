@@ -6,14 +6,20 @@ import asyncio
 from typing import TYPE_CHECKING, cast
 from unittest import mock
 
+import pytest
+
 from grid_member.engine.cluster_settings import ClusterSettings
 from grid_member.engine.nats import lost_memory
 from grid_member.engine.nats.errors import NatsError
+from grid_member.engine.nats.held_back import HeldBack
 from grid_member.engine.nats.lost_memory import LostMemory
+from grid_member.engine.nats.memory_logs import Log
+from grid_member.engine.state import State
 from tests.unit.engine.nats.test_survivors import report
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from grid_member.engine.nats.client import NatsClient
 
@@ -61,7 +67,58 @@ async def test_a_member_that_has_stopped_lets_its_server_keep_no_streams() -> No
 async def test_a_server_of_a_member_that_has_not_begun_may_keep_streams() -> None:
     memory = LostMemory(SETTINGS)
     assert memory.holding is not None
-    await memory.holding()
+    assert await memory.holding() is False
+
+
+@pytest.mark.parametrize(
+    ("others", "left", "forgets"),
+    [
+        ((), True, False),
+        (("b2",), True, True),
+        (("b2",), False, False),
+        (("b2", "c2"), True, True),
+    ],
+    ids=["most-of-the-list-is-out-of-sight", "most-are-gone", "its-log-goes-on", "all-are-there"],
+)
+async def test_a_server_forgets_who_votes_only_when_most_of_those_are_gone(
+    others: tuple[str, ...], left: bool, forgets: bool
+) -> None:
+    memory, client = LostMemory(SETTINGS), cast("NatsClient", Unheard())
+    memory.begin(client, client, "m1-1")
+    reports = [report("a", 7, gone="b c"), *map(report, others)]
+    told = {one.server: one for one in reports}
+    log = Log("then", 0, {})
+    memory._logs.follow("shard-0", log, State)
+    if left:
+        memory._logs.leave("shard-0", "then")
+    assert memory.holding is not None
+    with (
+        mock.patch.object(memory, "_round", return_value=told),
+        mock.patch.object(memory, "_sound", return_value=True),
+    ):
+        assert await memory.holding() is forgets
+    await memory.end()
+
+
+async def test_a_server_that_forgets_who_votes_begins_with_an_empty_store(tmp_path: Path) -> None:
+    held, config, store = HeldBack(), tmp_path / "nats.conf", tmp_path / "jetstream"
+    config.write_text("jetstream {\n  store_dir: x\n}\n", encoding="ascii")
+    kept = store / "meta"
+    kept.mkdir(parents=True)
+    for forgets in (False, True):
+        allowed: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        allowed.set_result(forgets)
+        held.allowed = mock.Mock(return_value=allowed)
+        held.prepare(config, store, again=True)
+        assert "enabled: false" in config.read_text(encoding="ascii")
+        assert kept.exists(), "a server that is held back may go on with what it knows"
+        ended = mock.Mock()
+        await held.until_released(ended)
+        ended.assert_called_once()
+        held.prepare(config, store, again=True)
+        assert "enabled" not in config.read_text(encoding="ascii")
+        assert store.exists() is not forgets
+    held.prepare(config, store, again=True)  # with no store
 
 
 async def test_servers_lead_without_most_others_only_for_most_members_of_the_list() -> None:
@@ -69,7 +126,7 @@ async def test_servers_lead_without_most_others_only_for_most_members_of_the_lis
     memory.begin(client, client, "m1-1")
     alone = [report("a", 7, gone="b c")]
     for reports, rescues in ((alone, 0), ([*alone, report("b2")], 1)):
-        with mock.patch.object(lost_memory, "take_off_lost") as rescue:
+        with mock.patch.object(lost_memory, "lead_without_gone") as rescue:
             await memory._rescue({one.server: one for one in reports})
         assert rescue.call_count == rescues, "members out of sight may have begun another cluster"
     await memory.end()

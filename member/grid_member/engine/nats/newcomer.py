@@ -1,0 +1,81 @@
+"""What a member that starts asks the others before it makes or takes a log in memory."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from grid_member.engine.nats.errors import NatsError
+from grid_member.engine.nats.streams import answered
+from grid_member.engine.nats.survivors import is_followed, start_obstacle
+
+if TYPE_CHECKING:
+    from grid_member.engine.nats.client import NatsClient
+    from grid_member.engine.nats.memory_logs import Log
+    from grid_member.engine.nats.roundup import Roundup
+    from grid_member.engine.nats.streams import Stream
+
+ANSWER_S: Final = 0.3
+"""How long the other members may take to report; none has to answer."""
+PATIENCE_S: Final = 10.0
+"""How long a start waits for members that do not report, while no member holds a log."""
+
+
+class Newcomer:
+    """A member that has not read its logs yet."""
+
+    def __init__(self, client: NatsClient, roundup: Roundup, size: int) -> None:
+        """Ask nothing yet.
+
+        Args:
+            client: a connection in the account of the data.
+            roundup: asks the members.
+            size: how many members the list has.
+        """
+        self._client = client
+        self._roundup = roundup
+        self._size = size
+        self._held: set[str] = set()
+        """Logs that a member told that it holds."""
+        self._patient_until_s: float | None = None
+
+    async def kept_from(self, stream: Stream) -> str | None:
+        """Return why this member is not to make a stream; None: no member holds its log.
+
+        One that does writes it back, and would have to delete first what others make meanwhile.
+        """
+        log = stream.log.name
+        reports = await self._roundup.ask(
+            {},
+            ANSWER_S,
+            lambda told: (
+                len(told) >= self._size or any(log in one.holdings for one in told.values())
+            ),
+        )
+        holders = sorted(one.place.member for one in reports.values() if log in one.holdings)
+        return f"{stream.name} is to be written back by {' or '.join(holders)}" if holders else None
+
+    async def check(self, name: str, log: Log) -> None:
+        """See that no other member has more than a log which this one has read.
+
+        Raises:
+            NatsError: one has, or the members do not tell yet.
+        """
+        now_s, as_read = asyncio.get_running_loop().time(), (log.created, log.generation)
+        reports = await self._roundup.ask(
+            {},
+            ANSWER_S,
+            lambda told: is_followed(name, log.created, told.values()) or len(told) >= self._size,
+        )
+        if self._patient_until_s is None:
+            self._patient_until_s = now_s + PATIENCE_S
+        info = await answered(self._client, f"STREAM.INFO.{name}")
+        if any(name in one.holdings for one in reports.values()):
+            self._held.add(name)
+        # Those of a former version never report; one that was heard of does.
+        late = now_s >= self._patient_until_s and name not in self._held
+        all_told = len(reports) >= self._size or late
+        last = int(info["state"]["last_seq"])
+        obstacle = start_obstacle(name, as_read, last, reports.values(), all_told=all_told)
+        if obstacle is not None:
+            raise NatsError(obstacle)
