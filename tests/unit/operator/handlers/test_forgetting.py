@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.unit.operator.fake_kube import cluster_object
+from tests.unit.operator.handlers.listening import started
 from tests.unit.operator.handlers.operators import operator
-from tests.unit.operator.watch_api import WatchApi
 from tests.unit.waiting import eventually
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.unit.operator.handlers.operators import Operator
+    from tests.unit.operator.watch_api import WatchApi
 
 A, B = (f"/apis/gridcluster.io/v1alpha1/namespaces/{name}/gridclusters/demo" for name in "ab")
 
@@ -50,9 +51,7 @@ async def knows(process: Operator, clusters: int) -> None:
 async def test_a_namespace_that_is_forbidden_is_not_asked_for_its_clusters(
     is_gone: bool, tmp_path: Path
 ) -> None:
-    api = WatchApi()
-    await api.start()
-    try:
+    async with started() as api:
         for path in (A, B):
             put(api, path, 1)
         async with operator(api, tmp_path, "a", "b") as process:
@@ -71,5 +70,3 @@ async def test_a_namespace_that_is_forbidden_is_not_asked_for_its_clusters(
             put(api, B, 2)
             await sees(api, B)
             await knows(process, 2)
-    finally:
-        await api.stop()
