@@ -7,10 +7,12 @@ import signal
 import sys
 from typing import TYPE_CHECKING, Final
 
+from grid_member.command import EXIT_START
+from grid_member.command.extras import missing_package
 from grid_member.command.inherited import make_usable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 EXIT_SIGNAL: Final = 128 + signal.SIGTERM
 """As a shell tells the end of a process by SIGTERM. A member that runs ends with 0."""
@@ -22,13 +24,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # while the modules below are loaded would leave the pod waiting for its whole grace period.
     signal.signal(signal.SIGTERM, _end)
     make_usable()
+    try:
+        return _loaded()(arguments)
+    except ModuleNotFoundError as error:
+        problem = missing_package(error)
+        if problem is None:
+            raise
+        sys.stderr.write(f"cannot start: {problem}\n")
+        return EXIT_START
+
+
+def _loaded() -> Callable[[Sequence[str] | None], int]:
     # What modules make stays: looking for garbage among it takes a tenth of the start.
     gc.disable()
     try:
         from grid_member.command.line import main as run
     finally:
         gc.enable()
-    return run(arguments)
+    return run
 
 
 def _end(*_: object) -> None:

@@ -44,7 +44,8 @@ MINUTE_S: Final = 60
 HOUR_S: Final = 60 * MINUTE_S
 DAY_S: Final = 24 * HOUR_S
 _ALWAYS_TOLD: Final = ("ConfigValid", "RequestsValid", "StructuresMatch", "ChildrenMatch",
-                       "ClusterStateAsDesired", "BackupSucceeded", "Restored")  # fmt: skip
+                       "DefinitionMatches", "ClusterStateAsDesired", "BackupSucceeded",
+                       "Restored")  # fmt: skip
 """Conditions that are told whenever they are False, also of a cluster that is Ready."""
 _WAITS: Final = "waits: "
 _DAMAGED: Final = "damaged"

@@ -159,6 +159,12 @@ ADVICE: Final[Mapping[str, Advice]] = {
         "stop the other program that writes them, or change the GridCluster instead: kubectl get "
         "of the object with -o yaml --show-managed-fields tells which program it is",
     ),
+    "Outdated": Advice(
+        "the operator works on without the named fields; every five minutes it looks whether the "
+        "API server keeps them",
+        "apply the CustomResourceDefinition of the operator's version: "
+        "kubectl apply -f crds/gridcluster.yaml",
+    ),
     "InvalidRequest": Advice(
         "nothing is done about that request",
         "correct the annotation that is named; a new request needs a new request id",

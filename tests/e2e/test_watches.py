@@ -37,6 +37,9 @@ pytestmark = [pytest.mark.timeout(300, func_only=True), pytest.mark.capability("
 TENANT: Final = "tenant-b"
 CRD: Final = str(ROOT / "crds" / "gridcluster.yaml")
 STOP_LIMIT_S: Final = 15.0
+FORGETS_S: Final = 120.0
+"""A refused cluster is asked for again after a minute at most."""
+PAUSED: Final = json.dumps({"spec": {"paused": True}})
 RIGHTS: Final = ("role", "rolebinding")
 
 
@@ -54,14 +57,21 @@ class Operated:
 
         None of a process that does not answer yet.
         """
-        try:
-            with urllib.request.urlopen(self._url, timeout=5) as answer:
-                hearing = json.load(answer)["hearing"]
-        except urllib.error.URLError:
-            assert self.process.poll() is None, "the operator has ended"
+        hearing = self.health().get("hearing")
+        if hearing is None:
             return set()
         assert hearing["hears"]
         return {(one["namespace"], one["resource"]) for one in hearing["failingWatches"]}
+
+    def health(self) -> dict[str, Any]:
+        """Return what the operator says of itself, nothing of a process that does not answer."""
+        try:
+            with urllib.request.urlopen(self._url, timeout=5) as answer:
+                found: dict[str, Any] = json.load(answer)
+                return found
+        except urllib.error.URLError:
+            assert self.process.poll() is None, "the operator has ended"
+            return {}
 
     def wait_failing(self, *namespaces: str) -> None:
         """Wait until watches in just these namespaces fail."""
@@ -177,10 +187,41 @@ def test_a_namespace_that_is_deleted_hurts_no_other(operated: Operated) -> None:
     kube.kubectl("delete", "namespace", TENANT, "--timeout=60s", timeout_s=90)
     operated.wait_failing(TENANT)
     operated.hears_of(NAMESPACE)
+    left = len(kube.json("-n", NAMESPACE, "get", "gc")["items"])
+    # Those of the namespace that is gone are forbidden, and no longer asked for.
+    kube.wait_for(lambda: operated.health().get("clusters") == left, FORGETS_S, "forgotten")
     kube.apply(_namespace())
     _permit(kube)
     operated.hears_of(TENANT)
     operated.wait_failing()
+
+
+def test_a_definition_that_is_older_than_the_operator_is_told(operated: Operated) -> None:
+    kube = operated.kube
+    older = yaml.safe_load((ROOT / "crds" / "gridcluster.yaml").read_text())
+    schema = older["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    del schema["properties"]["status"]["properties"]["observedUid"]
+    kube.apply(json.dumps(older))
+    name = operated.make(NAMESPACE)
+    kube.wait_for(lambda: _dropped(kube, name) is not None, CHANGE_TIMEOUT_S, "DefinitionMatches")
+    assert "drops status.observedUid: " in str(_dropped(kube, name))
+    version = kube.json("-n", NAMESPACE, "get", "gc", name)["metadata"]["resourceVersion"]
+    operated.hears_of(NAMESPACE)
+    assert kube.json("-n", NAMESPACE, "get", "gc", name)["metadata"]["resourceVersion"] == version
+
+    _define(kube)
+    # The operator sends the status when it changes, or after five minutes.
+    kube.kubectl("-n", NAMESPACE, "patch", "gc", name, "--type=merge", "-p", PAUSED)
+    kube.wait_for(lambda: _dropped(kube, name) is None, CHANGE_TIMEOUT_S, "all fields are kept")
+    found = kube.json("-n", NAMESPACE, "get", "gc", name)
+    assert found["status"]["observedUid"] == found["metadata"]["uid"]
+
+
+def _dropped(kube: Kube, name: str) -> str | None:
+    """Return what the operator says of fields that are dropped."""
+    status = kube.json("-n", NAMESPACE, "get", "gc", name).get("status") or {}
+    told = {c["type"]: c["message"] for c in status.get("conditions") or ()}
+    return told.get("DefinitionMatches")
 
 
 def test_the_definition_may_be_away_for_seconds(operated: Operated) -> None:

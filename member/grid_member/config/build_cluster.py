@@ -51,6 +51,8 @@ def cluster_config(found: Values, realms: Realms, listeners: Listening) -> Clust
             found.complain(_LITE, message)
         return None
     by_rest_ports = _is_by_rest_ports(found, joining, listeners)
+    if by_rest_ports:
+        _check_each_has_port(found, joining)
     if by_rest_ports and listeners.rest is not None:
         joining = _at_members_ports(found, joining, listeners.rest)
     _check_port(found, joining, listeners)
@@ -83,7 +85,23 @@ def _is_by_rest_ports(found: Values, joining: MembersListening, listeners: Liste
     if found.written(joining.port_path) or listeners.rest is None:
         return False
     ports = [split_address(address)[1] for _, address in joining.listed if is_address(address)]
-    return None not in ports and listeners.rest.port in ports
+    return listeners.rest.port in ports
+
+
+def _check_each_has_port(found: Values, joining: MembersListening) -> None:
+    """Note each item of a list of REST ports that has none.
+
+    The REST port of another member is not known here, and that member may not find its own in the
+    list: then it takes the list for one of members' ports, and the two never meet.
+    """
+    for path, address in joining.listed:
+        if is_address(address) and split_address(address)[1] is None:
+            message = (
+                "has no port, and another item has the REST port of this member: write each item "
+                "as HOST:PORT with the REST port of that member, or set "
+                f"{path_text(joining.port_path)} when the list has members' ports"
+            )
+            found.complain(path, message)
 
 
 def _at_members_ports(

@@ -35,6 +35,8 @@ class ConditionType(StrEnum):
     """Members hold nothing in maps and queues that the spec does not have."""
     CHILDREN_MATCH = "ChildrenMatch"
     """The live objects of the cluster are what the operator applied."""
+    DEFINITION_MATCHES = "DefinitionMatches"
+    """The CustomResourceDefinition has all fields of the status; only when it has not."""
     REQUESTS_VALID = "RequestsValid"
     """Every request annotation asks for something that can be done."""
     BACKUP_SUCCEEDED = "BackupSucceeded"
@@ -186,6 +188,13 @@ class ChildrenReason(StrEnum):
     CONTESTED = "Contested"
     """False: somebody changes the named objects again and again; they are set back at most once a
     minute."""
+
+
+class DefinitionReason(StrEnum):
+    """Reasons of `DefinitionMatches`."""
+
+    OUTDATED = "Outdated"
+    """False: the API server drops the named fields; apply the definition of this version."""
 
 
 class RequestsReason(StrEnum):

@@ -8,6 +8,7 @@ from grid_operator.api.conditions import (
     ChildrenReason,
     ClusterStateReason,
     ConditionType,
+    DefinitionReason,
     StructuresReason,
     find_condition,
 )
@@ -17,6 +18,7 @@ from grid_operator.decide.admission import admitted_text
 from grid_operator.decide.operations.change_state import member_word
 from grid_operator.decide.patterns import Patterns
 from grid_operator.decide.pods import pod_name
+from grid_operator.decide.requests import APPLY_DEFINITION, OLD_DEFINITION
 from grid_operator.decide.situation import IN_TRANSITION
 from grid_operator.decide.verdicts import CONDITION_UNKNOWN, FALSE, TRUE, Verdict
 from grid_operator.decide.words import camel_case
@@ -99,6 +101,19 @@ def children_match(plan: Plan) -> Verdict:
         return TRUE, ChildrenReason.MATCHED, ""
     reason = ChildrenReason.CONTESTED if contested else ChildrenReason.ADMITTED
     return FALSE, reason, "; ".join(texts)
+
+
+def definition_matches(plan: Plan) -> Verdict | None:
+    """Return whether the API server keeps the whole status; None when it does."""
+    dropped = plan.situation.observed.dropped
+    if dropped is None:
+        before = plan.situation.status.conditions
+        known = find_condition(before, ConditionType.DEFINITION_MATCHES)
+        return None if known is None else (known.status, DefinitionReason.OUTDATED, known.message)
+    if not dropped:
+        return None
+    text = f"the API server drops {', '.join(dropped)}: {OLD_DEFINITION}; {APPLY_DEFINITION}"
+    return FALSE, DefinitionReason.OUTDATED, text
 
 
 def backup_succeeded(plan: Plan) -> Verdict | None:

@@ -59,6 +59,7 @@ _TOLD_WHEN_BAD: Final = frozenset(
         ConditionType.CLUSTER_STATE_AS_DESIRED,
         ConditionType.STRUCTURES_MATCH,
         ConditionType.CHILDREN_MATCH,
+        ConditionType.DEFINITION_MATCHES,
         ConditionType.REQUESTS_VALID,
     }
 )

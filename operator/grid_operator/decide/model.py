@@ -124,6 +124,9 @@ class Observed:
     """Children that somebody else changes, or deletes, again and again."""
     held: frozenset[ObjectRef] = frozenset()
     """Those of them that were set back less than a minute ago and have to wait."""
+    dropped: tuple[str, ...] | None = None
+    """Fields of the status that the API server does not keep, as `status.admitted`; None: not known
+    yet."""
     namespace_terminating: bool = False
     """The cluster's namespace is being deleted; looked at only when the cluster is."""
 

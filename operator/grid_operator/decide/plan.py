@@ -93,7 +93,9 @@ def make_plan(observed: Observed, desired: Desired, now: datetime) -> Plan:
     former = inherited(observed.cluster, requests)
     asked = replace(requests, ids={n: i for n, i in requests.ids.items() if n not in former})
     progress = operate(situation, asked, may_act=problem is None)
-    progress = replace(progress, status=with_refused(progress.status, former))
+    progress = replace(
+        progress, status=with_refused(progress.status, former, observed.dropped or ())
+    )
     admitted = still_admitted(situation.status, desired.children, live.values())
     return Plan(
         situation,

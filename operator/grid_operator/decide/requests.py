@@ -21,7 +21,7 @@ from grid_operator.api.status import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from grid_operator.api.gridcluster import GridCluster
     from grid_operator.api.status import GridClusterStatus
@@ -54,6 +54,16 @@ INHERITED: Final = (
     "the annotation came with this GridCluster, so that it may be a request of a former one, and "
     "nothing is done: ask under another request id"
 )
+OLD_DEFINITION: Final = "its CustomResourceDefinition is older than this operator"
+APPLY_DEFINITION: Final = (
+    "apply that of the operator's version: kubectl apply -f crds/gridcluster.yaml"
+)
+_UNMARKED: Final = (
+    "the operator cannot tell whether this is a request of a former GridCluster, as the API server "
+    f"drops status.observedUid, and nothing is done: {OLD_DEFINITION}; {APPLY_DEFINITION}, and ask "
+    "under another request id"
+)
+_MARK: Final = "status.observedUid"
 MAX_VALUE_LENGTH: Final = 256
 SIMILAR: Final = 0.75
 """How alike an unknown annotation is to a known one to be taken for a slip."""
@@ -106,10 +116,19 @@ def inherited(cluster: GridCluster, requests: Requests) -> dict[str, str]:
     return {n: request for n, request in requests.ids.items() if ACKNOWLEDGE not in OPTIONS[n]}
 
 
-def with_refused(status: GridClusterStatus, inherited: Mapping[str, str]) -> GridClusterStatus:
-    """Return the status with the inherited requests refused."""
+def with_refused(
+    status: GridClusterStatus, inherited: Mapping[str, str], dropped: Collection[str] = ()
+) -> GridClusterStatus:
+    """Return the status with the inherited requests refused.
+
+    Args:
+        status: what is known to be handled.
+        inherited: ids by annotation.
+        dropped: fields of the status that the API server does not keep.
+    """
+    text = _UNMARKED if _MARK in dropped else INHERITED
     for name, request in inherited.items():
-        handled = with_handled(status, name, request, REFUSED, INHERITED)
+        handled = with_handled(status, name, request, REFUSED, text)
         status = status.model_copy(update={"handled_requests": handled})
     return status
 

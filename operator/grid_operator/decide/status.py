@@ -55,6 +55,7 @@ def _conditions(plan: Plan, now: datetime) -> tuple[Condition, ...]:
         (ConditionType.CLUSTER_STATE_AS_DESIRED, aspects.cluster_state(plan)),
         (ConditionType.STRUCTURES_MATCH, aspects.structures_match(plan)),
         (ConditionType.CHILDREN_MATCH, aspects.children_match(plan)),
+        (ConditionType.DEFINITION_MATCHES, aspects.definition_matches(plan)),
         (ConditionType.REQUESTS_VALID, verdicts.requests_valid(plan)),
         (ConditionType.BACKUP_SUCCEEDED, aspects.backup_succeeded(plan)),
         (ConditionType.RESTORED, verdicts.restored(plan)),

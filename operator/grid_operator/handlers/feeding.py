@@ -2,15 +2,44 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import logging
+from typing import TYPE_CHECKING, Final
 
 from grid_operator.api.names import PLURAL
+from grid_operator.ports.errors import Rejected
 from grid_operator.reconcile.reconciler import ClusterKey
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from grid_operator.handlers.hearing import Hearing
     from grid_operator.ports.kube_watch import ObjectMeta, WatchTarget
     from grid_operator.ports.metrics import OperatorMetrics
     from grid_operator.reconcile.queue import WorkQueue
+
+LOG: Final = logging.getLogger(__name__)
+
+
+def forgetting(
+    reconcile: Callable[[ClusterKey], Awaitable[float | None]], hearing: Hearing
+) -> Callable[[ClusterKey], Awaitable[float | None]]:
+    """Return a reconcile that gives up clusters of which nothing can be known.
+
+    The API server refuses the cluster, and the list of all in its namespace: the rights went, often
+    together with the namespace. When they come back the watch begins with a list, which passes on
+    what the queue has forgotten.
+    """
+
+    async def look(key: ClusterKey) -> float | None:
+        try:
+            return await reconcile(key)
+        except Rejected as refusal:
+            if not hearing.is_refused(PLURAL, key.namespace):
+                raise
+            LOG.warning("%s: is not looked after until it can be listed: %s", key, refusal)
+            return None
+
+    return look
 
 
 class QueueFeed:

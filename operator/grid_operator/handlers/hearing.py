@@ -58,6 +58,8 @@ class WatchState:
         """When a list or a watch succeeded, or a line of a watch came."""
         self.failing_since_s: float | None = None
         self.error = ""
+        self.refused = False
+        """The API server refuses it, and has answered no list since."""
         self.restarts = 0
         self._now = now
         self._began_s = now()
@@ -73,6 +75,7 @@ class WatchState:
     def heard(self) -> None:
         """Note a sign of life."""
         self.heard_s = self._now()
+        self.refused = False
 
     def works(self) -> None:
         """Note that it is followed again."""
@@ -93,6 +96,7 @@ class WatchState:
         if not warn:
             return
         self.error = str(error) or type(error).__name__
+        self.refused = isinstance(error, Rejected)
         if self.failing_since_s is None:
             self.failing_since_s = self._now()
         logged, logged_s = self._logged
@@ -156,6 +160,14 @@ class Hearing:
             for state in self._states
             if state.failing_since_s is not None or state.silence_s() >= self._limit_s
         ]
+
+    def is_refused(self, plural: str, namespace: str) -> bool:
+        """Return whether the API server refuses to list and watch this resource there."""
+        return any(
+            state.refused
+            for state in self._states
+            if state.target.plural == plural and state.target.namespace in (None, namespace)
+        )
 
     def shown(self) -> dict[str, object]:
         """Return what the health answer says."""

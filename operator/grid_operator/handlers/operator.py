@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import kopf
 
 from grid_operator.handlers.election import Election
-from grid_operator.handlers.feeding import QueueFeed
+from grid_operator.handlers.feeding import QueueFeed, forgetting
 from grid_operator.handlers.hearing import HEARING_LIMIT_S, Hearing
 from grid_operator.handlers.registry import make_registry
 from grid_operator.handlers.serving import (
@@ -167,8 +167,9 @@ class _Operator:
         )
         reconciler = Reconciler(KubeClient(rest, options.own_name), members, surroundings)
         self._rng = rng = random.Random()  # noqa: S311 - jitter
-        self._queue: WorkQueue[ClusterKey] = WorkQueue(reconciler.reconcile, rng, metrics=metrics)
         self._hearing = Hearing(steady_s, metrics, pace.hearing_limit_s)
+        look = forgetting(reconciler.reconcile, self._hearing)
+        self._queue: WorkQueue[ClusterKey] = WorkQueue(look, rng, metrics=metrics)
 
     async def serve(self, stack: contextlib.AsyncExitStack, election: Election | None) -> None:
         """Open the operator's own ports until the stack is left."""

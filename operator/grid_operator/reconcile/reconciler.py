@@ -35,6 +35,7 @@ from grid_operator.reconcile.ownership import (
     member_pods,
     unlabelled_statefulset,
 )
+from grid_operator.reconcile.pruning import Pruning
 from grid_operator.reconcile.refusal import (
     invalid_cluster_status,
     previous_status,
@@ -59,6 +60,7 @@ LOG: Final = logging.getLogger(__name__)
 REFUSED_REQUEUE_S: Final = 60.0
 """A refusal seldom goes away by itself: a quota is raised, a webhook is repaired."""
 AT_ONCE_S: Final = 0.0
+ADMITTED_FIELD: Final = "status.admitted"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -115,6 +117,7 @@ class Reconciler:
         self._outbox = Outbox(kube, surroundings.steady_s)
         self._admissions = Admissions(kube, surroundings.steady_s)
         self._contests = Contests(surroundings.steady_s)
+        self._pruning = Pruning(surroundings.steady_s)
         self._caller = Caller(
             kube, members, surroundings.now, surroundings.steady_s, surroundings.may_act
         )
@@ -174,6 +177,7 @@ class Reconciler:
             job_pods=tuple(job_pods(labelled, children)),
             contested=self._contests.contested(live),
             held=self._contests.held(live),
+            dropped=self._pruning.dropped(live),
             may_hold=self._where.serves_all and namespace != self._where.operator_namespace,
             namespace_terminating=deleted and await self._kube.is_terminating(namespace),
         )
@@ -299,12 +303,14 @@ class Reconciler:
     async def _write_status(self, live: KubeObject, status: GridClusterStatus) -> KubeObject:
         """Write the status if it says something else than before; return the cluster as it is."""
         written = await self._write_content(live, status.to_kube())
-        self._admissions.forget(live)
+        if ADMITTED_FIELD not in (self._pruning.dropped(live) or ()):
+            self._admissions.forget(live)
         return written
 
     async def _write_content(self, live: KubeObject, content: KubeObject) -> KubeObject:
-        if content == live.get("status"):
+        if self._pruning.is_written(live, content):
             return live
         written = await self._kube.apply_status(live, content)
+        self._pruning.note(written, content)
         LOG.debug("%s: status written", ObjectRef.of(live))
         return written

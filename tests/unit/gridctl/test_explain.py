@@ -279,6 +279,9 @@ def test_conditions_that_are_told_of_a_ready_cluster_too() -> None:
     assert len(told(READY, safe, operation=operation("Restart", "DeletePod")).why) == 1
     admitted = condition("ChildrenMatch", "False", "Admitted", "StatefulSet demo: spec.replicas")
     assert "StatefulSet demo: spec.replicas" in told(READY, admitted).why[0]
+    outdated = condition("DefinitionMatches", "False", "Outdated", "drops status.observedUid")
+    assert "drops status.observedUid" in told(READY, outdated).why[0]
+    assert "kubectl apply -f crds/gridcluster.yaml" in told(READY, outdated).do[0]
 
 
 def test_every_reason_has_advice() -> None:

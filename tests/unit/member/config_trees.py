@@ -182,7 +182,7 @@ def _settle_members(tcp_ip: Tree) -> None:
     if "member-list" in tcp_ip:
         tcp_ip["member-list"] = list(_DISTINCT[: len(tcp_ip["member-list"])])
     if "members" in tcp_ip:
-        tcp_ip["members"] = "e,\tf.g:1 ,${MISSING:h}"
+        tcp_ip["members"] = "e,\tf.g:4003 ,${MISSING:h}"
 
 
 def _settle_tls(ssl: Tree | None) -> None:
@@ -196,7 +196,7 @@ def _settle_tls(ssl: Tree | None) -> None:
 
 _USER: Final = {"username": "${WORD}", "password": "${SECRET}"}
 _MEMBERS: Final = "member-server-socket-endpoint-config"
-_DISTINCT: Final = ("a", "b.c:5701", "${MISSING:d}")
+_DISTINCT: Final = ("a", "b.c:4002", "${MISSING:d}")
 _MANAGEMENT: Final = "management-server-socket-endpoint-config"
 
 

@@ -39,7 +39,8 @@ def test_a_list_of_rest_ports_has_the_members_ports_that_follow_from_them() -> N
     "tree",
     [
         by_rest("a:5701", "b:5701", cluster={"port": {"port": 5704}}),
-        by_rest("a:5701", "b"),
+        by_rest("a:5701", "b", cluster={"port": {"port": 5704}}),
+        by_rest("a", "b", "c:5705"),
         by_rest("a:5704", "b:5705"),
         by_rest("a", "b"),
         by_rest("a:5701", "b:5701", port={"port": 0}),
@@ -51,6 +52,30 @@ def test_a_members_port_that_is_named_or_listed_is_taken_as_it_is(tree: Tree) ->
     assert not found.by_rest_ports
     assert found.port == 5704
     assert {port for _, port in found.members} <= {5701, 5704, 5705}
+
+
+NO_PORT = (
+    "has no port, and another item has the REST port of this member: write each item as HOST:PORT "
+    "with the REST port of that member, or set network.cluster.port when the list has members' "
+    "ports"
+)
+
+
+@pytest.mark.parametrize(
+    ("tree", "without"),
+    [
+        (by_rest("a:5701", "b"), (1,)),
+        (by_rest("a", "b:5701", "[::1]"), (0, 2)),
+        (by_rest("a:5701", "b:5702", "c"), (2,)),
+        (by_rest("a:8080", "10.0.0.2", "::1", port={"port": 8080}), (1, 2)),
+    ],
+)
+def test_an_item_without_a_port_beside_rest_ports_is_refused(
+    tree: Tree, without: tuple[int, ...]
+) -> None:
+    # The member took the list for one of members' ports and waited without end for the others.
+    refused = [f"network.join.tcp-ip.member-list[{number}]: {NO_PORT}" for number in without]
+    assert problems(tree) == refused
 
 
 @pytest.mark.parametrize(

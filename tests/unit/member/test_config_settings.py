@@ -341,17 +341,17 @@ def test_what_is_accepted_without_effect() -> None:
     assert load({"queue": {"a": {"empty-queue-ttl": 7}}}) == load({"queue": {"a": {}}})
 
 
-JOIN = {"tcp-ip": {"enabled": True, "member-list": ["a", "[::1]:5701"]}}
+JOIN = {"tcp-ip": {"enabled": True, "member-list": ["a", "[::1]:5713"]}}
 
 
 def test_the_join_list_of_the_network_that_is_on() -> None:
     assert load({}).join_members is None
     assert load({"network": {"join": {"tcp-ip": {"member-list": ["a"]}}}}).join_members is None
-    assert load({"network": {"join": JOIN}}).join_members == ("a", "[::1]:5701")
+    assert load({"network": {"join": JOIN}}).join_members == ("a", "[::1]:5713")
     advanced = {"join": JOIN, REST: {}}
     assert load({"advanced-network": advanced}).join_members is None
     on = load({"advanced-network": {"enabled": True, **advanced}})
-    assert on.join_members == ("a", "[::1]:5701")
+    assert on.join_members == ("a", "[::1]:5713")
 
 
 @pytest.mark.parametrize(

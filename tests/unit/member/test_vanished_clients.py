@@ -92,6 +92,40 @@ def in_flight(member: RunningMember) -> int:
     return 0 if queue is None else len(queue.in_flight)
 
 
+async def offer(wire: Wire, item: bytes = b"item") -> None:
+    assert (await wire.call("POST", QUEUE, item)).status == 200
+
+
+async def is_confirmed(member: RunningMember, wire: Wire) -> None:
+    """Wait until no item is in flight; it has not come back."""
+    await until(lambda: in_flight(member) == 0)
+    assert (await wire.call("DELETE", f"{QUEUE}/0")).status == 204
+
+
+async def is_given_back(member: RunningMember, wire: Wire) -> None:
+    """Wait until the item was in flight and is not any more; the next poll takes it."""
+    await until(lambda: in_flight(member) == 1)
+    await until(lambda: in_flight(member) == 0)
+    assert (await wire.call("DELETE", f"{QUEUE}/0")).body == b"item"
+
+
+async def take(client: socket.socket, count: int) -> None:
+    """Read an answer whose item has so many bytes."""
+    received = 0
+    while received <= count:
+        received += len(await asyncio.to_thread(client.recv, 1 << 20))
+
+
+def reset(client: socket.socket) -> None:
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    client.close()
+
+
+def acknowledge_late(client: socket.socket) -> None:
+    """Acknowledge when the answer is written already, as on a line that takes its time."""
+    client.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 0)
+
+
 async def test_what_is_sent_to_dead_connections_returns_in_its_order(
     network: Network, member: RunningMember
 ) -> None:
@@ -99,7 +133,7 @@ async def test_what_is_sent_to_dead_connections_returns_in_its_order(
     network.silence(0)
     async with await Wire.connect(member.port, network.near) as wire:
         for n in range(5):
-            assert (await wire.call("POST", QUEUE, b"%d" % n)).status == 200
+            await offer(wire, b"%d" % n)
         await until(lambda: in_flight(member) == 3)
         await until(lambda: in_flight(member) == 0)
         got = [(await wire.call("DELETE", f"{QUEUE}/0")).body for _ in range(5)]
@@ -127,7 +161,7 @@ async def test_who_waits_behind_a_dead_poll_gets_its_item(
     alive.sendall(POLL)
     await until(lambda: in_progress(member) == 2)
     async with await Wire.connect(member.port, network.near) as wire:
-        assert (await wire.call("POST", QUEUE, b"item")).status == 200
+        await offer(wire)
     answer = await asyncio.to_thread(alive.recv, 1000)
     assert answer.endswith(b"item")
     await until(lambda: in_flight(member) == 0)
@@ -140,10 +174,9 @@ async def test_what_is_acknowledged_is_confirmed_though_the_client_never_reads_i
 ) -> None:
     (client,) = await polling(network, member, 1)
     async with await Wire.connect(member.port, network.near) as wire:
-        assert (await wire.call("POST", QUEUE, b"item")).status == 200
+        await offer(wire)
         await until(lambda: in_flight(member) == 0)
-        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        client.close()
+        reset(client)
         await until(lambda: len(connections(member)) == 1)
         assert (await wire.call("DELETE", f"{QUEUE}/0")).status == 204
 
@@ -154,11 +187,10 @@ async def test_a_client_that_takes_its_item_and_closes_has_it(
     for _ in range(20):
         (client,) = await polling(network, member, 1)
         async with await Wire.connect(member.port, network.near) as wire:
-            assert (await wire.call("POST", QUEUE, b"item")).status == 200
+            await offer(wire)
             assert (await asyncio.to_thread(client.recv, 1000)).endswith(b"item")
             client.close()
-            await until(lambda: in_flight(member) == 0)
-            assert (await wire.call("DELETE", f"{QUEUE}/0")).status == 204
+            await is_confirmed(member, wire)
         await until(lambda: not connections(member))
 
 
@@ -167,16 +199,13 @@ async def test_a_client_that_acknowledges_its_item_and_resets_has_it(
 ) -> None:
     monkeypatch.setattr(receipts, "FIRST_LOOK_S", 60.0)
     (client,) = await polling(network, member, 1)
-    # Its kernel acknowledges when the answer is written already, as on a line that takes its time.
-    client.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 0)
+    acknowledge_late(client)
     async with await Wire.connect(member.port, network.near) as wire:
-        assert (await wire.call("POST", QUEUE, b"item")).status == 200
+        await offer(wire)
         (transport,) = await the_waiting(member)
         await until(lambda: acknowledged(transport))
-        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        client.close()
-        await until(lambda: in_flight(member) == 0)
-        assert (await wire.call("DELETE", f"{QUEUE}/0")).status == 204
+        reset(client)
+        await is_confirmed(member, wire)
 
 
 @pytest.mark.parametrize(
@@ -187,16 +216,14 @@ async def test_a_connection_that_ends_with_its_answer_stays_until_that_is_acknow
     network: Network, member: RunningMember, poll: bytes
 ) -> None:
     (client,) = await polling(network, member, 1, poll=poll)
-    # Its kernel acknowledges when the answer is written already, as on a line that takes its time.
-    client.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 0)
+    acknowledge_late(client)
     async with await Wire.connect(member.port, network.near) as wire:
-        assert (await wire.call("POST", QUEUE, b"item")).status == 200
+        await offer(wire)
         received = b""
         while piece := await asyncio.to_thread(client.recv, 1000):
             received += piece
         assert received.endswith(b"item")
-        await until(lambda: in_flight(member) == 0)
-        assert (await wire.call("DELETE", f"{QUEUE}/0")).status == 204
+        await is_confirmed(member, wire)
     client.close()
 
 
@@ -206,10 +233,8 @@ async def test_a_connection_that_ends_with_its_answer_and_is_dead_is_given_up(
     (dead,) = await polling(network, member, 1, poll=POLL.replace(b"1.1", b"1.0", 1))
     network.silence(0)
     async with await Wire.connect(member.port, network.near) as wire:
-        assert (await wire.call("POST", QUEUE, b"item")).status == 200
-        await until(lambda: in_flight(member) == 1)
-        await until(lambda: in_flight(member) == 0)
-        assert (await wire.call("DELETE", f"{QUEUE}/0")).body == b"item"
+        await offer(wire)
+        await is_given_back(member, wire)
     await until(lambda: not connections(member))
     dead.close()
 
@@ -221,12 +246,11 @@ async def test_a_connection_that_heals_in_time_gets_its_item(
     (client,) = await polling(network, member, 1)
     network.silence(0)
     async with await Wire.connect(member.port, network.near) as wire:
-        assert (await wire.call("POST", QUEUE, b"item")).status == 200
+        await offer(wire)
         await until(lambda: in_flight(member) == 1)
         network.heal(0)
         assert (await asyncio.to_thread(client.recv, 1000)).endswith(b"item")
-        await until(lambda: in_flight(member) == 0)
-        assert (await wire.call("DELETE", f"{QUEUE}/0")).status == 204
+        await is_confirmed(member, wire)
     client.close()
 
 
@@ -236,12 +260,9 @@ async def test_a_large_item_goes_on_while_it_is_acknowledged(
     (client,) = await polling(network, member, 1)
     item = bytes(4 << 20)
     async with await Wire.connect(member.port, network.near) as wire:
-        assert (await wire.call("POST", QUEUE, item)).status == 200
-        received = 0
-        while received <= len(item):
-            received += len(await asyncio.to_thread(client.recv, 1 << 20))
-        await until(lambda: in_flight(member) == 0)
-        assert (await wire.call("DELETE", f"{QUEUE}/0")).status == 204
+        await offer(wire, item)
+        await take(client, len(item))
+        await is_confirmed(member, wire)
     client.close()
 
 
@@ -251,7 +272,7 @@ async def test_a_client_that_is_there_and_does_not_read_keeps_its_item(
     (client,) = await polling(network, member, 1, buffer_bytes=4096)
     item = bytes(20_000)
     async with await Wire.connect(member.port, network.near) as wire:
-        assert (await wire.call("POST", QUEUE, item)).status == 200
+        await offer(wire, item)
         await until(lambda: in_flight(member) == 1)
         (transport,) = await the_waiting(member)
         # Longer than a client may be silent while something is on its way to it.
@@ -261,11 +282,8 @@ async def test_a_client_that_is_there_and_does_not_read_keeps_its_item(
         found = receipts.progress(transport)
         assert found is not None
         assert not found.in_flight
-        received = 0
-        while received <= len(item):
-            received += len(await asyncio.to_thread(client.recv, 1 << 20))
-        await until(lambda: in_flight(member) == 0)
-        assert (await wire.call("DELETE", f"{QUEUE}/0")).status == 204
+        await take(client, len(item))
+        await is_confirmed(member, wire)
     client.close()
 
 
@@ -297,8 +315,6 @@ async def test_the_same_over_tls(
     await until(lambda: all(getattr(one, "_waited", False) for one in connections(member)))
     network.silence(0)
     async with await Wire.connect(member.port, network.near, context=context) as wire:
-        assert (await wire.call("POST", QUEUE, b"item")).status == 200
-        await until(lambda: in_flight(member) == 1)
-        await until(lambda: in_flight(member) == 0)
-        assert (await wire.call("DELETE", f"{QUEUE}/0")).body == b"item"
+        await offer(wire)
+        await is_given_back(member, wire)
     dead.close()

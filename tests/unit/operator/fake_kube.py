@@ -80,6 +80,8 @@ class FakeKube:
         self.before_status: Callable[[], None] = lambda: None
         self.admission: Callable[[KubeObject], None] = lambda _: None
         """Changes each child that is written, as webhooks and policies do."""
+        self.unknown: set[str] = set()
+        """Fields of the status that the definition does not have: they are dropped."""
         self.dry_runs = 0
         self._applied: dict[ObjectRef, KubeObject] = {}
         self._versions = itertools.count(100)
@@ -206,7 +208,10 @@ class FakeKube:
         self._raise("apply_status")
         live = self._observed(cluster)
         self.writes.append("status")
-        live["status"] = copy.deepcopy(status)
+        kept = {field: value for field, value in status.items() if field not in self.unknown}
+        if kept == live.get("status"):
+            return copy.deepcopy(live)  # what changes nothing makes no new version
+        live["status"] = copy.deepcopy(kept)
         return self._touch(live)
 
     async def set_finalizers(self, cluster: KubeObject, finalizers: tuple[str, ...]) -> None:

@@ -138,11 +138,9 @@ async def test_nothing_is_lost_doubled_or_stale_whatever_befalls_servers(
 
 
 async def test_members_agree_after_every_server_lost_what_it_had_in_memory() -> None:
-    names = [(name, f"k{number}") for name in MAPS for number in range(40)]
     async with Cluster(3) as cluster:
         client = EngineClient(cluster)
-        for name, key in names:
-            assert await client.put(0, name, key, "before")
+        names = await filled(client)
         await kill_servers(cluster, 0, 1, 2)
         for member in range(cluster.size):
             for name in MAPS:
@@ -154,6 +152,14 @@ async def test_members_agree_after_every_server_lost_what_it_had_in_memory() -> 
             assert seen == [seen[0]] * cluster.size, (name, key)
             if key == "k0":
                 assert seen[0] == "after 2"
+
+
+async def filled(client: EngineClient) -> list[tuple[str, str]]:
+    """Put `before` under forty keys of each map; return map and key of each."""
+    names = [(name, f"k{number}") for name in MAPS for number in range(40)]
+    for name, key in names:
+        assert await client.put(0, name, key, "before")
+    return names
 
 
 async def answered(call: Callable[P, Awaitable[T | None]], *args: P.args, **kwargs: P.kwargs) -> T:

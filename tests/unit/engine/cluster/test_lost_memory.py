@@ -20,7 +20,7 @@ from grid_member.engine.nats import leaders
 from tests.unit.engine.cluster.clusters import Cluster
 from tests.unit.engine.cluster.faults import EngineClient, kill_servers, server_of
 from tests.unit.engine.cluster.load import MAPS, Load, told
-from tests.unit.engine.cluster.test_faults import SOAK_S, answered
+from tests.unit.engine.cluster.test_faults import SOAK_S, answered, filled
 from tests.unit.engine.drive import condition
 
 if TYPE_CHECKING:
@@ -39,11 +39,9 @@ def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_what_members_hold_is_there_after_all_servers_died_at_once() -> None:
-    names = [(name, f"k{number}") for name in MAPS for number in range(40)]
     async with Cluster(3) as cluster:
         client = EngineClient(cluster)
-        for name, key in names:
-            assert await client.put(0, name, key, "before")
+        names = await filled(client)
         await kill_servers(cluster, 0, 1, 2)
         for name, key in names:
             for member in range(cluster.size):

@@ -176,6 +176,9 @@ CONDITIONS: Final[Table] = {
         _ADMITTED,
         f"{RECONCILE}contests.py::test_whoever_fights_is_answered_once_a_minute_and_told_of",
     ),
+    "DefinitionMatches": (
+        f"{RECONCILE}old_definition.py::test_dropped_fields_are_told_once_and_cost_no_more_writes",
+    ),
     "RequestsValid": (_MALFORMED, f"{DECIDE}requests.py::test_a_request_that_waits_says_for_what"),
     "BackupSucceeded": (_SCHEDULED, _FAILED_BACKUP),
     "Restored": (

@@ -7,8 +7,8 @@ import signal
 from typing import TYPE_CHECKING
 
 from tests.unit.operator.fake_kube import cluster_object
+from tests.unit.operator.handlers.listening import started
 from tests.unit.operator.handlers.operators import operator
-from tests.unit.operator.watch_api import WatchApi
 from tests.unit.waiting import eventually
 
 if TYPE_CHECKING:
@@ -21,10 +21,8 @@ CLUSTER = "/apis/gridcluster.io/v1alpha1/namespaces/grids/gridclusters/demo"
 async def test_the_second_stands_by_and_takes_over_at_once_when_the_first_ends(
     tmp_path: Path,
 ) -> None:
-    api = WatchApi()
-    await api.start()
-    api.objects[CLUSTER] = cluster_object()
-    try:
+    async with started() as api:
+        api.objects[CLUSTER] = cluster_object()
         async with operator(api, tmp_path, "grids") as first:
             await eventually(first.leads)
 
@@ -44,20 +42,13 @@ async def test_the_second_stands_by_and_takes_over_at_once_when_the_first_ends(
                 assert await first.process.wait() == 0
                 await eventually(second.leads)
                 assert api.objects[LEASE]["spec"]["holderIdentity"] != holder
-    finally:
-        await api.stop()
 
 
 async def test_one_that_loses_its_lease_ends(tmp_path: Path) -> None:
-    api = WatchApi()
-    await api.start()
-    try:
-        async with operator(api, tmp_path, "grids") as only:
-            await eventually(only.leads)
-            lease = json.loads(json.dumps(api.objects[LEASE]))
-            lease["spec"] |= {"holderIdentity": "another", "renewTime": "later"}
-            api.put(LEASE, lease)
-            assert await only.ended(20) == 1
-            assert api.objects[LEASE]["spec"]["holderIdentity"] == "another"
-    finally:
-        await api.stop()
+    async with started() as api, operator(api, tmp_path, "grids") as only:
+        await eventually(only.leads)
+        lease = json.loads(json.dumps(api.objects[LEASE]))
+        lease["spec"] |= {"holderIdentity": "another", "renewTime": "later"}
+        api.put(LEASE, lease)
+        assert await only.ended(20) == 1
+        assert api.objects[LEASE]["spec"]["holderIdentity"] == "another"

@@ -15,11 +15,11 @@ import pytest
 from aiohttp import web
 
 from tests.unit.operator.fake_kube import cluster_object
+from tests.unit.operator.handlers.listening import started
 from tests.unit.operator.handlers.operators import Operator, operator
 from tests.unit.operator.watch_api import (
     HANG_S,
     Asked,
-    WatchApi,
     aborting,
     answering,
     hanging,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from tests.unit.operator.watch_api import Fault
+    from tests.unit.operator.watch_api import Fault, WatchApi
 
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/grids/leases/grid-operator"
 QUICK = ("-m", "tests.unit.operator.handlers.program")
@@ -70,9 +70,7 @@ def failing_in(process: Operator, namespace: str) -> Callable[[], Any]:
 
 @pytest.mark.parametrize("status", [403, 404])
 async def test_a_namespace_that_is_refused_hurts_no_other(status: int, tmp_path: Path) -> None:
-    api = WatchApi()
-    await api.start()
-    try:
+    async with started() as api:
         async with operator(api, tmp_path, "grids", "tenant") as process:
             await eventually(put(api, "grids", "one"))
             await eventually(put(api, "tenant", "one"))
@@ -86,8 +84,6 @@ async def test_a_namespace_that_is_refused_hurts_no_other(status: int, tmp_path:
             process.process.send_signal(signal.SIGTERM)
             assert await process.ended(STOP_LIMIT_S) == 0
         assert '"kopf' not in process.told, "what it logs is the operator's own"
-    finally:
-        await api.stop()
 
 
 SITUATIONS: dict[str, Fault] = {
@@ -103,27 +99,22 @@ SITUATIONS: dict[str, Fault] = {
 async def test_a_stop_signal_ends_it_whatever_befalls_its_watches(
     situation: str, tmp_path: Path
 ) -> None:
-    api = WatchApi()
-    await api.start()
-    try:
-        async with operator(api, tmp_path, "grids") as process:
-            await eventually(put(api, "grids", "one"))
-            seen: set[str] = set()
+    async with started() as api, operator(api, tmp_path, "grids") as process:
+        await eventually(put(api, "grids", "one"))
+        seen: set[str] = set()
 
-            async def befall(asked: Asked) -> Any:
-                seen.add(asked.path)
-                return await SITUATIONS[situation](asked)
+        async def befall(asked: Asked) -> Any:
+            seen.add(asked.path)
+            return await SITUATIONS[situation](asked)
 
-            api.befall_all(befall)
+        api.befall_all(befall)
 
-            async def met() -> bool:
-                return cluster_path("grids", "").rstrip("/") in seen
+        async def met() -> bool:
+            return cluster_path("grids", "").rstrip("/") in seen
 
-            await eventually(met)
-            process.process.send_signal(signal.SIGTERM)
-            assert await process.ended(STOP_LIMIT_S) == 0
-    finally:
-        await api.stop()
+        await eventually(met)
+        process.process.send_signal(signal.SIGTERM)
+        assert await process.ended(STOP_LIMIT_S) == 0
 
 
 @pytest.mark.parametrize("situation", ["nothing is answered", "everything is refused"])
@@ -131,9 +122,7 @@ async def test_one_that_hears_nothing_says_so_gives_its_lease_back_and_ends(
     situation: str, tmp_path: Path
 ) -> None:
     """The API server goes on to answer whatever is not a list or a watch."""
-    api = WatchApi()
-    await api.start()
-    try:
+    async with started() as api:
         async with operator(api, tmp_path, "grids", command=QUICK) as process:
             await eventually(put(api, "grids", "one"))
             api.befall_all(SITUATIONS[situation])
@@ -148,24 +137,18 @@ async def test_one_that_hears_nothing_says_so_gives_its_lease_back_and_ends(
         assert "Unheard: no watch has heard anything" in process.told
         failing = [health["hearing"]["failing"] for health in told if health]
         assert max(failing) == told[0]["hearing"]["watches"]
-    finally:
-        await api.stop()
 
 
 async def test_the_resource_may_come_later_than_the_operator(tmp_path: Path) -> None:
-    api = WatchApi()
-    await api.start()
-    clusters = cluster_path("grids", "").rstrip("/")
-    api.befall[clusters] = answering(404)
-    try:
+    async with started() as api:
+        clusters = cluster_path("grids", "").rstrip("/")
+        api.befall[clusters] = answering(404)
         async with operator(api, tmp_path, "grids") as process:
             await eventually(failing_in(process, "grids"))
             reconciled = put(api, "grids", "one")
             del api.befall[clusters]
             await eventually(reconciled)
             assert (await process.health())["hearing"]["hears"] is True
-    finally:
-        await api.stop()
 
 
 def test_a_process_in_which_something_hangs_ends_all_the_same() -> None:
@@ -179,20 +162,16 @@ def test_a_process_in_which_something_hangs_ends_all_the_same() -> None:
 async def test_a_stop_signal_ends_one_that_stands_by_while_nothing_is_answered(
     tmp_path: Path,
 ) -> None:
-    api = WatchApi()
-    await api.start()
-    asked = asyncio.Event()
+    async with started() as api:
+        asked = asyncio.Event()
 
-    async def hang(_request: web.Request) -> web.StreamResponse:
-        asked.set()
-        await asyncio.sleep(HANG_S)
-        return web.Response()
+        async def hang(_request: web.Request) -> web.StreamResponse:
+            asked.set()
+            await asyncio.sleep(HANG_S)
+            return web.Response()
 
-    api.answer = hang
-    try:
+        api.answer = hang
         async with operator(api, tmp_path, "grids") as process:
             await asked.wait()
             process.process.send_signal(signal.SIGTERM)
             assert await process.ended(STOP_LIMIT_S) == 128 + signal.SIGTERM
-    finally:
-        await api.stop()
