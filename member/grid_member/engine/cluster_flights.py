@@ -6,6 +6,7 @@ for it is taken off first and answered then.
 
 from __future__ import annotations
 
+import abc
 from typing import TYPE_CHECKING
 
 from grid_member.engine.lane import _Flight
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from grid_member.engine.shared_log import SharedLog
 
 
-class WaitingLane(PackingLane):
+class WaitingLane(PackingLane, metaclass=abc.ABCMeta):
     """A lane on whose records reads wait as well."""
 
     def __init__(
@@ -57,9 +58,9 @@ class WaitingLane(PackingLane):
         self._shared.halt()
         self.lost()
 
+    @abc.abstractmethod
     def lost(self) -> None:
-        """Read the log anew."""
-        raise NotImplementedError
+        """Read the log from its beginning, before any read."""
 
     @property
     def confirmed_s(self) -> float:
