@@ -60,6 +60,10 @@ class HostEngine(Engine, Protocol):
         """Whether a quorum confirms what this member sends, in every lane."""
 
     @property
+    def leased(self) -> bool:
+        """Whether every lane has held a lease since it refused anything."""
+
+    @property
     def agreed(self) -> bool:
         """Whether all lanes have the same cluster state, as applied."""
 

@@ -25,6 +25,7 @@ class HeldEngine(LocalEngine):
     """An engine that a majority stands behind, or not."""
 
     in_contact = True
+    leased = True
 
 
 class Parties:
