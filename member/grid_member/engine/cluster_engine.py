@@ -81,7 +81,8 @@ class ClusterEngine(LocalEngine):
         self._keeping: list[asyncio.Task[None]] = []
         self._hosting: Hosting | None = None
         """None on a member that holds no data."""
-        self._leased_until_s = math.inf
+        self.leased_until_s = math.inf
+        """Until when the others leave this member what it takes, by `steady_s`."""
 
     @property
     def waiting(self) -> str | None:
@@ -245,7 +246,7 @@ class ClusterEngine(LocalEngine):
             until_s: by `steady_s`; -inf before there is a lease.
             ended: whether there was one that they ended, so that they may be ending lives.
         """
-        self._leased_until_s = until_s
+        self.leased_until_s = until_s
         if self._loop is not None:
             # Later than the outcomes of this batch: a life does not end among them.
             self._loop.call_soon(self._lease, until_s, ended)
@@ -298,7 +299,7 @@ class ClusterEngine(LocalEngine):
 
     async def _begin(self) -> None:
         for lane in self._cluster.cluster_lanes:
-            lane.leasehold.hold(self._leased_until_s)
+            lane.leasehold.hold(self.leased_until_s)
         self._watch_cuts()
         self._system_lane.state_changed = self._state_changed
         await asyncio.gather(*map(self._catch_up, self._cluster.cluster_lanes))
