@@ -31,6 +31,11 @@ if TYPE_CHECKING:
     from grid_member.engine.api import Engine
 
 UNJOINED_VERSION: Final = "0.0"
+NOT_COPIED: Final = "this member's copies of the data are being made"
+NOT_LEASED: Final = (
+    "the others have not confirmed a sign of life of this member since it answers again: no queue "
+    "can be polled yet"
+)
 _log: Final = logging.getLogger("grid.member")
 CLUSTER_STOP_PATIENCE_S: Final = 5.0
 """How long a stop of the cluster waits for the log to take the state that goes before it."""
@@ -271,8 +276,8 @@ class Member:
             return False
         if self.membership is None:
             return True
-        replication = self.membership.engine.replication()
-        return self.membership.joined and replication.answering and replication.copied
+        now = self.membership.engine.replication()
+        return self.membership.joined and now.answering and now.leased and now.copied
 
     @property
     def cluster_state(self) -> ClusterState:
@@ -313,7 +318,7 @@ class Member:
             return "the member is not ready"
         replication = self.membership.engine.replication()
         if replication.answering:
-            return "this member's copies of the data are being made"
+            return NOT_COPIED if replication.leased else NOT_LEASED
         return replication.trouble or "no majority of the members answers"
 
     @property

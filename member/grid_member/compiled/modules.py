@@ -22,6 +22,7 @@ MODULES: Final = (
     "grid_member/engine/forwarding.py",
     "grid_member/engine/gathering.py",
     "grid_member/engine/guest.py",
+    "grid_member/engine/guest_poll.py",
     "grid_member/engine/heard.py",
     "grid_member/engine/hosting.py",
     "grid_member/engine/landing.py",

@@ -31,12 +31,12 @@ from grid_member.engine.operations import SystemPut, SystemRemove
 from grid_member.engine.replication import NOT_REPLICATED, NOTHING_TO_RESCUE
 from grid_member.engine.roll_call import without_majority
 from grid_member.engine.sharding import merged, without_values
-from grid_member.engine.system_side import setter
+from grid_member.engine.system_side import outcome_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from grid_member.engine.api import Done, Entry, Refused, Structures
+    from grid_member.engine.api import Done, Entry, Structures
     from grid_member.engine.cluster_departure import Evacuation
     from grid_member.engine.cluster_lane import ClusterLane
     from grid_member.engine.cluster_lanes import ClusterLanes
@@ -81,7 +81,8 @@ class ClusterEngine(LocalEngine):
         self._keeping: list[asyncio.Task[None]] = []
         self._hosting: Hosting | None = None
         """None on a member that holds no data."""
-        self._leased_until_s = math.inf
+        self.leased_until_s = math.inf
+        """Until when the others leave this member what it takes, by `steady_s`."""
 
     @property
     def waiting(self) -> str | None:
@@ -155,9 +156,8 @@ class ClusterEngine(LocalEngine):
         if self._watch is None:
             return NOT_REPLICATED
         lanes, told = self._cluster, self._watch.replication(self.in_contact)
-        return told._replace(
-            trouble=lanes.trouble, answering=self.answering, twins=lanes.footing.told
-        )
+        told = told._replace(trouble=lanes.trouble, twins=lanes.footing.told)
+        return told._replace(answering=self.answering, leased=self.leased)
 
     async def moving(self) -> bool:
         """Tell whether copies are moved now, by a look at all of them."""
@@ -172,6 +172,11 @@ class ClusterEngine(LocalEngine):
     def answering(self) -> bool:
         """Whether no lane refuses what it is asked, as nothing was confirmed for too long."""
         return all(lane.answering for lane in self._cluster.cluster_lanes)
+
+    @property
+    def leased(self) -> bool:
+        """Whether every lane has held a lease since it refused anything."""
+        return not any(lane.leasehold.awaited for lane in self._cluster.cluster_lanes)
 
     def use_structures(self, structures: Structures) -> None:
         """Find settings there from now on; everything stays where all agreed that it is."""
@@ -213,9 +218,7 @@ class ClusterEngine(LocalEngine):
         """
         if self._refusal is not None:
             return False
-        outcome: asyncio.Future[Refused | None] = asyncio.get_running_loop().create_future()
-        self._system_lane.when_current(setter(outcome))
-        return await outcome is None
+        return await outcome_of(self._system_lane.when_current) is None
 
     async def moment(self) -> list[Image]:
         """Return one image of all that is kept, of one moment on all members.
@@ -243,7 +246,7 @@ class ClusterEngine(LocalEngine):
             until_s: by `steady_s`; -inf before there is a lease.
             ended: whether there was one that they ended, so that they may be ending lives.
         """
-        self._leased_until_s = until_s
+        self.leased_until_s = until_s
         if self._loop is not None:
             # Later than the outcomes of this batch: a life does not end among them.
             self._loop.call_soon(self._lease, until_s, ended)
@@ -296,7 +299,7 @@ class ClusterEngine(LocalEngine):
 
     async def _begin(self) -> None:
         for lane in self._cluster.cluster_lanes:
-            lane.leasehold.hold(self._leased_until_s)
+            lane.leasehold.hold(self.leased_until_s)
         self._watch_cuts()
         self._system_lane.state_changed = self._state_changed
         await asyncio.gather(*map(self._catch_up, self._cluster.cluster_lanes))
@@ -376,17 +379,13 @@ class ClusterEngine(LocalEngine):
 
     async def _keep_value(self, key: str, value: bytes | None) -> bool:
         """Store or remove a value, also before anybody is served and while the member ends."""
-        outcome: asyncio.Future[Refused | None] = asyncio.get_running_loop().create_future()
         operation = SystemRemove(key) if value is None else SystemPut(key, value, 0)
-        self._system_lane.propose_system(operation, setter(outcome))
-        return await outcome is None
+        return await outcome_of(partial(self._system_lane.propose_system, operation)) is None
 
     async def _catch_up(self, lane: ClusterLane) -> None:
         """Wait until the lane is current, for as long as it takes."""
         while True:
-            outcome: asyncio.Future[Refused | None] = asyncio.get_running_loop().create_future()
-            lane.when_current(setter(outcome))
-            if await outcome is None or self._cluster.ended:
+            if await outcome_of(lane.when_current) is None or self._cluster.ended:
                 return
             self._cluster.stalled = not self._started
             await asyncio.sleep(CURRENT_RETRY_S)
@@ -396,4 +395,5 @@ class ClusterEngine(LocalEngine):
         polls.ended = lambda: self._write_refusal() is not None
         polls.end = self._end_of_polls
         polls.shared = self._cluster_lane
+        polls.unheard = lambda: self._system_lane.refusal
         return polls

@@ -10,6 +10,7 @@ import abc
 from typing import TYPE_CHECKING
 
 from grid_member.engine.lane import _Flight
+from grid_member.engine.leasehold import Leasehold
 from grid_member.engine.packing import PackingLane
 from grid_member.engine.system_side import always, nothing
 
@@ -43,6 +44,8 @@ class WaitingLane(PackingLane, metaclass=abc.ABCMeta):
         """Of this tick, or of several while the log is crowded."""
         self._reading: dict[int, list[Reader]] = {}
         """By the counter of the record that they wait for."""
+        self.leasehold = Leasehold()
+        """Until when what is taken here may be handed out."""
         self.readable: Callable[[], Awaitable[None]] = always
         """Returns when it makes sense to read the log; raises NatsError."""
         self.began: Callable[[], None] = nothing
@@ -86,6 +89,9 @@ class WaitingLane(PackingLane, metaclass=abc.ABCMeta):
     def refusal(self) -> Refused | None:
         """Why what is proposed or read is refused at once; None when it waits for a quorum."""
         return self._shared.refusal
+
+    def _look_for_lease(self) -> None:
+        self.leasehold.look(refused=self._shared.refusal is not None)
 
     def fail(self, error: EngineError) -> None:
         """Take nothing any more."""

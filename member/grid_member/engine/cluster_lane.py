@@ -31,7 +31,6 @@ from grid_member.engine.cluster_reload import (
 )
 from grid_member.engine.landing import LANDING_RETRY_S
 from grid_member.engine.lane import _Flight
-from grid_member.engine.leasehold import Leasehold
 from grid_member.engine.nats.outbox import GIVE_UP_S
 from grid_member.engine.operations import Record
 from grid_member.engine.probe import Probe
@@ -82,7 +81,6 @@ class ClusterLane(WaitingLane):
         self._reloading: asyncio.Task[None] | None = None
         self._stopping = self._closing = False
         self._patience_s = GIVE_UP_S
-        self.leasehold = Leasehold()
         self.marked: Marked = unwatched
         self.held: list[tuple[Record, Sequence[object] | None]] | None = None
         """Own records that came back and nobody may hear of yet, with their outcomes; None while
@@ -165,6 +163,7 @@ class ClusterLane(WaitingLane):
                 return  # what came of this life is looked for: with the next sign of life
             self._begin_anew(self._incarnation + 1, UNKNOWN)
         self.leasehold.hold(until_s)
+        self._look_for_lease()
 
     # Feed
 
@@ -172,6 +171,8 @@ class ClusterLane(WaitingLane):
         """Apply the records; answer what this member sent in this life, and who waited to read."""
         state, member = self.state, self._member
         self.heard_s = time.monotonic()
+        if self.leasehold.awaited:
+            self._look_for_lease()
         for sequence, timestamp_ms, record in batch:
             outcomes = state.apply(sequence, timestamp_ms, record)
             if state.system.changes and any(map(is_mark, state.system.changes)):
@@ -231,6 +232,7 @@ class ClusterLane(WaitingLane):
                 *(count, self.shard),
             )
         self._refuse_waiting(refused)
+        self._look_for_lease()
         self._probe.begin()
         self._check_settled()
 

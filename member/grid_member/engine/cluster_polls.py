@@ -1,4 +1,8 @@
-"""Polls of a queue that other members offer to, too."""
+"""Polls of a queue that other members offer to, too.
+
+A take needs a leader of the log, as every write does, and a lease of this member. A poll waits for
+either for the same time before it is refused (ADR 0051).
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from grid_member.engine.api import Item, Reason, Refused
 from grid_member.engine.leasehold import LATE
+from grid_member.engine.nats.outbox import GIVE_UP_S
 from grid_member.engine.polls import QueuePoll, QueuePolls
 
 if TYPE_CHECKING:
@@ -44,6 +49,10 @@ class ClusterPolls(QueuePolls):
     """What they are answered then."""
     shared: Callable[[Lane], SharedLane]
     """Returns a lane as what it is here."""
+    unheard: Callable[[], Refused | None]
+    """Returns why the log with the leases refuses records; None when a lease may come soon."""
+    patience_s: float = GIVE_UP_S
+    """How long a poll waits for a lease, whatever its own time is."""
     _tickets = 0
     _blind = False
     """Whether polls wait for which no take was sent, as there was no lease."""
@@ -59,11 +68,10 @@ class ClusterPolls(QueuePolls):
             self._lane = lane
             if self.shared(lane).leasehold.holds:
                 self._send(lane, poll)
-            elif timeout_s > 0:
-                self._wait(poll)
-                self._blind = True
             else:
-                poll.finish(LATE)
+                refusal = self._wait_for_lease(lane, poll)
+                if refusal is not None:
+                    poll.finish(refusal)
         return poll
 
     def serve(self, lane: Lane) -> None:
@@ -80,9 +88,34 @@ class ClusterPolls(QueuePolls):
                 self._send(lane, poll)
 
     def _send(self, lane: Lane, poll: QueuePoll) -> None:
+        if poll.patient_s and poll.timer is not None:
+            poll.timer.cancel()  # should it wait on, it does so in its own time
+            poll.timer = None
         self._lane = lane
         self.taking += 1
         lane.propose(self._take, partial(self._answered, lane, poll), 0)
+
+    def _wait_for_lease(self, lane: Lane, poll: QueuePoll) -> Refused | None:
+        """Let a poll wait for a lease; return why not, when it has waited for too long.
+
+        While nothing is confirmed no lease comes: then only the poll's own time is waited.
+        """
+        now_s = self._loop.time()
+        refusal = self.shared(lane).refusal or self.unheard()
+        until_s = poll.deadline_s
+        if refusal is None:
+            if poll.patient_s <= poll.deadline_s:  # beyond its own time it waits so long only once
+                poll.patient_s = now_s + self.patience_s
+            until_s = max(until_s, poll.patient_s)
+        if until_s <= now_s:
+            return refusal or LATE
+        if poll.timer is not None:
+            poll.timer.cancel()
+        poll.timer = self._loop.call_at(until_s, self._time_out, poll)
+        poll.saw_empty = False
+        self._wait_in_turn(poll)
+        self._blind = True
+        return None
 
     def _answered(self, lane: Lane, poll: QueuePoll, outcome: Item | Refused | None) -> None:
         """Hear what became of a take.
@@ -95,10 +128,33 @@ class ClusterPolls(QueuePolls):
                 outcome.until_s = leasehold.until_s
             else:
                 self._unwanted(outcome)
-                outcome = LATE
+                outcome = self._wait_again_for_lease(lane, poll)
+                if outcome is None:
+                    self.taking -= 1
+                    return
         elif outcome is None:
             poll.saw_empty = True
         poll.answer(outcome)
+
+    def _wait_again_for_lease(self, lane: Lane, poll: QueuePoll) -> Refused | None:
+        """Let a poll wait whose item went back, unless it is over; return what it is answered."""
+        if poll.done is None:
+            return LATE
+        if self.ended():
+            return self.end() or LATE
+        return self._wait_for_lease(lane, poll)
+
+    def _time_out(self, poll: QueuePoll) -> None:
+        """End a poll; one that was shown an empty queue looks again when there is a lease."""
+        lane = self._lane
+        if poll.waiting is not None and lane is not None:
+            leasehold = self.shared(lane).leasehold
+            if not leasehold.holds and poll.saw_empty:
+                if self._wait_for_lease(lane, poll) is None:
+                    return
+            elif not leasehold.holds:
+                leasehold.awaited = True
+        super()._time_out(poll)
 
     def _nothing(self, poll: QueuePoll) -> Refused | None:
         """Return the outcome of a poll that ends while it waits.

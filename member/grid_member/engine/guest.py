@@ -21,6 +21,7 @@ from grid_member.engine.forward_words import (
     as_word,
     together,
 )
+from grid_member.engine.guest_poll import GuestPoll
 from grid_member.engine.leasehold import LATE, steady_s
 from grid_member.engine.nats.errors import WireError, unexpected
 from grid_member.engine.operations import ClusterStateChange, TransientStateChange
@@ -30,7 +31,6 @@ from grid_member.engine.usage import packed_usage
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from grid_member.engine.api import Poll
     from grid_member.engine.lane import Lane
     from grid_member.engine.usage import StructureUsage
 
@@ -58,6 +58,17 @@ class HostEngine(Engine, Protocol):
     @property
     def in_contact(self) -> bool:
         """Whether a quorum confirms what this member sends, in every lane."""
+
+    leased_until_s: float
+    """Until when the others leave this member what it takes, by `steady_s`."""
+
+    @property
+    def answering(self) -> bool:
+        """Whether no lane refuses what it is asked."""
+
+    @property
+    def leased(self) -> bool:
+        """Whether every lane has held a lease since it refused anything."""
 
     @property
     def agreed(self) -> bool:
@@ -110,8 +121,8 @@ class Guest:
         self._heard = 0
         """The number of the last message that was taken."""
         self._said = 0
-        self._polls: dict[int, Poll | None] = {}
-        """Those without an outcome; None while a poll begins."""
+        self._polls: dict[int, GuestPoll] = {}
+        """Those without an outcome."""
         self._out: dict[tuple[str, int, int], Item] = {}
         """What it was given and has neither confirmed nor returned."""
         self._held: set[tuple[str, int, int]] = set()
@@ -229,10 +240,9 @@ class Guest:
     def _begin_on_item(self, word: Word, done: Callable[[Any], None]) -> None:
         match word.kind:
             case Kind.QUEUE_POLL:
-                self._polls[word.call] = None
-                poll = self._engine.queue_poll(word.name, word.number / 1000, done)
-                if word.call in self._polls:
-                    self._polls[word.call] = poll
+                poll = GuestPoll(self._engine, word.name, word.number / 1000, done)
+                self._polls[word.call] = poll
+                poll.begin()
             case Kind.CANCEL:
                 cancelled = self._polls.pop(word.call, None)
                 if cancelled is not None:
@@ -314,8 +324,7 @@ class Guest:
     def _cancel_polls(self) -> None:
         polls, self._polls = self._polls, {}
         for poll in polls.values():
-            if poll is not None:
-                poll.cancel()
+            poll.cancel()
 
     def _give_back(self, deliveries: set[tuple[str, int, int]]) -> None:
         for delivery in sorted(deliveries):

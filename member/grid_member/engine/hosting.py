@@ -90,8 +90,8 @@ class Hosting:
     @property
     def weak(self) -> bool:
         """Whether lite members had better ask another host."""
-        absent = self._leaving or self._stood_still
-        return absent or not self._engine.ready or not self._engine.in_contact
+        absent, engine = self._leaving or self._stood_still, self._engine
+        return absent or not (engine.ready and engine.in_contact and engine.leased)
 
     @property
     def flags(self) -> Flag:

@@ -30,6 +30,9 @@ class Leasehold:
         """Hold for ever: from an engine by itself nobody takes anything."""
         self.until_s = math.inf
         """What was taken in this life is left to this member until then; -inf: nothing was."""
+        self.awaited = False
+        """Whether the member is not ready before a lease holds: the lane refused something for want
+        of a lease or of a leader, or there was no lease yet."""
         self._ended = False
 
     @property
@@ -47,9 +50,14 @@ class Leasehold:
         return self._ended
 
     def hold(self, until_s: float) -> None:
-        """Hold until then."""
+        """Hold until then; -inf: there is no lease, and the member is not ready without one."""
         self.until_s = until_s
+        self.awaited = self.awaited or until_s == -math.inf
         self._ended = False
+
+    def look(self, *, refused: bool) -> None:
+        """Await a lease from when the lane refuses until it takes records and a lease holds."""
+        self.awaited = refused or (self.awaited and not self.holds)
 
     def begin_anew(self) -> None:
         """Hold nothing in a life that just began, until there is a lease for it."""

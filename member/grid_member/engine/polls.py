@@ -25,12 +25,23 @@ _OVERLOADED: Final = Refused(Reason.OVERLOADED, "too many polls wait on the queu
 class QueuePoll:
     """One poll: waiting, taking, or over (then done is None)."""
 
-    __slots__ = ("_polls", "deadline_s", "done", "saw_empty", "ticket", "timer", "waiting")
+    __slots__ = (
+        "_polls",
+        "deadline_s",
+        "done",
+        "patient_s",
+        "saw_empty",
+        "ticket",
+        "timer",
+        "waiting",
+    )
 
     def __init__(self, polls: QueuePolls, done: Done[Item | None], deadline_s: float) -> None:
         self._polls = polls
         self.done: Done[Item | None] | None = done
         self.deadline_s = deadline_s
+        self.patient_s = 0.0
+        """Until when it waits for a lease, also beyond its deadline; 0: it never lacked one."""
         self.ticket = 0
         """Grows from poll to poll where takes of several may come back empty."""
         self.saw_empty = False

@@ -33,6 +33,8 @@ class Replication(NamedTuple):
     answering: bool = True
     """Whether nothing that was asked of this member waited in vain lately. While a leader is
     elected it waits, and is not in contact."""
+    leased: bool = True
+    """Whether this member could hand out items of every queue since it refused anything."""
     absent: str | None = None
     """Who or what copies are missing for, as of the last look; None: nothing is known."""
     twins: str | None = None

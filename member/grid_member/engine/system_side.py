@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.answers import StateChange
@@ -15,7 +16,6 @@ from grid_member.engine.operations import (
 from grid_member.engine.usage import held_structures, structure_usage
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Callable
 
     from grid_member.engine.api import Done
@@ -214,11 +214,13 @@ def ignore(outcome: object) -> None:
     """Take an outcome that changes nothing: what was refused is tried again at the next start."""
 
 
-def setter(outcome: asyncio.Future[Refused | None]) -> Callable[[Refused | None], None]:
-    """Return what makes an outcome a future's result, unless nobody waits for it any more."""
+async def outcome_of(begin: Callable[[Callable[[Refused | None], None]], None]) -> Refused | None:
+    """Begin something that calls back once; return what it calls back with."""
+    outcome: asyncio.Future[Refused | None] = asyncio.get_running_loop().create_future()
 
     def set_outcome(refused: Refused | None) -> None:
-        if not outcome.done():
+        if not outcome.done():  # else nobody waits for it any more
             outcome.set_result(refused)
 
-    return set_outcome
+    begin(set_outcome)
+    return await outcome

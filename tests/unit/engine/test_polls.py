@@ -69,6 +69,14 @@ class Leased:
         )
         self.polls.shared = lambda lane: self.lane
         self.polls.ended = lambda: False
+        self.unheard: Refused | None = None
+        """Why nobody hears of the member, so that no lease can come."""
+        self.polls.unheard = lambda: self.unheard
+
+    def hold(self) -> None:
+        """Have a lease, and let the polls hear of it."""
+        self.leasehold.hold(math.inf)
+        self.polls.serve_again()
 
     def poll(self, timeout_s: float) -> None:
         self.polls.poll(cast("Lane", self.lane), timeout_s, self.heard.append)
@@ -86,39 +94,120 @@ async def test_an_item_is_handed_out_until_the_lease_ends() -> None:
     assert leased.polls.idle
 
 
-async def test_what_a_member_hears_behind_its_lease_is_not_handed_out() -> None:
+async def test_an_item_that_comes_behind_the_lease_goes_back_and_is_taken_again() -> None:
     leased = Leased()
+    leased.poll(0)
     leased.poll(30)
     leased.leasehold.hold(steady_s())
-    leased.lane.takes.pop()(ITEM)
-    assert (leased.heard, leased.returned) == ([LATE], [ITEM])
+    second, first = leased.lane.takes.pop(), leased.lane.takes.pop()
+    second(ITEM)
+    first(ITEM)
+    assert (leased.heard, leased.returned) == ([], [ITEM, ITEM])
+    leased.hold()
+    assert len(leased.lane.takes) == 2
+    leased.lane.takes.pop(0)(ITEM)
+    assert leased.heard == [ITEM], "the one that came first is served first"
+    leased.lane.takes.pop()(None)
+    leased.polls.finish_waiting(None)
+    assert leased.heard == [ITEM, None]
     assert leased.polls.idle
-
-
-async def test_without_a_lease_nothing_is_taken_and_who_can_waits_for_one() -> None:
-    leased = Leased()
-    leased.leasehold.hold(-math.inf)
-    leased.poll(0)
-    assert leased.heard == [LATE]
-    leased.poll(30)
-    leased.polls.serve(cast("Lane", leased.lane))  # something arrives
-    assert leased.lane.takes == []
-    leased.leasehold.hold(math.inf)
-    leased.polls.serve_again()
-    leased.lane.takes.pop()(ITEM)
-    assert leased.heard == [LATE, ITEM]
 
 
 SHORT_S = 0.02
 
 
-async def test_a_poll_of_which_no_take_came_back_empty_is_refused_at_its_end() -> None:
+async def test_a_poll_waits_for_a_lease_as_it_would_for_a_leader() -> None:
     leased = Leased()
     leased.leasehold.hold(-math.inf)
-    leased.poll(SHORT_S)
+    for timeout_s in (0, SHORT_S):
+        leased.poll(timeout_s)
+    leased.polls.serve(cast("Lane", leased.lane))  # something arrives
+    assert (leased.heard, leased.lane.takes) == ([], [])
+    leased.hold()
+    leased.lane.takes.pop(0)(ITEM)
+    leased.lane.takes.pop()(ITEM)
+    assert leased.heard == [ITEM, ITEM]
+    assert leased.polls.idle
+
+
+async def test_a_poll_that_waited_for_a_lease_ends_in_its_own_time() -> None:
+    leased = Leased()
+    leased.lane.items = 0
+    leased.leasehold.hold(-math.inf)
+    leased.poll(0)
+    leased.poll(10 * SHORT_S)
+    leased.hold()
+    leased.lane.takes.pop(0)(None)
+    assert leased.heard == [None]
+    leased.lane.takes.pop()(None)
+    await condition(lambda: len(leased.heard) == 2)  # long before it would have been refused
+    assert leased.heard == [None, None]
+
+
+@pytest.mark.parametrize("timeout_s", [0, SHORT_S])
+async def test_a_poll_waits_only_for_so_long_for_a_lease(timeout_s: float) -> None:
+    leased = Leased()
+    leased.polls.patience_s = 2 * SHORT_S
+    leased.leasehold.hold(-math.inf)
+    leased.poll(timeout_s)
     await condition(lambda: bool(leased.heard))
-    assert leased.heard == [UNSEEN]
-    assert leased.lane.takes == []
+    assert (leased.heard, leased.lane.takes) == ([UNSEEN], [])
+    assert leased.polls.idle
+
+
+async def test_an_item_that_comes_late_again_and_again_is_not_waited_for_without_end() -> None:
+    leased = Leased()
+    leased.polls.patience_s = SHORT_S
+    leased.poll(0)
+    while not leased.heard:
+        leased.leasehold.hold(steady_s())
+        for take in leased.lane.takes:
+            take(ITEM)
+        leased.lane.takes.clear()
+        leased.hold()
+        await asyncio.sleep(0)
+    assert leased.heard == [LATE]
+    assert leased.polls.idle
+
+
+async def test_a_poll_that_once_waited_for_a_lease_waits_for_the_next_one_at_its_end() -> None:
+    """Another election is no reason to call the member unready."""
+    leased = Leased()
+    leased.polls.patience_s = SHORT_S
+    leased.leasehold.hold(steady_s())
+    leased.poll(5 * SHORT_S)
+    leased.hold()
+    leased.lane.items = 0
+    leased.lane.takes.pop()(None)
+    leased.leasehold.hold(steady_s())
+    leased.polls.patience_s = 30
+    ended = asyncio.get_running_loop().time() + 6 * SHORT_S
+    await condition(lambda: asyncio.get_running_loop().time() > ended)
+    assert (leased.heard, leased.leasehold.awaited) == ([], False)
+    leased.hold()
+    leased.lane.takes.pop()(None)
+    assert leased.heard == [None]
+
+
+@pytest.mark.parametrize("of_signs", [False, True])
+async def test_a_poll_that_can_get_no_lease_is_refused_at_once(of_signs: bool) -> None:
+    """Nothing is confirmed here: the member is not ready, and answers so."""
+    leased = Leased()
+    leased.leasehold.hold(-math.inf)
+    if of_signs:
+        leased.unheard = REFUSED
+    else:
+        leased.lane.refusal = REFUSED
+    leased.poll(0)
+    assert leased.heard == [REFUSED]
+    leased.poll(SHORT_S)
+    await condition(lambda: len(leased.heard) == 2)
+    assert leased.heard == [REFUSED, UNSEEN]
+    leased.poll(30)
+    leased.unheard = leased.lane.refusal = None
+    leased.hold()
+    leased.lane.takes.pop()(ITEM)
+    assert leased.heard == [REFUSED, UNSEEN, ITEM]
     assert leased.polls.idle
 
 
@@ -131,18 +220,34 @@ async def test_a_poll_whose_take_came_back_empty_ends_with_nothing() -> None:
     assert leased.heard == [None]
 
 
+@pytest.mark.parametrize("comes", [False, True])
+async def test_a_poll_that_ends_without_a_lease_looks_again_when_there_is_one(comes: bool) -> None:
+    leased = Leased()
+    leased.poll(SHORT_S)
+    leased.lane.items = 0
+    leased.lane.takes.pop()(None)
+    leased.leasehold.hold(-math.inf)
+    ended = asyncio.get_running_loop().time() + 2 * SHORT_S
+    await condition(lambda: asyncio.get_running_loop().time() > ended)
+    assert leased.heard == []
+    leased.hold()
+    leased.lane.takes.pop(0)(ITEM if comes else None)
+    assert leased.heard == [ITEM if comes else None]
+
+
 @pytest.mark.parametrize(("until_s", "refusal"), [(-math.inf, None), (math.inf, REFUSED)])
 async def test_an_empty_take_says_nothing_of_what_came_after_the_contact_was_lost(
     until_s: float, refusal: Refused | None
 ) -> None:
     leased = Leased()
+    leased.polls.patience_s = 2 * SHORT_S
     leased.poll(SHORT_S)
     leased.lane.items = 0
     leased.lane.takes.pop()(None)
     leased.leasehold.hold(until_s)
     leased.lane.refusal = refusal
     await condition(lambda: bool(leased.heard))
-    assert leased.heard == [refusal or LATE]
+    assert leased.heard == [refusal or UNSEEN]
 
 
 async def test_a_new_lease_has_polls_look_again_that_never_looked() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import uuid
 from typing import TYPE_CHECKING, Any, Self
 
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
 class HeldEngine(LocalEngine):
     """An engine that a majority stands behind, or not."""
 
-    in_contact = True
+    in_contact = answering = leased = True
+    leased_until_s = math.inf
 
 
 class Parties:

@@ -127,15 +127,16 @@ async def test_a_host_that_leaves_hands_over_without_a_refusal() -> None:
             "other" in lane.state.queues.found for lane in parties.engine.lanes))  # fmt: skip
 
 
-async def test_a_host_without_a_majority_is_left_for_one_that_has_it() -> None:
+@pytest.mark.parametrize("lacking", ["in_contact", "leased"])
+async def test_a_host_without_a_majority_or_lease_is_left_for_one_that_has_it(lacking: str) -> None:
     async with Parties(2) as parties:
         assert await parties.put("m", "k", b"v") is None
         first = parties.lite._host
-        parties.engine.in_contact = False
+        setattr(parties.engine, lacking, False)
         await condition(lambda: not parties.lite.in_contact)
         assert await parties.put("m", "k", b"w") is None  # it may be better than none
         parties.replace_host(1)
-        parties.engine.in_contact = True
+        setattr(parties.engine, lacking, True)
         await condition(lambda: parties.lite.in_contact)
         assert parties.lite._host is not first
 

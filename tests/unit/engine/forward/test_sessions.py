@@ -8,10 +8,17 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from grid_member.engine import forward_host, forward_words, forwarding, guest, hosting
+from grid_member.engine import (
+    forward_host,
+    forward_words,
+    forwarding,
+    guest,
+    guest_poll,
+    hosting,
+)
 from grid_member.engine.answers import FAILED
 from grid_member.engine.api import Entry, Item, Refused
-from grid_member.engine.forward_host import SILENT_S, Call
+from grid_member.engine.forward_host import Call
 from grid_member.engine.forward_words import HOSTS, Flag, Kind, Said, Word, encode_said
 from grid_member.engine.lanes import Lanes
 from grid_member.engine.leasehold import steady_s
@@ -336,31 +343,6 @@ def host_of(parties: Parties) -> forward_host.Host:
     return host
 
 
-@pytest.mark.parametrize("left_s", [SILENT_S / 2, LONG_S])
-async def test_an_item_is_given_on_only_when_there_is_time_to_hand_it_out(left_s: float) -> None:
-    async with Parties() as parties:
-        assert await parties.data.offer("q", b"i") is True
-        poll = parties.engine.queue_poll
-
-        def queue_poll(name: str, timeout_s: float, done: Done[Item | None]) -> Poll:
-            def leased(outcome: Item | Refused | None) -> None:
-                if isinstance(outcome, Item):
-                    outcome.until_s = steady_s() + left_s
-                done(outcome)
-
-            return poll(name, timeout_s, leased)
-
-        parties.engine.queue_poll = queue_poll  # type: ignore[method-assign]
-        outcome = await parties.poll("q")
-        if left_s == LONG_S:
-            assert isinstance(outcome, Item)
-            # The lite member goes by the host's signs of life.
-            assert outcome.until_s < steady_s() + LONG_S / 2
-        else:
-            assert isinstance(outcome, Refused)
-            assert await asyncio.wait_for(parties.data.take("q", LONG_S), PATIENCE_S) == b"i"
-
-
 async def test_an_item_that_went_back_is_not_sent_when_there_is_room_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -377,6 +359,7 @@ async def test_an_item_that_went_back_is_not_sent_when_there_is_room_again(
             return poll(name, timeout_s, late)
 
         returned: list[Item] = []
+        monkeypatch.setattr(guest_poll, "LEASE_PATIENCE_S", 0.0)
         monkeypatch.setattr(parties.engine, "queue_poll", queue_poll)
         monkeypatch.setattr(parties.engine, "queue_return", returned.append)
         connection.half_full = True

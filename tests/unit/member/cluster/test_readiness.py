@@ -17,7 +17,7 @@ from tests.unit.member.cluster.test_processes import safe
 from tests.unit.waiting import eventually
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Coroutine
+    from collections.abc import AsyncIterator, Coroutine, Sequence
     from pathlib import Path
 
 LOOK_S: Final = 0.02
@@ -51,6 +51,8 @@ ASKED: Final = (
     ("GET", "cp-subsystem/members/local", ""),
 )  # fmt: skip
 """What a member without a majority cannot know: an answer of any other kind would be a guess."""
+OF_DATA: Final = [one for one in ASKED if one[1].startswith(("maps/", "queues/", "cp-"))]
+"""What a ready member refuses only when it waited for a leader in vain."""
 pytestmark = pytest.mark.timeout(300)
 
 
@@ -80,7 +82,7 @@ async def asked(client: HttpClient, *members: int) -> AsyncIterator[Counter[int]
     """Read all the time in every lane of members; count what each of them refuses.
 
     Any lane may be the one that waited too long, and a load waits in one at a time. Reads wait for
-    a leader as writes do; polls are refused earlier, as they need a lease.
+    a leader as writes do.
     """
     refused: Counter[int] = Counter()
 
@@ -159,11 +161,16 @@ async def test_a_member_without_a_majority_is_not_ready_until_there_is_one(tmp_p
         await eventually(lambda: client.healthy(0, "ready"))
         assert await client.put(0, "a", "k", "v")
         assert await client.poll(0, "waits", 0) == "item"
+        back = await _answers(members, OF_DATA)
+        refused = [request for request, status in back.items() if status == 503]
+        assert not refused or await why_not(members, 0), refused
         await safe(client)
         assert {name: await figure(members, name) for name in safe_now} == safe_now
 
 
-async def _answers(members: Members) -> dict[tuple[str, str, str], int]:
+async def _answers(
+    members: Members, requests: Sequence[tuple[str, str, str]] = ASKED
+) -> dict[tuple[str, str, str], int]:
     """Return the status of each answer of the first member, all of them asked at once."""
 
     async def ask(method: str, path: str, body: str) -> int:
@@ -173,7 +180,8 @@ async def _answers(members: Members) -> dict[tuple[str, str, str], int]:
             return answer.status
 
     async with aiohttp.ClientSession() as session:
-        return dict(zip(ASKED, await asyncio.gather(*(ask(*one) for one in ASKED)), strict=True))
+        statuses = await asyncio.gather(*(ask(*one) for one in requests))
+        return dict(zip(requests, statuses, strict=True))
 
 
 async def figure(members: Members, name: str) -> float:

@@ -11,7 +11,7 @@ import pytest
 
 from grid_member.cluster.following import DISK_S, Following
 from grid_member.cluster.locks import CHANGE
-from grid_member.cluster.member import Phase
+from grid_member.cluster.member import NOT_LEASED, Phase
 from grid_member.cluster.roll import Disk
 from grid_member.engine.api import ClusterState
 from grid_member.engine.replication import Replication
@@ -179,6 +179,18 @@ async def test_the_version_is_that_of_the_first_and_changes_when_all_can_run_the
     await several.run(first.stop())
     changed = await several.run(newer.call("change_version", "1.3"))
     assert content(changed)["version"] == "1.3"
+
+
+async def test_a_member_without_a_lease_is_not_ready_and_says_why(several: Several) -> None:
+    first, _ = await several.started(2)
+    settled = first.engine.figures
+    no_majority = "no majority of the members answers"
+    for leased, answering, why in ((False, True, NOT_LEASED), (False, False, no_majority)):
+        assert first.member.ready
+        first.engine.figures = settled._replace(leased=leased, answering=answering)
+        found = first.member.ready, first.member.problem
+        assert found == (False, why)
+        first.engine.figures = settled
 
 
 async def test_operations_of_a_member_that_is_gone_have_failed(several: Several) -> None:

@@ -1,0 +1,121 @@
+"""What a host does with polls of others while its lease is too short for them."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from typing import TYPE_CHECKING
+
+import pytest
+
+from grid_member.engine import forward_host, forwarding, guest_poll
+from grid_member.engine.api import Item, Refused
+from grid_member.engine.forward_host import SILENT_S
+from grid_member.engine.forward_words import Kind, Word
+from grid_member.engine.leasehold import steady_s
+from tests.unit.engine.drive import condition
+from tests.unit.engine.forward.parties import Parties
+
+if TYPE_CHECKING:
+    from grid_member.engine.api import Done, Poll
+
+LONG_S = 600.0
+PATIENCE_S = 8.0
+"""Less than a call waits for its outcome."""
+pytestmark = pytest.mark.interpreted
+
+
+@pytest.fixture(autouse=True)
+def calm(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forwarding, "LOOK_S", 0.01)
+    monkeypatch.setattr(forwarding, "FIND_S", 0.1)
+    monkeypatch.setattr(forward_host, "SILENT_S", LONG_S / 4)
+
+
+def leased_for(parties: Parties, left_s: float) -> None:
+    """Let the host hand out items for so long."""
+    poll = parties.engine.queue_poll
+    until_s = steady_s() + left_s
+    parties.engine.leased_until_s = until_s
+
+    def queue_poll(name: str, timeout_s: float, done: Done[Item | None]) -> Poll:
+        def leased(outcome: Item | Refused | None) -> None:
+            if isinstance(outcome, Item):
+                outcome.until_s = until_s
+            done(outcome)
+
+        return poll(name, timeout_s, leased)
+
+    parties.engine.queue_poll = queue_poll  # type: ignore[method-assign]
+
+
+async def test_an_item_of_a_long_lease_is_given_on() -> None:
+    async with Parties() as parties:
+        assert await parties.data.offer("q", b"i") is True
+        leased_for(parties, LONG_S)
+        outcome = await parties.poll("q")
+        assert isinstance(outcome, Item)
+        # The lite member goes by the host's signs of life.
+        assert outcome.until_s < steady_s() + LONG_S / 2
+
+
+async def test_a_poll_that_is_forwarded_waits_for_a_lease_that_is_long_enough() -> None:
+    async with Parties() as parties:
+        assert await parties.data.offer("q", b"i") is True
+        leased_for(parties, SILENT_S / 2)
+        asked = asyncio.ensure_future(parties.poll("q"))
+        await condition(lambda: waiting_for_a_lease(parties))
+        assert not asked.done()
+        leased_for(parties, LONG_S)
+        assert isinstance(await asyncio.wait_for(asked, PATIENCE_S), Item)
+
+
+async def test_an_item_that_comes_too_late_to_be_given_on_is_taken_again() -> None:
+    async with Parties() as parties:
+        leased_for(parties, SILENT_S / 2)
+        parties.engine.leased_until_s = math.inf  # as it was when the poll came
+        asked = asyncio.ensure_future(parties.poll("q", LONG_S))
+        await condition(lambda: polls_of(parties) == 1 and not waiting_for_a_lease(parties))
+        parties.engine.leased_until_s = steady_s() + SILENT_S / 2
+        assert await parties.data.offer("q", b"i") is True
+        await condition(lambda: waiting_for_a_lease(parties))
+        assert not asked.done()
+        leased_for(parties, LONG_S)
+        assert isinstance(await asyncio.wait_for(asked, PATIENCE_S), Item)
+
+
+@pytest.mark.parametrize("refuses", [False, True])
+async def test_a_lease_is_not_waited_for_without_end(
+    monkeypatch: pytest.MonkeyPatch, refuses: bool
+) -> None:
+    async with Parties() as parties:
+        assert await parties.data.offer("q", b"i") is True
+        leased_for(parties, SILENT_S / 2)
+        if refuses:  # no lease can come
+            parties.engine.answering = False
+        else:
+            monkeypatch.setattr(guest_poll, "LEASE_PATIENCE_S", 2 * guest_poll.LEASE_LOOK_S)
+        assert isinstance(await asyncio.wait_for(parties.poll("q"), PATIENCE_S), Refused)
+        assert await asyncio.wait_for(parties.data.take("q", LONG_S), PATIENCE_S) == b"i"
+
+
+async def test_a_poll_that_waits_for_a_lease_is_cancelled() -> None:
+    async with Parties() as parties:
+        assert await parties.data.offer("q", b"i") is True
+        leased_for(parties, SILENT_S / 2)
+        waiting = parties.lite.call(Word(Kind.QUEUE_POLL, 0, "q"), lambda outcome: None, 0.0)
+        await condition(lambda: waiting_for_a_lease(parties))
+        parties.lite.cancel(waiting)
+        await condition(lambda: not polls_of(parties))
+        leased_for(parties, LONG_S)
+        assert isinstance(await asyncio.wait_for(parties.poll("q"), PATIENCE_S), Item)
+
+
+def polls_of(parties: Parties) -> int:
+    return sum(len(guest._polls) for guest in parties.hosts[0]._guests.values())
+
+
+def waiting_for_a_lease(parties: Parties) -> bool:
+    """Tell whether polls of guests are there, and all of them wait for a lease."""
+    polls = [poll for one in parties.hosts[0]._guests.values() for poll in one._polls.values()]
+    return bool(polls) and all(poll._timer is not None for poll in polls)
