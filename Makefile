@@ -45,13 +45,13 @@ fix: setup ## Let ruff mend what it can
 	$(BIN)/ruff format .
 
 unit: compiled ## Unit and integration tests: real processes and sockets, no Kubernetes
-	$(BIN)/python -m tests.side_by_side $(PYTEST_ARGS)
+	$(BIN)/python -m tests.side_by_side unit $(PYTEST_ARGS)
 
 soak: setup ## Let faults and power losses befall three members, and nine, each for GRID_SOAK_SECONDS, ten minutes by default
 	GRID_SOAK_SECONDS=$${GRID_SOAK_SECONDS:-600} $(BIN)/pytest tests/unit/engine/cluster/test_faults.py tests/unit/engine/cluster/test_lost_memory.py tests/unit/member/cluster/test_processes.py tests/unit/member/cluster/test_power_loss.py tests/unit/member/cluster/test_nine_members.py tests/unit/member/cluster/test_lost_disks_and_a_cut.py $(PYTEST_ARGS)
 
 e2e: setup ## End-to-end tests on a real Kubernetes
-	$(BIN)/python -m tests.e2e.provider check && $(BIN)/pytest -p no:randomly tests/e2e $(PYTEST_ARGS)
+	$(BIN)/python -m tests.e2e.provider check && $(BIN)/python -m tests.side_by_side e2e $(PYTEST_ARGS)
 
 e2e-up: setup ## Bring up a Kubernetes with the images loaded, for use by hand
 	$(BIN)/python -m tests.e2e.provider up $(ARGS)

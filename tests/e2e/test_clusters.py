@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.timeout(300)
 
 SECRETS_TIMEOUT_S: Final = 150.0
-"""The kubelet looks at mounted Secrets about once a minute; the member every 10 seconds."""
+"""A kubelet looks at mounted Secrets once a minute unless it is set otherwise; the member every 10
+seconds."""
 OTHER: Final = "grid-other"
 
 # Prints the serial number of the certificate that a server shows, then an answer of it.

@@ -16,7 +16,7 @@ from tests.e2e.provider.commands import run
 from tests.e2e.provider.host import KUBELET_SYSCTLS
 from tests.e2e.provider.kube import Kube
 from tests.e2e.provider.native import NativeProvider
-from tests.e2e.provider.network import namespaces
+from tests.e2e.provider.network import NETNS_DIR, namespaces
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -245,8 +245,11 @@ def test_a_killed_process_is_started_again(namespace: Namespace) -> None:
     namespace.kube.wait_for(lambda: restarts() == 1, CHANGE_TIMEOUT_S)
 
 
-def _mounts() -> list[str]:
-    return Path("/proc/self/mounts").read_text().splitlines()
+def _mounts(prefix: str) -> list[str]:
+    """Return what is mounted, but for the namespaces of clusters whose names start otherwise."""
+    mounted = Path("/proc/self/mounts").read_text().splitlines()
+    of_clusters, own = f"{NETNS_DIR}/grid-", f"{NETNS_DIR}/{prefix}"
+    return [line for line in mounted if of_clusters not in line or own in line]
 
 
 def _sysctls() -> dict[str, str]:
@@ -264,8 +267,9 @@ def _processes_mentioning(text: str) -> list[str]:
 @pytest.mark.capability("teardown", "node-power", "node-cut")
 def test_nodes_are_lost_and_found_and_nothing_stays_behind() -> None:
     """A second cluster beside the first: three nodes, a power cut, a network cut, the end."""
-    mounts = _mounts()
     cluster = NativeProvider(f"x{uuid.uuid4().hex[:8]}")
+    prefix = f"grid-{cluster.name}-"
+    mounts = _mounts(prefix)
     other = Kube(cluster)
     try:
         cluster.up(nodes=3)
@@ -284,10 +288,10 @@ def test_nodes_are_lost_and_found_and_nothing_stays_behind() -> None:
         other.wait_for(lambda: ready("n2") and ready("n3"), READY_TIMEOUT_S)
     finally:
         cluster.down()
-    assert namespaces(layout.prefix) == []
-    assert cgroup_directories(layout.prefix) == []
+    assert namespaces(prefix) == []
+    assert cgroup_directories(prefix) == []
     assert layout.host_link not in run("ip", "-o", "link")
-    assert _mounts() == mounts
+    assert _mounts(prefix) == mounts
     assert not layout.directory.exists()
     assert _processes_mentioning(str(layout.directory)) == []
     cluster.down()  # nothing to do is no error
@@ -301,10 +305,10 @@ def test_a_failed_start_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr("tests.e2e.provider.native.first_objects", fail)
     cluster = NativeProvider(f"y{uuid.uuid4().hex[:8]}")
     prefix = f"grid-{cluster.name}-"
-    mounts = _mounts()
+    mounts = _mounts(prefix)
     with pytest.raises(CommandError, match="planted"):
         cluster.up(nodes=1)
     assert namespaces(prefix) == []
     assert cgroup_directories(prefix) == []
-    assert _mounts() == mounts
+    assert _mounts(prefix) == mounts
     assert _processes_mentioning(f"/{cluster.name}/") == []

@@ -223,6 +223,8 @@ def _kubelet_config(layout: Layout, node: Machine) -> dict[str, object]:
             "imagefs.available": "0%",
         },
         "rotateCertificates": False,
+        # A changed Secret is in its pods within seconds; the default is a minute.
+        "syncFrequency": "10s",
         "nodeStatusUpdateFrequency": "4s",
         "nodeLeaseDurationSeconds": 12,
         "shutdownGracePeriod": "0s",

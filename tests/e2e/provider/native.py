@@ -234,12 +234,19 @@ class NativeProvider:
         return ProcessTable(state_root() / self.name / "processes")
 
 
-def _saved_layout(directory: Path) -> Layout | None:
+def _saved(directory: Path) -> tuple[Layout, Process | None] | None:
+    """Return a cluster's layout and its owner; None while it is made or taken away."""
     try:
         content = json.loads((directory / CLUSTER_FILE).read_text())
     except (FileNotFoundError, NotADirectoryError, ValueError):
         return None
-    return Layout(**content["layout"])
+    owner = content["owner"]
+    return Layout(**content["layout"]), None if owner is None else Process(**owner)
+
+
+def _saved_layout(directory: Path) -> Layout | None:
+    saved = _saved(directory)
+    return None if saved is None else saved[0]
 
 
 def _saved_layouts() -> Iterator[Layout]:
@@ -251,10 +258,9 @@ def _saved_layouts() -> Iterator[Layout]:
 
 def _take_away_abandoned() -> None:
     """Take down the clusters whose owner died without doing it."""
-    for layout in list(_saved_layouts()):
-        content = json.loads((layout.directory / CLUSTER_FILE).read_text())
-        if content["owner"] is not None and not is_running(Process(**content["owner"])):
-            NativeProvider(layout.name).down()
+    for saved in [_saved(directory) for directory in state_root().iterdir()]:
+        if saved is not None and saved[1] is not None and not is_running(saved[1]):
+            NativeProvider(saved[0].name).down()
 
 
 def _write_pause_image(archive: Path, binaries: Binaries) -> None:

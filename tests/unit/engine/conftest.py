@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import bisect
 import os
+import shutil
 import tempfile
 import uuid
 import zlib
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import pytest_asyncio
 
 from grid_member.engine import LocalEngine, cluster_making, landing, open_engine
 from grid_member.engine.cluster_engine import ClusterEngine
@@ -327,12 +329,22 @@ def memory(tmp_path: Path) -> Iterator[Path]:
         yield Path(place)
 
 
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def plain_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store for `plain` to copy: compiled, its engine waits at its end for what was polled."""
+    place = tmp_path_factory.mktemp("engine") / "plain"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(landing, "DRAIN_TIMEOUT_S", IMPATIENCE_S)
+        engine = open_engine(STRUCTURES, place, open_log=partial(LmdbLog, tail_bytes=0))
+        await engine.start()
+        await fill(Driver(engine), rounds=25)
+        await engine.stop()
+    return place
+
+
 @pytest.fixture
-async def plain(memory: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def plain(plain_once: Path, memory: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A store of records only, all of them in LMDB and nowhere else."""
     monkeypatch.setattr(landing, "DRAIN_TIMEOUT_S", IMPATIENCE_S)
-    engine = open_engine(STRUCTURES, memory / "plain", open_log=partial(LmdbLog, tail_bytes=0))
-    await engine.start()
-    await fill(Driver(engine), rounds=25)
-    await engine.stop()
+    shutil.copytree(plain_once, memory / "plain")
     return memory / "plain"

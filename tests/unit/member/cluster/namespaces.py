@@ -34,7 +34,7 @@ class Network:
     def __init__(self, members: int) -> None:
         self._mark = secrets.token_hex(3)
         self._bridge = f"gb{self._mark}"
-        self._base = f"{_ALONE}.{secrets.randbelow(256)}"
+        self._base = _free_base()
         self._members = range(members)
 
     def __enter__(self) -> Self:
@@ -138,6 +138,15 @@ class Apart(Members):
 
     def inside(self, number: int) -> tuple[str, ...]:
         return self._network.inside(number)
+
+
+def _free_base() -> str:
+    """Return the first three numbers of addresses that no network of another test has."""
+    shown = subprocess.run(
+        ["ip", "-4", "-oneline", "address"], check=True, capture_output=True, text=True
+    ).stdout
+    free = [base for base in (f"{_ALONE}.{n}" for n in range(256)) if f" {base}." not in shown]
+    return secrets.choice(free)
 
 
 def _connected(namespace: str, address: tuple[str, int], buffer_bytes: int | None) -> socket.socket:
