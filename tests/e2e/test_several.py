@@ -18,6 +18,7 @@ import pytest
 from tests.e2e.conftest import a_cluster, images_in, shown_on_failure
 from tests.e2e.installation import CHANGE_TIMEOUT_S, NAMESPACE, POD, Installation, manifest
 from tests.e2e.looks import CONNECT_CODE, LEADERS_CODE, SERVER_CODE
+from tests.e2e.visitor import visiting
 from tests.e2e.writer import CHECK_CODE, FAILED_CODE, LONGEST_GAP_CODE, NOW_CODE, WRITE_CODE
 
 if TYPE_CHECKING:
@@ -260,9 +261,11 @@ def test_the_members_port_is_closed_to_others(grid: Several) -> None:
 
 def test_a_pod_that_is_deleted_by_hand_comes_back(written: Several) -> None:
     before, since = written.uids(), written.now()
-    written.kubectl("delete", "pod", PODS[1], "--wait=false")
-    written.wait_status("SafeToDisrupt", "False")
-    written.wait_safe_again()
+    with visiting(written, NAME) as visits:
+        written.kubectl("delete", "pod", PODS[1], "--wait=false")
+        written.wait_status("SafeToDisrupt", "False")
+        written.wait_safe_again()
+    visits[0].check()
     after = written.uids()
     assert {pod for pod in PODS if after[pod] != before[pod]} == {PODS[1]}
     written.check_writes_went_on(since)
@@ -342,12 +345,15 @@ def test_a_changed_pod_takes_one_member_after_the_other(written: Several) -> Non
         now = written.uids()
         return set(now) == set(PODS) and not set(now.values()) & set(before.values())
 
-    spec = {"pod": {"annotations": {"example.org/changed": "yes"}}}
-    with written.watched() as seen:
+    # Those that are replaced drain for the time that they started with; later tests need less.
+    changed = {"annotations": {"example.org/changed": "yes"}}
+    spec = {"pod": changed, "shutdown": {"drainSeconds": 1}}
+    with visiting(written, NAME) as visits, written.watched() as seen:
         written.kubectl("patch", "gc", NAME, "--type=merge", "-p", json.dumps({"spec": spec}))
         written.kube.wait_for(is_rolled, 2 * SAFE_TIMEOUT_S)
         written.wait_safe_again()
         assert min(seen()) == SIZE - 1
+    visits[0].check()
     assert written.failed(since) == "[]"
     pods: list[Any] = [written.get("pod", pod) for pod in PODS]
     ages = [pod["metadata"]["creationTimestamp"] for pod in pods]

@@ -26,6 +26,7 @@ NODES: Final = 2
 NAME: Final = "kept"
 COPY: Final = "copy"
 SIZE: Final = 3
+SOON: Final = {"drainSeconds": 1}
 FEWER: Final = 2
 MAP: Final = "/grid/rest/maps/default/"
 KEYS: Final = 10
@@ -97,7 +98,7 @@ def grid(kube: Kube, images: Images) -> Kept:
     installation.install_operator()
     installation.start_pod("client", client=True)
     # Kubernetes keeps a claim as long as anybody owns it, and the GridCluster owns all of these.
-    wish = {"size": SIZE, "persistence": PERSISTENCE, "deletionPolicy": "Delete"}
+    wish = {"size": SIZE, "persistence": PERSISTENCE, "deletionPolicy": "Delete", "shutdown": SOON}
     installation.apply(manifest(NAME, **wish))
     installation.wait_ready(NAME)
     return installation

@@ -1,7 +1,10 @@
 """One member: who it is, which phase of its life it is in, and what it says about itself.
 
-    STARTING ── engine replayed ──▶ RUNNING ── signal or memberShutdown ──▶ STOPPING
-        └────── parked ──▶ PARKED ── signal ───────────────────────────────────┘
+    STARTING ── engine replayed ──▶ RUNNING ── signal or memberShutdown ──▶ drain ──▶ STOPPING
+        └────── parked ──▶ PARKED ── signal ─────────────────────────────────────────────┘
+
+While it drains a member is RUNNING and `ending`: it is not ready, answers everything else, and says
+with each answer that the connection closes.
 
 The node state that health shows follows from the phase and the cluster state.
 """
@@ -9,7 +12,6 @@ The node state that health shows follows from the phase and the cluster state.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import enum
 import logging
 from typing import TYPE_CHECKING, Final
@@ -17,7 +19,8 @@ from typing import TYPE_CHECKING, Final
 from grid_member.cluster.following import Following
 from grid_member.cluster.logs import event
 from grid_member.cluster.parking import Parking
-from grid_member.engine.api import ClusterState, EngineError
+from grid_member.cluster.shutdowns import CLUSTER_STOP_PATIENCE_S, stop_all, stop_with_all
+from grid_member.engine.api import ClusterState
 from grid_member.engine.log import wall_clock_ms
 
 if TYPE_CHECKING:
@@ -28,7 +31,7 @@ if TYPE_CHECKING:
     from grid_member.cluster.shutdowns import ShutdownRequest
     from grid_member.cluster.system_store import Put
     from grid_member.config.model import MemberConfig
-    from grid_member.engine.api import Engine
+    from grid_member.engine.api import Engine, EngineError
 
 UNJOINED_VERSION: Final = "0.0"
 NOT_COPIED: Final = "this member's copies of the data are being made"
@@ -37,12 +40,6 @@ NOT_LEASED: Final = (
     "can be polled yet"
 )
 _log: Final = logging.getLogger("grid.member")
-CLUSTER_STOP_PATIENCE_S: Final = 5.0
-"""How long a stop of the cluster waits for the log to take the state that goes before it."""
-CLUSTER_STOP_LIMIT_S: Final = 30.0
-"""How long a stop of several may take, a new leader of the log included; then this one stops."""
-PARKING_PATIENCE_S: Final = 5.0
-"""How long a stop of several members waits for the file that parks one of them."""
 
 
 class Phase(enum.Enum):
@@ -101,6 +98,7 @@ class Member:
         """Why the member ended by itself; None while it did not."""
         self._stop_wanted = asyncio.Event()
         self._stop_at_last: asyncio.TimerHandle | None = None
+        self._drain_end: asyncio.TimerHandle | None = None
         if membership is not None:
             membership.on_shutdown = self._asked_to_stop
 
@@ -198,57 +196,62 @@ class Member:
 
     def request_cluster_stop(self) -> None:
         """Make the cluster passive for the rest of its life, then stop its members."""
-        if self.ending:
+        if self.ending and not self.draining:
             return
         # Whatever comes of that, the members are to stop; of a disk that is stuck nothing comes.
         loop = asyncio.get_running_loop()
+        self._leave_drain()
         self.ending = True
         if self.membership is not None:
-            self.membership.keep(self._ask_all_to_stop(self.membership))
+            self.membership.keep(stop_all(self, self.membership))
             return
         self._stop_at_last = loop.call_later(CLUSTER_STOP_PATIENCE_S, self.request_stop)
         self.engine.change_cluster_state(
             ClusterState.PASSIVE, lambda _: self.request_stop(), transient=True
         )
 
-    async def _ask_all_to_stop(self, membership: Membership) -> None:
-        asked = False
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(CLUSTER_STOP_LIMIT_S):
-                await membership.shutdowns.request(CLUSTER_STOP_PATIENCE_S)
-                asked = True
-                await self._stop_wanted.wait()
-        if not asked:
-            reason = "no majority took the request to stop all of them"
-            event(_log, logging.WARNING, "only this member stops", reason=reason)
-        # This member was told to stop whatever the others do.
-        self.request_stop()
-
     def _asked_to_stop(self, request: ShutdownRequest) -> None:
         """Stop with all other members, as soon as they know that they are to."""
+        self._leave_drain()
         self.ending = True
         if self.membership is not None:
-            self.membership.keep(self._stop_with_all(self.membership, request))
+            self.membership.keep(stop_with_all(self, self.membership, request))
 
-    async def _stop_with_all(self, membership: Membership, request: ShutdownRequest) -> None:
-        event(_log, logging.INFO, "the cluster is to stop")
-        try:
-            noting = asyncio.to_thread(self.parking.note, "clusterShutdown")
-            await asyncio.wait_for(noting, PARKING_PATIENCE_S)
-        except EngineError as unwritten:
-            event(_log, logging.WARNING, "not parked", reason=str(unwritten))
-        except TimeoutError:
-            event(_log, logging.WARNING, "not parked", reason="the disk does not answer")
-        # As long as there is a majority that can tell the others.
-        await membership.conditions.until(
-            lambda: membership.notices.seen_by_all(request.id), CLUSTER_STOP_PATIENCE_S
-        )
-        self.request_stop()
+    def request_stop(self, *, drain: bool = True) -> None:
+        """Become not ready at once; drain, then let whoever waits in `stop_wanted` do the rest.
 
-    def request_stop(self) -> None:
-        """Become not ready at once and let whoever waits in `stop_wanted` do the rest."""
+        A member that stops with all others does not drain: none is there to take over.
+
+        Args:
+            drain: whether load balancers get the time to notice; False ends a drain, too.
+        """
+        if drain and self.draining:
+            return
+        if drain and self.joined and not self.ending and self.config.drain_s:
+            self._drain(self.config.drain_s)
+        else:
+            self._stop_now()
+
+    @property
+    def draining(self) -> bool:
+        """Whether a stop was requested that waits until load balancers have noticed."""
+        return self._drain_end is not None
+
+    def _drain(self, drain_s: int) -> None:
+        self.ending = True
+        self._drain_end = asyncio.get_running_loop().call_later(drain_s, self._stop_now)
+        event(_log, logging.INFO, "draining", seconds=drain_s)
+        self.engine.end_polls()
+
+    def _leave_drain(self) -> None:
+        if self._drain_end is not None:
+            self._drain_end.cancel()
+            self._drain_end = None
+
+    def _stop_now(self) -> None:
         if self._stop_at_last is not None:
             self._stop_at_last.cancel()
+        self._leave_drain()
         self.phase = Phase.STOPPING
         self.ending = True
         self._stop_wanted.set()
@@ -256,7 +259,7 @@ class Member:
     def fail(self, failure: EngineError) -> None:
         """Stop, as the member cannot go on."""
         self.failure = failure
-        self.request_stop()
+        self._stop_now()
 
     async def stop_wanted(self) -> None:
         """Return when a stop was requested."""
@@ -309,7 +312,9 @@ class Member:
         alone = self.membership is None or self.phase is not Phase.RUNNING
         contact = None if alone else self._not_in_contact()
         joining = None if self.membership is None else self.membership.waiting
-        why = "the member is stopping" if self.ending else contact or "the member is not ready"
+        drains = "the member drains: it answers for a while, then it stops"
+        ends = (drains if self.draining else "the member is stopping") if self.ending else None
+        why = ends or contact or "the member is not ready"
         failed = None if self.failure is None else str(self.failure)
         return failed or self.engine.directory_lost or self.parked or waits or joining or why
 

@@ -6,26 +6,39 @@ member that is started again while others are still stopping does not stop with 
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
+import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from grid_member.cluster.locks import CHANGE, LockedError
+from grid_member.cluster.logs import event
 from grid_member.cluster.notices import SHUTDOWN
 from grid_member.cluster.pulse import RENEW_S
 from grid_member.cluster.system_store import Put, carry_out
-from grid_member.engine.api import ClusterState
+from grid_member.engine.api import ClusterState, EngineError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from grid_member.cluster.conditions import Conditions
     from grid_member.cluster.locks import Locks
+    from grid_member.cluster.member import Member
+    from grid_member.cluster.membership import Membership
     from grid_member.cluster.replicated import ReplicatedEngine
     from grid_member.cluster.roll import Roll
     from grid_member.cluster.system_store import Begin
     from grid_member.engine.system import SystemStore
+
+CLUSTER_STOP_PATIENCE_S: Final = 5.0
+"""How long a stop of the cluster waits for the log to take the state that goes before it."""
+CLUSTER_STOP_LIMIT_S: Final = 30.0
+"""How long a stop of several may take, a new leader of the log included; then this one stops."""
+PARKING_PATIENCE_S: Final = 5.0
+"""How long a stop of several members waits for the file that parks one of them."""
+_log: Final = logging.getLogger("grid.member")
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,3 +117,34 @@ def shutdown_request(store: SystemStore) -> ShutdownRequest | None:
 def end_of_request() -> Put:
     """Return what ends it, once all that it was for have stopped."""
     return Put(SHUTDOWN, None)
+
+
+async def stop_all(member: Member, membership: Membership) -> None:
+    """Ask all members to stop; this one stops whatever the others do."""
+    asked = False
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(CLUSTER_STOP_LIMIT_S):
+            await membership.shutdowns.request(CLUSTER_STOP_PATIENCE_S)
+            asked = True
+            await member.stop_wanted()
+    if not asked:
+        reason = "no majority took the request to stop all of them"
+        event(_log, logging.WARNING, "only this member stops", reason=reason)
+    member.request_stop()
+
+
+async def stop_with_all(member: Member, membership: Membership, request: ShutdownRequest) -> None:
+    """Park this member, and stop it as soon as all others have seen the request."""
+    event(_log, logging.INFO, "the cluster is to stop")
+    try:
+        noting = asyncio.to_thread(member.parking.note, "clusterShutdown")
+        await asyncio.wait_for(noting, PARKING_PATIENCE_S)
+    except EngineError as unwritten:
+        event(_log, logging.WARNING, "not parked", reason=str(unwritten))
+    except TimeoutError:
+        event(_log, logging.WARNING, "not parked", reason="the disk does not answer")
+    # As long as there is a majority that can tell the others.
+    await membership.conditions.until(
+        lambda: membership.notices.seen_by_all(request.id), CLUSTER_STOP_PATIENCE_S
+    )
+    member.request_stop()

@@ -117,8 +117,10 @@ async def _live(member: MemberHandle) -> None:
 def _watched_signals(member: MemberHandle) -> Iterator[None]:
     """Stop the member at the first signal, hurry at the second; ignore those behind the stop.
 
-    They would make another end of it than a graceful one. Not by the loop's handlers of signals:
-    as those are removed there is a moment in which a signal ends the process.
+    SIGTERM lets the member drain first; one more signal ends the drain. SIGINT and SIGHUP come from
+    a terminal, whose user waits: the member does not drain. Signals behind the stop would make
+    another end of it than a graceful one. Not by the loop's handlers of signals: as those are
+    removed there is a moment in which a signal ends the process.
     """
     loop = asyncio.get_running_loop()
     seen: list[signal.Signals] = []
@@ -126,10 +128,10 @@ def _watched_signals(member: MemberHandle) -> Iterator[None]:
     def stop(number: signal.Signals) -> None:
         event(_log, logging.INFO, "signal", name=number.name)
         # The shell and the system both tell of a terminal that has gone.
-        if seen and number is not signal.SIGHUP:
+        if seen and not member.draining and number is not signal.SIGHUP:
             member.hurry()
+        member.request_stop(drain=number is signal.SIGTERM and not seen)
         seen.append(number)
-        member.request_stop()
 
     def noticed(number: int, _: object) -> None:
         loop.call_soon_threadsafe(stop, signal.Signals(number))

@@ -65,6 +65,7 @@ def member_config(found: Values, directory: FilePath) -> MemberConfig:
             found.text(("logging", "format")) or "", found.text(("logging", "level")) or ""
         ),
         parked_file=_parked_file(found, directory, directory / base),
+        drain_s=found.number(("shutdown", "drain-seconds")),
     )
 
 

@@ -179,5 +179,7 @@ class MemberConfig:
     logging: LoggingConfig = field(default_factory=LoggingConfig)
     parked_file: Path | None = None
     """What parks the member when it is there at the start; None: nothing does."""
+    drain_s: int = 0
+    """How long a member that is told to stop still answers what load balancers send it."""
     notes: tuple[str, ...] = field(default=(), compare=False)
     """What the log says at the start: variables that have former names or are no setting."""

@@ -11,6 +11,7 @@ Value: TypeAlias = bool | int | str
 MAX_COUNT: Final = 2**31 - 1
 MAX_PORT: Final = 65535
 MAX_TIMEOUT_S: Final = 24 * 60 * 60
+MAX_DRAIN_S: Final = 60
 MAX_BACKUPS_MEMBERS: Final = 6
 MAX_CLUSTER_BACKUPS_MEMBERS: Final = 2
 """Of several members; a single one has no use for any."""

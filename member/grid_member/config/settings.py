@@ -11,6 +11,7 @@ from typing import Final
 
 from grid_member.config.setting import (
     MAX_BACKUPS_MEMBERS,
+    MAX_DRAIN_S,
     MAX_TIMEOUT_S,
     RefusedValue,
     Setting,
@@ -259,6 +260,14 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         None,
         "Written by `memberShutdown` and `clusterShutdown` before they answer; a member that finds "
         "it stays parked. In a directory that is there, outside of `base-dir`.",
+    ),
+    number(
+        "shutdown.drain-seconds",
+        0,
+        "How long a member that is told to stop still answers, not ready any more, so that load "
+        "balancers notice.",
+        0,
+        MAX_DRAIN_S,
     ),
     flag(
         "metrics.enabled",

@@ -205,6 +205,9 @@ class Engine(Protocol):
     def end_waiting(self) -> None:
         """End a start that waits for other members."""
 
+    def end_polls(self) -> None:
+        """End waiting polls with None, and let none wait from now on: the member stops soon."""
+
     def hurry(self) -> None:
         """Wait no more for a disk that does not tell what became of a commit: for a stop."""
 

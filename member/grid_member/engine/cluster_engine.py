@@ -322,13 +322,18 @@ class ClusterEngine(LocalEngine):
         self._hosting = Hosting(self.client, self, self._cluster.member.bytes)
         self._hosting.start()
 
+    def end_polls(self) -> None:
+        """End waiting polls; what other members ask for here they ask of another host."""
+        if self._hosting is not None:
+            self._hosting.leave()
+        super().end_polls()
+
     async def stop(self) -> None:
         """Refuse what is new, end waiting polls with None, finish what was begun, close."""
         for task in self._keeping:
             task.cancel()
         self._agreement.end()
-        if self._hosting is not None:
-            self._hosting.leave()
+        self.end_polls()
         await super().stop()
         self._cuts.end()
 
@@ -342,10 +347,7 @@ class ClusterEngine(LocalEngine):
         if name is None:
             return
         self._servers = servers = Servers(
-            lanes.client,
-            lanes.system,
-            settings,
-            name,
+            *(lanes.client, lanes.system, settings, name),
             [stream.name for stream in lanes.all_streams],
             Store(self.system_items, self._keep_value),
             lambda: self._colleagues,
@@ -358,8 +360,7 @@ class ClusterEngine(LocalEngine):
                 return
             await asyncio.sleep(NOTE_RETRY_S)
         self._watch = CopyWatch(
-            servers,
-            settings,
+            *(servers, settings),
             left=lambda: any(value == LEFT for _, value in self.system_items(REMOVED)),
             steady=self._steady,
         )

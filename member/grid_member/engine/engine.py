@@ -75,6 +75,8 @@ class LocalEngine(MapSide):
         self._queue_ways: dict[str, tuple[Lane, Lane, int]] = {}
         """The lane of a queue and how many items it may hold, as `_ways` has it for maps."""
         self._polls: dict[str, QueuePolls] = {}
+        self._polls_wait = True
+        """Whether a poll that finds nothing may wait."""
         self._landings = Landings(self._queue_lane)
         self._loop: AbstractEventLoop | None = None
         self._expiry: ExpiryRounds | None = None
@@ -141,6 +143,12 @@ class LocalEngine(MapSide):
         await self._settle()
         self._drained()
         await self._lanes.close()
+
+    def end_polls(self) -> None:
+        """End waiting polls with None, and let none wait from now on: the member stops soon."""
+        self._polls_wait = False
+        for polls in list(self._polls.values()):
+            polls.wait_no_more()
 
     def hurry(self) -> None:
         """Wait no more for a disk that does not tell what became of a commit: for a stop."""
@@ -210,6 +218,8 @@ class LocalEngine(MapSide):
         if polls is None:
             self._forget_idle_polls()
             polls = self._polls[name] = self._make_polls(name, get_running_loop())
+            if not self._polls_wait:
+                polls.wait_no_more()
         lane = self._queues.lane(name, settings.persistent)
         if not self._queues.changed:
             self._note_queue_way(name, lane, settings.max_size)

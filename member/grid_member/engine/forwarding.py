@@ -179,6 +179,14 @@ class Forwarding:
         if host.open:
             host.post(call)
 
+    def end_polls(self) -> None:
+        """Ask again for what polls wait for, without waiting: the member stops soon."""
+        for call in self._all():
+            done = call.done
+            if call.word.kind is Kind.QUEUE_POLL and call.word.number and done is not None:
+                self.cancel(call)
+                self.call(Word(Kind.QUEUE_POLL, 0, call.word.name), done)
+
     def hurry(self) -> None:
         """Let a stop wait for nothing any more."""
         self._hurried = True
@@ -384,17 +392,3 @@ class Forwarding:
 
 def _end_poll(done: Callable[[object], None], items: object) -> None:
     done(None if items == 0 else _CLOSING)
-
-
-class ForwardedPoll:
-    """A poll that was forwarded, or anything else that may be waited for no more."""
-
-    __slots__ = ("_call", "_forwarding")
-
-    def __init__(self, forwarding: Forwarding, call: Call) -> None:
-        self._forwarding = forwarding
-        self._call = call
-
-    def cancel(self) -> None:
-        """Stop waiting; an item on its way goes back to the head."""
-        self._forwarding.cancel(self._call)

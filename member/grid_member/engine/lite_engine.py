@@ -13,7 +13,7 @@ from grid_member.engine.answers import StateChange
 from grid_member.engine.api import EngineError, Refused
 from grid_member.engine.cluster_engine import ClusterEngine
 from grid_member.engine.forward_words import Kind, Word
-from grid_member.engine.forwarding import ForwardedPoll, Forwarding
+from grid_member.engine.forwarding import Forwarding
 from grid_member.engine.map_side import not_configured
 from grid_member.engine.operations import ClusterStateChange, TransientStateChange
 from grid_member.engine.polls import MAX_TIMER_S, NoPoll
@@ -23,6 +23,7 @@ from grid_member.engine.usage import unpacked_usage
 if TYPE_CHECKING:
     from grid_member.engine.api import ClusterState, Done, Entry, Item, Poll, Structures
     from grid_member.engine.cluster_lanes import ClusterLanes
+    from grid_member.engine.forward_host import Call
     from grid_member.engine.image import Image
     from grid_member.engine.log import Clock
     from grid_member.engine.usage import StructureUsage
@@ -45,6 +46,12 @@ class LiteEngine(ClusterEngine):
         if self._forwarding is not None:
             await self._forwarding.stop()
         await super().stop()
+
+    def end_polls(self) -> None:
+        """End waiting polls with None, and let none wait from now on: the member stops soon."""
+        if self._forwarding is not None:
+            self._forwarding.end_polls()
+        super().end_polls()
 
     def hurry(self) -> None:
         """Wait for nobody any more: for a stop."""
@@ -165,7 +172,7 @@ class LiteEngine(ClusterEngine):
         """Take the head, waiting up to timeout_s seconds for one; None when none came."""
         if not self._has_queue(name, done):
             return NoPoll()
-        wait_s = max(0.0, min(timeout_s, MAX_TIMER_S))
+        wait_s = max(0.0, min(timeout_s, MAX_TIMER_S)) if self._polls_wait else 0.0
         word = Word(Kind.QUEUE_POLL, 0, name, number=int(wait_s * 1000))
         return self._forward(word, done, wait_s) or NoPoll()
 
@@ -209,3 +216,17 @@ class LiteEngine(ClusterEngine):
             done(self._refusal or NOT_STARTED)
             return None
         return ForwardedPoll(self._forwarding, self._forwarding.call(word, done, wait_s))
+
+
+class ForwardedPoll:
+    """A poll that was forwarded, or anything else that may be waited for no more."""
+
+    __slots__ = ("_call", "_forwarding")
+
+    def __init__(self, forwarding: Forwarding, call: Call) -> None:
+        self._forwarding = forwarding
+        self._call = call
+
+    def cancel(self) -> None:
+        """Stop waiting; an item on its way goes back to the head."""
+        self._forwarding.cancel(self._call)

@@ -122,6 +122,8 @@ class QueuePolls:
         self._lane: Lane | None = None
         """Where the last take was sent."""
         self._waiting: OrderedDict[QueuePoll, None] = OrderedDict()
+        self._patient = True
+        """Whether a poll that finds nothing may wait."""
         self.taking = 0
         """Takes on their way."""
 
@@ -132,7 +134,7 @@ class QueuePolls:
 
     def poll(self, lane: Lane, timeout_s: float, done: Done[Item | None]) -> QueuePoll:
         """Take the head of the queue, which lives in the lane now, or wait for one."""
-        waits, waiting = timeout_s > 0, len(self._waiting)
+        waits, waiting = timeout_s > 0 and self._patient, len(self._waiting)
         queue = lane.state.queues.found.get(self._name)
         if not waiting and queue is not None and len(queue.items) > self.taking:
             # As below, for most polls of a queue that is not empty.
@@ -174,6 +176,11 @@ class QueuePolls:
             ready -= 1
             self._send(lane, poll)
 
+    def wait_no_more(self) -> None:
+        """End every waiting poll, and let none wait from now on."""
+        self._patient = False
+        self.finish_waiting(None)
+
     def finish_waiting(self, outcome: Refused | None) -> None:
         """End every waiting poll with the outcome; those with a take on its way go on.
 
@@ -187,13 +194,16 @@ class QueuePolls:
         """Take the outcome of a take that gave its poll no item; the poll may wait on."""
         if isinstance(outcome, Item):
             self._unwanted(outcome)
-        elif outcome is None and poll.done is not None and self._loop.time() < poll.deadline_s:
+        elif outcome is None and poll.done is not None and self._may_wait(poll):
             self._wait_again(poll)
         else:
             poll.finish(outcome)
             if outcome is not None and self._waiting:
                 # What it did not get was kept from those who wait.
                 self._loop.call_soon(self.serve_again)
+
+    def _may_wait(self, poll: QueuePoll) -> bool:
+        return self._patient and self._loop.time() < poll.deadline_s
 
     def serve_again(self) -> None:
         """See whether anything is there for those who wait, where the last take was sent."""

@@ -178,7 +178,7 @@ class WireResponse(web.StreamResponse):
         if not self.keep_alive:
             # Closed before that, the connection would be lost, and the item would return.
             await self._connection.settled()
-        if answer.close or self._connection.exhausted:
+        if self._answer.close or self._connection.exhausted:
             await self._connection.linger()
 
     async def _send(self) -> None:
@@ -187,6 +187,9 @@ class WireResponse(web.StreamResponse):
             raise ConnectionResetError("no request to answer")
         answer = self._answer
         self._connection.check_client()
+        if self._connection.exhausted:
+            # Said once it holds, whatever comes meanwhile.
+            self._answer = answer = replace(answer, close=True)
         head = head_bytes(answer, self.keep_alive, request.version < HttpVersion11)
         body = b"" if request.method == "HEAD" else answer.body
         pieces = [head + body] if len(body) <= MAX_JOINED_BYTES else [head, body]

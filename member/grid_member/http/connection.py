@@ -28,7 +28,6 @@ IDLE_LINGER_S: Final = 0.2
 CROWDED_PATIENCE_S: Final = 5.0
 """How long a connection that is one too many has until the end of its first head."""
 MAX_HEADERS_LINES: Final = 1000
-
 _log: Final = logging.getLogger("grid.http")
 _silent: Final = logging.getLogger("grid.aiohttp")
 
@@ -213,7 +212,8 @@ class ConnectionProtocol(web.RequestHandler):
     @property
     def exhausted(self) -> bool:
         """True when the last request is being answered that will be."""
-        return self._last or (self._ended and self._answered >= self._request_count)
+        ends = self._ended or (self.factory.draining() and not self._held)
+        return self._last or (ends and self._answered >= self._request_count)
 
     async def finish_response(
         self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from grid_member.engine.api import EngineError
 from grid_member.http.answers import Answer, error, failed, success
 from grid_member.http.idempotent import LEAVE, management_of
-from grid_member.http.managed import not_joined, stopped_by
+from grid_member.http.managed import NOT_JOINED, not_joined, stopped_by
 from grid_member.http.persistence import OPERATION
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ async def member_shutdown(call: Call) -> Answer:
         return await stopped_by(call, "memberShutdown", call.member.request_stop)
     if leave != FOREVER:
         return error(400, f"{LEAVE} is {FOREVER} or left out")
-    problem = not_joined(call)
+    problem = failed(409, NOT_JOINED) if call.member.ending else not_joined(call)
     if problem is not None:
         return problem
     try:

@@ -49,6 +49,8 @@ class ConnectionFactory(web.Server):
         self.receipts = Receipts(http.write_timeout_s)
         self.handshaking: Callable[[], int] = lambda: 0
         """Tells how many more there are that have not shaken hands yet."""
+        self.draining: Callable[[], bool] = lambda: False
+        """Tells whether a connection ends as soon as all that came on it is answered."""
         self.desk: Desk | None = None
         """Where the lane is: without it, every connection is aiohttp's."""
         self.closed = False

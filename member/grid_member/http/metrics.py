@@ -75,7 +75,7 @@ class MetricsService:
 
     async def answer(self, request: web.BaseRequest) -> Answer:
         """Return the metrics; 404 for every other path."""
-        close = request.body_exists or self._member.phase is Phase.STOPPING
+        close = request.body_exists or self._member.ending
         if request.raw_path.partition("?")[0] != METRICS_PATH:
             return error(404, "no such path", close=close)
         if request.method not in _METHODS:

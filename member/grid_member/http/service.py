@@ -124,7 +124,8 @@ class Service:
                 status=answer.status,
                 remote=unmapped(request.remote),
             )
-        if self._member.ending or _lost_track(request):
+        # While it drains a connection ends only when all that came on it is answered.
+        if (self._member.ending and not self._member.draining) or _lost_track(request):
             answer = replace(answer, close=True)
         return answer
 

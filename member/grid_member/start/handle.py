@@ -1,7 +1,7 @@
 """One member's way from its configuration over a graceful stop to nothing left behind.
 
     start():  ports bound ──▶ REST answers, not ready ──▶ data replayed ──▶ ready
-    stop():   not ready ──▶ polls end with 204, what was begun finishes ──▶ ports and data closed
+    stop():   not ready ──▶ polls end with 204 ──▶ drain ──▶ what was begun finishes ──▶ all closed
 
 Whatever ends a start early, a taken port, a locked directory or a cancellation, runs the same stop.
 A disk that answers nothing does not hold up a stop for ever: it is given up, with a `StopError`.
@@ -161,17 +161,29 @@ class MemberHandle:
         except GivenUpError:
             await self.stopped()
         except BaseException:
-            await self.stop()
+            self.request_stop(drain=False)
+            await self.stopped()
             raise
 
-    def request_stop(self) -> None:
-        """Begin to stop; `stopped` tells when that is done. Further calls change nothing."""
-        self._member.request_stop()
-        if self._stopping is None:
-            self._stopping = asyncio.create_task(self._stop())
+    @property
+    def draining(self) -> bool:
+        """True while a stop waits for load balancers to notice (`shutdown.drain-seconds`)."""
+        return self._member.draining
+
+    def request_stop(self, *, drain: bool = True) -> None:
+        """Begin to stop; `stopped` tells when that is done. Further calls change nothing.
+
+        Args:
+            drain: whether load balancers get the time to notice; False ends a drain, too.
+        """
+        self._member.request_stop(drain=drain)
+        if not self.draining:
+            self._begin_stop()
 
     def hurry(self) -> None:
         """Let the stop close connections without waiting for their answers, nor for the disk."""
+        if self.draining:
+            self.request_stop(drain=False)
         self._hurried.set()
         self._member.engine.hurry()
 
@@ -196,7 +208,7 @@ class MemberHandle:
         """
         await self._member.stop_wanted()
         # Whoever was told first has made the task by the time this runs on.
-        self.request_stop()
+        self._begin_stop()
         if self._stopping is not None:
             await asyncio.shield(self._stopping)
         if self._member.failure is not None:
@@ -303,7 +315,11 @@ class MemberHandle:
 
     async def _watch(self) -> None:
         await self._member.stop_wanted()
-        self.request_stop()
+        self._begin_stop()
+
+    def _begin_stop(self) -> None:
+        if self._stopping is None:
+            self._stopping = asyncio.create_task(self._stop())
 
     async def _stop(self) -> None:
         if self._starting is not None:

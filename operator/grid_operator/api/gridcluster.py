@@ -39,6 +39,9 @@ from grid_operator.api.structures import MapSpec, QueueSpec
 DEFAULT_IMAGE: Final = "grid-member:0.1.0"
 MAX_SIZE: Final = 9
 """Members that one cluster may have in this version."""
+DRAIN_S: Final = 5
+"""Longer than the kubelet and every kube-proxy take to hear that a pod is deleted."""
+MAX_DRAIN_S: Final = 60
 
 
 class LoggingSpec(SpecModel):
@@ -50,6 +53,18 @@ class LoggingSpec(SpecModel):
     level: LogLevel = Field(
         default=LogLevel.INFO,
         description="Least important lines written. A change needs no restart.",
+    )
+
+
+class ShutdownSpec(SpecModel):
+    """How a member that is told to stop goes."""
+
+    drain_seconds: int | None = Field(
+        default=None,
+        ge=0,
+        le=MAX_DRAIN_S,
+        description="Seconds that a member which is told to stop still answers, not ready any "
+        f"more, so that load balancers notice; none: {DRAIN_S} with several members, 0 alone.",
     )
 
 
@@ -135,6 +150,9 @@ class GridClusterSpec(SpecModel):
         default=ExposureSpec(), description="The Service that clients use."
     )
     logging: LoggingSpec = Field(default=LoggingSpec(), description="The members' log.")
+    shutdown: ShutdownSpec = Field(
+        default=ShutdownSpec(), description="How a member that is told to stop goes."
+    )
     pod: PodSpec = Field(default=PodSpec(), description="How member pods are made.")
     deletion_policy: DeletionPolicy = Field(
         default=DeletionPolicy.RETAIN,
@@ -214,6 +232,14 @@ class GridClusterSpec(SpecModel):
     def is_alone(self) -> bool:
         """Whether there is one member, which has nobody to talk to."""
         return self.size == 1
+
+    @property
+    def drain_seconds(self) -> int:
+        """How long a member that is told to stop still answers: not at all when it is alone."""
+        wanted = self.shutdown.drain_seconds
+        if wanted is None:
+            return 0 if self.is_alone else DRAIN_S
+        return wanted
 
     @property
     def rest_port(self) -> int:

@@ -100,7 +100,7 @@ class LocalKube:
         """Stop every pod, all at once, and wait until their processes are gone."""
         self._closed = True
         await asyncio.gather(
-            *(process.stop() for process in self._processes.values()),
+            *(process.stop(with_all=True) for process in self._processes.values()),
             *(job.stop() for job in self._jobs.values()),
         )
         await asyncio.gather(*self._stopping)

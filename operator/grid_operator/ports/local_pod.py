@@ -86,13 +86,17 @@ class PodProcess:
         """The process id, None between two processes."""
         return self._process.pid if self._process and self._process.returncode is None else None
 
-    async def stop(self) -> None:
-        """Stop the process: SIGTERM, and SIGKILL after the grace period. Idempotent."""
+    async def stop(self, *, with_all: bool = False) -> None:
+        """Stop the process: SIGTERM, and SIGKILL after the grace period. Idempotent.
+
+        A ready member that stops with all others gets SIGINT: none is there that takes over while
+        it drains.
+        """
         self._stopping.set()
         process = self._process
         if process is not None:
             with contextlib.suppress(ProcessLookupError):
-                process.terminate()
+                process.send_signal(signal.SIGINT if with_all and self.ready else signal.SIGTERM)
             try:
                 await asyncio.wait_for(process.wait(), self._spec.grace_s)
             except TimeoutError:

@@ -82,6 +82,8 @@ def configuration_tree(cluster: GridCluster) -> dict[str, Any]:
         tree["persistence"] = _persistence(cluster)
     # On a volume that lives as long as the pod: a new pod starts normally.
     tree["shutdown"] = {"parked-file": f"${{{PARKED_FILE_VARIABLE}}}"}
+    if spec.drain_seconds:
+        tree["shutdown"]["drain-seconds"] = spec.drain_seconds
     tree |= structure_trees(spec)
     tree["logging"] = {
         "format": spec.logging.format.value.lower(),

@@ -20,7 +20,7 @@ from grid_operator.api.security import ClientCertificates
 from grid_operator.render.container import CONFIG_VOLUME, TMP_VOLUME, member_container
 
 if TYPE_CHECKING:
-    from grid_operator.api.gridcluster import GridCluster
+    from grid_operator.api.gridcluster import GridCluster, GridClusterSpec
     from grid_operator.api.pod import PodSpec
     from grid_operator.api.security import TlsSpec
     from grid_operator.render.record import StartRecord
@@ -30,6 +30,8 @@ USER_ID: Final = 10001
 TMP_SIZE: Final = "64Mi"
 TLS_FILE_MODE: Final = 0o440
 HOST_NAME_LABEL: Final = "kubernetes.io/hostname"
+STOP_S: Final = 42
+"""A member's stop without a drain takes 37 seconds at most; the kubelet gets the rest."""
 MAX_WEIGHT: Final = 100
 """Of a preference, as Kubernetes has it."""
 
@@ -54,7 +56,7 @@ def _pod_spec(cluster: GridCluster) -> dict[str, Any]:
         # Else the member is process 1, to which a signal that it does not handle yet does not
         # happen: told to end while it starts, it would be waited for all of the grace period.
         "shareProcessNamespace": True,
-        "terminationGracePeriodSeconds": pod.termination_grace_period_seconds,
+        "terminationGracePeriodSeconds": _grace_s(cluster.spec),
         "securityContext": pod_security_context(pod),
         "containers": [member_container(cluster)],
         "volumes": _volumes(cluster),
@@ -65,6 +67,12 @@ def _pod_spec(cluster: GridCluster) -> dict[str, Any]:
     if pod.topology_spread_constraints:
         spec["topologySpreadConstraints"] = [dict(c) for c in pod.topology_spread_constraints]
     return spec
+
+
+def _grace_s(spec: GridClusterSpec) -> int:
+    """Return the seconds from SIGTERM to SIGKILL, in which a drain leaves room for the stop."""
+    wanted, drain_s = spec.pod.termination_grace_period_seconds, spec.drain_seconds
+    return max(wanted, drain_s + STOP_S) if drain_s else wanted
 
 
 def _apart(cluster: GridCluster) -> dict[str, Any]:

@@ -257,3 +257,19 @@ def test_a_retried_record_takes_and_offers_once(retries: int) -> None:
             assert (outcomes is None) is (retry > 0)
     assert state.queue_size("q") == 1
     assert len(state.queues.found["q"].in_flight) == 1
+
+
+async def test_before_a_stop_polls_end_and_later_ones_wait_for_nothing(bench: Bench) -> None:
+    driver = await bench.open()
+    waiting = [asyncio.ensure_future(driver.poll(name, 3600)) for name in ("q", "q", "p")]
+    await driver.offer("other", b"there")  # behind which the polls have begun to wait
+    driver.engine.end_polls()
+    assert await asyncio.gather(*waiting) == [None] * 3
+    assert await driver.poll("q", 3600) is None
+    assert await driver.poll("new", 3600) is None
+    assert await driver.put("m", "k", b"v") is None
+    await driver.offer("q", b"item")
+    item = await driver.poll("q", 3600)
+    assert isinstance(item, Item)
+    assert item.value == b"item"
+    driver.engine.queue_confirm(item)  # so that its stop does not wait

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tests.unit.gridctl.running import Up
 
 SIZE = 3
+SOON = {"drainSeconds": 1}
 
 
 def members(up: Up) -> dict[str, int]:
@@ -62,12 +63,12 @@ def test_three_members_are_one_cluster_that_outlives_one_of_them(up: Up, tmp_pat
 
 
 def test_a_change_takes_one_member_at_a_time(up: Up) -> None:
-    up.write(size=SIZE)
+    up.write(size=SIZE, shutdown=SOON)
     up.start()
     before = members(up)
     assert up.call("POST", "maps/default/a", b"1")[0] == 200
     fewest = SIZE
-    up.write(size=SIZE, maps=[{"name": "default", "maxIdleSeconds": 600}])
+    up.write(size=SIZE, shutdown=SOON, maps=[{"name": "default", "maxIdleSeconds": 600}])
 
     def rolled() -> bool:
         nonlocal fewest

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.timeout(300)
 
 PATIENCE_S = 100.0
+SOON = {"drainSeconds": 1}
 """Two clusters are formed, or members leave, come and restart one after the other."""
 KEPT: dict[str, Any] = {"enabled": True, "backup": {"claimName": "backups"}}
 KEYS = 20
@@ -93,13 +94,13 @@ def test_a_backup_becomes_a_cluster_of_any_size(
 
 
 def test_a_member_leaves_for_good_and_another_takes_its_place(up: Up, tmp_path: Path) -> None:
-    up.write(size=3)
+    up.write(size=3, shutdown=SOON)
     started(up)
     put(up, b"1", 3)
     before = members(up)
     data = tmp_path / "data" / "default" / "demo"
 
-    up.write(size=2)
+    up.write(size=2, shutdown=SOON)
     until(lambda: sorted(members(up)) == ["demo-0", "demo-1"], "nobody left")
     until(lambda: (up.ended("Shrink") or {}).get("outcome") == "Succeeded", "not written down")
     assert {path.name for path in data.glob("demo-*")} == {"demo-0", "demo-1"}
@@ -113,7 +114,7 @@ def test_a_member_leaves_for_good_and_another_takes_its_place(up: Up, tmp_path: 
     assert read(up, 2) == {b"1"}
     put(up, b"2", 2)
 
-    up.write(size=3)
+    up.write(size=3, shutdown=SOON)
     until(lambda: up.state().get("readyMembers") == 3, "nobody came")
     assert read(up, 3) == {b"2"}
     assert up.stop() == 0

@@ -107,9 +107,12 @@ class Load:
 
 
 @asynccontextmanager
-async def loaded(url: str, name: str, *, again: bool) -> AsyncIterator[Load]:
+async def loaded(
+    url: str, name: str, *, again: bool = False, kept: bool = True
+) -> AsyncIterator[Load]:
+    """Run the clients; without kept each request has a connection of its own."""
     timeout = aiohttp.ClientTimeout(total=REQUEST_S)
-    connector = aiohttp.TCPConnector(limit=0)
+    connector = aiohttp.TCPConnector(limit=0, force_close=not kept)
     async with aiohttp.ClientSession(timeout=timeout, connector=connector) as session:
         load = Load(url, session, name, again)
         async with asyncio.TaskGroup() as clients:

@@ -111,6 +111,9 @@ class FakeEngine:
         self._barriers: list[tuple[int, asyncio.Future[bool]]] = []
         log.engines.append(self)
 
+    def end_polls(self) -> None:
+        """End none: there are none."""
+
     # The system store
 
     def system_get(self, key: str) -> bytes | None:

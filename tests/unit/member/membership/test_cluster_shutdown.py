@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from tests.unit.member.membership.several import Several
 
+DRAINING = CONFIGURATION + "  shutdown: {drain-seconds: 60}\n"
+
 
 async def test_a_cluster_shutdown_stops_every_member(several: Several) -> None:
     members = await several.started(3)
@@ -77,7 +79,7 @@ async def test_a_cluster_shutdown_that_nobody_takes_stops_the_asked_member(
     several: Several, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     first, second, _ = await several.started(3)
-    monkeypatch.setattr("grid_member.cluster.member.CLUSTER_STOP_LIMIT_S", 0.01)
+    monkeypatch.setattr("grid_member.cluster.shutdowns.CLUSTER_STOP_LIMIT_S", 0.01)
     first.engine.cut_off()
     first.member.request_cluster_stop()
     await asyncio.wait_for(first.member.stop_wanted(), 10)
@@ -93,6 +95,32 @@ async def test_a_member_shutdown_stops_one_member(several: Several) -> None:
     await several.run(second.stop())
     assert [m.phase for m in (first, third)] == [Phase.RUNNING] * 2
     assert first.state() is ClusterState.ACTIVE
+    assert (await first.call("health_cluster_size", method="GET")).body == b"2"
+
+
+async def test_a_cluster_shutdown_ends_every_drain(several: Several) -> None:
+    members = await several.started(3, text=DRAINING)
+    members[0].member.request_stop()
+    members[1].member.request_stop()
+    assert [member.member.draining for member in members] == [True, True, False]
+    answer = await several.run(members[0].call("cluster_shutdown"))
+    assert (answer.status, answer.delivered is None) == (200, False)
+    assert answer.delivered is not None
+    answer.delivered()
+    await several.run(asyncio.gather(*(member.member.stop_wanted() for member in members)))
+    assert not any(member.member.draining for member in members)
+    assert all(member.engine.cluster_state is ClusterState.PASSIVE for member in members)
+
+
+async def test_a_drain_holds_up_nobody_else(several: Several) -> None:
+    first, second, third = await several.started(3, text=DRAINING)
+    second.member.request_stop()
+    await several.time.advance(LEASE_S)
+    assert (second.phase, second.ready()) == (Phase.RUNNING, False)
+    assert all(member.ready() for member in (first, third))
+    assert (await first.call("health_cluster_size", method="GET")).body == b"3"
+    second.member.request_stop(drain=False)
+    await several.run(second.stop())
     assert (await first.call("health_cluster_size", method="GET")).body == b"2"
 
 
@@ -191,7 +219,7 @@ async def test_a_volume_that_is_stuck_holds_up_no_stop_of_the_cluster(
 ) -> None:
     first, second = await several.started(2)
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(2))
-    monkeypatch.setattr("grid_member.cluster.member.PARKING_PATIENCE_S", 0.01)
+    monkeypatch.setattr("grid_member.cluster.shutdowns.PARKING_PATIENCE_S", 0.01)
     stuck = threading.Event()
     monkeypatch.setattr(second.member.parking, "note", lambda _: stuck.wait(30))
     first.member.request_cluster_stop()

@@ -11,6 +11,7 @@ from grid_member.cluster.member import Phase
 from grid_member.cluster.parking import Parking
 from grid_member.engine.api import EngineError
 from grid_member.engine.cluster_departure import Evacuation
+from tests.unit.member.membership.several import CONFIGURATION
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -114,6 +115,14 @@ async def test_a_member_that_has_not_joined_cannot_leave(several: Several) -> No
     leaving(member)
     member.member.phase = Phase.STARTING
     assert (await member.call("member_shutdown", headers=LEAVE)).status == 409
+
+
+async def test_a_member_that_stops_cannot_leave(several: Several) -> None:
+    (member,) = await several.started(1, text=f"{CONFIGURATION}  shutdown: {{drain-seconds: 60}}\n")
+    leaving(member)
+    member.member.request_stop()
+    assert (await member.call("member_shutdown", headers=LEAVE)).status == 409
+    member.member.request_stop(drain=False)
 
 
 async def test_it_does_not_begin_when_nothing_could_keep_it_down(

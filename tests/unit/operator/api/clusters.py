@@ -68,6 +68,7 @@ FULL_SPEC: dict[str, Any] = {
         "loadBalancerClass": "example.org/lb",
         "allowedCidrs": ["192.0.2.0/24", "2001:db8::/32"],
     },
+    "shutdown": {"drainSeconds": 20},
     "pod": {
         "resources": {"requests": {"cpu": "0.5", "memory": "1024Mi"}, "limits": {"cpu": 2}},
         "env": [{"name": "TZ", "value": "UTC"}],

@@ -162,6 +162,12 @@ SPEC: Final[Table] = {
     ),
     "spec.logging.format": (_LOG,),
     "spec.logging.level": (_LOG, f"{RENDER}record.py::test_a_log_level_is_given_and_given_back"),
+    "spec.shutdown.drainSeconds": (
+        _TOLD,
+        f"{RENDER}config.py::test_members_drain_unless_one_is_alone",
+        f"{NETWORK}a_member_that_is_told_to_stop_drains",
+        f"{E2E}several.py::test_a_changed_pod_takes_one_member_after_the_other",
+    ),
     "spec.pod.resources.requests": (_TOLD,),
     "spec.pod.resources.limits": (_TOLD, _REPLACED, _RESTORING),
     "spec.pod.env[].name": (f"{NETWORK}a_variable_of_the_spec_is_the_processes", _REPLACED),

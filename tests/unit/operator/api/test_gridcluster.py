@@ -100,6 +100,8 @@ def restore(**source: Any) -> dict[str, Any]:
         ({"exposure": {"type": "NodePort", "loadBalancerClass": "x"}}, "needs type LoadBalancer"),
         ({"exposure": {"allowedCidrs": ["host/8"]}}, "allowedCidrs.0"),
         ({"pod": {"terminationGracePeriodSeconds": 29}}, "terminationGracePeriodSeconds"),
+        ({"shutdown": {"drainSeconds": 61}}, "shutdown.drainSeconds"),
+        ({"shutdown": {"drainSeconds": -1}}, "shutdown.drainSeconds"),
         ({"pod": {"securityContext": {"runAsUser": 0}}}, "runAsUser"),
         ({"pod": {"securityContext": {"privileged": True}}}, "privileged"),
         ({"pod": {"affinity": "none"}}, "pod.affinity"),

@@ -63,6 +63,8 @@ def found(children: tuple[KubeObject, ...], path: tuple[Any, ...]) -> Any:
     return at
 
 
+GRACE = (*POD, "terminationGracePeriodSeconds")
+DRAINING = {"shutdown": {"drainSeconds": 60}}
 CASES = [
     ({"image": "mine:2"}, (*CONTAINER, "image"), "mine:2"),
     ({"imagePullPolicy": "Always"}, (*CONTAINER, "imagePullPolicy"), "Always"),
@@ -82,7 +84,11 @@ CASES = [
     (pod(topologySpreadConstraints=SPREAD), (*POD, "topologySpreadConstraints"), SPREAD),
     (pod(priorityClassName="high"), (*POD, "priorityClassName"), "high"),
     (pod(serviceAccountName="sa"), (*POD, "serviceAccountName"), "sa"),
-    (pod(terminationGracePeriodSeconds=99), (*POD, "terminationGracePeriodSeconds"), 99),
+    (pod(terminationGracePeriodSeconds=99), GRACE, 99),
+    (pod(terminationGracePeriodSeconds=30), GRACE, 30),
+    ({"size": 3} | pod(terminationGracePeriodSeconds=30), GRACE, 47),
+    (DRAINING, GRACE, 102),
+    (DRAINING | pod(terminationGracePeriodSeconds=300), GRACE, 300),
     (pod(securityContext={"runAsUser": 7}), (*POD, "securityContext", "runAsUser"), 7),
     (pod(securityContext={"runAsGroup": 8}), (*POD, "securityContext", "runAsGroup"), 8),
     (pod(securityContext={"fsGroup": 9}), (*POD, "securityContext", "fsGroup"), 9),

@@ -25,6 +25,7 @@ PROBES: dict[str, tuple[str, bytes | None]] = {
     "Cp": ("rest/cp-subsystem/reset", b"dev&"),
 }
 """A path that only its group turns on, and the body for it."""
+MAP = {"name": "default"}
 
 
 def answering(pod: RunningPod) -> set[str]:
@@ -111,6 +112,18 @@ def test_the_log_is_of_the_format_and_level(pod: RunningPod) -> None:
 
     pod.start({"logging": {"level": "Error"}})
     assert pod.text() == ""
+
+
+def test_a_member_that_is_told_to_stop_drains(pod: RunningPod) -> None:
+    data = [{"name": "Data", "enabled": True}]
+    pod.start({"shutdown": {"drainSeconds": 60}, "rest": {"endpointGroups": data}, "maps": [MAP]})
+
+    assert pod.process is not None
+    pod.process.terminate()
+    until(lambda: not pod.is_ready(), "still ready")
+    assert pod.call("rest/maps/default/key", b"value")[0] == 200
+    pod.process.terminate()
+    assert pod.process.wait(60) == 0
 
 
 def test_a_variable_of_the_spec_is_the_processes(pod: RunningPod) -> None:

@@ -65,6 +65,7 @@ def _spec(draw: st.DrawFn) -> Spec:
             "format": draw(st.sampled_from(["Text", "Json"])),
             "level": draw(st.sampled_from(["Debug", "Info", "Warning", "Error"])),
         },
+        "shutdown": draw(st.sampled_from([{}, {"drainSeconds": 0}, {"drainSeconds": 60}])),
     }
 
 

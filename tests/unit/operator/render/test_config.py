@@ -103,6 +103,24 @@ def test_structures_and_disk_are_as_the_spec_says(file_format: str) -> None:
     assert config.persistence.recovery_policy == "PARTIAL_RECOVERY_MOST_RECENT"
     assert config.persistence.validation_timeout_s == 600
     assert str(config.parked_file) == "/tmp/parked"
+    assert config.drain_s == 20
+
+
+@pytest.mark.parametrize("file_format", ["Yaml", "Xml"])
+@pytest.mark.parametrize(
+    ("spec", "drain_s"),
+    [
+        ({}, 0),
+        ({"size": 3}, 5),
+        ({"shutdown": {"drainSeconds": 7}}, 7),
+        ({"size": 3, "shutdown": {"drainSeconds": 0}}, 0),
+    ],
+    ids=str,
+)
+def test_members_drain_unless_one_is_alone(
+    spec: dict[str, Any], drain_s: int, file_format: str
+) -> None:
+    assert loaded(spec, file_format).drain_s == drain_s
 
 
 @pytest.mark.parametrize("file_format", ["Yaml", "Xml"])
