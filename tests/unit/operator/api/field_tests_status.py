@@ -229,6 +229,11 @@ METADATA: Final[Table] = {
         f"{RENDER}children.py::test_every_child_is_labelled_and_in_the_namespace",
     ),
     "gridcluster.io/client": (f"{KUBERNETES}pods_with_the_label_of_clients_reach_the_rest_port",),
+    "gridcluster.io/metrics": (
+        f"{RENDER}children.py::test_labelled_pods_of_any_namespace_reach_the_metrics_and_no_more",
+        "tests/e2e/test_gridcluster.py"
+        "::test_labelled_pods_of_any_namespace_read_metrics_and_no_others",
+    ),
     "gridcluster.io/shutdown": (
         f"{RECONCILE}calls.py::test_deletion_with_the_finalizer_shuts_the_members_down_and_lets_go",
     ),

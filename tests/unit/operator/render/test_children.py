@@ -110,6 +110,29 @@ def test_only_operator_reaches_the_management_port(spec: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("metrics", "port"), [({}, 5703), ({"port": 9100}, 9100), ({"enabled": False}, None)]
+)
+def test_labelled_pods_of_any_namespace_reach_the_metrics_and_no_more(
+    metrics: dict[str, Any], port: int | None
+) -> None:
+    children = render({"metrics": metrics})
+    (container,) = template(children)["spec"]["containers"]
+    rules = by_name(children)["networkpolicy-demo"]["spec"]["ingress"]
+
+    ports = {p["name"]: p["containerPort"] for p in container["ports"]}
+    readers = {
+        "namespaceSelector": {
+            "matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "Exists"}]
+        },
+        "podSelector": {"matchLabels": {"gridcluster.io/metrics": "true"}},
+    }
+    assert ports.get("metrics") == port
+    reaching = [rule for rule in rules if readers in rule["from"]]
+    wanted = {"from": [readers], "ports": [{"protocol": "TCP", "port": port}]}
+    assert reaching == ([] if port is None else [wanted])
+
+
+@pytest.mark.parametrize(
     ("spec", "port"),
     [
         ({}, 5701),
@@ -123,7 +146,7 @@ def test_every_object_follows_the_rest_port(spec: dict[str, Any], port: int) -> 
     policy = found["networkpolicy-demo"]["spec"]["ingress"]
     (client_port,) = found["service-demo"]["spec"]["ports"]
 
-    assert {p["port"] for rule in policy for p in rule["ports"]} == {port, 5702}
+    assert {p["port"] for rule in policy for p in rule["ports"]} == {port, 5702, 5703}
     assert container["ports"][0] == {"name": "rest", "containerPort": port, "protocol": "TCP"}
     assert found["service-demo-members"]["spec"]["ports"][0]["port"] == port
     assert (client_port["port"], client_port["targetPort"]) == (5701, "rest")
@@ -152,7 +175,7 @@ def test_a_list_of_networks_keeps_the_addresses_that_it_is_about() -> None:
 def test_a_single_address_is_written_as_the_network_that_kubernetes_asks_for() -> None:
     cidrs = ["192.0.2.7", "2001:db8::1", "192.0.2.0/255.255.255.0", "::/0"]
     policy = by_name(render({"exposure": {"allowedCidrs": cidrs}}))["networkpolicy-demo"]
-    clients, _ = policy["spec"]["ingress"]
+    clients = policy["spec"]["ingress"][0]
 
     blocks = [peer["ipBlock"]["cidr"] for peer in clients["from"] if "ipBlock" in peer]
     assert blocks == ["192.0.2.7/32", "2001:db8::1/128", "192.0.2.0/24", "::/0"]
