@@ -131,6 +131,38 @@ def test_labelled_pods_of_any_namespace_read_metrics_and_no_others(grid: Install
     grid.kube.kubectl("-n", elsewhere, "delete", "pod", "scraper")
 
 
+def test_who_may_edit_a_namespace_may_make_a_gridcluster_in_it(grid: Installation) -> None:
+    """Nobody watches the namespace: the object stays as the API server made it."""
+    namespace, kube = "default", grid.kube
+    for role, user in (("view", "viewer"), ("edit", "editor")):
+        binding = ("create", "rolebinding", role, f"--clusterrole={role}", f"--user={user}")
+        kube.kubectl("-n", namespace, *binding)
+
+    def may(user: str, verb: str, *more: str) -> bool:
+        asked = ("auth", "can-i", verb, "gridclusters.gridcluster.io", *more, "--as", user)
+        return kube.try_kubectl("-n", namespace, *asked).stdout.strip() == "yes"
+
+    # A controller adds the rules to the roles, in its own time.
+    kube.wait_for(lambda: may("editor", "create") and may("viewer", "watch"), CHANGE_TIMEOUT_S)
+    assert may("editor", "delete")
+    assert may("editor", "list")
+    assert not may("viewer", "create")
+    assert not may("viewer", "delete")
+    assert may("editor", "patch", "--subresource=scale")
+    assert not may("editor", "patch", "--subresource=status")
+    assert not may("somebody", "get")
+    kube.kubectl("-n", namespace, "apply", "--as", "editor", "-f", "-", stdin=EXAMPLE)
+    shown = kube.kubectl("-n", namespace, "get", "gc", "demo", "--as", "viewer", "-o", "json")
+    # What waits by convention does not take it for one that is as it should be.
+    assert json.loads(shown)["status"]["observedGeneration"] == -1
+    taken = example(rest={"port": 5703})
+    refused = kube.try_kubectl(
+        *("-n", namespace, "apply", "--as", "editor", "-f", "-"), stdin=taken
+    )
+    assert "metrics.port is the REST port" in refused.stderr
+    kube.kubectl("-n", namespace, "delete", "gc", "demo", "--as", "editor")
+
+
 def test_an_unchanged_cluster_costs_no_write(
     grid: Installation, capsys: pytest.CaptureFixture[str]
 ) -> None:
