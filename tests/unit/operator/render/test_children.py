@@ -95,6 +95,41 @@ def test_every_child_is_labelled_and_in_the_namespace(name: str, obj: KubeObject
     assert owned == ([] if obj["kind"] == "PersistentVolumeClaim" else [("uid-1", True)])
 
 
+DIGEST = f"sha256:{'0' * 64}"
+
+
+@pytest.mark.parametrize(
+    ("image", "version"),
+    [
+        ("grid-member:0.1.0", "0.1.0"),
+        ("registry.example:5000/a/grid-member:0.2.0-rc.1", "0.2.0-rc.1"),
+        (f"grid-member:0.1.0@{DIGEST}", "0.1.0"),
+        (f"grid-member@{DIGEST}", None),
+        ("registry.example:5000/grid-member", None),
+        ("grid-member", None),
+        ("grid-member:_odd", None),
+        (f"grid-member:{'1' * 64}", None),
+    ],
+)
+def test_objects_tell_the_version_that_the_image_names(image: str, version: str | None) -> None:
+    spec = {**FULL_SPEC, "image": image}
+    for child in render(spec):
+        labels = child["metadata"]["labels"]
+        if child["kind"] == "PersistentVolumeClaim":
+            assert "app.kubernetes.io/version" not in labels
+            continue
+        assert labels["app.kubernetes.io/part-of"] == "grid"
+        assert labels.get("app.kubernetes.io/version") == version
+
+
+def test_another_version_is_in_no_template_and_no_selector() -> None:
+    """It would replace every pod, orphan it, or be refused."""
+    children = [*render(FULL_SPEC), *render({**FULL_SPEC, "size": 3}), *restore_children()]
+    specs = [json.dumps(child.get("spec", {})) for child in children]
+
+    assert not [s for s in specs if "kubernetes.io/version" in s or "kubernetes.io/part-of" in s]
+
+
 @pytest.mark.parametrize("spec", SPECS)
 def test_only_operator_reaches_the_management_port(spec: str) -> None:
     rules = by_name(render(SPECS[spec]))["networkpolicy-demo"]["spec"]["ingress"]
