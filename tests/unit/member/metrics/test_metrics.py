@@ -117,9 +117,8 @@ async def test_too_many_structures_are_summed(start: Start) -> None:
 
 async def test_limits_are_shown_where_there_are_any() -> None:
     limited = "{eviction: {eviction-policy: LRU, max-size-policy: %s, size: %d}}"
-    maps = (
-        f"default: {{}}, counted: {limit % ('PER_NODE', 7)}, big: {limit % ('USED_HEAP_SIZE', 2)}"
-    )
+    counted, big = limited % ("PER_NODE", 7), limited % ("USED_HEAP_SIZE", 2)
+    maps = f"default: {{}}, counted: {counted}, big: {big}"
     text = configured().replace("map: {default: {}", f"map: {{{maps}")
     member = Scraped(await start_member(Config.from_text(text, environment={})))
     try:
