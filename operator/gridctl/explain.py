@@ -14,6 +14,7 @@ from grid_operator.api.conditions import (
     ConditionStatus,
     ConditionType,
     ProgressingReason,
+    StalledReason,
     find_condition,
 )
 from grid_operator.api.gridcluster import GridCluster, InvalidClusterError
@@ -47,6 +48,9 @@ _ALWAYS_TOLD: Final = ("ConfigValid", "RequestsValid", "StructuresMatch", "Child
                        "DefinitionMatches", "ClusterStateAsDesired", "BackupSucceeded",
                        "Restored")  # fmt: skip
 """Conditions that are told whenever they are False, also of a cluster that is Ready."""
+_FAILED_STARTS: Final = frozenset(
+    {StalledReason.PARTIAL_START_FAILED.value, StalledReason.FORCE_START_FAILED.value}
+)
 _WAITS: Final = "waits: "
 _DAMAGED: Final = "damaged"
 """Words of the operator and of the member when the member waits to be told what to do."""
@@ -158,6 +162,8 @@ def is_worth_telling(condition: Condition, status: GridClusterStatus) -> bool:
             return True
         # Of a ready cluster with nothing under way it says only that.
         return not is_ready(status) and condition.reason in ADVICE
+    if condition.type == ConditionType.STALLED:
+        return condition.reason in _FAILED_STARTS  # the other reasons are told by other conditions
     blocked = status.operation is not None or not is_ready(status)
     return condition.type == "SafeToDisrupt" and condition.status is ConditionStatus.FALSE \
         and blocked  # fmt: skip

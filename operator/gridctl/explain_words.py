@@ -56,6 +56,15 @@ ADVICE: Final[Mapping[str, Advice]] = {
         "restoreFrom is fixed: delete this GridCluster and create it again with a backup that is "
         "there and whole",
     ),
+    # Stalled
+    "PartialStartFailed": Advice(
+        "the member waits to be told what to do about its data, and nothing more is done by itself",
+        "mend what the message names, and ask again under another request ID",
+    ),
+    "ForceStartFailed": Advice(
+        "the member waits to be told what to do about its data, and nothing more is done by itself",
+        "mend what the message names, and ask again under another request ID",
+    ),
     # Progressing
     "Applying": Advice("objects are written until they are as the spec says"),
     "Rolling": Advice("the pod comes back with the newest revision; then the next one follows"),

@@ -248,6 +248,7 @@ def _file_version(path: Path) -> tuple[int, int, int] | None:
 def _check_addresses(manifest: KubeObject, first_address: str) -> None:
     first, spec = ipaddress.IPv4Address(first_address), GridCluster.from_kube(manifest).spec
     ports = [spec.rest_port, MANAGEMENT_PORT, *(() if spec.is_alone else (MEMBERS_PORT,))]
+    ports += [] if spec.metrics_port is None else [spec.metrics_port]
     for ordinal in range(spec.size):
         for port in ports:
             with socket.socket() as probe:

@@ -180,11 +180,12 @@ class Installation:
         *,
         host: str = "demo",
         port: int = 5701,
+        namespace: str = NAMESPACE,
         timeout_s: float = 5,
     ) -> Answer:
         """Send one request from inside a pod."""
-        shown = self.kubectl(
-            *("exec", pod, "--", "python3", "-c", CLIENT_CODE),
+        shown = self.kube.kubectl(
+            *("-n", namespace, "exec", pod, "--", "python3", "-c", CLIENT_CODE),
             *(method, host, str(port), path, body, str(timeout_s)),
         )
         status, _, rest = shown.partition(" ")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
-from tests.e2e.installation import CHANGE_TIMEOUT_S, EXAMPLE, NAMESPACE, Installation
+from tests.e2e.installation import CHANGE_TIMEOUT_S, EXAMPLE, NAMESPACE, POD, Answer, Installation
 
 if TYPE_CHECKING:
     from typing import Any
@@ -106,6 +106,61 @@ def test_a_stranger_reaches_no_port(grid: Installation) -> None:
     assert grid.http("client", "GET", "/grid/health", host="demo-members", port=5702).status == 0
     policy = grid.get("networkpolicy", "demo")
     assert policy["spec"]["ingress"]
+
+
+@pytest.mark.capability("network-policy")
+def test_labelled_pods_of_any_namespace_read_metrics_and_no_others(grid: Installation) -> None:
+    member, elsewhere = f"demo-0.demo-members.{NAMESPACE}", "default"
+    label = "{gridcluster.io/metrics: 'true'}"
+    pod = POD.format(name="scraper", labels=label, image=grid.member_image)
+    grid.kube.kubectl("-n", elsewhere, "apply", "-f", "-", stdin=pod)
+    wait = ("wait", "--for=condition=Ready", "pod/scraper", "--timeout=60s")
+    grid.kube.kubectl("-n", elsewhere, *wait)
+
+    def scrape(pod: str, namespace: str, path: str = "/metrics", port: int = 5703) -> Answer:
+        return grid.http(pod, "GET", path, host=member, port=port, namespace=namespace, timeout_s=2)
+
+    # Policies follow a new pod in their own time.
+    grid.kube.wait_for(lambda: scrape("scraper", elsewhere).status == 200, CHANGE_TIMEOUT_S)
+    assert "grid_ready 1.0" in scrape("scraper", elsewhere).body
+    assert scrape("scraper", elsewhere, "/grid/health", 5701).status == 0
+    assert scrape("client", NAMESPACE).status == 0
+    assert scrape("stranger", NAMESPACE).status == 0
+    grid.kube.kubectl("-n", elsewhere, "label", "pod", "scraper", "gridcluster.io/metrics-")
+    grid.kube.wait_for(lambda: scrape("scraper", elsewhere).status == 0, CHANGE_TIMEOUT_S)
+    grid.kube.kubectl("-n", elsewhere, "delete", "pod", "scraper")
+
+
+def test_who_may_edit_a_namespace_may_make_a_gridcluster_in_it(grid: Installation) -> None:
+    """Nobody watches the namespace: the object stays as the API server made it."""
+    namespace, kube = "default", grid.kube
+    for role, user in (("view", "viewer"), ("edit", "editor")):
+        binding = ("create", "rolebinding", role, f"--clusterrole={role}", f"--user={user}")
+        kube.kubectl("-n", namespace, *binding)
+
+    def may(user: str, verb: str, *more: str) -> bool:
+        asked = ("auth", "can-i", verb, "gridclusters.gridcluster.io", *more, "--as", user)
+        return kube.try_kubectl("-n", namespace, *asked).stdout.strip() == "yes"
+
+    # A controller adds the rules to the roles, in its own time.
+    kube.wait_for(lambda: may("editor", "create") and may("viewer", "watch"), CHANGE_TIMEOUT_S)
+    assert may("editor", "delete")
+    assert may("editor", "list")
+    assert not may("viewer", "create")
+    assert not may("viewer", "delete")
+    assert may("editor", "patch", "--subresource=scale")
+    assert not may("editor", "patch", "--subresource=status")
+    assert not may("somebody", "get")
+    kube.kubectl("-n", namespace, "apply", "--as", "editor", "-f", "-", stdin=EXAMPLE)
+    shown = kube.kubectl("-n", namespace, "get", "gc", "demo", "--as", "viewer", "-o", "json")
+    # What waits by convention does not take it for one that is as it should be.
+    assert json.loads(shown)["status"]["observedGeneration"] == -1
+    taken = example(rest={"port": 5703})
+    refused = kube.try_kubectl(
+        *("-n", namespace, "apply", "--as", "editor", "-f", "-"), stdin=taken
+    )
+    assert "metrics.port is the REST port" in refused.stderr
+    kube.kubectl("-n", namespace, "delete", "gc", "demo", "--as", "editor")
 
 
 def test_an_unchanged_cluster_costs_no_write(

@@ -36,6 +36,9 @@ class UsageSource(Protocol):
     def store_bytes(self) -> int | None:
         """Return what the data takes on disk, None when it is in memory only. Blocks."""
 
+    def poll_waiters(self) -> int:
+        """Return how many polls wait here for an item."""
+
 
 class LimitsDocument(TypedDict):
     """Null is no limit."""
@@ -124,16 +127,17 @@ def _structure(held: StructureUsage, config: MemberConfig) -> StructureDocument:
         "name": held.name,
         "entries": held.entries,
         "bytes": held.size_bytes,
-        "limits": _limits(held, config),
+        "limits": limits_of(held.kind, held.name, config),
     }
 
 
-def _limits(held: StructureUsage, config: MemberConfig) -> LimitsDocument:
-    if held.kind == "queue":
-        queue = find(config.queues, held.name)
+def limits_of(kind: str, name: str, config: MemberConfig) -> LimitsDocument:
+    """Return how much a map or queue may hold."""
+    if kind == "queue":
+        queue = find(config.queues, name)
         limited = queue is not None and queue.max_size_items < _NO_LIMIT
         return {"entries": queue.max_size_items if queue and limited else None, "bytes": None}
-    found = find(config.maps, held.name)
+    found = find(config.maps, name)
     eviction = found.eviction if found else None
     if eviction is None:
         return {"entries": None, "bytes": None}

@@ -200,6 +200,10 @@ class LocalEngine(MapSide):
         operation = made(QueueOffer, (name, value, content_type, max_size))
         lane.propose(operation, done, len(value))
 
+    def poll_waiters(self) -> int:
+        """Return how many polls wait here for an item, those of other members' clients too."""
+        return sum([polls.waiters for polls in self._polls.values()])
+
     def queue_poll(self, name: str, timeout_s: float, done: Done[Item | None]) -> Poll:
         """Take the head, waiting up to timeout_s seconds for one; None when none came."""
         way, polls = self._queue_ways.get(name), self._polls.get(name)

@@ -128,6 +128,11 @@ class QueuePolls:
         """Takes on their way."""
 
     @property
+    def waiters(self) -> int:
+        """How many polls wait for an item."""
+        return len(self._waiting)
+
+    @property
     def idle(self) -> bool:
         """Whether nothing waits and nothing is on its way, so that this may be forgotten."""
         return not self._waiting and not self.taking

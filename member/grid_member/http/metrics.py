@@ -12,6 +12,7 @@ import asyncio
 import heapq
 import logging
 import operator
+from collections import Counter
 from functools import partial
 from itertools import accumulate
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
@@ -27,19 +28,26 @@ from prometheus_client.metrics_core import (
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
+from grid_member.cluster.backups import KIND as BACKUP
 from grid_member.cluster.log_handler import dropped_lines
 from grid_member.cluster.logs import failure
 from grid_member.cluster.member import Phase
+from grid_member.cluster.operations import Stage
+from grid_member.cluster.roll import NO_DISK
+from grid_member.cluster.usage import disk_of, limits_of
 from grid_member.http.answers import Answer, error
 from grid_member.http.metrics_cluster import certificate_ends, of_certificates, of_cluster
+from grid_member.release import VERSION
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from aiohttp import web
 
     from grid_member.cluster.measurements import Durations, Measurements
     from grid_member.cluster.member import Member
+    from grid_member.cluster.operations import OperationDocument
+    from grid_member.cluster.roll import Disk
     from grid_member.engine.usage import StructureUsage
     from grid_member.http.measured import ListenerFigures
 
@@ -48,6 +56,7 @@ CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 MAX_NAMED_STRUCTURES: Final = 200
 """Of each kind. What a member holds beyond that is summed in a series without a name."""
 KINDS: Final = ("map", "queue")
+MS_PER_S: Final = 1000
 DISK_PATIENCE_S: Final = 1.0
 """How long a scrape waits for the disk to tell how much is on it, and when certificates end."""
 SYNCED: Final = "Commits of the store, each with its sync to the disk."
@@ -67,7 +76,7 @@ class MetricsService:
         self._registry = CollectorRegistry()
         self._collector = MemberCollector(member, listeners)
         usage = member.management.usage
-        self._store_bytes = Look(usage.store_bytes)
+        self._disk = Look(partial(disk_of, usage, member.config.data_directory))
         self._certificates = Look(partial(certificate_ends, member.config))
         self._registry.register(self._collector)
         ProcessCollector(registry=self._registry)
@@ -81,9 +90,9 @@ class MetricsService:
         if request.method not in _METHODS:
             return Answer(405, headers=(("Allow", ", ".join(_METHODS)),), close=True)
         try:
-            looks = self._store_bytes.found(), self._certificates.found()
+            looks = self._disk.found(), self._certificates.found()
             told = self._collector
-            told.store_bytes, told.certificates = await asyncio.gather(*looks)
+            told.disk, told.certificates = await asyncio.gather(*looks)
             text = generate_latest(self._registry)
         except Exception as problem:
             failure(_log, "metrics failed", problem)
@@ -114,14 +123,15 @@ class MemberCollector(Collector):
         self._member = member
         self._listeners = listeners
         self._names = {kind: Names(MAX_NAMED_STRUCTURES) for kind in KINDS}
-        self.store_bytes: int | None = None
-        """What the store takes on the disk, as it was just found out."""
+        self.disk: Disk | None = None
+        """What the store takes on the disk, and what is free there, as it was just found out."""
         self.certificates: dict[tuple[str, str], float] | None = None
         """When they end, as it was just found out."""
 
     def collect(self) -> Iterator[Metric]:
         """Yield everything."""
         member = self._member
+        yield _of_build()
         yield GaugeMetricFamily("grid_ready", "1 when the member can be used.", int(member.ready))
         yield from self._of_listeners()
         yield CounterMetricFamily(
@@ -141,7 +151,12 @@ class MemberCollector(Collector):
             yield from of_cluster(member)
             yield from self._of_structures()
             yield from self._of_store()
-            yield self._of_operations()
+            yield GaugeMetricFamily(
+                "grid_poll_waiters",
+                "Polls that wait here for an item of a queue.",
+                member.management.usage.poll_waiters(),
+            )
+            yield from _of_operations(member.management.operations.documents())
 
     def _of_listeners(self) -> Iterator[Metric]:
         connections = GaugeMetricFamily(
@@ -174,6 +189,12 @@ class MemberCollector(Collector):
             "grid_structure_entries", "Entries of maps, items of queues.", labels=labels
         )
         size = GaugeMetricFamily("grid_structure_bytes", "Bytes of keys and values.", labels=labels)
+        most = GaugeMetricFamily(
+            "grid_structure_limit_entries", "Entries or items that it may hold.", labels=labels
+        )
+        largest = GaugeMetricFamily(
+            "grid_structure_limit_bytes", "Bytes that it may hold.", labels=labels
+        )
         held = list(self._member.management.usage.structure_usage())
         for kind in KINDS:
             of_kind = [found for found in held if found.kind == kind]
@@ -181,12 +202,24 @@ class MemberCollector(Collector):
             for name, entry_count, size_bytes in self._names[kind].summed(of_kind):
                 entries.add_metric([kind, name], entry_count)
                 size.add_metric([kind, name], size_bytes)
-        yield from (count, entries, size)
+                if not name:
+                    continue
+                limits = limits_of(kind, name, self._member.config)
+                if limits["entries"] is not None:
+                    most.add_metric([kind, name], limits["entries"])
+                if limits["bytes"] is not None:
+                    largest.add_metric([kind, name], limits["bytes"])
+        yield from (count, entries, size, most, largest)
 
     def _of_store(self) -> Iterator[Metric]:
-        if self.store_bytes is not None:
+        disk = self.disk or NO_DISK
+        if disk.store_bytes is not None:
             yield GaugeMetricFamily(
-                "grid_store_bytes", "Bytes that the data takes on disk.", self.store_bytes
+                "grid_store_bytes", "Bytes that the data takes on disk.", disk.store_bytes
+            )
+        if disk.free_bytes is not None:
+            yield GaugeMetricFamily(
+                "grid_store_free_bytes", "Bytes that are free for the data.", disk.free_bytes
             )
         if self._member.config.data_directory is not None:
             yield GaugeMetricFamily(
@@ -194,20 +227,6 @@ class MemberCollector(Collector):
                 "1 while the directory that the member has opened is still at its path.",
                 int(self._member.engine.directory_lost is None),
             )
-
-    def _of_operations(self) -> Metric:
-        family = GaugeMetricFamily(
-            "grid_operations",
-            "Long operations that are remembered, of the whole cluster.",
-            labels=["kind", "stage"],
-        )
-        counts: dict[tuple[str, str], int] = {}
-        for operation in self._member.management.operations.documents():
-            key = operation["kind"], operation["stage"]
-            counts[key] = counts.get(key, 0) + 1
-        for key, number in sorted(counts.items()):
-            family.add_metric(key, number)
-        return family
 
 
 class Names:
@@ -234,6 +253,37 @@ class Names:
         for found in sorted(shown, key=_name):
             yield found.name, found.entries, found.size_bytes
         yield "", rest_entries, rest_bytes
+
+
+def _of_build() -> Metric:
+    family = GaugeMetricFamily(
+        "grid_build_info", "1 for the version of this member.", labels=["version"]
+    )
+    family.add_metric([VERSION], 1)
+    return family
+
+
+def _of_operations(documents: Sequence[OperationDocument]) -> Iterator[Metric]:
+    family = GaugeMetricFamily(
+        "grid_operations",
+        "Long operations that are remembered, of the whole cluster.",
+        labels=["kind", "stage"],
+    )
+    for key, number in sorted(Counter((one["kind"], one["stage"]) for one in documents).items()):
+        family.add_metric(key, number)
+    yield family
+    ends = (
+        one["finished"]
+        for one in documents
+        if one["kind"] == BACKUP and one["stage"] == Stage.FINISHED.value
+    )
+    newest_ms = max(filter(None, ends), default=None)
+    if newest_ms is not None:
+        yield GaugeMetricFamily(
+            "grid_backup_last_success_timestamp_seconds",
+            "When the newest of the backups that are remembered was complete.",
+            newest_ms / MS_PER_S,
+        )
 
 
 def _of_requests(measurements: Measurements) -> Iterator[Metric]:

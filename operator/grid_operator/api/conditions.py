@@ -43,6 +43,10 @@ class ConditionType(StrEnum):
     """The last backup is complete; only when there was one."""
     RESTORED = "Restored"
     """The data has come from `spec.restoreFrom`; only when that is set."""
+    RECONCILING = "Reconciling"
+    """The operator is on its way to what the spec asks for; absent otherwise."""
+    STALLED = "Stalled"
+    """Only a person can bring about what the spec asks for; absent otherwise."""
 
 
 class ConditionStatus(StrEnum):
@@ -215,6 +219,19 @@ class RestoredReason(StrEnum):
     """False: it is being copied."""
     RESTORE_FAILED = "RestoreFailed"
     """False: it could not be copied; the message says why."""
+
+
+class StalledReason(StrEnum):
+    """Reasons of `Stalled` besides those of `ConfigValid`."""
+
+    PAUSED = "Paused"
+    """True: `spec.paused` holds back what the message names."""
+    RESTORE_FAILED = "RestoreFailed"
+    """True: the backup could not be copied; the operator tries again, rarely."""
+    PARTIAL_START_FAILED = "PartialStartFailed"
+    """True: a member waits to be told what to do about its data, and what it was told failed."""
+    FORCE_START_FAILED = "ForceStartFailed"
+    """True: the same of a ForceStart."""
 
 
 class Condition(ApiModel):

@@ -13,6 +13,7 @@ from grid_operator.api.base import ApiModel, Rule
 from grid_operator.api.gridcluster import GridCluster, ObjectMeta
 from grid_operator.api.names import GROUP, KIND, PLURAL, SHORT_NAME, SINGULAR, VERSION
 from grid_operator.api.objects import KubeObject
+from grid_operator.api.status import UNOBSERVED
 
 DEFAULT_PATH: Final = Path("crds/gridcluster.yaml")
 
@@ -80,7 +81,9 @@ def cluster_schema() -> dict[str, Any]:
     schema["properties"]["apiVersion"] = {"type": "string"}
     schema["properties"]["kind"] = {"type": "string"}
     schema["properties"]["metadata"] = {"type": "object", "properties": {"name": name}}
-    del schema["properties"]["status"]["default"]
+    status = schema["properties"]["status"]
+    status["default"] = {"observedGeneration": UNOBSERVED}
+    status["properties"]["observedGeneration"]["minimum"] = UNOBSERVED
     schema.pop("required", None)
     return schema
 

@@ -23,7 +23,7 @@ from grid_operator.api.names import (
     MEMBERS_PORT,
     REST_PORT,
 )
-from grid_operator.api.network import AdvancedNetworkSpec, ExposureSpec, RestSpec
+from grid_operator.api.network import AdvancedNetworkSpec, ExposureSpec, MetricsSpec, RestSpec
 from grid_operator.api.objects import KubeObject
 from grid_operator.api.persistence import (
     AccessMode,
@@ -115,6 +115,9 @@ class GridClusterSpec(SpecModel):
         default=AdvancedNetworkSpec(),
         description="Every listener as an endpoint of its own in the members' configuration.",
     )
+    metrics: MetricsSpec = Field(
+        default=MetricsSpec(), description="The members' metrics, for Prometheus."
+    )
     config_format: ConfigFormat = Field(
         default=ConfigFormat.YAML, description="Syntax of the members' configuration file."
     )
@@ -182,6 +185,18 @@ class GridClusterSpec(SpecModel):
             lambda s: s.size <= 1 or s.rest_port != MEMBERS_PORT,
         ),
         Rule(
+            f"self.size <= 1 || !self.metrics.enabled || self.metrics.port != {MEMBERS_PORT}",
+            f"with size above 1 port {MEMBERS_PORT} belongs to the members themselves: "
+            "choose another metrics.port",
+            lambda s: s.size <= 1 or s.metrics_port != MEMBERS_PORT,
+        ),
+        Rule(
+            "!self.metrics.enabled || self.metrics.port != (self.advancedNetwork.enabled ? "
+            "self.advancedNetwork.restPort : self.rest.port)",
+            "metrics.port is the REST port: choose another one, or set metrics.enabled to false",
+            lambda s: s.metrics_port != s.rest_port,
+        ),
+        Rule(
             "self.engine != 'Embedded' || self.size <= 1",
             "engine Embedded is for one member: several need JetStream, or Auto",
             lambda s: s.engine is not Engine.EMBEDDED or s.size <= 1,
@@ -246,6 +261,11 @@ class GridClusterSpec(SpecModel):
         """The port that members listen on for REST."""
         advanced = self.advanced_network
         return advanced.rest_port if advanced.enabled else self.rest.port
+
+    @property
+    def metrics_port(self) -> int | None:
+        """The port that members listen on for metrics, None when these are off."""
+        return self.metrics.port if self.metrics.enabled else None
 
 
 def _is_shareable(backup: BackupSpec | None) -> bool:

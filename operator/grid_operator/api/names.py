@@ -18,11 +18,15 @@ FIELD_MANAGER: Final = "grid-operator"
 NAME_LABEL: Final = "app.kubernetes.io/name"
 INSTANCE_LABEL: Final = "app.kubernetes.io/instance"
 COMPONENT_LABEL: Final = "app.kubernetes.io/component"
+VERSION_LABEL: Final = "app.kubernetes.io/version"
+PART_OF_LABEL: Final = "app.kubernetes.io/part-of"
 MANAGED_BY_LABEL: Final = "app.kubernetes.io/managed-by"
 CLUSTER_LABEL: Final = f"{GROUP}/cluster"
 """On every child and pod: the name of the GridCluster that it belongs to."""
 CLIENT_LABEL: Final = f"{GROUP}/client"
 """A pod that carries it with the value `true` may reach the members' REST port."""
+METRICS_LABEL: Final = f"{GROUP}/metrics"
+"""A pod of any namespace that carries it with the value `true` may read metrics."""
 REVISION_LABEL: Final = "controller-revision-hash"
 """Set by the StatefulSet controller: the template revision that a pod was made from."""
 
@@ -52,6 +56,8 @@ REST_PORT: Final = 5701
 REST_PORT_NAME: Final = "rest"
 MANAGEMENT_PORT: Final = 5702
 MANAGEMENT_PORT_NAME: Final = "management"
+METRICS_PORT: Final = 5703
+METRICS_PORT_NAME: Final = "metrics"
 MEMBERS_PORT: Final = 5704
 """Where members talk to each other; of a single member nobody listens there."""
 MEMBERS_PORT_NAME: Final = "members"

@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Final
 from pydantic import Field
 
 from grid_operator.api.base import ATOMIC_LIST, Rule, SpecModel, list_map
-from grid_operator.api.names import MANAGEMENT_PORT, REST_PORT
+from grid_operator.api.names import MANAGEMENT_PORT, METRICS_PORT, REST_PORT
 
 MIN_PORT: Final = 1024
 """Members run without the right to ports below."""
@@ -89,6 +89,27 @@ class AdvancedNetworkSpec(SpecModel):
             f"self.enabled || self.restPort == {REST_PORT}",
             "advancedNetwork.restPort has no effect while advancedNetwork.enabled is false",
             lambda s: s.enabled or s.rest_port == REST_PORT,
+        ),
+    )
+
+
+class MetricsSpec(SpecModel):
+    """The members' metrics, for Prometheus."""
+
+    enabled: bool = Field(
+        default=True, description="Whether members answer GET /metrics on a port of its own."
+    )
+    port: int = Field(
+        default=METRICS_PORT,
+        ge=MIN_PORT,
+        le=MAX_PORT,
+        description="Port that members listen on for it: plain HTTP, without credentials.",
+    )
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            f"!self.enabled || self.port != {MANAGEMENT_PORT}",
+            f"metrics.port: {_PORT_TAKEN}",
+            lambda s: not s.enabled or s.port != MANAGEMENT_PORT,
         ),
     )
 

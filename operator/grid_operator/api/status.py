@@ -1,9 +1,9 @@
 """The status of a GridCluster: what was observed, what is being done, and what was done."""
 
 from enum import StrEnum
-from typing import Final
+from typing import Annotated, Final
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from grid_operator.api.base import ATOMIC_LIST, ApiModel, list_map
 from grid_operator.api.conditions import Condition
@@ -11,6 +11,9 @@ from grid_operator.api.objects import KubeObject
 
 MAX_LAST_OPERATIONS: Final = 10
 MAX_STATUS_TEXT_LENGTH: Final = 1024
+UNOBSERVED: Final = -1
+"""The `observedGeneration` that the API server sets for a new object, so that whatever waits by
+convention does not take an object without conditions for one that is as it should be."""
 
 
 class OperationKind(StrEnum):
@@ -168,11 +171,17 @@ class AdmittedField(ApiModel):
     )
 
 
+def _observed(value: object) -> object:
+    return None if value == UNOBSERVED else value
+
+
 class GridClusterStatus(ApiModel):
     """What the cluster is, as the operator last saw it."""
 
-    observed_generation: int | None = Field(
-        default=None, ge=0, description="Generation of the spec that this status is about."
+    observed_generation: Annotated[int | None, BeforeValidator(_observed)] = Field(
+        default=None,
+        ge=0,
+        description="Generation of the spec that this status is about; -1: of none yet.",
     )
     observed_uid: str | None = Field(
         default=None,

@@ -10,7 +10,7 @@ from grid_operator.api.status import (
     GridClusterStatus,
     MemberStatus,
 )
-from grid_operator.decide import aspects, verdicts
+from grid_operator.decide import abnormal, aspects, verdicts
 from grid_operator.decide.model import MemberView
 from grid_operator.decide.pods import is_ready, pod_name
 from grid_operator.decide.words import agreed, camel_case
@@ -59,6 +59,8 @@ def _conditions(plan: Plan, now: datetime) -> tuple[Condition, ...]:
         (ConditionType.REQUESTS_VALID, verdicts.requests_valid(plan)),
         (ConditionType.BACKUP_SUCCEEDED, aspects.backup_succeeded(plan)),
         (ConditionType.RESTORED, verdicts.restored(plan)),
+        (ConditionType.RECONCILING, abnormal.reconciling(plan)),
+        (ConditionType.STALLED, abnormal.stalled(plan)),
     )
     before = plan.situation.status.conditions
     generation = plan.situation.cluster.metadata.generation

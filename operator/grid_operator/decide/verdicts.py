@@ -66,7 +66,7 @@ def _absent(plan: Plan) -> Verdict | None:
     status = plan.progress.status
     cluster = plan.situation.cluster.model_copy(update={"status": status})
     if is_restoring(cluster):
-        failure = _restore_failure(status)
+        failure = restore_failure(status)
         if failure is not None:
             return FALSE, ReadyReason.RESTORE_FAILED, failure
         text = f"spec.restoreFrom: the data of {source_text(cluster.spec)} comes first"
@@ -77,7 +77,8 @@ def _absent(plan: Plan) -> Verdict | None:
     return None
 
 
-def _restore_failure(status: GridClusterStatus) -> str | None:
+def restore_failure(status: GridClusterStatus) -> str | None:
+    """Return why the newest restore failed, None when none did or one is under way."""
     if status.operation is not None:
         return None
     newest = next((f for f in status.last_operations if f.kind is OperationKind.RESTORE), None)
@@ -250,7 +251,7 @@ def restored(plan: Plan) -> Verdict | None:
         return FALSE, RestoredReason.RESTORING, text
     if status.restored_from is not None:
         return TRUE, RestoredReason.RESTORED, status.restored_from
-    failure = _restore_failure(status)
+    failure = restore_failure(status)
     if failure is not None:
         return FALSE, RestoredReason.RESTORE_FAILED, failure
     return FALSE, RestoredReason.RESTORING, f"spec.restoreFrom: {source_text(spec)}"

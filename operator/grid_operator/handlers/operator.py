@@ -163,7 +163,10 @@ class _Operator:
         self._rest = rest
         self._metrics = metrics
         surroundings = Surroundings(
-            home, serves_all=options.all_namespaces, may_act=lambda: rest.may_write()
+            home,
+            serves_all=options.all_namespaces,
+            may_act=lambda: rest.may_write(),
+            clusters=metrics.clusters,
         )
         reconciler = Reconciler(KubeClient(rest, options.own_name), members, surroundings)
         self._rng = rng = random.Random()  # noqa: S311 - jitter

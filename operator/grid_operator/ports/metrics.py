@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from grid_operator.ports.cluster_metrics import ClusterCollector
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -18,10 +20,12 @@ WAIT_BUCKETS_S: Final = (0.001, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
 
 
 class OperatorMetrics:
-    """The operator's metrics. No label holds a name of a cluster, a pod or a user."""
+    """The operator's metrics. No label but those of `clusters` holds a name that users choose."""
 
     def __init__(self) -> None:
         self.registry: Final = CollectorRegistry()
+        self.clusters: Final = ClusterCollector()
+        self.registry.register(self.clusters)
         self._waits = self._histogram(
             "queue_wait_seconds",
             "From the time when a key was due to its reconcile.",

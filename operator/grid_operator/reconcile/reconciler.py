@@ -23,6 +23,7 @@ from grid_operator.decide.events import drift_event
 from grid_operator.decide.model import Decision, Observed
 from grid_operator.decide.pods import has_address
 from grid_operator.ports.clock import steady_s
+from grid_operator.ports.cluster_metrics import ClusterCollector
 from grid_operator.ports.errors import NotReady, Rejected
 from grid_operator.reconcile.admissions import Admissions
 from grid_operator.reconcile.calling import Caller
@@ -92,6 +93,8 @@ class Surroundings:
     make_password: Callable[[], str] = field(default=new_password, repr=False)
     may_act: Callable[[], bool] = lambda: True
     """Whether this operator may change anything now: it holds its Lease, or needs none."""
+    clusters: ClusterCollector = field(default_factory=ClusterCollector)
+    """Shows what each cluster is like."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +136,7 @@ class Reconciler:
         """
         live = await self._kube.fetch_cluster(key.namespace, key.name)
         if live is None:
+            self._where.clusters.forget(key.namespace, key.name)
             return None  # owner references let Kubernetes remove the children
         try:
             cluster = GridCluster.from_kube(live)
@@ -308,6 +312,7 @@ class Reconciler:
         return written
 
     async def _write_content(self, live: KubeObject, content: KubeObject) -> KubeObject:
+        self._where.clusters.note(live, content)
         if self._pruning.is_written(live, content):
             return live
         written = await self._kube.apply_status(live, content)

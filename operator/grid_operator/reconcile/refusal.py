@@ -96,6 +96,7 @@ def invalid_cluster_status(
     changed.set(ConditionType.CONFIG_VALID, ConfigValidReason.INVALID_SPEC, message)
     changed.set(ConditionType.PROGRESSING, ProgressingReason.BLOCKED, message, busy)
     changed.set(ConditionType.READY, ReadyReason.CONFIG_INVALID, message)
+    changed.stall(ConfigValidReason.INVALID_SPEC, message)
     told = changed.status(before).to_kube()
     return {**live, "conditions": told["conditions"], "observedGeneration": generation}
 
@@ -124,6 +125,10 @@ def refused_status(
     changed.set(ConditionType.PROGRESSING, refusal_reason(refusal), str(refusal), busy)
     if refusal.reason in SPEC_FAULTS:
         changed.set(ConditionType.CONFIG_VALID, RefusalReason.API_REFUSED, str(refusal))
+        changed.stall(RefusalReason.API_REFUSED, str(refusal))
+    else:
+        # It is tried again: a quota may be raised, and an object of a child's name may go.
+        changed.reconcile(refusal_reason(refusal), str(refusal))
     journal = {name: getattr(before, name) for name in _JOURNAL}
     return changed.status(decided.model_copy(update=journal))
 
@@ -140,6 +145,7 @@ def waiting_status(
     changed.previous = before.conditions
     reason, text = ProgressingReason.APPLYING, str(missing)
     changed.set(ConditionType.PROGRESSING, reason, text, ConditionStatus.TRUE)
+    changed.reconcile(reason, text)
     journal = {name: getattr(before, name) for name in _JOURNAL}
     return changed.status(decided.model_copy(update=journal))
 
@@ -188,6 +194,19 @@ class _Conditions:
         self._conditions[kind.value] = make_condition(
             self.previous, kind, status, reason, message, self._generation, self._now
         )
+
+    def stall(self, reason: StrEnum, message: str) -> None:
+        """Say that only a person can help."""
+        self._conditions.pop(ConditionType.RECONCILING, None)
+        self.set(ConditionType.STALLED, reason, message, ConditionStatus.TRUE)
+
+    def reconcile(self, reason: StrEnum, message: str) -> None:
+        """Say that it will be tried again, unless only a person can help anyway."""
+        stalled = self._conditions.get(ConditionType.STALLED)
+        if stalled is not None and stalled.observed_generation == self._generation:
+            return
+        self._conditions.pop(ConditionType.STALLED, None)  # it was about a former spec
+        self.set(ConditionType.RECONCILING, reason, message, ConditionStatus.TRUE)
 
     def status(self, base: GridClusterStatus) -> GridClusterStatus:
         return base.model_copy(

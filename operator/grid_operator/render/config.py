@@ -85,6 +85,8 @@ def configuration_tree(cluster: GridCluster) -> dict[str, Any]:
     if spec.drain_seconds:
         tree["shutdown"]["drain-seconds"] = spec.drain_seconds
     tree |= structure_trees(spec)
+    if spec.metrics_port is not None:
+        tree["metrics"] = _metrics(spec.metrics_port)
     tree["logging"] = {
         "format": spec.logging.format.value.lower(),
         "level": spec.logging.level.value.lower(),
@@ -193,6 +195,10 @@ def _join(spec: GridClusterSpec) -> dict[str, Any]:
 
 def _port(port: int) -> dict[str, Any]:
     return {"port": port, "auto-increment": False}
+
+
+def _metrics(port: int) -> dict[str, Any]:
+    return {"enabled": True, "port": _port(port), "interfaces": _interfaces()}
 
 
 def _interfaces() -> dict[str, Any]:

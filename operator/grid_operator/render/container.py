@@ -14,6 +14,7 @@ from grid_operator.api.names import (
     MEMBER_CONTAINER,
     MEMBERS_PORT,
     MEMBERS_PORT_NAME,
+    METRICS_PORT_NAME,
     PASSWORD_KEY,
     REST_PORT_NAME,
     TLS_VOLUME,
@@ -97,6 +98,8 @@ def member_container(cluster: GridCluster) -> dict[str, Any]:
 
 def _ports(spec: GridClusterSpec) -> list[dict[str, Any]]:
     ports = {REST_PORT_NAME: spec.rest_port, MANAGEMENT_PORT_NAME: MANAGEMENT_PORT}
+    if spec.metrics_port is not None:
+        ports[METRICS_PORT_NAME] = spec.metrics_port
     if not spec.is_alone:
         ports[MEMBERS_PORT_NAME] = MEMBERS_PORT
     return [

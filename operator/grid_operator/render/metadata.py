@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from typing import TYPE_CHECKING, Any, Final
 
-from grid_operator.api.names import API_VERSION, KIND, RENDERED_HASH_ANNOTATION, child_labels
+from grid_operator.api.names import (
+    API_VERSION,
+    GRID_NAME,
+    KIND,
+    PART_OF_LABEL,
+    RENDERED_HASH_ANNOTATION,
+    VERSION_LABEL,
+    child_labels,
+)
 
 if TYPE_CHECKING:
     from grid_operator.api.gridcluster import GridCluster
@@ -14,12 +23,16 @@ if TYPE_CHECKING:
 
 DIGEST_LENGTH: Final = 16
 """Hexadecimal digits kept of a SHA-256: enough to notice a change."""
+_IMAGE_TAG: Final = re.compile(r"[^@]*:([A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)(?:@.*)?")
+"""An image with a tag that is a label's value as well; the host's port is before a slash."""
 
 
 def child_metadata(cluster: GridCluster, name: str) -> dict[str, Any]:
     """Return a child's metadata: name, labels, and the cluster as its controlling owner."""
+    metadata = unowned_metadata(cluster, name)
     return {
-        **unowned_metadata(cluster, name),
+        **metadata,
+        "labels": {**metadata["labels"], **_describing_labels(cluster)},
         "ownerReferences": [owner_reference(cluster, controller=True)],
     }
 
@@ -28,6 +41,17 @@ def unowned_metadata(cluster: GridCluster, name: str) -> dict[str, Any]:
     """Return the metadata of an object that stays when the cluster goes."""
     meta = cluster.metadata
     return {"name": name, "namespace": meta.namespace, "labels": child_labels(meta.name)}
+
+
+def _describing_labels(cluster: GridCluster) -> dict[str, str]:
+    """Return the labels that are on owned objects alone.
+
+    A pod template with another version would replace every pod; of a claim template Kubernetes
+    lets nothing change, and claims outlive versions.
+    """
+    tag = _IMAGE_TAG.fullmatch(cluster.spec.image)
+    version = {} if tag is None else {VERSION_LABEL: tag[1]}
+    return {PART_OF_LABEL: GRID_NAME, **version}
 
 
 def owner_reference(cluster: GridCluster, *, controller: bool) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from grid_operator.api.names import (
     CLIENT_LABEL,
     MANAGEMENT_PORT,
     MEMBERS_PORT,
+    METRICS_LABEL,
     NAME_LABEL,
     NAMESPACE_NAME_LABEL,
     OPERATOR_NAME,
@@ -27,7 +28,9 @@ DNS_PORT: Final = 53
 
 
 def network_policy(cluster: GridCluster, context: RenderContext) -> KubeObject:
-    """Return the policy: clients to the REST port, the operator to both ports, no way out.
+    """Return the policy: clients to the REST port, the operator to REST and management, no way out.
+
+    Labelled pods of any namespace, such as Prometheus, reach the metrics port.
 
     Several members reach each other as well, and DNS, which tells them where the others are.
 
@@ -55,11 +58,26 @@ def network_policy(cluster: GridCluster, context: RenderContext) -> KubeObject:
                 {"from": clients, "ports": [_tcp(rest_port)]},
                 {"from": [operator], "ports": [_tcp(rest_port), _tcp(MANAGEMENT_PORT)]},
             ]
+            + _metrics(cluster.spec.metrics_port)
             + [{"from": [members], "ports": [_tcp(MEMBERS_PORT)]} for members in peers],
             # Named without a rule: a single member opens no connection, not even DNS.
             "egress": _ways_out(peers),
         },
     }
+
+
+def _metrics(port: int | None) -> list[dict[str, Any]]:
+    """Return the rule of those who read metrics, none when nothing listens for them."""
+    if port is None:
+        return []
+    # Every namespace has this label. An empty selector would mean the same, but nobody could see
+    # in the live object whether it was taken away, which leaves the cluster's own namespace.
+    every = [{"key": NAMESPACE_NAME_LABEL, "operator": "Exists"}]
+    readers = {
+        "namespaceSelector": {"matchExpressions": every},
+        "podSelector": {"matchLabels": {METRICS_LABEL: "true"}},
+    }
+    return [{"from": [readers], "ports": [_tcp(port)]}]
 
 
 def _ways_out(peers: list[dict[str, Any]]) -> list[dict[str, Any]]:

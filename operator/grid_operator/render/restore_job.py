@@ -50,7 +50,7 @@ def restore_job(cluster: GridCluster, source: RestoreFromSpec) -> KubeObject:
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
-        "metadata": {**metadata, "labels": labels},
+        "metadata": {**metadata, "labels": {**metadata["labels"], **labels}},
         "spec": {
             "backoffLimit": BACKOFF_LIMIT,
             "template": {"metadata": pod_metadata, "spec": _pod_spec(cluster, source)},

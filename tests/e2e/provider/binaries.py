@@ -11,11 +11,14 @@ import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from tests.e2e.provider.base import MissingPartError
 from tests.e2e.provider.commands import run
 from tests.e2e.provider.layout import NATIVE_DIR
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 BUILD_TIMEOUT_S: Final = 3600.0
 GO_MINOR: Final = 26
@@ -56,31 +59,57 @@ def built_binaries(cache: Path | None = None) -> Binaries:
         MissingPartError: There is no Go compiler to be had.
         CommandError: The build failed.
     """
-    directory = (cache or cache_root()) / "native" / _sources_digest()
-    directory.parent.mkdir(parents=True, exist_ok=True)
-    with (directory.parent / "lock").open("w") as lock:
+    place = (cache or cache_root()) / "native"
+    flags = ("-ldflags", _linker_flags())
+    return Binaries(built_module(NATIVE_DIR, place, ("./cmd/...",), PROGRAMS, flags))
+
+
+def built_module(
+    sources: Path,
+    place: Path,
+    packages: Sequence[str],
+    programs: Sequence[str],
+    flags: Sequence[str] = (),
+) -> Path:
+    """Return the directory with the programs of a Go module, building them when it is missing.
+
+    Args:
+        sources: The module, with its go.mod and go.sum.
+        place: Below it every version of the sources has a directory of its own.
+        packages: What to build.
+        programs: What has to come of it.
+        flags: For `go build`.
+
+    Raises:
+        MissingPartError: There is no Go compiler to be had.
+        CommandError: The build failed.
+    """
+    directory = place / _sources_digest(sources)
+    place.mkdir(parents=True, exist_ok=True)
+    with (place / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not directory.exists():
-            _build_into(directory)
-    return Binaries(directory)
+            _build_into(directory, sources, (*flags, *packages), programs)
+    return directory
 
 
-def _sources_digest() -> str:
+def _sources_digest(sources: Path) -> str:
     digest = hashlib.sha256(Path(__file__).read_bytes())
-    for path in [NATIVE_DIR / "go.mod", NATIVE_DIR / "go.sum", *NATIVE_DIR.rglob("*.go")]:
-        digest.update(f"{path.relative_to(NATIVE_DIR)}\0".encode() + path.read_bytes())
+    for path in [sources / "go.mod", sources / "go.sum", *sources.rglob("*.go")]:
+        digest.update(f"{path.relative_to(sources)}\0".encode() + path.read_bytes())
     return digest.hexdigest()[:20]
 
 
-def _build_into(directory: Path) -> None:
+def _build_into(
+    directory: Path, sources: Path, arguments: Sequence[str], programs: Sequence[str]
+) -> None:
     # Built beside its place and moved when complete: a build that was stopped leaves no half.
     with tempfile.TemporaryDirectory(dir=directory.parent, prefix="build-") as scratch:
         out = Path(scratch) / "out"
         env = {**os.environ, "CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOFLAGS": ""}
         command = (_go_command(), "build", "-trimpath", "-buildvcs=false", "-mod=readonly")
-        flags = ("-ldflags", _linker_flags(), "-o", f"{out}/", "./cmd/...")
-        run(*command, *flags, env=env, cwd=NATIVE_DIR, timeout_s=BUILD_TIMEOUT_S)
-        missing = [name for name in PROGRAMS if not (out / name).is_file()]
+        run(*command, "-o", f"{out}/", *arguments, env=env, cwd=sources, timeout_s=BUILD_TIMEOUT_S)
+        missing = [name for name in programs if not (out / name).is_file()]
         if missing:
             raise MissingPartError(f"the build made no {', '.join(missing)}")
         out.rename(directory)

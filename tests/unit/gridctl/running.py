@@ -154,6 +154,14 @@ class Up:
         except OSError:
             return 0, b""
 
+    def metrics(self, member: int = 0) -> str:
+        """Return what a member shows to Prometheus."""
+        address = ipaddress.IPv4Address(self.address) + member
+        url = f"http://{address}:5703/metrics"
+        with urllib.request.urlopen(url, timeout=ANSWER_S) as response:
+            text: str = response.read().decode()
+        return text
+
     def status(self) -> subprocess.CompletedProcess[str]:
         return subprocess.run(self.command("status"), capture_output=True, text=True, check=False)
 

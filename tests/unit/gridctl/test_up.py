@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from typing import TYPE_CHECKING
+
+import pytest
 
 from tests.unit.gridctl.running import READY, children, is_alive, until
 from tests.unit.pipes import full_pipe
@@ -96,6 +99,16 @@ def test_the_same_cluster_runs_only_once(up: Up) -> None:
     assert second.returncode == 1
     assert "another gridctl" in second.stderr
     assert up.stop() == 0
+
+
+@pytest.mark.parametrize("port", [5702, 5703])
+def test_a_port_of_a_listener_that_is_taken_is_named(up: Up, port: int) -> None:
+    with socket.create_server((up.address, port)):
+        command = up.command("up", "-f", str(up.file), "--address", up.address)
+        refused = subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert refused.returncode == 1
+    assert f"{up.address}:{port} cannot be used: Address already in use" in refused.stderr
 
 
 def test_a_taken_port_is_named(up: Up, tmp_path: Path) -> None:

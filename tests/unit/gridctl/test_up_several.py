@@ -41,6 +41,7 @@ def test_three_members_are_one_cluster_that_outlives_one_of_them(up: Up, tmp_pat
         assert up.call("GET", "maps/default/a", member=member) == (200, b"1")
         shown = json.loads(up.call("GET", "cluster", member=member)[1])
         assert len({one["address"] for one in shown["members"]}) == SIZE
+        assert "grid_ready 1.0" in up.metrics(member)
     data = tmp_path / "data" / "default"
     assert {path.name for path in (data / "demo").glob("demo-*")} == set(before)
     assert "demo-identity" in {path.name for path in (data / ".secrets").iterdir()}

@@ -93,8 +93,9 @@ class FakeKube:
         return next(o for r, o in self.objects.items() if (r.kind, r.name) == (kind, name))
 
     def condition(self, kind: str, name: str = "demo") -> dict[str, str]:
+        """Return a condition, {} when there is none."""
         conditions = self.get("GridCluster", name)["status"]["conditions"]
-        return next(c for c in conditions if c["type"] == kind)
+        return next((c for c in conditions if c["type"] == kind), {})
 
     def edit(self, name: str = "demo", **spec: object) -> None:
         """Change the spec as a user would."""

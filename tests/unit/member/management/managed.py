@@ -107,6 +107,9 @@ class FakeStore:
     def store_bytes(self) -> int | None:
         return self.on_disk
 
+    def poll_waiters(self) -> int:
+        return 0
+
 
 class Managed:
     """One member, its store, and calls to it."""

@@ -188,6 +188,9 @@ class FakeEngine:
     def store_bytes(self) -> int | None:
         return None
 
+    def poll_waiters(self) -> int:
+        return 0
+
     def cut_off(self) -> None:
         """Let nothing through; who waits for the others is told so."""
         self.cut = True

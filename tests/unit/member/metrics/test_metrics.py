@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import shutil
 import subprocess
 import sys
 import threading
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,14 +18,14 @@ from grid_member.engine import lanes
 from grid_member.engine.usage import StructureUsage
 from grid_member.http import metrics
 from grid_member.http.metrics import MAX_NAMED_STRUCTURES, Names
-from tests.unit.member.metrics.scraped import configured
+from grid_member.release import VERSION
+from tests.unit.member.metrics.scraped import Scraped, configured
 from tests.unit.member.wire import Wire, once
+from tests.unit.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from pathlib import Path
-
-    from tests.unit.member.metrics.scraped import Scraped
 
     Start = Callable[..., Awaitable[Scraped]]
 
@@ -111,6 +113,76 @@ async def test_too_many_structures_are_summed(start: Start) -> None:
         told = await member.figures()
     assert told.value("grid_structure_entries", kind="map", name="a") == 1
     assert {"kind": "map", "name": "m0000"} not in told.labels("grid_structure_entries")
+
+
+async def test_limits_are_shown_where_there_are_any() -> None:
+    limited = "{eviction: {eviction-policy: LRU, max-size-policy: %s, size: %d}}"
+    counted, big = limited % ("PER_NODE", 7), limited % ("USED_HEAP_SIZE", 2)
+    maps = f"default: {{}}, counted: {counted}, big: {big}"
+    text = configured().replace("map: {default: {}", f"map: {{{maps}")
+    member = Scraped(await start_member(Config.from_text(text, environment={})))
+    try:
+        for path in ("maps/counted/a", "maps/big/a", "maps/free/a", "queues/two", "queues/r"):
+            assert (await member.ask("POST", f"/grid/rest/{path}", b"v")).status == 200
+        told = await member.figures()
+    finally:
+        await member.member.stop()
+
+    entries, size = "grid_structure_limit_entries", "grid_structure_limit_bytes"
+    assert told.value(entries, kind="map", name="counted") == 7
+    assert told.value(entries, kind="queue", name="two") == 2
+    assert told.value(size, kind="map", name="big") == 2 << 20
+    assert len(told.labels(entries)) == 2
+    assert len(told.labels(size)) == 1
+
+
+async def test_waiting_polls_are_counted(start: Start) -> None:
+    member = await start()
+    port = member.member.rest_port
+    assert port is not None
+    assert (await member.figures()).value("grid_poll_waiters") == 0
+    async with await Wire.connect(port) as one, await Wire.connect(port) as other:
+        for wire, queue in ((one, "a"), (other, "b")):
+            wire.send(f"DELETE /grid/rest/queues/{queue}/60 HTTP/1.1\r\nHost: m\r\n\r\n".encode())
+        await shown(member, "grid_poll_waiters", lambda values: values == [2])
+        assert (await member.ask("POST", "/grid/rest/queues/a", b"item")).status == 200
+        assert (await one.reply()).body == b"item"
+        await shown(member, "grid_poll_waiters", lambda values: values == [1])
+
+
+async def shown(member: Scraped, name: str, holds: Callable[[list[float]], bool]) -> float:
+    """Return the last of a metric's values, once they are as they should be."""
+
+    async def value() -> float | None:
+        family = (await member.figures()).families.get(name)
+        values = [sample.value for sample in family.samples] if family is not None else []
+        return values[-1] if holds(values) else None
+
+    return await eventually(value)
+
+
+async def test_the_version_and_the_free_disk_and_the_last_backup_are_told(
+    start: Start, tmp_path: Path
+) -> None:
+    name, places = "grid_backup_last_success_timestamp_seconds", (tmp_path / "d", tmp_path / "b")
+    member = await start(
+        f"  persistence: {{enabled: true, base-dir: {places[0]}, backup-dir: {places[1]}}}"
+    )
+    before = await member.figures()
+    assert before.value("grid_build_info", version=VERSION) == 1
+    assert before.value("grid_store_free_bytes") == pytest.approx(
+        shutil.disk_usage(tmp_path).free, rel=0.2
+    )
+    assert before.labels(name) == []
+    began = time.time()
+
+    asked = await member.ask("POST", "/grid/rest/management/cluster/backup", b"dev&")
+    assert asked.status == 200
+
+    assert began - 1 <= await shown(member, name, bool) <= time.time() + 1
+    in_memory = await (await start()).figures()
+    assert in_memory.labels("grid_store_free_bytes") == []
+    assert in_memory.labels(name) == []
 
 
 async def test_connections_are_counted_by_listener(start: Start) -> None:

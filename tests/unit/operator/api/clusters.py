@@ -34,6 +34,7 @@ FULL_SPEC: dict[str, Any] = {
             {"name": "ClusterRead", "enabled": False},
         ],
     },
+    "metrics": {"port": 9100},
     "maps": [
         {"name": "default"},
         {"name": "session-*", "timeToLiveSeconds": 60, "maxIdleSeconds": 30},
@@ -96,6 +97,7 @@ SECURE_SPEC: dict[str, Any] = {
     "configFormat": "Xml",
     "advancedNetwork": {"enabled": True, "restPort": 5711},
     "rest": {"endpointGroups": [{"name": "ClusterWrite", "enabled": True}]},
+    "metrics": {"enabled": False},
     "tls": {"secretName": "member-tls", "clientCertificates": "Optional"},
     "security": {
         "enabled": True,

@@ -80,6 +80,15 @@ SPEC: Final[Table] = {
         f"{NETWORK}the_advanced_network_has_its_own_port_and_the_same_groups",
         f"{RENDER}children.py::test_every_object_follows_the_rest_port",
     ),
+    "spec.metrics.enabled": (
+        f"{NETWORK}metrics_are_read_at_their_port_or_nowhere",
+        f"{RENDER}children.py::test_labelled_pods_of_any_namespace_reach_the_metrics_and_no_more",
+        f"{E2E}gridcluster.py::test_labelled_pods_of_any_namespace_read_metrics_and_no_others",
+    ),
+    "spec.metrics.port": (
+        f"{NETWORK}metrics_are_read_at_their_port_or_nowhere",
+        f"{RENDER}children.py::test_labelled_pods_of_any_namespace_reach_the_metrics_and_no_more",
+    ),
     "spec.configFormat": (
         f"{NETWORK}the_member_runs_on_a_file_of_the_format",
         f"{RENDER}config.py::test_yaml_and_xml_are_the_same_to_a_member",

@@ -31,6 +31,7 @@ _FAILED_BACKUP: Final = f"{STATUS}a_failed_backup_tells_when_and_takes_no_succes
 _RESTORED: Final = f"{STATUS}a_restored_cluster_tells_where_its_data_came_from"
 _DAMAGED: Final = f"{REAL}damaged_data_waits_and_is_started_from_once"
 
+_WAITING: Final = f"{DECIDE}waiting.py::test_"
 _ADMISSION: Final = f"{RECONCILE}admission.py::test_"
 _ADMITTED: Final = f"{_ADMISSION}a_rewritten_image_is_admitted_and_told_once_and_costs_nothing_more"
 
@@ -186,6 +187,14 @@ CONDITIONS: Final[Table] = {
         f"{DECIDE}operation_faults.py"
         "::test_a_restore_that_failed_makes_no_member_and_tries_again_later",
     ),
+    "Reconciling": (
+        f"{DECIDE}state_space.py::test_every_state",
+        f"{_WAITING}what_comes_about_by_itself_is_waited_for",
+    ),
+    "Stalled": (
+        f"{DECIDE}state_space.py::test_every_state",
+        f"{_WAITING}what_only_a_person_can_mend_is_stalled",
+    ),
 }
 """By the type."""
 
@@ -229,6 +238,11 @@ METADATA: Final[Table] = {
         f"{RENDER}children.py::test_every_child_is_labelled_and_in_the_namespace",
     ),
     "gridcluster.io/client": (f"{KUBERNETES}pods_with_the_label_of_clients_reach_the_rest_port",),
+    "gridcluster.io/metrics": (
+        f"{RENDER}children.py::test_labelled_pods_of_any_namespace_reach_the_metrics_and_no_more",
+        "tests/e2e/test_gridcluster.py"
+        "::test_labelled_pods_of_any_namespace_read_metrics_and_no_others",
+    ),
     "gridcluster.io/shutdown": (
         f"{RECONCILE}calls.py::test_deletion_with_the_finalizer_shuts_the_members_down_and_lets_go",
     ),

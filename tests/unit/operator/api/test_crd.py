@@ -92,6 +92,7 @@ def test_rules_carry_messages_and_are_where_they_are_looked_for() -> None:
         ".spec",
         ".spec.rest",
         ".spec.advancedNetwork",
+        ".spec.metrics",
         ".spec.exposure",
         ".spec.security",
         ".spec.persistence",

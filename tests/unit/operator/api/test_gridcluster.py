@@ -45,6 +45,7 @@ def restore(**source: Any) -> dict[str, Any]:
         ({"size": 10}, "size above 9 is not supported"),
         ({"size": 3, "rest": {"port": 5704}}, "port 5704 belongs to the members themselves"),
         ({"size": 3, "advancedNetwork": {"enabled": True, "restPort": 5704}}, "port 5704"),
+        ({"size": 3, "metrics": {"port": 5704}}, "choose another metrics.port"),
         ({"size": 3, **backup(volume={})}, "needs accessMode ReadWriteMany"),
         ({"size": 0}, "greater than or equal to 1"),
         ({"size": "1"}, "spec.size"),
@@ -68,6 +69,11 @@ def restore(**source: Any) -> dict[str, Any]:
         ({"rest": {"port": 5702}}, "belongs to the management listener"),
         ({"rest": {"port": 6000}, **ADVANCED}, "with advancedNetwork set restPort"),
         ({"advancedNetwork": {"enabled": True, "restPort": 5702}}, "management listener"),
+        ({"metrics": {"port": 80}}, "spec.metrics.port"),
+        ({"metrics": {"port": 5702}}, "metrics.port: port 5702 belongs to the management"),
+        ({"metrics": {"port": 5701}}, "metrics.port is the REST port: choose another one"),
+        ({"rest": {"port": 5703}}, "metrics.port is the REST port: choose another one"),
+        ({"advancedNetwork": {"enabled": True, "restPort": 5703}}, "metrics.port is the REST port"),
         ({"advancedNetwork": {"restPort": 6000}}, "no effect while advancedNetwork.enabled"),
         (maps(eviction={"policy": "Lru"}), "both a policy other than None and a size"),
         (maps(eviction={"size": 1}), "both a policy other than None and a size"),
@@ -114,6 +120,22 @@ def test_bad_spec_is_refused_with_the_field_and_the_reason(
         make_cluster(spec)
 
     assert any(message in problem for problem in caught.value.problems)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"metrics": {"port": 5704}},
+        {"rest": {"port": 5703}, "metrics": {"enabled": False}},
+        {"size": 3, "metrics": {"enabled": False, "port": 5704}},
+        {"metrics": {"enabled": False, "port": 5702}},
+        {"advancedNetwork": {"enabled": True, "restPort": 6000}, "metrics": {"port": 5701}},
+    ],
+)
+def test_a_port_that_nothing_else_listens_on_is_taken_for_metrics(spec: dict[str, Any]) -> None:
+    metrics = make_cluster(spec).spec.metrics
+
+    assert metrics.port == spec["metrics"].get("port", 5703)
 
 
 @pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS)

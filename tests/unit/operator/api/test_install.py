@@ -49,10 +49,39 @@ def test_rights_are_namespaced_and_name_everything() -> None:
     kinds = {d["kind"] for d in documents(INSTALL)}
     rules = OBJECTS["Role"]["rules"]
 
-    assert not {"ClusterRole", "ClusterRoleBinding"} & kinds
+    # The ClusterRoles of users are bound to nobody here.
+    assert "ClusterRoleBinding" not in kinds
     for rule in rules:
         assert rule.keys() == {"apiGroups", "resources", "verbs"}
         assert not any("*" in word for words in rule.values() for word in words)
+
+
+def test_who_may_view_or_edit_a_namespace_may_do_so_with_its_gridclusters() -> None:
+    roles = {d["metadata"]["name"]: d for d in documents(INSTALL) if d["kind"] == "ClusterRole"}
+    prefix = "rbac.authorization.k8s.io/aggregate-to-"
+    into = {
+        name: {key.removeprefix(prefix) for key in role["metadata"]["labels"] if prefix in key}
+        for name, role in roles.items()
+    }
+    granted: dict[str, dict[str, set[str]]] = {}
+    for name, role in roles.items():
+        of_role = granted.setdefault(name, {})
+        for rule in role["rules"]:
+            assert rule["apiGroups"] == ["gridcluster.io"]
+            for resource in rule["resources"]:
+                of_role.setdefault(resource, set()).update(rule["verbs"])
+
+    assert into == {"grid-view": {"view", "edit", "admin"}, "grid-edit": {"edit", "admin"}}
+    assert granted["grid-view"] == {
+        "gridclusters": {"get", "list", "watch"},
+        "gridclusters/status": {"get"},
+        "gridclusters/scale": {"get"},
+    }
+    # The status is the operator's alone.
+    assert granted["grid-edit"] == {
+        "gridclusters": {"create", "update", "patch", "delete", "deletecollection"},
+        "gridclusters/scale": {"update", "patch"},
+    }
 
 
 def verbs(role: dict[str, Any]) -> dict[str, set[str]]:

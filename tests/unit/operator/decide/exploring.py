@@ -25,6 +25,7 @@ from tests.unit.operator.decide.moves import (
     rounds,
     work_ends,
 )
+from tests.unit.operator.decide.waiting import Shown, as_shown
 from tests.unit.operator.decide.world import DAMAGED, JOINED, Pod, World
 
 if TYPE_CHECKING:
@@ -59,6 +60,8 @@ class Explorer:
     limit: int = 100_000
     """States at most."""
     seen: set[Key] = field(default_factory=set)
+    statuses: dict[str, Shown] = field(default_factory=dict)
+    """Every status that was decided, as the API server would show it, by what waiting goes by."""
     live: set[Key] = field(default_factory=set)
     """Worlds from which what is asked for is reached."""
 
@@ -103,8 +106,11 @@ class Explorer:
             or _effect_problem(world, decision)
             or _time_problem(world, decision.status)
         )
+        problem = problem or _waiting_problem(world, decision.status)
         if problem is not None:
             raise BrokenError(f"{problem}\n{world}\n{decision}")
+        shown = as_shown(world, decision.status)
+        self.statuses.setdefault(shown.key, shown)
         return decision
 
     def _check_liveness(self, start: World) -> None:
@@ -191,6 +197,20 @@ def _unheard(world: World, values: list[str]) -> bool:
 
 
 # Invariants
+
+
+def _waiting_problem(world: World, status: GridClusterStatus) -> str | None:
+    """Return what is wrong with the conditions by which tools wait."""
+    found = {c.type: c for c in status.conditions}
+    if "Reconciling" in found and "Stalled" in found:
+        return "both Reconciling and Stalled"
+    if any(found[kind].status != "True" for kind in ("Reconciling", "Stalled") if kind in found):
+        return "Reconciling or Stalled is there and not True"
+    if found["Progressing"].status == "True" and not found.keys() & {"Reconciling", "Stalled"}:
+        return "Progressing, and neither Reconciling nor Stalled"
+    if "Stalled" in found and not _waits_for_user(world) and not world.spec.restores:
+        return "Stalled, and it goes on by itself"
+    return None
 
 
 def _status_problem(world: World, status: GridClusterStatus) -> str | None:

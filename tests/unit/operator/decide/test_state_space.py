@@ -17,11 +17,13 @@ from grid_operator.decide.calls import Endpoint
 from tests.unit.operator.decide import moves
 from tests.unit.operator.decide.exploring import BrokenError, Decide, Explorer
 from tests.unit.operator.decide.journeys import settled
+from tests.unit.operator.decide.waiting import judged
 from tests.unit.operator.decide.world import Spec, TwiceError, World
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
+    from pathlib import Path
 
     from grid_operator.decide.model import Decision, Desired, Observed
     from tests.unit.operator.decide.moves import Edit
@@ -91,12 +93,23 @@ GIVE_UP = (Endpoint.FORCE_START, Endpoint.PARTIAL_START)
         ),
     ],
 )
-def test_every_state(start: World, edits: Sequence[Edit], budget: tuple[int, int]) -> None:
+def test_every_state(
+    start: World, edits: Sequence[Edit], budget: tuple[int, int], kstatus: Path
+) -> None:
     changes, faults = budget
 
-    states = Explorer(edits).explore(replace(start, edits=changes, faults=faults))
+    explorer = Explorer(edits)
+    states = explorer.explore(replace(start, edits=changes, faults=faults))
 
     assert states > 300
+    shown = list(explorer.statuses.values())
+    found = judged(kstatus, (one.cluster for one in shown))
+    wrong = [
+        (one, judgement)
+        for one, judgement in zip(shown, found, strict=True)
+        if judgement != one.wanted
+    ]
+    assert wrong == []
 
 
 def harmless(observed: Observed, desired: Desired, now: datetime) -> Decision:

@@ -74,6 +74,23 @@ def test_the_advanced_network_has_its_own_port_and_the_same_groups(pod: RunningP
     assert "\n  network:" not in text
 
 
+@pytest.mark.parametrize(
+    ("metrics", "port"), [({}, 5703), ({"port": 5779}, 5779), ({"enabled": False}, None)]
+)
+@pytest.mark.parametrize("file_format", ["Yaml", "Xml"])
+def test_metrics_are_read_at_their_port_or_nowhere(
+    pod: RunningPod, metrics: dict[str, Any], port: int | None, file_format: str
+) -> None:
+    pod.start({"configFormat": file_format, "metrics": metrics})
+
+    urls = {port: f"http://{pod.address}:{port}/metrics" for port in (5703, 5779)}
+    answers = {port: pod.fetch(url) for port, url in urls.items()}
+
+    wanted = {found: 200 if found == port else 0 for found in urls}
+    assert {found: status for found, (status, _) in answers.items()} == wanted
+    assert all(b"grid_ready 1.0" in body for status, body in answers.values() if status)
+
+
 @pytest.mark.parametrize(("file_format", "start"), [("Yaml", "grid:"), ("Xml", "<")])
 def test_the_member_runs_on_a_file_of_the_format(
     pod: RunningPod, file_format: str, start: str

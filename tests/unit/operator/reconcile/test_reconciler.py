@@ -171,6 +171,8 @@ async def test_invalid_refusal_shows_in_conditions_and_costs_one_status_write() 
     assert kube.condition("ConfigValid")["status"] == "False"
     assert kube.condition("Progressing")["reason"] == "ApiRefused"
     assert "Invalid value" in kube.condition("ConfigValid")["message"]
+    assert kube.condition("Stalled")["reason"] == "ApiRefused"
+    assert kube.condition("Reconciling") == {}
     kube.writes.clear()
     await settle(reconciler)
     assert [w for w in kube.writes if w == "status" or w.startswith("event")] == []
@@ -182,6 +184,23 @@ async def test_forbidden_refusal_does_not_blame_the_spec() -> None:
     await make(kube).reconcile(KEY)
     assert kube.condition("ConfigValid")["status"] == "True"
     assert kube.condition("Progressing")["status"] == "False"
+    # A quota may be raised: tools that wait go on.
+    assert kube.condition("Reconciling")["reason"] == "ApiRefused"
+    assert kube.condition("Stalled") == {}
+
+
+async def test_a_refusal_leaves_no_word_about_a_former_spec() -> None:
+    kube = FakeKube(cluster_object(size="many"))
+    reconciler = make(kube)
+    await reconciler.reconcile(KEY)
+    assert kube.condition("Stalled")["reason"] == "InvalidSpec"
+    kube.edit(size=1)
+    kube.fail["fetch Secret"] = Rejected("exceeded quota", "Forbidden")
+
+    await reconciler.reconcile(KEY)
+
+    assert kube.condition("Reconciling")["reason"] == "ApiRefused"
+    assert kube.condition("Stalled") == {}
 
 
 async def test_refusal_that_goes_away_clears_the_conditions() -> None:
@@ -193,6 +212,7 @@ async def test_refusal_that_goes_away_clears_the_conditions() -> None:
     await settle(reconciler)
     assert kube.condition("ConfigValid")["status"] == "True"
     assert kube.condition("Ready")["status"] == "True"
+    assert kube.condition("Stalled") == kube.condition("Reconciling") == {}
 
 
 async def test_spec_that_the_schema_refuses_shows_in_a_condition_and_applies_nothing() -> None:
@@ -200,6 +220,7 @@ async def test_spec_that_the_schema_refuses_shows_in_a_condition_and_applies_not
     assert await make(kube).reconcile(KEY) == REFUSED_REQUEUE_S
     assert kube.writes == ["status"]
     assert "spec.size" in kube.condition("ConfigValid")["message"]
+    assert kube.condition("Stalled")["reason"] == "InvalidSpec"
     await make(kube).reconcile(KEY)
     assert kube.writes == ["status"]
 

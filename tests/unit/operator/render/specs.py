@@ -47,14 +47,19 @@ def _spec(draw: st.DrawFn) -> Spec:
     advanced = draw(st.booleans())
     size = draw(st.sampled_from([1, 1, 2, 3, 5]))
     ports = st.integers(1024, 65535).filter(lambda port: port not in (5702, 5704))
+    rest_port = draw(ports)
     groups = draw(st.lists(st.sampled_from(_GROUPS), unique=True))
     return {
         "clusterName": draw(st.from_regex(r"\A[A-Za-z0-9._-]{1,20}\Z")),
         "rest": {
-            "port": 5701 if advanced else draw(ports),
+            "port": 5701 if advanced else rest_port,
             "endpointGroups": [{"name": g, "enabled": draw(st.booleans())} for g in groups],
         },
-        "advancedNetwork": {"enabled": True, "restPort": draw(ports)} if advanced else {},
+        "advancedNetwork": {"enabled": True, "restPort": rest_port} if advanced else {},
+        "metrics": {
+            "enabled": rest_port != 5703 and draw(st.booleans()),
+            "port": draw(ports.filter(lambda port: port != rest_port)),
+        },
         "maps": draw(_structures(_map, kept)),
         "queues": draw(_structures(_queue, kept)),
         "size": size,

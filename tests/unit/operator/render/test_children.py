@@ -95,6 +95,41 @@ def test_every_child_is_labelled_and_in_the_namespace(name: str, obj: KubeObject
     assert owned == ([] if obj["kind"] == "PersistentVolumeClaim" else [("uid-1", True)])
 
 
+DIGEST = f"sha256:{'0' * 64}"
+
+
+@pytest.mark.parametrize(
+    ("image", "version"),
+    [
+        ("grid-member:0.1.0", "0.1.0"),
+        ("registry.example:5000/a/grid-member:0.2.0-rc.1", "0.2.0-rc.1"),
+        (f"grid-member:0.1.0@{DIGEST}", "0.1.0"),
+        (f"grid-member@{DIGEST}", None),
+        ("registry.example:5000/grid-member", None),
+        ("grid-member", None),
+        ("grid-member:_odd", None),
+        (f"grid-member:{'1' * 64}", None),
+    ],
+)
+def test_objects_tell_the_version_that_the_image_names(image: str, version: str | None) -> None:
+    spec = {**FULL_SPEC, "image": image}
+    for child in render(spec):
+        labels = child["metadata"]["labels"]
+        if child["kind"] == "PersistentVolumeClaim":
+            assert "app.kubernetes.io/version" not in labels
+            continue
+        assert labels["app.kubernetes.io/part-of"] == "grid"
+        assert labels.get("app.kubernetes.io/version") == version
+
+
+def test_another_version_is_in_no_template_and_no_selector() -> None:
+    """It would replace every pod, orphan it, or be refused."""
+    children = [*render(FULL_SPEC), *render({**FULL_SPEC, "size": 3}), *restore_children()]
+    specs = [json.dumps(child.get("spec", {})) for child in children]
+
+    assert not [s for s in specs if "kubernetes.io/version" in s or "kubernetes.io/part-of" in s]
+
+
 @pytest.mark.parametrize("spec", SPECS)
 def test_only_operator_reaches_the_management_port(spec: str) -> None:
     rules = by_name(render(SPECS[spec]))["networkpolicy-demo"]["spec"]["ingress"]
@@ -107,6 +142,29 @@ def test_only_operator_reaches_the_management_port(spec: str) -> None:
         "kubernetes.io/metadata.name": "grid-system"
     }
     assert peer["podSelector"]["matchLabels"] == {"app.kubernetes.io/name": "grid-operator"}
+
+
+@pytest.mark.parametrize(
+    ("metrics", "port"), [({}, 5703), ({"port": 9100}, 9100), ({"enabled": False}, None)]
+)
+def test_labelled_pods_of_any_namespace_reach_the_metrics_and_no_more(
+    metrics: dict[str, Any], port: int | None
+) -> None:
+    children = render({"metrics": metrics})
+    (container,) = template(children)["spec"]["containers"]
+    rules = by_name(children)["networkpolicy-demo"]["spec"]["ingress"]
+
+    ports = {p["name"]: p["containerPort"] for p in container["ports"]}
+    readers = {
+        "namespaceSelector": {
+            "matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "Exists"}]
+        },
+        "podSelector": {"matchLabels": {"gridcluster.io/metrics": "true"}},
+    }
+    assert ports.get("metrics") == port
+    reaching = [rule for rule in rules if readers in rule["from"]]
+    wanted = {"from": [readers], "ports": [{"protocol": "TCP", "port": port}]}
+    assert reaching == ([] if port is None else [wanted])
 
 
 @pytest.mark.parametrize(
@@ -123,7 +181,7 @@ def test_every_object_follows_the_rest_port(spec: dict[str, Any], port: int) -> 
     policy = found["networkpolicy-demo"]["spec"]["ingress"]
     (client_port,) = found["service-demo"]["spec"]["ports"]
 
-    assert {p["port"] for rule in policy for p in rule["ports"]} == {port, 5702}
+    assert {p["port"] for rule in policy for p in rule["ports"]} == {port, 5702, 5703}
     assert container["ports"][0] == {"name": "rest", "containerPort": port, "protocol": "TCP"}
     assert found["service-demo-members"]["spec"]["ports"][0]["port"] == port
     assert (client_port["port"], client_port["targetPort"]) == (5701, "rest")
@@ -152,7 +210,7 @@ def test_a_list_of_networks_keeps_the_addresses_that_it_is_about() -> None:
 def test_a_single_address_is_written_as_the_network_that_kubernetes_asks_for() -> None:
     cidrs = ["192.0.2.7", "2001:db8::1", "192.0.2.0/255.255.255.0", "::/0"]
     policy = by_name(render({"exposure": {"allowedCidrs": cidrs}}))["networkpolicy-demo"]
-    clients, _ = policy["spec"]["ingress"]
+    clients = policy["spec"]["ingress"][0]
 
     blocks = [peer["ipBlock"]["cidr"] for peer in clients["from"] if "ipBlock" in peer]
     assert blocks == ["192.0.2.7/32", "2001:db8::1/128", "192.0.2.0/24", "::/0"]

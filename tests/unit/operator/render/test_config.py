@@ -75,6 +75,11 @@ def test_member_listens_as_the_spec_says(name: str, file_format: str) -> None:
     assert config.management is not None
     assert (config.rest.port, config.management.port) == (spec.rest_port, 5702)
     assert config.rest.interfaces == config.management.interfaces == ("*",)
+    if spec.metrics_port is None:
+        assert config.metrics is None
+    else:
+        assert config.metrics is not None
+        assert (config.metrics.port, config.metrics.interfaces) == (spec.metrics_port, ("*",))
     assert [u.name for u in config.management.users or ()] == ["grid-operator"]
     assert [u.password for u in config.management.users or ()] == ["a<&\"'${x}"]
     enabled = {g.name for g in spec.rest.endpoint_groups if g.enabled}
