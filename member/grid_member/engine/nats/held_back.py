@@ -43,11 +43,11 @@ class HeldBack:
         Raises:
             OSError: the file cannot be written, or the store not be removed.
         """
-        if self._forgets and store.exists():
-            shutil.rmtree(store)
-        self._forgets = False
         self._held = again and self.allowed is not None and not self.released
         self.released = False
+        if self._forgets and not self._held and store.exists():
+            shutil.rmtree(store)  # a server that failed is held back, and released again
+        self._forgets = False
         if self.allowed is None:
             return
         text = config.read_text(encoding="ascii")

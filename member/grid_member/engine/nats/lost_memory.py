@@ -35,6 +35,7 @@ from grid_member.engine.nats.survivors import (
     have_lost,
     missing,
     most_are_gone,
+    none_goes_on,
     told_of,
 )
 from grid_member.engine.nats.write_back import write_back
@@ -201,7 +202,9 @@ class LostMemory:
 
     async def kept_from(self, stream: Stream) -> str | None:
         """Return why this member is not to make a stream that is not there; None: it may."""
-        if self._newcomer is None or stream.name in self._logs.followed:
+        log = stream.log.name
+        goes_on = log in self._logs.followed and not self._logs.has_left(log)
+        if self._newcomer is None or goes_on:
             return None
         return await self._newcomer.kept_from(stream)
 
@@ -214,10 +217,7 @@ class LostMemory:
         """Return when a server that lost what it had may keep logs again: never while it ends.
 
         Returns:
-            Whether it is to begin as a new one does, without knowing which servers vote: most of
-            those are gone for good, and no log goes on that this member follows. It would vote for
-            what it knows while the servers that came in their places elect one without it, and take
-            back what that one agrees on.
+            Whether it is to begin as a new one does, without knowing which servers vote.
         """
         forgets = False
         died_s = asyncio.get_running_loop().time()
@@ -226,8 +226,7 @@ class LostMemory:
             try:
                 reports = await self._round()
                 if self._running is not None and await self._sound(died_s, reports):
-                    gone = most_are_gone(reports.values(), len(self._settings.members))
-                    forgets = gone and len(self._logs.left) == len(self._logs.followed)
+                    forgets = none_goes_on(reports.values(), len(self._settings.members))
                     break
             except NatsError as error:
                 _log.debug("nothing is known of the logs: %s", error)
@@ -303,7 +302,8 @@ class LostMemory:
         if due and not self._held:
             await self._rescue(reports)
         writing = (self._write(name, one.generation + 1) for name, one in due.items())
-        for error in filter(None, await asyncio.gather(*writing, return_exceptions=True)):
+        errors = list(filter(None, await asyncio.gather(*writing, return_exceptions=True)))
+        for error in sorted(errors, key=lambda one: isinstance(one, NatsError)):
             raise error
 
     async def _rescue(self, reports: Mapping[str, Report]) -> None:

@@ -10,10 +10,13 @@ from grid_member.engine.nats.streams import answered
 from grid_member.engine.nats.survivors import is_followed, start_obstacle
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from grid_member.engine.nats.client import NatsClient
     from grid_member.engine.nats.memory_logs import Log
     from grid_member.engine.nats.roundup import Roundup
     from grid_member.engine.nats.streams import Stream
+    from grid_member.engine.nats.survivors import Report
 
 ANSWER_S: Final = 0.3
 """How long the other members may take to report; none has to answer."""
@@ -40,20 +43,25 @@ class Newcomer:
         self._patient_until_s: float | None = None
 
     async def kept_from(self, stream: Stream) -> str | None:
-        """Return why this member is not to make a stream; None: no member holds its log.
+        """Return why this member is not to make a stream; None: no member writes its log back.
 
-        One that does writes it back, and would have to delete first what others make meanwhile.
+        One that does would have to delete first what others make meanwhile. Images are missing
+        alone beside a log that goes on: then whoever comes first makes their stream.
         """
         log = stream.log.name
+
+        def is_kept(reports: Iterable[Report]) -> bool:
+            held = (one.holdings[log] for one in reports if log in one.holdings)
+            return any(one.left or not stream.holds_images for one in held)
+
         reports = await self._roundup.ask(
             {},
             ANSWER_S,
-            lambda told: (
-                len(told) >= self._size or any(log in one.holdings for one in told.values())
-            ),
+            lambda told: len(told) >= self._size or is_kept(told.values()),
         )
-        holders = sorted(one.place.member for one in reports.values() if log in one.holdings)
-        return f"{stream.name} is to be written back by {' or '.join(holders)}" if holders else None
+        if is_kept(reports.values()):
+            return f"{stream.name} is to be written back by a member that holds the log"
+        return None
 
     async def check(self, name: str, log: Log) -> None:
         """See that no other member has more than a log which this one has read.

@@ -13,8 +13,6 @@ from grid_member.engine.nats import lost_memory
 from grid_member.engine.nats.errors import NatsError
 from grid_member.engine.nats.held_back import HeldBack
 from grid_member.engine.nats.lost_memory import LostMemory
-from grid_member.engine.nats.memory_logs import Log
-from grid_member.engine.state import State
 from tests.unit.engine.nats.test_survivors import report
 
 if TYPE_CHECKING:
@@ -70,27 +68,12 @@ async def test_a_server_of_a_member_that_has_not_begun_may_keep_streams() -> Non
     assert await memory.holding() is False
 
 
-@pytest.mark.parametrize(
-    ("others", "left", "forgets"),
-    [
-        ((), True, False),
-        (("b2",), True, True),
-        (("b2",), False, False),
-        (("b2", "c2"), True, True),
-    ],
-    ids=["most-of-the-list-is-out-of-sight", "most-are-gone", "its-log-goes-on", "all-are-there"],
-)
-async def test_a_server_forgets_who_votes_only_when_most_of_those_are_gone(
-    others: tuple[str, ...], left: bool, forgets: bool
-) -> None:
+@pytest.mark.parametrize("forgets", [True, False])
+async def test_a_server_forgets_who_votes_when_no_log_goes_on(forgets: bool) -> None:
     memory, client = LostMemory(SETTINGS), cast("NatsClient", Unheard())
     memory.begin(client, client, "m1-1")
-    reports = [report("a", 7, gone="b c"), *map(report, others)]
+    reports = [report("a", 7, left=forgets), report("b2"), report("c2")]
     told = {one.server: one for one in reports}
-    log = Log("then", 0, {})
-    memory._logs.follow("shard-0", log, State)
-    if left:
-        memory._logs.leave("shard-0", "then")
     assert memory.holding is not None
     with (
         mock.patch.object(memory, "_round", return_value=told),
@@ -130,3 +113,20 @@ async def test_servers_lead_without_most_others_only_for_most_members_of_the_lis
             await memory._rescue({one.server: one for one in reports})
         assert rescue.call_count == rescues, "members out of sight may have begun another cluster"
     await memory.end()
+
+
+async def test_a_server_whose_store_cannot_be_removed_is_held_back_again(tmp_path: Path) -> None:
+    held, config, store = HeldBack(), tmp_path / "nats.conf", tmp_path / "jetstream"
+    config.write_text("jetstream {\n  store_dir: x\n}\n", encoding="ascii")
+    store.mkdir()
+    allowed: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+    allowed.set_result(True)
+    held.allowed = mock.Mock(return_value=allowed)
+    held.prepare(config, store, again=True)
+    await held.until_released(mock.Mock())
+    failing = mock.patch("shutil.rmtree", side_effect=PermissionError)
+    with failing, pytest.raises(PermissionError):
+        held.prepare(config, store, again=True)
+    assert not held.released, "it would be started again and again without a pause"
+    held.prepare(config, store, again=True)
+    assert "enabled: false" in config.read_text(encoding="ascii")

@@ -22,6 +22,7 @@ from grid_member.engine.nats.survivors import (
     missing,
     most_are_gone,
     names_of,
+    none_goes_on,
     report_of,
     start_obstacle,
     told_of,
@@ -164,6 +165,18 @@ def test_servers_cannot_lead_when_most_are_those_of_members_that_are_gone() -> N
     assert most_are_gone([report("a", 7), report("b2"), report("c2")], 3)
     assert most_are_gone([report("a", 7, noted="a b"), report("b2", noted="")], 2)
     assert not most_are_gone([report("a", 7, gone="b c")], 3), "others may begin out of sight"
+
+
+def test_a_server_forgets_who_votes_only_when_all_are_there_and_no_log_goes_on() -> None:
+    replaced = [report("b2"), report("c2")]
+    assert none_goes_on([report("a", 7), *replaced], 3)
+    assert not none_goes_on([report("a", 7, left=False), *replaced], 3)
+    assert not none_goes_on([report("a"), *replaced], 3), "it knows of no log"
+    stopped = [report("a", 7, gone="c"), report("b2")]
+    assert most_are_gone(stopped, 3)
+    assert not none_goes_on(stopped, 3), "those that know nothing elect one when all are there"
+    five = [report("a", 7, noted="a b c d e"), report("b", 7, left=False), *replaced, report("d2")]
+    assert not none_goes_on([*five, report("e2")], 5), "another member goes on with it"
 
 
 FOLLOWS: Final = report("a", 7, left=False)

@@ -1,0 +1,68 @@
+"""What a member that starts makes, and what it leaves to a member that holds the log."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from grid_member.engine.nats.newcomer import Newcomer
+from grid_member.engine.nats.streams import Stream
+from tests.unit.engine.nats.test_survivors import LOG, report
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from grid_member.engine.nats.client import NatsClient
+    from grid_member.engine.nats.roundup import Roundup
+    from grid_member.engine.nats.survivors import Report
+
+SHARD = Stream(LOG, durable=False)
+
+
+class Told:
+    """Members that report one after the other."""
+
+    def __init__(self, *reports: Report) -> None:
+        self._reports = reports
+        self.heard = 0
+
+    async def ask(
+        self, _: object, __: float, enough: Callable[[Mapping[str, Report]], bool]
+    ) -> dict[str, Report]:
+        found: dict[str, Report] = {}
+        for one in self._reports:
+            if enough(found):
+                break
+            found[one.server] = one
+        self.heard = len(found)
+        return found
+
+
+def newcomer(told: Told) -> Newcomer:
+    return Newcomer(cast("NatsClient", None), cast("Roundup", told), 3)
+
+
+@pytest.mark.parametrize(
+    ("reports", "log", "images"),
+    [
+        ([report("a"), report("b"), report("c")], False, False),
+        ([report("a"), report("b", 7), report("c")], True, True),
+        ([report("a"), report("b", 7, left=False), report("c")], True, False),
+        ([report("a")], False, False),
+    ],
+    ids=["none-holds-it", "one-writes-it-back", "one-goes-on-with-it", "none-tells"],
+)
+async def test_a_log_that_a_member_holds_is_left_to_that_member(
+    reports: list[Report], log: bool, images: bool
+) -> None:
+    for stream, kept in ((SHARD, log), (SHARD.images, images)):
+        reason = await newcomer(Told(*reports)).kept_from(stream)
+        assert (reason is not None) is kept
+        assert reason is None or stream.name in reason
+
+
+async def test_no_further_reports_are_waited_for_than_those_that_decide() -> None:
+    told = Told(report("b", 7), report("c"), report("a"))
+    await newcomer(told).kept_from(SHARD)
+    assert told.heard == 1
