@@ -56,6 +56,8 @@ class ClusterPolls(QueuePolls):
     _tickets = 0
     _blind = False
     """Whether polls wait for which no take was sent, as there was no lease."""
+    _in_order = True
+    """Whether the polls that wait are in the order of their tickets."""
 
     def poll(self, lane: Lane, timeout_s: float, done: Done[Item | None]) -> QueuePoll:
         """Take the head of the queue, or wait for one."""
@@ -78,6 +80,8 @@ class ClusterPolls(QueuePolls):
         """Send takes, unless what they take could not be handed out."""
         if not self.shared(lane).leasehold.holds:
             return
+        if not self._in_order:
+            self._put_in_order()
         super().serve(lane)
         if self._blind:
             self._blind = False
@@ -113,7 +117,8 @@ class ClusterPolls(QueuePolls):
             poll.timer.cancel()
         poll.timer = self._loop.call_at(until_s, self._time_out, poll)
         poll.saw_empty = False
-        self._wait_in_turn(poll)
+        if poll.waiting is None:
+            self._wait_in_turn(poll)
         self._blind = True
         return None
 
@@ -179,13 +184,19 @@ class ClusterPolls(QueuePolls):
             self._loop.call_soon(self.serve_again)
 
     def _wait_in_turn(self, poll: QueuePoll) -> None:
+        """Let a poll wait; those that came back from between others are put in order together."""
         last = next(reversed(self._waiting), None)
         first = next(iter(self._waiting), None)
         self._wait(poll)
         if last is None or first is None or poll.ticket > last.ticket:
             return
-        self._waiting.move_to_end(poll, last=False)
-        if poll.ticket > first.ticket:
-            in_order = sorted(self._waiting, key=lambda one: one.ticket)
-            self._waiting.clear()
-            self._waiting.update(dict.fromkeys(in_order))
+        if poll.ticket < first.ticket:
+            self._waiting.move_to_end(poll, last=False)
+        else:
+            self._in_order = False
+
+    def _put_in_order(self) -> None:
+        self._in_order = True
+        in_order = sorted(self._waiting, key=lambda one: one.ticket)
+        self._waiting.clear()
+        self._waiting.update(dict.fromkeys(in_order))

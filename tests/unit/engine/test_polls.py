@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import pytest
 
@@ -181,8 +181,7 @@ async def test_a_poll_that_once_waited_for_a_lease_waits_for_the_next_one_at_its
     leased.lane.takes.pop()(None)
     leased.leasehold.hold(steady_s())
     leased.polls.patience_s = 30
-    ended = asyncio.get_running_loop().time() + 6 * SHORT_S
-    await condition(lambda: asyncio.get_running_loop().time() > ended)
+    await passed(6 * SHORT_S)
     assert (leased.heard, leased.leasehold.awaited) == ([], False)
     leased.hold()
     leased.lane.takes.pop()(None)
@@ -227,8 +226,7 @@ async def test_a_poll_that_ends_without_a_lease_looks_again_when_there_is_one(co
     leased.lane.items = 0
     leased.lane.takes.pop()(None)
     leased.leasehold.hold(-math.inf)
-    ended = asyncio.get_running_loop().time() + 2 * SHORT_S
-    await condition(lambda: asyncio.get_running_loop().time() > ended)
+    await passed(2 * SHORT_S)
     assert leased.heard == []
     leased.hold()
     leased.lane.takes.pop(0)(ITEM if comes else None)
@@ -278,3 +276,71 @@ async def test_a_stop_tells_no_poll_of_an_empty_queue_that_nobody_saw() -> None:
     leased.lane.takes.pop()(None)
     leased.polls.finish_waiting(None)
     assert leased.heard == [None, UNSEEN]
+
+
+MANY: Final = 300
+
+
+class Ticket(int):
+    """A ticket that counts how often it is compared."""
+
+    compared = 0
+
+    def __add__(self, more: int) -> Ticket:
+        return Ticket(int(self) + more)
+
+    def __lt__(self, other: int) -> bool:
+        Ticket.compared += 1
+        return int(self) < int(other)
+
+    def __gt__(self, other: int) -> bool:
+        Ticket.compared += 1
+        return int(self) > int(other)
+
+
+def counted() -> Leased:
+    """Return polls of a queue with many items, which count how often they compare tickets."""
+    leased = Leased()
+    leased.lane.items = MANY
+    leased.polls._tickets = Ticket()
+    Ticket.compared = 0
+    return leased
+
+
+async def test_many_polls_that_end_without_a_lease_are_not_sorted_for_each() -> None:
+    crowd = counted()
+    for _ in range(MANY):
+        crowd.poll(10 * SHORT_S)
+    crowd.lane.items = 0
+    for take in crowd.lane.takes:
+        take(None)
+    crowd.lane.takes.clear()
+    crowd.leasehold.hold(steady_s())
+    await condition(lambda: not any(poll.saw_empty for poll in crowd.polls._waiting))
+    assert len(crowd.polls._waiting) == MANY, "all of them wait for a lease"
+    assert Ticket.compared < 10 * MANY
+
+
+async def test_many_items_that_come_back_late_do_not_sort_the_polls_for_each() -> None:
+    crowd = counted()
+    for _ in range(MANY):
+        crowd.poll(30)
+    crowd.leasehold.hold(steady_s())
+    for _ in range(MANY):
+        crowd.poll(30)
+    for take in crowd.lane.takes:
+        take(ITEM)
+    crowd.lane.takes.clear()
+    crowd.hold()
+    assert Ticket.compared < 20 * MANY
+    for number, take in enumerate(crowd.lane.takes):
+        take(Item(b"v", None, "q", number, 2))
+    order = [item.item_id for item in crowd.heard if isinstance(item, Item)]
+    assert order == list(range(2 * MANY))
+
+
+async def passed(seconds: float) -> None:
+    """Wait until the loop has run the timers that end within that time."""
+    over = asyncio.Event()
+    asyncio.get_running_loop().call_later(seconds, over.set)
+    await over.wait()
