@@ -282,8 +282,7 @@ class ClusterEngine(LocalEngine):
         for lane in self._cluster.cluster_lanes:
             lane.lease(until_s, ended=ended)
         if not held:
-            for polls in list(self._polls.values()):
-                polls.serve_again()
+            self._serve_polls()
 
     @property
     def _system_lane(self) -> ClusterLane:
@@ -299,7 +298,7 @@ class ClusterEngine(LocalEngine):
 
     async def _begin(self) -> None:
         for lane in self._cluster.cluster_lanes:
-            lane.leasehold.hold(self.leased_until_s)
+            lane.lend(self.leased_until_s, self._serve_soon)
         self._watch_cuts()
         self._system_lane.state_changed = self._state_changed
         await asyncio.gather(*map(self._catch_up, self._cluster.cluster_lanes))

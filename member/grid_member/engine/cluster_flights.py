@@ -50,11 +50,18 @@ class WaitingLane(PackingLane, metaclass=abc.ABCMeta):
         """Returns when it makes sense to read the log; raises NatsError."""
         self.began: Callable[[], None] = nothing
         """Is called when the lane takes records from now on."""
+        self._refuses: Callable[[], None] = nothing
+        """Is called when the log refuses records, after everything that waited was answered."""
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
         """Begin a new incarnation, whose first record brings taken items back."""
         super().start(loop)
         self.began()
+
+    def lend(self, until_s: float, refuses: Callable[[], None]) -> None:
+        """Have a lease until then; refuses is called whenever the log refuses records."""
+        self.leasehold.hold(until_s)
+        self._refuses = refuses
 
     def halt(self) -> None:
         """Take and send nothing until the log was read anew: all members leave it."""
@@ -115,6 +122,7 @@ class WaitingLane(PackingLane, metaclass=abc.ABCMeta):
         waiting = _Flight([answer for _, answer, _ in system], sum(size for _, _, size in system))
         self._answer(waiting, [refused] * len(waiting.answers))
         self._tell(readers, refused)
+        self._refuses()
 
     def _refuse(self, counters: Iterable[int], refused: Refused) -> int:
         """Answer what was sent, and who reads behind it; return how many operations that were."""

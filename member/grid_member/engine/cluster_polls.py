@@ -56,6 +56,10 @@ class ClusterPolls(QueuePolls):
     _tickets = 0
     _blind = False
     """Whether polls wait for which no take was sent, as there was no lease."""
+    _overdue = False
+    """Whether polls may wait for a lease beyond their own time."""
+    _in_order = True
+    """Whether the polls that wait are in the order of their tickets."""
 
     def poll(self, lane: Lane, timeout_s: float, done: Done[Item | None]) -> QueuePoll:
         """Take the head of the queue, or wait for one."""
@@ -77,15 +81,36 @@ class ClusterPolls(QueuePolls):
     def serve(self, lane: Lane) -> None:
         """Send takes, unless what they take could not be handed out."""
         if not self.shared(lane).leasehold.holds:
+            self._end_overdue(lane)
             return
+        if not self._in_order:
+            self._put_in_order()
         super().serve(lane)
         if self._blind:
-            self._blind = False
-            for poll in [one for one in self._waiting if not one.saw_empty]:
+            self._blind = self._overdue = False
+            for poll in self._unseen():
                 # Only the log can tell whether the queue is empty.
-                del self._waiting[poll]
-                poll.waiting = None
-                self._send(lane, poll)
+                if poll.waiting is not None:
+                    del self._waiting[poll]
+                    poll.waiting = None
+                    self._send(lane, poll)
+
+    def _unseen(self) -> list[QueuePoll]:
+        return [poll for poll in self._waiting if not poll.saw_empty]
+
+    def _end_overdue(self, lane: Lane) -> None:
+        """Let polls wait only for their own time once the member knows that no lease can come."""
+        if self._overdue and self._refusal(lane) is not None:
+            self._overdue = False
+            for poll in self._unseen():
+                if poll.waiting is not None:
+                    refusal = self._wait_on(lane, poll)
+                    if refusal is not None:
+                        poll.finish(refusal)
+
+    def _refusal(self, lane: Lane) -> Refused | None:
+        """Return why no lease can come, or could be of use; None when one may come soon."""
+        return self.shared(lane).refusal or self.unheard()
 
     def _send(self, lane: Lane, poll: QueuePoll) -> None:
         if poll.patient_s and poll.timer is not None:
@@ -96,24 +121,27 @@ class ClusterPolls(QueuePolls):
         lane.propose(self._take, partial(self._answered, lane, poll), 0)
 
     def _wait_for_lease(self, lane: Lane, poll: QueuePoll) -> Refused | None:
-        """Let a poll wait for a lease; return why not, when it has waited for too long.
+        """Let a poll wait for a lease; return why not, when it has waited for too long."""
+        if poll.patient_s <= poll.deadline_s:  # beyond its own time it waits so long only once
+            poll.patient_s = self._loop.time() + self.patience_s
+        return self._wait_on(lane, poll)
+
+    def _wait_on(self, lane: Lane, poll: QueuePoll) -> Refused | None:
+        """Let a poll wait as long as it may now; return why not, when that is over.
 
         While nothing is confirmed no lease comes: then only the poll's own time is waited.
         """
-        now_s = self._loop.time()
-        refusal = self.shared(lane).refusal or self.unheard()
-        until_s = poll.deadline_s
-        if refusal is None:
-            if poll.patient_s <= poll.deadline_s:  # beyond its own time it waits so long only once
-                poll.patient_s = now_s + self.patience_s
-            until_s = max(until_s, poll.patient_s)
-        if until_s <= now_s:
+        refusal, until_s = self._refusal(lane), poll.deadline_s
+        if refusal is None and poll.patient_s > until_s:
+            until_s, self._overdue = poll.patient_s, True
+        if until_s <= self._loop.time() or not self._patient:
             return refusal or LATE
         if poll.timer is not None:
             poll.timer.cancel()
         poll.timer = self._loop.call_at(until_s, self._time_out, poll)
         poll.saw_empty = False
-        self._wait_in_turn(poll)
+        if poll.waiting is None:
+            self._wait_in_turn(poll)
         self._blind = True
         return None
 
@@ -142,17 +170,27 @@ class ClusterPolls(QueuePolls):
             return LATE
         if self.ended():
             return self.end() or LATE
-        return self._wait_for_lease(lane, poll)
+        refusal = self._wait_for_lease(lane, poll)
+        if refusal is not None:
+            self.shared(lane).leasehold.awaited = True
+        return refusal
 
     def _time_out(self, poll: QueuePoll) -> None:
-        """End a poll; one that was shown an empty queue looks again when there is a lease."""
+        """End a poll, unless it waits on for a lease.
+
+        One that was shown an empty queue looks again when there is a lease.
+        """
         lane = self._lane
         if poll.waiting is not None and lane is not None:
             leasehold = self.shared(lane).leasehold
-            if not leasehold.holds and poll.saw_empty:
-                if self._wait_for_lease(lane, poll) is None:
+            if not leasehold.holds:
+                if poll.saw_empty:
+                    poll.patient_s = 0.0  # whatever it waited for a lease before
+                    refusal = self._wait_for_lease(lane, poll)
+                else:
+                    refusal = self._wait_on(lane, poll)
+                if refusal is None:
                     return
-            elif not leasehold.holds:
                 leasehold.awaited = True
         super()._time_out(poll)
 
@@ -179,13 +217,19 @@ class ClusterPolls(QueuePolls):
             self._loop.call_soon(self.serve_again)
 
     def _wait_in_turn(self, poll: QueuePoll) -> None:
+        """Let a poll wait; those that came back from between others are put in order together."""
         last = next(reversed(self._waiting), None)
         first = next(iter(self._waiting), None)
         self._wait(poll)
         if last is None or first is None or poll.ticket > last.ticket:
             return
-        self._waiting.move_to_end(poll, last=False)
-        if poll.ticket > first.ticket:
-            in_order = sorted(self._waiting, key=lambda one: one.ticket)
-            self._waiting.clear()
-            self._waiting.update(dict.fromkeys(in_order))
+        if poll.ticket < first.ticket:
+            self._waiting.move_to_end(poll, last=False)
+        else:
+            self._in_order = False
+
+    def _put_in_order(self) -> None:
+        self._in_order = True
+        in_order = sorted(self._waiting, key=lambda one: one.ticket)
+        self._waiting.clear()
+        self._waiting.update(dict.fromkeys(in_order))

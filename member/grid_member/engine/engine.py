@@ -249,6 +249,11 @@ class LocalEngine(MapSide):
             done(lane.state.queue_size(name))
 
     @property
+    def takes_polls(self) -> bool:
+        """Whether a poll may wait; else each is refused, or ends at once."""
+        return self._polls_wait and self._write_refusal() is None
+
+    @property
     def waiting(self) -> str | None:
         """Why the start is not over yet; None when no other member is waited for."""
         return None
@@ -295,6 +300,15 @@ class LocalEngine(MapSide):
             polls = self._polls.get(name)
             if polls is not None:
                 polls.serve(lane)
+
+    def _serve_soon(self) -> None:
+        """Have polls that wait look again, once the lanes have told all that happened."""
+        if self._loop is not None:
+            self._loop.call_soon(self._serve_polls)
+
+    def _serve_polls(self) -> None:
+        for polls in list(self._polls.values()):
+            polls.serve_again()
 
     def _forget_idle_polls(self) -> None:
         if len(self._polls) < MAX_IDLE_QUEUES:

@@ -71,6 +71,10 @@ class HostEngine(Engine, Protocol):
         """Whether every lane has held a lease since it refused anything."""
 
     @property
+    def takes_polls(self) -> bool:
+        """Whether a poll may wait; else each is refused, or ends at once."""
+
+    @property
     def agreed(self) -> bool:
         """Whether all lanes have the same cluster state, as applied."""
 

@@ -34,6 +34,10 @@ class PollEngine(Protocol):
     def answering(self) -> bool:
         """Whether no lane refuses what it is asked."""
 
+    @property
+    def takes_polls(self) -> bool:
+        """Whether a poll may wait; else each is refused, or ends at once."""
+
     def queue_poll(self, name: str, timeout_s: float, done: Done[Item | None]) -> Poll:
         """Take the head, waiting up to timeout_s seconds for one; None when none came."""
 
@@ -65,10 +69,11 @@ class GuestPoll:
         self._engine = engine
         self._name = name
         self._loop = asyncio.get_running_loop()
-        self._deadline_s = self._loop.time() + timeout_s if timeout_s > 0 else 0.0
+        now_s = self._loop.time()
+        self._deadline_s = now_s + timeout_s if timeout_s > 0 else 0.0
         self._done = done
-        self._patient_s = 0.0
-        """Until when such a lease is waited for; 0: it was never lacking."""
+        self._patient_s = max(now_s, self._deadline_s) + LEASE_PATIENCE_S
+        """Until when such a lease is waited for, however often one is lacking."""
         self._poll: Poll | None = None
         self._timer: asyncio.TimerHandle | None = None
 
@@ -76,7 +81,7 @@ class GuestPoll:
         """Poll, or wait for a lease first."""
         self._timer = None
         engine = self._engine
-        if not engine.answering or _in_time(engine.leased_until_s):
+        if not self._hopes() or _in_time(engine.leased_until_s):
             left_s = self._deadline_s - self._loop.time() if self._deadline_s else 0.0
             self._poll = engine.queue_poll(self._name, max(0.0, left_s), self._heard)
         elif not self._waits():
@@ -99,13 +104,15 @@ class GuestPoll:
 
     def _is_too_late(self, item: Item) -> bool:
         """Tell whether an item goes back, as a longer lease may come: then that is waited for."""
-        return not _in_time(item.until_s) and self._engine.answering and self._waits()
+        return not _in_time(item.until_s) and self._hopes() and self._waits()
+
+    def _hopes(self) -> bool:
+        """Tell whether a lease is worth waiting for; else the engine has an answer at once."""
+        return self._engine.answering and self._engine.takes_polls
 
     def _waits(self) -> bool:
         """Look again soon; False when that went on for too long."""
-        now_s = self._loop.time()
-        self._patient_s = self._patient_s or now_s + LEASE_PATIENCE_S
-        if now_s >= self._patient_s:
+        if self._loop.time() >= self._patient_s:
             return False
         self._timer = self._loop.call_later(LEASE_LOOK_S, self.begin)
         return True

@@ -255,7 +255,7 @@ class PartEngine(LiteEngine):
         async with self._bringing_in:
             others = await self._brought_in()
             for lane in others:
-                lane.leasehold.hold(self.leased_until_s)
+                lane.lend(self.leased_until_s, self._serve_soon)
             self._cluster.durable = [*self._cluster.durable, *others]
             self._cluster.coming = []
             self._watch_cuts()

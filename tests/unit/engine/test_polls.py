@@ -4,40 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import math
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from grid_member.engine.api import Item, Reason, Refused
-from grid_member.engine.cluster_polls import UNSEEN, ClusterPolls
-from grid_member.engine.leasehold import LATE, Leasehold, steady_s
+from grid_member.engine.api import Item, Refused
+from grid_member.engine.cluster_polls import UNSEEN
+from grid_member.engine.leasehold import LATE, steady_s
 from grid_member.engine.polls import QueuePolls
-from grid_member.engine.state import State
 from tests.unit.engine.drive import condition
+from tests.unit.engine.leased_polls import ITEM, REFUSED, SHORT_S, HandLane, Leased, passed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from grid_member.engine.lane import Lane
 
 pytestmark = pytest.mark.interpreted
-REFUSED = Refused(Reason.UNAVAILABLE, "no quorum")
-ITEM = Item(b"v", None, "q", 1, 2)
-
-
-class HandLane:
-    """A lane whose takes the test answers, with one item in its queue unless that is changed."""
-
-    def __init__(self) -> None:
-        self.state = State()
-        self.takes: list[Callable[[Any], None]] = []
-        self.leasehold = Leasehold()
-        self.refusal: Refused | None = None
-        self.items = 1
-        self.state.queues.size = lambda name: self.items  # type: ignore[method-assign]
-
-    def propose(self, operation: object, answer: Callable[[Any], None], size_bytes: int) -> None:
-        self.takes.append(answer)
 
 
 async def test_what_a_refused_take_left_is_for_who_waits() -> None:
@@ -54,32 +35,6 @@ async def test_what_a_refused_take_left_is_for_who_waits() -> None:
     lane.takes.pop()(ITEM)
     assert (first, second) == ([REFUSED], [ITEM])
     assert polls.idle
-
-
-class Leased:
-    """Polls of a queue with an item, by a member that has a lease, or not."""
-
-    def __init__(self) -> None:
-        self.lane = HandLane()
-        self.leasehold = self.lane.leasehold
-        self.returned: list[Item] = []
-        self.heard: list[object] = []
-        self.polls = ClusterPolls(
-            "q", asyncio.get_running_loop(), self.returned.append, lambda item: None
-        )
-        self.polls.shared = lambda lane: self.lane
-        self.polls.ended = lambda: False
-        self.unheard: Refused | None = None
-        """Why nobody hears of the member, so that no lease can come."""
-        self.polls.unheard = lambda: self.unheard
-
-    def hold(self) -> None:
-        """Have a lease, and let the polls hear of it."""
-        self.leasehold.hold(math.inf)
-        self.polls.serve_again()
-
-    def poll(self, timeout_s: float) -> None:
-        self.polls.poll(cast("Lane", self.lane), timeout_s, self.heard.append)
 
 
 async def test_an_item_is_handed_out_until_the_lease_ends() -> None:
@@ -111,9 +66,6 @@ async def test_an_item_that_comes_behind_the_lease_goes_back_and_is_taken_again(
     leased.polls.finish_waiting(None)
     assert leased.heard == [ITEM, None]
     assert leased.polls.idle
-
-
-SHORT_S = 0.02
 
 
 async def test_a_poll_waits_for_a_lease_as_it_would_for_a_leader() -> None:
@@ -181,8 +133,7 @@ async def test_a_poll_that_once_waited_for_a_lease_waits_for_the_next_one_at_its
     leased.lane.takes.pop()(None)
     leased.leasehold.hold(steady_s())
     leased.polls.patience_s = 30
-    ended = asyncio.get_running_loop().time() + 6 * SHORT_S
-    await condition(lambda: asyncio.get_running_loop().time() > ended)
+    await passed(6 * SHORT_S)
     assert (leased.heard, leased.leasehold.awaited) == ([], False)
     leased.hold()
     leased.lane.takes.pop()(None)
@@ -227,8 +178,7 @@ async def test_a_poll_that_ends_without_a_lease_looks_again_when_there_is_one(co
     leased.lane.items = 0
     leased.lane.takes.pop()(None)
     leased.leasehold.hold(-math.inf)
-    ended = asyncio.get_running_loop().time() + 2 * SHORT_S
-    await condition(lambda: asyncio.get_running_loop().time() > ended)
+    await passed(2 * SHORT_S)
     assert leased.heard == []
     leased.hold()
     leased.lane.takes.pop(0)(ITEM if comes else None)

@@ -357,7 +357,7 @@ class JetStreamLog:
             self._feed.rejected([record], refused)
 
     def _give_up_all(self) -> None:
-        self._give_up(self.withdraw())
+        self._give_up(self.withdraw(), always=True)
 
     def _give_up(self, records: list[Record], *, always: bool = False) -> None:
         trouble = self._trouble()

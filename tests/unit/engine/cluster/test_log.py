@@ -91,6 +91,7 @@ class StateFeed:
         self.state = State()
         self.without_effect: list[int] = []
         self.unknown_records: list[Record] = []
+        self.refusals: list[Refused] = []
         self.rejected_records: list[Record] = []
 
     def committed(self, batch: Sequence[Committed]) -> None:
@@ -100,6 +101,7 @@ class StateFeed:
 
     def unknown(self, records: Sequence[Record], refused: Refused) -> None:
         self.unknown_records += records
+        self.refusals.append(refused)
 
     def rejected(self, records: Sequence[Record], refused: Refused) -> None:
         self.rejected_records += records
@@ -309,6 +311,14 @@ async def test_a_damaged_log_publishes_nothing(stream: Stream) -> None:
     stream.append(1)
     await condition(lambda: len(stream.feed.unknown_records) == 1, 5)
     assert stream.taken() == []
+
+
+async def test_a_damaged_log_says_that_it_refuses_also_when_nothing_was_sent(
+    stream: Stream,
+) -> None:
+    stream.log.fail(EngineError("damaged"))
+    await condition(lambda: bool(stream.feed.refusals), 5)
+    assert stream.feed.refusals == [stream.log.refusal]
 
 
 async def test_a_member_that_is_too_old_for_a_record_says_so_and_speaks_of_no_damage(

@@ -150,6 +150,25 @@ async def test_polls_are_refused_at_once_when_the_log_with_the_leases_refuses() 
             assert isinstance(heard[0], Refused)
 
 
+@pytest.mark.parametrize("refusing", range(SHARDS))
+async def test_polls_that_wait_for_a_lease_end_once_a_log_refuses(refusing: int) -> None:
+    """The first log has the leases; without another one only its own queues cannot be polled."""
+    async with started() as member:
+        await member.sign()
+        await member.lapse()
+        polls = [member.poll(queue) for queue in QUEUES]
+        member.logs[refusing].refuse()
+        await turns()
+        ended = [refusing in (0, shard) for shard in range(SHARDS)]
+        assert [isinstance(heard[0], Refused) if heard else False for heard in polls] == ended
+        member.logs[refusing].recover()
+        await condition(lambda: member.engine.answering)
+        await member.sign()
+        for heard, over in zip(polls, ended, strict=True):
+            if not over:
+                await member.takes(heard)
+
+
 async def test_a_member_is_not_ready_on_which_a_poll_waited_in_vain() -> None:
     async with started() as member:
         await member.sign()

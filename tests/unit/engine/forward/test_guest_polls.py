@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import math
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 
 from grid_member.engine import forward_host, forwarding, guest_poll
-from grid_member.engine.api import Item, Refused
+from grid_member.engine.api import ClusterState, Item, Refused
 from grid_member.engine.forward_host import SILENT_S
 from grid_member.engine.forward_words import Kind, Word
-from grid_member.engine.leasehold import steady_s
-from tests.unit.engine.drive import condition
+from grid_member.engine.guest_poll import GuestPoll
+from grid_member.engine.leasehold import LATE, steady_s
+from grid_member.engine.map_side import PASSIVE
+from grid_member.engine.polls import NoPoll
+from tests.unit.engine.drive import awaited, condition
 from tests.unit.engine.forward.parties import Parties
 
 if TYPE_CHECKING:
@@ -109,6 +113,77 @@ async def test_a_poll_that_waits_for_a_lease_is_cancelled() -> None:
         await condition(lambda: not polls_of(parties))
         leased_for(parties, LONG_S)
         assert isinstance(await asyncio.wait_for(parties.poll("q"), PATIENCE_S), Item)
+
+
+class NoEngine:
+    """An engine whose lease is what the test says, and whose polls it answers."""
+
+    def __init__(self) -> None:
+        self.leased_until_s = -math.inf
+        self.answering = self.takes_polls = True
+        self.polls: list[tuple[float, Done[Item | None]]] = []
+        self.returned: list[Item] = []
+
+    def queue_poll(self, name: str, timeout_s: float, done: Done[Item | None]) -> Poll:
+        self.polls.append((timeout_s, done))
+        return NoPoll()
+
+    def queue_return(self, item: Item) -> None:
+        self.returned.append(item)
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guest_poll, "LEASE_PATIENCE_S", 0.1)
+    monkeypatch.setattr(guest_poll, "LEASE_LOOK_S", 0.01)
+
+
+@pytest.mark.usefixtures("quick")
+async def test_a_lease_is_waited_for_in_the_whole_own_time_of_a_poll() -> None:
+    engine, heard, loop = NoEngine(), list[object](), asyncio.get_running_loop()
+    begun = loop.time()
+    GuestPoll(engine, "q", 0.3, heard.append).begin()
+    await condition(lambda: bool(heard))
+    assert heard == [LATE]
+    assert loop.time() >= begun + 0.3 + 0.1
+
+
+@pytest.mark.usefixtures("quick")
+async def test_a_gap_of_leases_takes_nothing_from_the_wait_in_another_one() -> None:
+    engine, heard, loop = NoEngine(), list[object](), asyncio.get_running_loop()
+    GuestPoll(engine, "q", LONG_S, heard.append).begin()
+    engine.leased_until_s = math.inf
+    await condition(lambda: bool(engine.polls))
+    later = loop.time() + 0.2  # longer than a lease is waited for
+    await condition(lambda: loop.time() > later)
+    item = Item(b"v", None, "q", 1, 2)
+    item.until_s = steady_s()
+    _, answer = engine.polls.pop()
+    answer(item)
+    assert (heard, engine.returned) == ([], [item])
+    await condition(lambda: bool(engine.polls))
+    engine.polls.pop()[1](None)
+    assert heard == [None]
+
+
+@pytest.mark.usefixtures("quick")
+async def test_a_poll_that_waits_for_a_lease_ends_with_the_polls_of_its_host() -> None:
+    async with Parties() as parties:
+        leased_for(parties, -LONG_S)
+        asked = asyncio.ensure_future(parties.poll("q", LONG_S))
+        await condition(lambda: waiting_for_a_lease(parties))
+        changed = awaited(partial(parties.engine.change_cluster_state, ClusterState.PASSIVE))
+        assert await changed is True
+        assert await asyncio.wait_for(asked, PATIENCE_S) == PASSIVE
+
+
+async def test_a_poll_that_waits_for_a_lease_is_asked_elsewhere_when_its_host_leaves() -> None:
+    async with Parties() as parties:
+        leased_for(parties, -LONG_S)
+        parties.lite.call(Word(Kind.QUEUE_POLL, 0, "q", number=1000), lambda outcome: None, 1.0)
+        await condition(lambda: waiting_for_a_lease(parties))
+        parties.hosts[0].leave()
+        assert not polls_of(parties)
 
 
 def polls_of(parties: Parties) -> int:
