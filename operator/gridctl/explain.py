@@ -25,11 +25,13 @@ from grid_operator.decide.requests import REFUSED
 from gridctl.explain_words import (
     ADVICE,
     DAMAGED_COPIES,
+    ENCRYPT_MEMBERS,
     ENDING,
     HINTS,
     LOST_IN_MEMORY,
     LOST_MAJORITY,
     NO_POD,
+    PLAIN_MEMBERS,
     STEPS,
     WAITS_FOR_START,
     Advice,
@@ -114,6 +116,9 @@ def explain(cluster: KubeObject, now: datetime) -> Explanation:
     for problem in _unseen(cluster, status):
         why.insert(0, problem)
         steps.insert(0, _LOOK_FOR_OPERATOR)
+    if _is_half_encrypted(cluster, status):
+        why.append(PLAIN_MEMBERS)
+        steps.append(ENCRYPT_MEMBERS)
     steps += [*_data_loss(cluster, status), *_hints([*told, *_of_operation(status)])]
     names = _names(cluster, status)
     return Explanation(
@@ -247,6 +252,12 @@ def _unseen(cluster: KubeObject, status: GridClusterStatus) -> list[str]:
     except InvalidClusterError as error:
         return [f"the spec does not fit this version: {problem}" for problem in error.problems]
     return ["no operator has written a status"]
+
+
+def _is_half_encrypted(cluster: KubeObject, status: GridClusterStatus) -> bool:
+    """Return whether clients use TLS and members do not, without anybody having chosen that."""
+    tls = (cluster.get("spec") or {}).get("tls") or {}
+    return bool(tls) and tls.get("members") is None and status.members_tls is False
 
 
 def _data_loss(cluster: KubeObject, status: GridClusterStatus) -> list[str]:

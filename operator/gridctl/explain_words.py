@@ -281,6 +281,16 @@ NO_POD: Final = (
     "if the pod does not come: kubectl describe statefulset -n NAMESPACE NAME shows why Kubernetes "
     "refuses to make it, such as a quota, a missing ServiceAccount or a webhook"
 )
+PLAIN_MEMBERS: Final = (
+    "clients speak TLS, and the members speak plain text with each other on port 5704: "
+    "spec.tls.members is not set, and then members that are there go on as they are"
+)
+ENCRYPT_MEMBERS: Final = (
+    "to encrypt what members tell each other: gridctl stop NAME; set spec.tls.members to true once "
+    "it is stopped; gridctl start NAME. What they have in memory only is lost with the stop. The "
+    "certificate has to be for clients as well as for servers. With spec.tls.members: false they "
+    "stay as they are, and this is not said any more"
+)
 WAITS_FOR_START: Final = (
     "its data is damaged and it waits to be told what to do: annotate "
     "gridcluster.io/partial-start=ID,acknowledge-data-loss=UID to go on with what can be read, "

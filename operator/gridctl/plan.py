@@ -25,6 +25,7 @@ from grid_operator.decide.validate import find_problem
 from grid_operator.ports.errors import Rejected
 from grid_operator.render import RenderContext, desired_state
 from grid_operator.render.context import SecretContent
+from grid_operator.render.identity import MEMBERS_TLS, with_settled_tls
 from grid_operator.render.record import read_record, start_record
 from grid_operator.render.secrets import generated_secrets, named_secrets
 from gridctl.differences import Difference, Place, Spec, differences, with_unit
@@ -306,9 +307,13 @@ def _recorded(live: KubeObject, statefulset: KubeObject | None) -> Mapping[str, 
     Digests of credentials have a key that is not known here: those of the old spec stand for them.
     """
     cluster = GridCluster.from_kube(live)
-    entries = dict(start_record(cluster, _context(cluster, None)).entries)
+    context = _context(cluster, None)
+    entries = dict(start_record(with_settled_tls(cluster, context), context).entries)
     found = read_record(statefulset) if statefulset is not None else {}
-    return entries | {k: v for k, v in found.items() if k.startswith(STRUCTURE_KEYS)}
+    if found:
+        entries.pop(MEMBERS_TLS, None)  # the spec may leave open what members have
+    known = (*STRUCTURE_KEYS, MEMBERS_TLS)
+    return entries | {k: v for k, v in found.items() if k.startswith(known)}
 
 
 def _context(cluster: GridCluster, recorded: Mapping[str, str] | None) -> RenderContext:

@@ -122,11 +122,17 @@ def _certificate(spec: dict[str, Any], name: str, namespace: str) -> list[str]:
     secret = (spec.get("tls") or {}).get("secretName")
     if secret is None:
         return []
-    return [
+    notes = [
         f"spec.tls.secretName {secret}: its certificate has to be for {name} as well, that is "
         f"{client_service_name(name)}.{namespace}.svc and "
         f"*.{headless_service_name(name)}.{namespace}.svc; name another Secret if it is not"
     ]
+    if spec.get("size", 1) > 1 and spec["tls"].get("members") is None:
+        notes.append(
+            "spec.tls.members is not set: members of a new cluster speak TLS with each other, so "
+            "the certificate has to be for servers and for clients, and the Secret needs ca.crt"
+        )
+    return notes
 
 
 def _shared_secrets(spec: dict[str, Any], source: str) -> list[str]:

@@ -47,6 +47,20 @@ except OSError as error:
     print(type(error).__name__, 0)
 """
 
+# Prints the serial number of the certificate that one member shows to another one.
+MEMBERS_CODE: Final = """
+import socket, ssl, sys
+host, place = sys.argv[1], "/etc/grid-tls/"
+context = ssl.create_default_context(cafile=place + "ca.crt")
+context.load_cert_chain(place + "tls.crt", place + "tls.key")
+try:
+    plain = socket.create_connection((host, 5704), 5)
+    with context.wrap_socket(plain, server_hostname=host) as there:
+        print(there.getpeercert()["serialNumber"], there.recv(4).decode())
+except OSError as error:
+    print(type(error).__name__, "-")
+"""
+
 # Turns the bits of a value wherever the store has it, in place, once LMDB has it.
 DAMAGE_CODE: Final = """
 import pathlib
@@ -118,13 +132,25 @@ def test_tls_and_its_rotation(grid: Installation, tmp_path: Path) -> None:
         number, status = shown.split()
         return number if status == "200" else None
 
+    def shown_to_members() -> str | None:
+        """Return that of the certificate that tls-0 shows to a member that it lets in."""
+        host = f"tls-0.tls-members.{NAMESPACE}.svc"
+        shown = grid.kubectl("exec", "tls-1", "--", "python3", "-c", MEMBERS_CODE, host)
+        number, said = shown.split()
+        return number if said == "INFO" else None
+
     grid.apply(tls_secret(authority, 1))
-    grid.apply(manifest("tls", tls={"secretName": "member-tls"}, configFormat="Xml"))
+    kept = {"enabled": True, "size": "256Mi"}
+    tls = {"secretName": "member-tls"}
+    grid.apply(manifest("tls", size=2, tls=tls, configFormat="Xml", persistence=kept))
     grid.wait_ready("tls")
     grid.kube.wait_for(lambda: serial() is not None, READY_TIMEOUT_S)
     first, pod = serial(), grid.get("pod", "tls-0")
+    assert shown_to_members() == first
+    assert grid.cluster("tls")["status"]["membersTls"] is True
     grid.apply(tls_secret(authority, 2))
     grid.kube.wait_for(lambda: serial() not in (None, first), SECRETS_TIMEOUT_S)
+    grid.kube.wait_for(lambda: shown_to_members() not in (None, first), SECRETS_TIMEOUT_S)
     after = grid.get("pod", "tls-0")
     assert after["metadata"]["uid"] == pod["metadata"]["uid"]
     assert after["status"]["containerStatuses"][0]["restartCount"] == 0

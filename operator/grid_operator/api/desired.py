@@ -46,3 +46,5 @@ class Desired:
     """What the objects that the spec refers to lack; judged like a problem of the spec itself."""
     size: int = 1
     """How many members there are to be now; more than the spec says while some have to leave."""
+    members_tls: bool | None = None
+    """Whether the members that there are speak TLS with each other; None: a single one, or none."""

@@ -144,7 +144,7 @@ class GridClusterSpec(SpecModel):
         default=SecuritySpec(), description="Who may call the members' REST port."
     )
     tls: TlsSpec | None = Field(
-        default=None, description="TLS of the REST port and the management listener; none: plain."
+        default=None, description="TLS of what members listen on; none: plain text."
     )
     license: LicenseSpec | None = Field(
         default=None, description="The license that the members keep; none: none is given."
@@ -249,6 +249,15 @@ class GridClusterSpec(SpecModel):
         return self.size == 1
 
     @property
+    def encrypts_members(self) -> bool:
+        """Whether there are several members and they speak TLS with each other.
+
+        So does a new cluster without `tls.members`; `render.identity` settles it for one that is
+        there.
+        """
+        return self.tls is not None and not self.is_alone and self.tls.members is not False
+
+    @property
     def drain_seconds(self) -> int:
         """How long a member that is told to stop still answers: not at all when it is alone."""
         wanted = self.shutdown.drain_seconds
@@ -324,6 +333,14 @@ class GridCluster(ApiModel):
         """Return the cluster as one of another number of members."""
         spec = self.spec.model_copy(update={"size": size})
         return self.model_copy(update={"spec": spec})
+
+    def with_members_tls(self, members: bool) -> Self:
+        """Return the cluster as one whose `tls`, if it has any, says so of the members."""
+        tls = self.spec.tls
+        if tls is None:
+            return self
+        found = tls.model_copy(update={"members": members})
+        return self.model_copy(update={"spec": self.spec.model_copy(update={"tls": found})})
 
     @classmethod
     def from_kube(cls, obj: KubeObject) -> Self:

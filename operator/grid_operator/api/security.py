@@ -61,7 +61,7 @@ class ClientCertificates(StrEnum):
 
 
 class TlsSpec(SpecModel):
-    """TLS of the REST port and the management listener."""
+    """TLS of the REST port, the management listener and, of several members, between them."""
 
     secret_name: ObjectName = Field(
         description="Secret with tls.crt, tls.key and ca.crt, as cert-manager makes it. A changed "
@@ -70,6 +70,11 @@ class TlsSpec(SpecModel):
     client_certificates: ClientCertificates = Field(
         default=ClientCertificates.NONE,
         description="Optional: a certificate that a client shows must be signed by ca.crt.",
+    )
+    members: bool | None = Field(
+        default=None,
+        description="Whether several members speak TLS with each other; none: a new cluster does, "
+        "and one that is there goes on as it is. A stop of all members changes it.",
     )
 
 

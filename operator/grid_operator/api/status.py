@@ -249,6 +249,9 @@ class GridClusterStatus(ApiModel):
         default=None,
         description="True while several members wait for one of them to import the backup.",
     )
+    members_tls: bool | None = Field(
+        default=None, description="Whether several members speak TLS with each other."
+    )
     backup: BackupStatus | None = Field(default=None, description="Backups.")
     admitted: tuple[AdmittedField, ...] | None = Field(
         default=None,

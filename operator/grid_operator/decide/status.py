@@ -40,6 +40,7 @@ def make_status(plan: Plan, now: datetime) -> GridClusterStatus:
             "cluster_state": camel_case(agreed({v.cluster_state for v in views})),
             "cluster_version": agreed({v.cluster_version for v in views} - {"0.0"}),
             "members": tuple(_member_status(pod, plan) for pod in pods),
+            "members_tls": situation.desired.members_tls,
             "admitted": plan.admitted or None,
         }
     )

@@ -10,6 +10,7 @@ from grid_operator.render.client_service import client_service
 from grid_operator.render.config_map import config_map
 from grid_operator.render.disruption_budget import disruption_budget
 from grid_operator.render.headless_service import headless_service
+from grid_operator.render.identity import has_members_tls, with_present_tls, with_settled_tls
 from grid_operator.render.management_secret import management_secret
 from grid_operator.render.metadata import with_rendered_hash
 from grid_operator.render.network_policy import network_policy
@@ -33,7 +34,9 @@ def desired_state(cluster: GridCluster, context: RenderContext) -> Desired:
 
     The NetworkPolicy comes before the first pod, so that no member is ever reachable without it.
     """
-    present = cluster.with_size(present_size(cluster, recorded_size(cluster, context)))
+    settled = with_settled_tls(cluster, context)
+    size = present_size(cluster, recorded_size(cluster, context))
+    present = with_present_tls(settled.with_size(size), context)
     record = start_record(present, context)
     children = (
         *_foundation(present, context),
@@ -46,8 +49,9 @@ def desired_state(cluster: GridCluster, context: RenderContext) -> Desired:
         live=record.live,
         changes=record.changes,
         problem=size_problem(cluster, context)
-        or secret_problem(cluster, context)
+        or secret_problem(settled, context)
         or record.problem,
+        members_tls=has_members_tls(present, context),
     )
 
 

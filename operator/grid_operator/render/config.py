@@ -155,6 +155,8 @@ def _network(spec: GridClusterSpec) -> dict[str, Any]:
         element["management"]["ssl"] = _ssl(spec.tls)
     if not spec.is_alone:
         element |= {"join": _join(spec), "cluster": {"port": {"port": MEMBERS_PORT}}}
+    if spec.encrypts_members:
+        element["cluster"]["ssl"] = _members_ssl()
     return element
 
 
@@ -180,6 +182,8 @@ def _advanced_network(spec: GridClusterSpec) -> dict[str, Any]:
     }
     if not spec.is_alone:
         members = {"port": {"port": MEMBERS_PORT}, "interfaces": _interfaces()}
+        if spec.encrypts_members:
+            members["ssl"] = _members_ssl()
         element |= {"join": _join(spec), "member-server-socket-endpoint-config": members}
     return element
 
@@ -206,16 +210,27 @@ def _interfaces() -> dict[str, Any]:
 
 
 def _ssl(tls: TlsSpec) -> dict[str, Any]:
-    directory = f"${{{TLS_DIR_VARIABLE}}}"
-    element: dict[str, Any] = {
-        "enabled": True,
-        "certificate-file": f"{directory}/{TLS_CERTIFICATE_KEY}",
-        "key-file": f"{directory}/{TLS_KEY_KEY}",
-    }
+    element = _key_pair()
     if tls.client_certificates is not ClientCertificates.NONE:
         element["client-certificates"] = tls.client_certificates.value.lower()
-        element["client-ca-file"] = f"{directory}/{TLS_AUTHORITY_KEY}"
+        element["client-ca-file"] = _tls_file(TLS_AUTHORITY_KEY)
     return element
+
+
+def _members_ssl() -> dict[str, Any]:
+    return _key_pair() | {"ca-file": _tls_file(TLS_AUTHORITY_KEY)}
+
+
+def _key_pair() -> dict[str, Any]:
+    return {
+        "enabled": True,
+        "certificate-file": _tls_file(TLS_CERTIFICATE_KEY),
+        "key-file": _tls_file(TLS_KEY_KEY),
+    }
+
+
+def _tls_file(key: str) -> str:
+    return f"${{{TLS_DIR_VARIABLE}}}/{key}"
 
 
 def _endpoint_groups(spec: GridClusterSpec) -> dict[str, Any]:

@@ -41,3 +41,8 @@ class RenderContext:
     """The Secrets of `render.secrets.named_secrets`, by name; one that is missing is left out."""
     claims: tuple[KubeObject, ...] = ()
     """Live volume claims that carry the cluster's label."""
+
+    @property
+    def has_nobody(self) -> bool:
+        """Whether there is no pod, and none is about to be made of the former template."""
+        return not self.has_pods and self.replicas == 0

@@ -1,7 +1,8 @@
 """What members of one cluster show each other, and what speaks against another one.
 
-They let in who shows the same cluster name and identity, so members are never given another one in
-turn: who has it would wait for the rest, and the rest for it.
+They let in who shows the same cluster name and identity, and speaks TLS as they do or plain text as
+they do. So members are never given another one in turn: who has it would wait for the rest, and the
+rest for it.
 """
 
 from __future__ import annotations
@@ -25,10 +26,16 @@ IDENTITY: Final = "identity"
 """In the StatefulSet's record, by itself: with it in another entry, an operator that records it
 for the first time would restart everybody."""
 CLUSTER_NAME: Final = "config/cluster-name"
+MEMBERS_TLS: Final = "members-tls"
+"""In the StatefulSet's record while members speak TLS with each other. Of an operator that did not
+know of it they do not, and it is in no record of such a one."""
+MEMBERS_TLS_ENTRY: Final = "1"
 _NONE: Final = "none"
 _KEY_END: Final = ":"
 _NAME_FIELD: Final = "spec.clusterName"
 _SECURITY_FIELD: Final = "spec.security.enabled"
+_TLS_FIELD: Final = "spec.tls"
+_MEMBERS_TLS_FIELD: Final = "spec.tls.members"
 
 
 def identity_entry(cluster: GridCluster, context: RenderContext) -> str:
@@ -45,13 +52,47 @@ def identity_entry(cluster: GridCluster, context: RenderContext) -> str:
     return f"{keyed_digest(context)}{_KEY_END}{shown}"
 
 
-def has_nobody(context: RenderContext) -> bool:
-    """Return whether there is no pod, and none is about to be made of the former template."""
-    return not context.has_pods and context.replicas == 0
+def has_members_tls(cluster: GridCluster, context: RenderContext) -> bool | None:
+    """Return whether the members that there are speak TLS with each other.
+
+    None: a single one does not speak, and of a new cluster there are none. When somebody has taken
+    the record or the StatefulSet away, the status of this very object tells.
+    """
+    if cluster.spec.is_alone:
+        return None
+    if context.recorded:
+        return MEMBERS_TLS in context.recorded
+    status = cluster.status
+    if status.members_tls is not None and status.observed_uid == cluster.metadata.uid:
+        return status.members_tls
+    return None if context.has_nobody else False
+
+
+def with_settled_tls(cluster: GridCluster, context: RenderContext) -> GridCluster:
+    """Return the cluster with what `spec.tls.members` means where it is left out.
+
+    Members that are there go on as they are: a new version of the operator divides nobody.
+    """
+    tls = cluster.spec.tls
+    if tls is None or tls.members is not None:
+        return cluster
+    return cluster.with_members_tls(has_members_tls(cluster, context) is not False)
+
+
+def with_present_tls(cluster: GridCluster, context: RenderContext) -> GridCluster:
+    """Return the cluster with what its members speak until a stop has ended all of them.
+
+    A pod that is made again meanwhile would speak otherwise than the rest, and so would all that
+    are made if the stop is taken back.
+    """
+    if cluster.spec.run_state is not RunState.STOPPED or context.has_nobody:
+        return cluster
+    present = has_members_tls(cluster, context)
+    return cluster if present is None else cluster.with_members_tls(present)
 
 
 def shown_otherwise(
-    cluster: GridCluster, recorded: Mapping[str, str], wanted: Mapping[str, str]
+    cluster: GridCluster, context: RenderContext, wanted: Mapping[str, str]
 ) -> tuple[str, ...]:
     """Return the fields by which members of now and members that start would not meet.
 
@@ -59,6 +100,7 @@ def shown_otherwise(
     """
     if cluster.spec.is_alone:
         return ()
+    recorded = context.recorded or {}
     fields = []
     if recorded.get(CLUSTER_NAME, wanted[CLUSTER_NAME]) != wanted[CLUSTER_NAME]:
         fields.append(_NAME_FIELD)
@@ -67,6 +109,8 @@ def shown_otherwise(
         fields.append(_SECURITY_FIELD)
     elif before != after and _key(before) == _key(after):
         fields.append(f"Secret {identity_secret_name(cluster.metadata.name)}")
+    if has_members_tls(cluster, context) is (not cluster.spec.encrypts_members):
+        fields.append(_TLS_FIELD if cluster.spec.tls is None else _MEMBERS_TLS_FIELD)
     return tuple(fields)
 
 
@@ -91,7 +135,7 @@ def identity_problem(
             "nothing is stored yet",
         )
     stops = cluster.spec.run_state is RunState.STOPPED
-    if not fields or stops or has_nobody(context):
+    if not fields or stops or context.has_nobody:
         return None
     lost = "" if cluster.spec.persistence.enabled else "; what they have in memory only is lost"
     return SpecProblem(

@@ -7,22 +7,18 @@ from typing import TYPE_CHECKING, Any, Final
 from grid_operator.api.names import (
     BACKUP_VOLUME,
     CONFIG_HASH_ANNOTATION,
-    TLS_AUTHORITY_KEY,
-    TLS_CERTIFICATE_KEY,
-    TLS_KEY_KEY,
     TLS_VOLUME,
     backup_claim_name,
     child_labels,
     config_map_name,
     selector_labels,
 )
-from grid_operator.api.security import ClientCertificates
 from grid_operator.render.container import CONFIG_VOLUME, TMP_VOLUME, member_container
+from grid_operator.render.secrets import tls_keys
 
 if TYPE_CHECKING:
     from grid_operator.api.gridcluster import GridCluster, GridClusterSpec
     from grid_operator.api.pod import PodSpec
-    from grid_operator.api.security import TlsSpec
     from grid_operator.render.record import StartRecord
 
 USER_ID: Final = 10001
@@ -131,21 +127,18 @@ def _volumes(cluster: GridCluster) -> list[dict[str, Any]]:
         tmp_volume(),
     ]
     if spec.tls is not None:
-        volumes.append(_tls_volume(spec.tls))
+        volumes.append(_tls_volume(spec.tls.secret_name, tls_keys(spec)))
     backup = spec.persistence.backup
     if backup is not None:
         volumes.append(claim_volume(BACKUP_VOLUME, backup.claim_name or backup_claim_name(name)))
     return volumes
 
 
-def _tls_volume(tls: TlsSpec) -> dict[str, Any]:
-    keys = [TLS_CERTIFICATE_KEY, TLS_KEY_KEY]
-    if tls.client_certificates is not ClientCertificates.NONE:
-        keys.append(TLS_AUTHORITY_KEY)
+def _tls_volume(secret: str, keys: tuple[str, ...]) -> dict[str, Any]:
     return {
         "name": TLS_VOLUME,
         "secret": {
-            "secretName": tls.secret_name,
+            "secretName": secret,
             "items": [{"key": key, "path": key} for key in keys],
             "defaultMode": TLS_FILE_MODE,
         },

@@ -8,6 +8,7 @@ meanwhile have lost it. `-` before all is for what has left the spec.
     config/NETWORK…, config/credentials   read at start; a change restarts
     config/size                           of several members: how many the pods were made for
     identity                              what they show each other; `render.identity` goes by it
+    members-tls                           they speak TLS with each other; the same
     map/NAME, queue/NAME                  a new one is given, a changed one restarts
     live/log-level, live/license          given
     secret/NAME                           members were given its password
@@ -33,7 +34,8 @@ from grid_operator.api.phase import is_at_rest, is_restoring, wanted_replicas
 from grid_operator.render.config import RESTORE_FROM, configuration_tree, yaml_text
 from grid_operator.render.identity import (
     IDENTITY,
-    has_nobody,
+    MEMBERS_TLS,
+    MEMBERS_TLS_ENTRY,
     identity_entry,
     identity_problem,
     shown_otherwise,
@@ -122,18 +124,19 @@ def start_record(cluster: GridCluster, context: RenderContext) -> StartRecord:
     """Return the record that the StatefulSet should carry now, and what it leaves to be given."""
     wanted = _wanted(cluster, context)
     recorded = context.recorded
+    divided = shown_otherwise(cluster, context, wanted)
+    problem = identity_problem(cluster, context, divided)
     if not recorded:
-        return StartRecord(wanted, _live(cluster, context, wanted))
-    divided = shown_otherwise(cluster, recorded, wanted)
+        return StartRecord(wanted, _live(cluster, context, wanted), problem=problem)
     # What a stop waits to bring about is not what members have: it could still be taken back.
-    held = bool(divided) and not has_nobody(context)
+    held = bool(divided) and not context.has_nobody
     renewed = wanted_replicas(cluster) == 0 or _restarts(recorded, wanted)
     entries = wanted if renewed and not held else _continued(recorded, wanted)
     return StartRecord(
         entries,
         _live(cluster, context, entries),
         tuple(_changes(recorded, wanted, entries)),
-        identity_problem(cluster, context, divided),
+        problem,
     )
 
 
@@ -187,6 +190,8 @@ def _wanted(cluster: GridCluster, context: RenderContext) -> dict[str, str]:
     entries[IDENTITY] = identity_entry(cluster, context)
     if not cluster.spec.is_alone:
         entries[_SIZE] = str(cluster.spec.size)
+    if cluster.spec.encrypts_members:
+        entries[MEMBERS_TLS] = MEMBERS_TLS_ENTRY
     for section, found in structures.items():
         for name, element in found.items():
             entries[_structure_key(section, name)] = digest(_json(element))[:STRUCTURE_DIGITS]
@@ -223,6 +228,8 @@ def _continued(recorded: Mapping[str, str], wanted: Mapping[str, str]) -> dict[s
     """Return the record of members that go on, with what they are given marked."""
     entries = {key: value for key, value in wanted.items() if key.startswith(RECORD_PREFIX)}
     entries[IDENTITY] = recorded.get(IDENTITY, wanted[IDENTITY])
+    if MEMBERS_TLS in recorded:
+        entries[MEMBERS_TLS] = recorded[MEMBERS_TLS]
     for key, value in recorded.items():
         stays = key in wanted
         if key.startswith("config/"):

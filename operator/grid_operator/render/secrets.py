@@ -29,7 +29,7 @@ from grid_operator.render.metadata import child_metadata
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from grid_operator.api.gridcluster import GridCluster
+    from grid_operator.api.gridcluster import GridCluster, GridClusterSpec
     from grid_operator.api.objects import KubeObject
     from grid_operator.render.context import RenderContext
 
@@ -63,6 +63,15 @@ def named_secrets(cluster: GridCluster) -> tuple[str, ...]:
     if spec.license is not None:
         names.add(spec.license.secret_name)
     return tuple(sorted(names))
+
+
+def tls_keys(spec: GridClusterSpec) -> tuple[str, ...]:
+    """Return the keys of the Secret of `spec.tls` that members read."""
+    if spec.tls is None:
+        return ()
+    checks_clients = spec.tls.client_certificates is not ClientCertificates.NONE
+    authority = (TLS_AUTHORITY_KEY,) if checks_clients or spec.encrypts_members else ()
+    return (TLS_CERTIFICATE_KEY, TLS_KEY_KEY, *authority)
 
 
 def secret_content(secret: KubeObject, cluster: GridCluster) -> SecretContent:
@@ -215,12 +224,18 @@ def _tls_problems(cluster: GridCluster, context: RenderContext) -> Iterator[str]
     tls = cluster.spec.tls
     if tls is None:
         return
-    keys = [TLS_CERTIFICATE_KEY, TLS_KEY_KEY]
-    if tls.client_certificates is not ClientCertificates.NONE:
-        keys.append(TLS_AUTHORITY_KEY)
-    for key in keys:
+    for key in tls_keys(cluster.spec):
         if not context.secrets[tls.secret_name].data.get(key):
-            yield f"Secret {tls.secret_name} has no {key}: add it"
+            reason = _authority_reason(cluster, context) if key == TLS_AUTHORITY_KEY else ""
+            yield f"Secret {tls.secret_name} has no {key}: add it{reason}"
+
+
+def _authority_reason(cluster: GridCluster, context: RenderContext) -> str:
+    if not cluster.spec.encrypts_members:
+        return ""
+    # Of members that are there that would be another identity, which is refused.
+    plain = "; with spec.tls.members: false they speak plain text with each other"
+    return f", as members check each other by it{plain if context.has_nobody else ''}"
 
 
 def _license_problems(cluster: GridCluster, context: RenderContext) -> Iterator[str]:

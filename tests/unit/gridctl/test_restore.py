@@ -89,6 +89,20 @@ def test_secrets_of_both_are_told_by_name() -> None:
     assert "ada-secret" in note
 
 
+@pytest.mark.parametrize(
+    ("size", "members", "is_said"), [(3, None, True), (3, False, False), (1, None, False)]
+)
+def test_members_of_a_copy_speak_tls_with_each_other(
+    size: int, members: bool | None, is_said: bool
+) -> None:
+    """Those of the source may speak plain text, as they were there before."""
+    backup = {"enabled": True, "backup": {"claimName": "shared"}}
+    tls = {"secretName": "member-tls", **({} if members is None else {"members": members})}
+    source = cluster_object(size=size, persistence=backup, tls=tls)
+    notes = restored_manifest(source, "copy", None, None).notes
+    assert any("for servers and for clients" in note for note in notes) is is_said
+
+
 def test_a_certificate_is_for_names_that_the_copy_does_not_have() -> None:
     source = cluster_object(persistence=KEPT, tls={"secretName": "member-tls"})
     (note,) = restored_manifest(source, "copy", None, None).notes

@@ -42,8 +42,8 @@ _STRANGER: Final = (
 )
 _NO_TLS: Final = "network.cluster.ssl has to be enabled on all members or on none"
 _NOT_TRUSTED: Final = (
-    "each member needs a certificate for the host or address that it is listed as, from the "
-    "ca-file of network.cluster.ssl of the others"
+    "each member needs a certificate for servers and for clients, with the host or address that it "
+    "is listed as, from the ca-file of network.cluster.ssl of the others"
 )
 _OUT_OF_TIME: Final = (
     "a certificate of one of them, or of its authority, has expired or is not valid yet: who has "

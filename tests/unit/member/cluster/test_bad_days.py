@@ -105,8 +105,30 @@ def test_who_has_no_tls_or_another_certificate_never_joins(days: Days, tmp_path:
     let_in(days, members, written[2])
 
 
-def tls_of(authority: Authority) -> dict[str, str]:
-    pair = authority.issue("member")
+@pytest.mark.parametrize(
+    "wrong", [{"usage": "serverAuth"}, {"names": "DNS:demo.default.svc"}], ids=["usage", "name"]
+)
+def test_members_whose_certificate_is_not_for_each_other_say_so_and_take_another(
+    days: Days, tmp_path: Path, wrong: dict[str, str]
+) -> None:
+    """Of a new cluster, as it may be in Kubernetes: nobody joins before, and nothing restarts."""
+    authority = Authority(tmp_path)
+    members = [days.start(one) for one in three(tls=tls_of(authority, **wrong))]
+    needs = "a certificate for servers and for clients, with the host or address that it is listed"
+    for member in members:
+        member.said("nats-server", needs)
+        eventually(partial(waits, member, needs))
+    tls_of(authority)
+    for member in members:
+        member.ready()
+
+
+def waits(member: Member, words: str) -> bool:
+    return words in member.ask("GET", "/grid/health/ready").error
+
+
+def tls_of(authority: Authority, **asked: str) -> dict[str, str]:
+    pair = authority.issue("member", **asked)
     return {
         "certificate-file": str(pair.certificate),
         "key-file": str(pair.key),

@@ -51,7 +51,13 @@ class Authority:
             *("-addext", "keyUsage=critical,keyCertSign,cRLSign"),
         )
 
-    def issue(self, name: str, key_password: str | None = None, names: str = LOCAL_NAMES) -> Pair:
+    def issue(
+        self,
+        name: str,
+        key_password: str | None = None,
+        names: str = LOCAL_NAMES,
+        usage: str = "serverAuth,clientAuth",
+    ) -> Pair:
         """Return a certificate for names, as openssl writes them, whose common name is name."""
         stem = self.directory / name
         pair = Pair(stem.with_suffix(".crt"), stem.with_suffix(".key"))
@@ -59,7 +65,7 @@ class Authority:
         extensions = stem.with_suffix(".ext")
         extensions.write_text(
             "keyUsage=critical,digitalSignature\n"
-            "extendedKeyUsage=serverAuth,clientAuth\n"
+            f"extendedKeyUsage={usage}\n"
             f"subjectAltName={names}\n"
         )
         request = stem.with_suffix(".csr")

@@ -109,7 +109,13 @@ SECURE_SPEC: dict[str, Any] = {
     "persistence": {"enabled": True, "backup": {"claimName": "shared"}},
     "maps": [{"name": "a & <b> \"c\" 'd' é"}],
 }
-SPECS: dict[str, dict[str, Any]] = {"minimal": {}, "full": FULL_SPEC, "secure": SECURE_SPEC}
+SEVERAL_SPEC: dict[str, Any] = {"size": 3, "tls": {"secretName": "member-tls"}}
+SPECS: dict[str, dict[str, Any]] = {
+    "minimal": {},
+    "full": FULL_SPEC,
+    "secure": SECURE_SPEC,
+    "several": SEVERAL_SPEC,
+}
 
 
 def make_cluster(

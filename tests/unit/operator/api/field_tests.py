@@ -159,6 +159,13 @@ SPEC: Final[Table] = {
     "spec.tls.clientCertificates": (
         f"{ACCESS}certificates_of_clients_are_verified_or_not_asked_for",
     ),
+    "spec.tls.members": (
+        f"{RENDER}config.py::test_members_speak_tls_with_each_other",
+        f"{DECIDE}members_tls.py::test_a_new_cluster_has_it_unless_the_spec_says_otherwise",
+        f"{DECIDE}identity.py::test_another_identity_is_refused_while_members_run",
+        f"{UP}_tls.py::test_three_members_meet_over_tls_alone",
+        f"{E2E}clusters.py::test_tls_and_its_rotation",
+    ),
     "spec.license.secretName": (_LICENSE,),
     "spec.license.key": (_LICENSE,),
     "spec.exposure.type": (_TOLD,),

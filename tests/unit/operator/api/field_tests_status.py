@@ -148,6 +148,10 @@ STATUS_FIELDS: Final[Table] = {
         f"{RENDER}several.py"
         "::test_the_others_wait_for_the_import_and_nobody_restarts_when_it_is_over",
     ),
+    "status.membersTls": (
+        f"{DECIDE}members_tls.py::test_a_new_cluster_has_it_unless_the_spec_says_otherwise",
+        f"{DECIDE}members_tls.py::test_a_lost_record_is_no_new_cluster",
+    ),
     "status.backup.lastScheduledTime": (_SCHEDULED,),
     "status.backup.nextScheduledTime": (_SCHEDULED,),
     "status.backup.lastSuccessfulTime": (_SCHEDULED, _FAILED_BACKUP),

@@ -87,6 +87,8 @@ def restore(**source: Any) -> dict[str, Any]:
         (security(enabled=True, protected=["DATA"]), "security.protected.0"),
         ({"tls": {}}, "tls.secretName"),
         ({"tls": {"secretName": "No_Name"}}, "tls.secretName"),
+        ({"size": 3, "tls": {"members": True}}, "tls.secretName"),
+        ({"size": 3, "tls": {"secretName": "s", "members": "sometimes"}}, "tls.members"),
         ({"license": {"secretName": "s", "key": "a b"}}, "license.key"),
         ({"persistence": {"backup": {"volume": {}}}}, "needs persistence.enabled"),
         (backup(), "exactly one of volume and claimName"),

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from tests.unit.operator.decide.fake_store import FakeStore
 
 SECURE: dict[str, Any] = {"size": 3, "security": {"enabled": True}}
+PLAIN: dict[str, Any] = {"size": 3, "tls": {"secretName": "member-tls", "members": False}}
+ENCRYPTED: dict[str, Any] = {"size": 3, "tls": {"secretName": "member-tls"}}
 KEPT: dict[str, Any] = {"size": 3, "persistence": {"enabled": True}}
 OTHER = SecretContent({"username": "member", "password": "another"}, owned=True)
 CHANGES: list[tuple[dict[str, Any], dict[str, Any], bool, str]] = [
@@ -24,8 +26,13 @@ CHANGES: list[tuple[dict[str, Any], dict[str, Any], bool, str]] = [
     ({"size": 3}, SECURE, False, "spec.security.enabled"),
     (SECURE, {"size": 3}, False, "spec.security.enabled"),
     (SECURE, SECURE, True, "Secret demo-identity"),
+    (PLAIN, {"size": 3, "tls": {**PLAIN["tls"], "members": True}}, False, "spec.tls.members"),
+    (ENCRYPTED, PLAIN, False, "spec.tls.members"),
+    (ENCRYPTED, {"size": 3}, False, "spec.tls"),
+    ({"size": 3}, {"size": 3, "tls": {**PLAIN["tls"], "members": True}}, False, "spec.tls.members"),
 ]
 IDS = ["name", "security on", "security off", "secret"]
+IDS += ["members' TLS on", "members' TLS off", "no TLS any more", "TLS and members' TLS"]
 
 
 def change(store: FakeStore, spec: dict[str, Any], another_secret: bool) -> None:

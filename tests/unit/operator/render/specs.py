@@ -135,7 +135,8 @@ def _security(draw: st.DrawFn) -> Spec:
 @st.composite
 def _tls(draw: st.DrawFn) -> Spec:
     certificates = draw(st.sampled_from(["None", "Optional"]))
-    return {"secretName": "t", "clientCertificates": certificates}
+    members = draw(st.sampled_from([None, False, True]))
+    return {"secretName": "t", "clientCertificates": certificates, "members": members}
 
 
 def _without_nothing(spec: Any) -> Any:

@@ -40,6 +40,10 @@ ENVIRONMENT = {
 }
 
 
+ADVANCED: dict[str, Any] = {"advancedNetwork": {"enabled": True, "restPort": 5711}}
+TLS: dict[str, Any] = {"secretName": "member-tls"}
+
+
 def loaded(
     spec: Spec, file_format: str, environment: Mapping[str, str] = ENVIRONMENT
 ) -> MemberConfig:
@@ -109,6 +113,35 @@ def test_structures_and_disk_are_as_the_spec_says(file_format: str) -> None:
     assert config.persistence.validation_timeout_s == 600
     assert str(config.parked_file) == "/tmp/parked"
     assert config.drain_s == 20
+
+
+@pytest.mark.parametrize("file_format", ["Yaml", "Xml"])
+@pytest.mark.parametrize("network", [{}, ADVANCED], ids=["network", "advanced"])
+@pytest.mark.parametrize(
+    ("spec", "encrypted"),
+    [
+        ({"size": 3, "tls": TLS}, True),
+        ({"size": 3, "tls": {**TLS, "members": True}}, True),
+        ({"size": 3, "tls": {**TLS, "members": False}}, False),
+        ({"size": 3, "tls": {**TLS, "members": False, "clientCertificates": "Optional"}}, False),
+        ({"size": 3}, False),
+    ],
+    ids=["unsaid", "on", "off", "off with clients' certificates", "no TLS"],
+)
+def test_members_speak_tls_with_each_other(
+    spec: dict[str, Any], encrypted: bool, network: dict[str, Any], file_format: str
+) -> None:
+    cluster = loaded({**spec, **network}, file_format).cluster
+
+    assert cluster is not None
+    assert (cluster.tls is not None) is encrypted
+    if cluster.tls is not None:
+        files = (cluster.tls.certificate, cluster.tls.key, cluster.tls.client_ca)
+        assert [str(file) for file in files] == [
+            f"/etc/grid-tls/{name}" for name in ("tls.crt", "tls.key", "ca.crt")
+        ]
+    for single in ({**spec, **network, "size": 1}, {**network}):
+        assert loaded(single, file_format).cluster is None
 
 
 @pytest.mark.parametrize("file_format", ["Yaml", "Xml"])
