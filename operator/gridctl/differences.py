@@ -71,7 +71,9 @@ def _named(value: Any) -> dict[str, Any] | None:
     if isinstance(value, dict):
         return value
     if isinstance(value, list) and all(isinstance(i, dict) and "name" in i for i in value):
-        return {f"[{item['name']}]": item for item in value}
+        found = {f"[{item['name']}]": item for item in value}
+        # Several mounts may name one volume.
+        return found if len(found) == len(value) else None
     return None
 
 

@@ -97,7 +97,6 @@ ADVICE: Final[Mapping[str, Advice]] = {
     "InvalidLabel": Advice(_FIX_SPEC, "correct the label, annotation or selector that is named"),
     "InvalidStructureName": Advice(_FIX_SPEC, "rename the map or queue that is named"),
     "AmbiguousWildcard": Advice(_FIX_SPEC, "make one of the two wildcard names longer"),
-    "ReservedEnvironment": Advice(_FIX_SPEC, "take the variable out of spec.pod.env"),
     "InvalidToleration": Advice(_FIX_SPEC, "correct the toleration that is named"),
     "ImmutableStorage": Advice(
         _FIX_SPEC,
@@ -248,8 +247,8 @@ HINTS: Final[Mapping[str, str]] = {
     "InvalidImageName": "correct spec.image",
     "Insufficient": "lower spec.pod.resources.requests, or add a node that has as much",
     "is forbidden": "the message has the words of what forbids the pod or the claim: give it "
-    "what that asks for with spec.pod (labels, annotations, resources), raise the quota, or change "
-    "the policy",
+    "what that asks for with spec.pod (labels, annotations, resources, the securityContext of each "
+    "container that the spec adds), raise the quota, or change the policy",
     "denied the request": "an admission webhook forbids the pod or the claim, in its own words: "
     "give it what that asks for with spec.pod, or change the webhook",
     "may not list": "apply the Role of the operator's version, which may list Events; until then: "

@@ -64,6 +64,7 @@ def restored_manifest(
     ]
     notes += _without_node_port(spec)
     notes += _shared_secrets(spec, meta["name"])
+    notes += _shared_claims(spec)
     notes += _certificate(spec, name, meta.get("namespace", "default"))
     spec = _without_empty_lists(spec) | {"restoreFrom": origin}
     manifest: KubeObject = {
@@ -143,4 +144,17 @@ def _shared_secrets(spec: dict[str, Any], source: str) -> list[str]:
     return [
         f"both clusters use the Secrets {', '.join(names)}: what the operator made for {source} "
         "goes with it"
+    ]
+
+
+def _shared_claims(spec: dict[str, Any]) -> list[str]:
+    volumes = (spec.get("pod") or {}).get("volumes") or ()
+    claims = [
+        v["persistentVolumeClaim"]["claimName"] for v in volumes if "persistentVolumeClaim" in v
+    ]
+    if not claims:
+        return []
+    return [
+        f"both clusters mount the claims {', '.join(claims)} of spec.pod.volumes: name others, or "
+        "take them out, if they are not meant to be shared"
     ]

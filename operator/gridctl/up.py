@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 import aiohttp
+from pydantic.alias_generators import to_camel
 
 from grid_operator.api.gridcluster import GridCluster
 from grid_operator.api.names import MANAGEMENT_PORT, MEMBERS_PORT
@@ -43,6 +44,14 @@ INHERITED_VARIABLES: Final = frozenset(
         "GRID_COMPILED",
     }
 )
+ONLY_OF_PODS: Final = (
+    "init_containers",
+    "sidecars",
+    "runtime_class_name",
+    "dns_config",
+    "host_aliases",
+)
+"""Fields of `spec.pod` that add to pods what no process of this machine has."""
 STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -71,6 +80,7 @@ async def run_up(options: UpOptions) -> None:
     """
     manifest = read_manifest(options.file)
     _tell_about_size(manifest)
+    _tell_about_pods(manifest)
     key = _key_of(manifest)
     _check_addresses(manifest, options.first_address)
     state = LocalState.of(options.data_dir, key.namespace, key.name)
@@ -183,6 +193,7 @@ class _LocalCluster:
                 print(f"the change is not used:\n{error}", file=sys.stderr, flush=True)
                 continue
             print(f"{self._options.file} changed", flush=True)
+            _tell_about_pods(manifest)
             self._kube.put_cluster(manifest)
 
 
@@ -223,6 +234,19 @@ def _tell_about_size(manifest: KubeObject) -> None:
         print(
             f"size {size} is no safer than {size - 1}: most of the members are needed for every "
             "write; 1, 3 or 5 is better",
+            file=sys.stderr,
+            flush=True,
+        )
+
+
+def _tell_about_pods(manifest: KubeObject) -> None:
+    """Name what a spec adds to pods and what has no meaning for a process."""
+    pod = GridCluster.from_kube(manifest).spec.pod
+    found = [to_camel(name) for name in ONLY_OF_PODS if getattr(pod, name)]
+    if found:
+        fields = ", ".join(f"spec.pod.{name}" for name in found)
+        print(
+            f"{fields}: only pods have these; members run here without them",
             file=sys.stderr,
             flush=True,
         )

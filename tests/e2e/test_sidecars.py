@@ -1,4 +1,4 @@
-"""Policies that add a container to every pod of a cluster, and that forbid pods without a label.
+"""Containers of others: those of policies, which also forbid pods without a label, and of a spec.
 
 The tests of this module share one cluster and run in the order in which they stand.
 """
@@ -6,6 +6,7 @@ The tests of this module share one cluster and run in the order in which they st
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -13,6 +14,7 @@ import yaml
 
 from tests.e2e.installation import CHANGE_TIMEOUT_S, NAMESPACE, POD, READY_TIMEOUT_S, manifest
 from tests.e2e.test_operations import Operated
+from tests.unit.operator.api.pods import REFUSED, TAKEN, TWICE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,6 +29,99 @@ POLICY_LABEL: Final = "policies"
 HOLD: Final = "example.com/hold"
 DENIAL: Final = "every pod must carry the label team"
 LABELLED: Final[dict[str, Any]] = {"pod": {"labels": {"team": "x"}}}
+
+OBSERVATION_S: Final = 30.0
+RESTRICTED: Final = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+EXTRA: Final = """
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: extra}
+data: {word: from a ConfigMap}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: extra}
+stringData: {word: from a Secret}
+"""
+SHOWN_CODE: Final = """
+import os
+print([os.environ[name] for name in ("TOKEN", "NODE", "CPUS", "EXTRA_word")])
+print([open(path).read() for path in ("/srv/settings/word", "/srv/one", "/srv/scratch/first")])
+told = [name for name in os.listdir("/srv/told") if not name.startswith("..")]
+print(sorted(told), "vault.example" in open("/etc/hosts").read())
+"""
+SHOWN: Final = """
+['from a Secret', '{node}', '1', 'from a ConfigMap']
+['{word}', '{word}', 'added-0']
+['labels', 'token'] True
+"""
+WAIT_CODE: Final = """
+import http.server
+http.server.HTTPServer(("", 9000), http.server.SimpleHTTPRequestHandler).serve_forever()
+"""
+
+
+def additions(image: str) -> dict[str, Any]:
+    """Return additions of each kind, which leave to the API server what it fills in."""
+    own = {"image": image, "securityContext": RESTRICTED}
+    first = "import os; open('/scratch/first', 'w').write(os.environ['POD'])"
+    pod_name = {"fieldRef": {"fieldPath": "metadata.name"}}
+    scratch = [{"name": "scratch", "mountPath": "/scratch"}]
+    token = {"serviceAccountToken": {"path": "token", "audience": "vault"}}
+    labels = [{"path": "labels", "fieldRef": {"fieldPath": "metadata.labels"}}]
+    return {
+        "labels": {"team": "x"},
+        "env": [
+            {"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": "extra", "key": "word"}}},
+            {"name": "NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
+            {"name": "CPUS", "valueFrom": {"resourceFieldRef": {"resource": "requests.cpu"}}},
+        ],
+        "envFrom": [{"prefix": "EXTRA_", "configMapRef": {"name": "extra"}}],
+        "volumes": [
+            {"name": "settings", "configMap": {"name": "extra"}},
+            {"name": "scratch"},
+            {"name": "told", "projected": {"sources": [token, {"downwardAPI": {"items": labels}}]}},
+        ],
+        "volumeMounts": [
+            {"name": "settings", "mountPath": "/srv/settings", "readOnly": True},
+            {"name": "settings", "mountPath": "/srv/one", "subPath": "word", "readOnly": False},
+            {"name": "scratch", "mountPath": "/srv/scratch"},
+            {"name": "told", "mountPath": "/srv/told"},
+        ],
+        "initContainers": [
+            {
+                **own,
+                "name": "first",
+                "command": ["python3", "-c", first],
+                "env": [{"name": "POD", "valueFrom": pod_name}],
+                "volumeMounts": scratch,
+            },
+            {
+                **own,
+                "name": "goes-on",
+                "command": ["python3", "-c", WAIT_CODE],
+                "workingDir": "/scratch",
+                "restartPolicy": "Always",
+                "ports": [{"containerPort": 9000, "hostPort": 0}],
+                "startupProbe": {"httpGet": {"port": 9000}, "initialDelaySeconds": 0},
+                "volumeMounts": scratch,
+            },
+        ],
+        "sidecars": [
+            {
+                **own,
+                "name": "beside",
+                "command": ["python3", "-c", "import time; time.sleep(1000000)"],
+                "livenessProbe": {"httpGet": {"port": 9000}},
+                "ports": [{"containerPort": 9001}],
+                "resources": {"limits": {"cpu": 0.5, "memory": "0.125Gi"}},
+                "stdin": False,
+            }
+        ],
+        "dnsConfig": {"options": [{"name": "ndots", "value": "2"}]},
+        "hostAliases": [{"ip": "192.0.2.9", "hostnames": ["vault.example"]}],
+    }
+
 
 POLICIES: Final = """
 apiVersion: admissionregistration.k8s.io/v1
@@ -139,7 +234,7 @@ def grid(kube: Kube, images: Images) -> Iterator[Policed]:
     installation.start_pod("client", client=True)
     installation.name = "src"
     installation.apply(manifest("src", **LABELLED))
-    installation.wait("condition=Ready", "src")
+    installation.wait_serving("src")
     assert installation.put("kept", "precious") == 200
     installation.request("backup", "b1")
     installation.wait_handled("backup", "b1")
@@ -228,3 +323,63 @@ def test_a_mended_spec_reaches_a_member_that_crashes_beside_its_sidecar(grid: Po
 
     grid.kube.wait_for(lambda: grid.uid("meshed-2") != crashed, READY_TIMEOUT_S)
     grid.ready()
+    grid.kubectl("delete", "gc", "meshed")
+
+
+def test_the_api_server_refuses_and_takes_the_same_additions_as_python(grid: Policed) -> None:
+    cases = (*REFUSED, *((spec, "Duplicate value") for spec, _ in TWICE))
+    specs = {f"refused-{number}": spec for number, (spec, _) in enumerate(cases)}
+    specs |= {f"taken-{number}": spec for number, spec in enumerate(TAKEN)}
+    manifests = "---\n".join(manifest(name, **spec) for name, spec in specs.items())
+    arguments = ("-n", NAMESPACE, "create", "--dry-run=server", "-o", "name", "-f", "-")
+
+    done = grid.kube.try_kubectl(*arguments, stdin=manifests)
+
+    taken = [name for name in specs if f"/{name}\n" in done.stdout]
+    assert taken == [f"taken-{number}" for number, _ in enumerate(TAKEN)]
+    said = re.split(r'"(refused-\d+)" is invalid', done.stderr)
+    answers = dict(zip(said[1::2], said[2::2], strict=True))
+    for number, (spec, message) in enumerate(cases):
+        assert message in answers[f"refused-{number}"], spec
+
+
+def test_additions_of_each_kind_reach_the_pod_and_cost_no_write(grid: Policed) -> None:
+    grid.name = "added"
+    grid.apply(EXTRA)
+    wanted = additions(grid.member_image)
+    grid.apply(manifest("added", pod=wanted))
+    grid.ready()
+
+    def shown() -> str:
+        arguments = ("exec", "added-0", "-c", "member", "--", "python3", "-c", SHOWN_CODE)
+        return "\n" + grid.kubectl(*arguments)
+
+    node = grid.get("pod", "added-0")["spec"]["nodeName"]
+    assert shown() == SHOWN.format(node=node, word="from a ConfigMap")
+    assert grid.containers("added-0") == ["member", "beside", "proxy"]
+    grid.wait_quiet()
+    assert grid.writes_during(OBSERVATION_S) == 0
+    assert grid.condition("ChildrenMatch", "added")["status"] == "True"
+
+    uid = grid.uid("added-0")
+    settings, beside = wanted["volumes"][0], wanted["sidecars"][0]
+    del settings["configMap"], beside["livenessProbe"]["httpGet"]
+    settings["secret"] = {"secretName": "extra"}
+    beside["livenessProbe"]["exec"] = {"command": ["true"]}
+    wanted["initContainers"].reverse()
+    grid.apply(manifest("added", pod=wanted))
+    grid.kube.wait_for(lambda: grid.uid("added-0") != uid, READY_TIMEOUT_S)
+    grid.ready()
+    assert shown() == SHOWN.format(node=node, word="from a Secret")
+    first = [c["name"] for c in grid.get("pod", "added-0")["spec"]["initContainers"]]
+    assert first == ["goes-on", "first"]
+    assert grid.condition("ChildrenMatch", "added")["status"] == "True"
+
+    uid = grid.uid("added-0")
+    grid.patch(pod={"sidecars": [{**beside, "imagee": "a typing error"}]})
+    grid.told("ConfigValid", "imagee: field not declared in schema")
+    assert grid.uid("added-0") == uid
+    grid.patch(pod={"sidecars": []})
+    grid.kube.wait_for(lambda: grid.uid("added-0") != uid, READY_TIMEOUT_S)
+    grid.ready()
+    assert grid.containers("added-0") == ["member", "proxy"]

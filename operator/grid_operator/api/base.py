@@ -14,7 +14,7 @@ from pydantic import (
     WithJsonSchema,
     model_validator,
 )
-from pydantic.alias_generators import to_camel
+from pydantic.alias_generators import to_camel, to_snake
 
 QUANTITY_PATTERN: Final = (
     r"^[0-9]+(\.[0-9]{1,3})?(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei|[eE][0-9]{1,2})?$"
@@ -79,7 +79,7 @@ class SpecModel(ApiModel):
                 continue
             seen: set[tuple[str, ...]] = set()
             for item in getattr(self, name):
-                key = tuple(str(getattr(item, str(part))) for part in keys)
+                key = tuple(str(getattr(item, to_snake(str(part)))) for part in keys)
                 if key in seen:
                     found.append(f"{info.alias}: duplicate {'/'.join(key)}")
                 seen.add(key)

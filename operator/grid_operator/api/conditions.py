@@ -114,8 +114,6 @@ class ConfigValidReason(StrEnum):
     """False: a map or queue name is too long in bytes or has more than one wildcard."""
     AMBIGUOUS_WILDCARD = "AmbiguousWildcard"
     """False: two wildcard names can match one structure and neither is more specific."""
-    RESERVED_ENVIRONMENT = "ReservedEnvironment"
-    """False: `spec.pod.env` sets a variable that belongs to the operator."""
     INVALID_TOLERATION = "InvalidToleration"
     """False: a toleration's fields contradict each other."""
     IMMUTABLE_STORAGE = "ImmutableStorage"

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Final, Self
 from pydantic import Field, ValidationError
 
 from grid_operator.api.base import ApiModel, Rule, SpecModel, Timestamp, list_map
+from grid_operator.api.containers import FREE_PORTS
 from grid_operator.api.lifecycle import (
     ClusterState,
     ConfigFormat,
@@ -196,6 +197,7 @@ class GridClusterSpec(SpecModel):
             "metrics.port is the REST port: choose another one, or set metrics.enabled to false",
             lambda s: s.metrics_port != s.rest_port,
         ),
+        FREE_PORTS,
         Rule(
             "self.engine != 'Embedded' || self.size <= 1",
             "engine Embedded is for one member: several need JetStream, or Auto",

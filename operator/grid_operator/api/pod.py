@@ -1,7 +1,7 @@
 """The part of a GridCluster's spec that shapes member pods."""
 
 from enum import StrEnum
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, ClassVar, Final
 
 from pydantic import Field
 
@@ -12,9 +12,11 @@ from grid_operator.api.base import (
     LabelValue,
     ObjectName,
     Quantity,
+    Rule,
     SpecModel,
     list_map,
 )
+from grid_operator.api.containers import Container, EnvFrom, EnvVar, Volume, VolumeMount
 
 MIN_GRACE_S: Final = 30
 """A member needs it to finish what was begun and to close its store."""
@@ -61,19 +63,6 @@ class Resources(SpecModel):
         description="What a member may use at most. Over the memory limit it is killed: size it "
         "for the data that is held.",
     )
-
-
-class EnvVar(SpecModel):
-    """One environment variable of the member container."""
-
-    name: str = Field(
-        min_length=1,
-        max_length=255,
-        pattern=r"^[A-Za-z_][A-Za-z0-9_]*$",
-        description="Name. POD_NAME, POD_NAMESPACE, POD_IP and names starting with GRID_ are the "
-        "operator's own.",
-    )
-    value: str = Field(default="", max_length=4096, description="Value, in plain text.")
 
 
 class Toleration(SpecModel):
@@ -129,7 +118,39 @@ class PodSpec(SpecModel):
         default=(),
         max_length=64,
         json_schema_extra=list_map("name"),
-        description="Additional environment variables.",
+        description="Additional environment variables of the member container.",
+    )
+    env_from: tuple[EnvFrom, ...] = Field(
+        default=(),
+        max_length=16,
+        json_schema_extra=ATOMIC_LIST,
+        description="ConfigMaps and Secrets whose keys are further environment variables of the "
+        "member container; env and the operator's own go before a key of the same name.",
+    )
+    volumes: tuple[Volume, ...] = Field(
+        default=(),
+        max_length=32,
+        json_schema_extra=list_map("name"),
+        description="Additional volumes, as Kubernetes has them.",
+    )
+    volume_mounts: tuple[VolumeMount, ...] = Field(
+        default=(),
+        max_length=32,
+        json_schema_extra=list_map("mountPath"),
+        description="Where the member container has these volumes, as Kubernetes has it.",
+    )
+    init_containers: tuple[Container, ...] = Field(
+        default=(),
+        max_length=16,
+        json_schema_extra=list_map("name"),
+        description="Containers that run before the member starts, as Kubernetes has them; one "
+        "with restartPolicy Always goes on beside it.",
+    )
+    sidecars: tuple[Container, ...] = Field(
+        default=(),
+        max_length=16,
+        json_schema_extra=list_map("name"),
+        description="Containers beside the member, as Kubernetes has them.",
     )
     node_selector: LabelMap = Field(
         default={}, description="Labels that a node must carry to run a member."
@@ -168,6 +189,18 @@ class PodSpec(SpecModel):
         default=None,
         description="ServiceAccount of member pods; its token is not mounted.",
     )
+    runtime_class_name: ObjectName | None = Field(
+        default=None, description="RuntimeClass of member pods."
+    )
+    dns_config: PlainObject | None = Field(
+        default=None, description="How member pods resolve names, as Kubernetes has it."
+    )
+    host_aliases: tuple[PlainObject, ...] = Field(
+        default=(),
+        max_length=64,
+        json_schema_extra=ATOMIC_LIST,
+        description="Entries of the hosts file of member pods, as Kubernetes has them.",
+    )
     termination_grace_period_seconds: int = Field(
         default=60,
         ge=MIN_GRACE_S,
@@ -176,4 +209,16 @@ class PodSpec(SpecModel):
     )
     security_context: PodSecurityContext = Field(
         default=PodSecurityContext(), description="Ids of the member process and of its files."
+    )
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "self.volumeMounts.all(m, self.volumes.exists(v, v.name == m.name))",
+            "volumeMounts: each needs the name of one of spec.pod.volumes",
+            lambda p: {m.name for m in p.volume_mounts} <= {v.name for v in p.volumes},
+        ),
+        Rule(
+            "self.initContainers.all(c, !self.sidecars.exists(s, s.name == c.name))",
+            "initContainers and sidecars: containers of one pod need different names",
+            lambda p: not {c.name for c in p.init_containers} & {c.name for c in p.sidecars},
+        ),
     )

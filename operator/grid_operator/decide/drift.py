@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from grid_operator.api.names import RENDERED_HASH_ANNOTATION, TEMPLATE_HASH_ANNOTATION
 from grid_operator.api.quantity import parse_quantity
-from grid_operator.decide.tolerance import is_tolerated, key_fields
+from grid_operator.decide.tolerance import (
+    IN_ORDER,
+    KEY_DEFAULTS,
+    LEFT_OUT,
+    is_tolerated,
+    key_fields,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -19,7 +25,7 @@ if TYPE_CHECKING:
     from grid_operator.api.objects import KubeObject
 
 _AMOUNTS: Final = frozenset({"requests", "limits"})
-_SIZE: Final = "sizeLimit"
+_SIZES: Final = frozenset({"sizeLimit", "divisor"})
 _TEMPLATE_DIGEST: Final = f"metadata.annotations.{TEMPLATE_HASH_ANNOTATION}"
 TEMPLATE: Final = "spec.template."
 """What the places begin with that are in a pod template."""
@@ -123,6 +129,8 @@ def is_same_rendering(rendered: KubeObject, live: KubeObject) -> bool:
 def _compare(wanted: Any, has: Any, place: _Place) -> Iterator[Difference]:
     if _is_empty(wanted) and _is_empty(has):
         return
+    if has is None and _is_left_out(wanted, place):
+        return
     if isinstance(wanted, dict) and isinstance(has, dict):
         yield from _fields(wanted, has, place)
     elif isinstance(wanted, list) and isinstance(has, list):
@@ -151,6 +159,9 @@ def _items(wanted: list[Any], has: list[Any], place: _Place) -> Iterator[Differe
         yield from _ordered_items(wanted, has, place)
         return
     indexes = {_key(item, keys): index for index, item in enumerate(has)}
+    if place.pattern in IN_ORDER and _is_reordered(wanted, has, keys):
+        yield place.differs(wanted, has)
+        return
     for item in wanted:
         index = indexes.pop(_key(item, keys), None)
         here = place.item(_name(item, keys), "-" if index is None else index)
@@ -159,6 +170,11 @@ def _items(wanted: list[Any], has: list[Any], place: _Place) -> Iterator[Differe
         here = place.item(_name(has[index], keys), index)
         if not here.may_have(has[index], {}):
             yield here.differs(None, has[index])
+
+
+def _is_reordered(wanted: list[Any], has: list[Any], keys: tuple[str, ...]) -> bool:
+    one, other = [_key(item, keys) for item in wanted], [_key(item, keys) for item in has]
+    return one != other and set(one) == set(other)
 
 
 def _ordered_items(wanted: list[Any], has: list[Any], place: _Place) -> Iterator[Difference]:
@@ -170,7 +186,9 @@ def _ordered_items(wanted: list[Any], has: list[Any], place: _Place) -> Iterator
 
 
 def _key(item: Any, keys: tuple[str, ...]) -> tuple[object, ...]:
-    return tuple(item.get(key) for key in keys) if isinstance(item, dict) else (repr(item),)
+    if not isinstance(item, dict):
+        return (repr(item),)
+    return tuple(item.get(key, KEY_DEFAULTS.get(key)) for key in keys)
 
 
 def _name(item: Any, keys: tuple[str, ...]) -> str:
@@ -183,10 +201,15 @@ def _same(wanted: Any, has: Any) -> bool:
 
 def _same_quantity(wanted: Any, has: Any, place: _Place) -> bool:
     holder = "" if place.within is None else place.within.name
-    if holder not in _AMOUNTS and place.name != _SIZE:
+    if holder not in _AMOUNTS and place.name not in _SIZES:
         return False
     amount = parse_quantity(str(wanted))
     return amount is not None and amount == parse_quantity(str(has))
+
+
+def _is_left_out(wanted: Any, place: _Place) -> bool:
+    left_out = LEFT_OUT.get(place.name)
+    return left_out is not None and _same(wanted, left_out)
 
 
 def _is_empty(value: Any) -> bool:

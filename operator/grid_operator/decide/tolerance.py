@@ -33,6 +33,13 @@ class SameAs:
     field: str
 
 
+@dataclass(frozen=True, slots=True)
+class PolicyFor:
+    """When an image is pulled of which nothing is said, by the image in another field."""
+
+    field: str
+
+
 Table: TypeAlias = "Mapping[str, JsonValue]"
 
 _METADATA: Final[Table] = {
@@ -44,14 +51,60 @@ _METADATA: Final[Table] = {
 }
 """People, GitOps tools and cloud controllers note things there, and the API server itself."""
 
+_FIELD_REF: Final[Table] = {"fieldRef.apiVersion": "v1", "resourceFieldRef.divisor": "0"}
+_HTTP_GET: Final[Table] = {"httpGet.path": "/", "httpGet.scheme": "HTTP"}
+_PROBE: Final[Table] = {
+    "timeoutSeconds": 1,
+    "periodSeconds": 10,
+    "successThreshold": 1,
+    "failureThreshold": 3,
+    **_HTTP_GET,
+}
+
+
+def _below(place: str, table: Table) -> Table:
+    return {f"{place}.{name}": value for name, value in table.items()}
+
+
 _CONTAINER: Final[Table] = {
+    "imagePullPolicy": PolicyFor("image"),
     "resources": {},
     "terminationMessagePath": "/dev/termination-log",
+    "terminationMessagePolicy": "File",
     "securityContext.procMount": "Default",
-    "env[].valueFrom.fieldRef.apiVersion": "v1",
-    "startupProbe.successThreshold": 1,
-    "livenessProbe.successThreshold": 1,
-    "readinessProbe.successThreshold": 1,
+    "ports[].protocol": "TCP",
+    "env[].valueFrom.fileKeyRef.optional": False,
+    **_below("env[].valueFrom", _FIELD_REF),
+    **_below("startupProbe", _PROBE),
+    **_below("livenessProbe", _PROBE),
+    **_below("readinessProbe", _PROBE),
+    **_below("lifecycle.postStart", _HTTP_GET),
+    **_below("lifecycle.preStop", _HTTP_GET),
+}
+
+_VOLUME: Final[Table] = {
+    "emptyDir": {},
+    "configMap.defaultMode": 0o644,
+    "secret.defaultMode": 0o644,
+    "downwardAPI.defaultMode": 0o644,
+    **_below("downwardAPI.items[]", _FIELD_REF),
+    "projected.defaultMode": 0o644,
+    "projected.sources[].serviceAccountToken.expirationSeconds": 3600,
+    **_below("projected.sources[].downwardAPI.items[]", _FIELD_REF),
+    "image.pullPolicy": PolicyFor("reference"),
+    "ephemeral.volumeClaimTemplate.spec.resources": {},
+    "ephemeral.volumeClaimTemplate.spec.volumeMode": "Filesystem",
+    "ephemeral.volumeClaimTemplate.metadata": {},
+    "iscsi.iscsiInterface": "default",
+    "rbd.pool": "rbd",
+    "rbd.user": "admin",
+    "rbd.keyring": "/etc/ceph/keyring",
+    "azureDisk.cachingMode": "ReadWrite",
+    "azureDisk.fsType": "ext4",
+    "azureDisk.kind": "Shared",
+    "azureDisk.readOnly": False,
+    "scaleIO.storageMode": "ThinProvisioned",
+    "scaleIO.fsType": "xfs",
 }
 
 _POD: Final[Table] = {
@@ -62,12 +115,12 @@ _POD: Final[Table] = {
     "spec.schedulerName": "default-scheduler",
     "spec.serviceAccount": SameAs("serviceAccountName"),
     "spec.terminationGracePeriodSeconds": 30,
-    "spec.volumes[].configMap.defaultMode": 0o644,
-    "spec.volumes[].secret.defaultMode": 0o644,
-    **{f"spec.containers[].{place}": value for place, value in _CONTAINER.items()},
+    **_below("spec.volumes[]", _VOLUME),
+    **_below("spec.containers[]", _CONTAINER),
+    **_below("spec.initContainers[]", _CONTAINER),
 }
 
-_TEMPLATE: Final[Table] = {f"spec.template.{place}": value for place, value in _POD.items()}
+_TEMPLATE: Final[Table] = _below("spec.template", _POD)
 
 _CLAIM: Final[Table] = {"spec.*": ANY, "spec.resources.*": ANY, "spec.resources.requests.*": ANY}
 """Nothing of a claim changes anything by being there: the provisioner fills it in."""
@@ -121,12 +174,19 @@ TOLERATED: Final[Mapping[str, Table]] = {
 }
 """By kind; of kinds that are not named only `_METADATA` is tolerated."""
 
+_CONTAINER_KEYS: Final[Mapping[str, tuple[str, ...]]] = {
+    "": ("name",),
+    ".env": ("name",),
+    ".ports": ("containerPort", "protocol"),
+    ".volumeMounts": ("mountPath",),
+    ".volumeDevices": ("devicePath",),
+    ".resources.claims": ("name",),
+}
 _POD_KEYS: Final[Mapping[str, tuple[str, ...]]] = {
-    "containers": ("name",),
-    "containers[].env": ("name",),
-    "containers[].ports": ("containerPort", "protocol"),
-    "containers[].volumeMounts": ("mountPath",),
+    **{f"containers{'[]' if p else ''}{p}": keys for p, keys in _CONTAINER_KEYS.items()},
+    **{f"initContainers{'[]' if p else ''}{p}": keys for p, keys in _CONTAINER_KEYS.items()},
     "volumes": ("name",),
+    "hostAliases": ("ip",),
     "imagePullSecrets": ("name",),
     "topologySpreadConstraints": ("topologyKey", "whenUnsatisfiable"),
 }
@@ -135,6 +195,20 @@ _KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     **{f"spec.template.spec.{place}": keys for place, keys in _POD_KEYS.items()},
 }
 _PORTS: Final[Mapping[str, tuple[str, ...]]] = {"spec.ports": ("port", "protocol")}
+IN_ORDER: Final = frozenset({"spec.template.spec.initContainers"})
+"""Lists whose items are told apart by keys, and run in their order."""
+KEY_DEFAULTS: Final[Table] = {"protocol": "TCP"}
+"""Of keys that an item may leave out."""
+LEFT_OUT: Final[Table] = {
+    "readOnly": False,
+    "stdin": False,
+    "stdinOnce": False,
+    "tty": False,
+    "hostPort": 0,
+    "initialDelaySeconds": 0,
+}
+"""Values that the API server does not store: without the field a pod is the same. Of other fields,
+such as `automountServiceAccountToken`, false is another value than none."""
 
 
 def key_fields(kind: str, pattern: str) -> tuple[str, ...]:
@@ -165,5 +239,14 @@ def is_tolerated(
         allowed = table.get(f"{within}.*", missing)
     if isinstance(allowed, SameAs):
         return value == siblings.get(allowed.field)
+    if isinstance(allowed, PolicyFor):
+        return value == _pull_policy(str(siblings.get(allowed.field, "")))
     same_type = isinstance(allowed, bool) == isinstance(value, bool)
     return allowed is ANY or (allowed is not missing and same_type and allowed == value)
+
+
+def _pull_policy(image: str) -> str:
+    """Return when an image is pulled by default: always if its tag is `latest`, or it has none."""
+    name, _, digest = image.partition("@")
+    tag = name.rpartition("/")[2].partition(":")[2]
+    return "Always" if tag == "latest" or not (tag or digest) else "IfNotPresent"

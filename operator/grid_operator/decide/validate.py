@@ -28,10 +28,6 @@ if TYPE_CHECKING:
 
 MAX_STRUCTURE_NAME_BYTES: Final = 255
 """The members' own limit on map and queue names, in UTF-8."""
-RESERVED_VARIABLES: Final = frozenset({"POD_NAME", "POD_NAMESPACE", "POD_IP"})
-RESERVED_VARIABLE_PREFIX: Final = "GRID_"
-FREE_VARIABLES: Final = frozenset({"GRID_COMPILED"})
-"""Of the members' own variables those that the operator does not set."""
 RESERVED_LABELS: Final = frozenset({*child_labels(""), REVISION_LABEL})
 RESERVED_LABEL_DOMAINS: Final = (GROUP, "statefulset.kubernetes.io", "apps.kubernetes.io")
 MAX_LABEL_PREFIX_LENGTH: Final = 253
@@ -119,14 +115,6 @@ def _volume_sizes(persistence: PersistenceSpec) -> Iterable[str]:
         size = parse_quantity(text)
         if size is None or size < 1:
             yield f"spec.persistence.{field}: {text!r} is not a size of at least one byte"
-
-
-def _environment(spec: GridClusterSpec) -> Iterable[str]:
-    for variable in spec.pod.env:
-        name = variable.name
-        reserved = name in RESERVED_VARIABLES or name.startswith(RESERVED_VARIABLE_PREFIX)
-        if reserved and name not in FREE_VARIABLES:
-            yield f"spec.pod.env: {name} is the operator's own and cannot be overridden"
 
 
 def _labels(spec: GridClusterSpec) -> Iterable[str]:
@@ -231,7 +219,6 @@ _POLICIES: Final[tuple[tuple[Reason, Callable[[GridClusterSpec], Iterable[str]]]
     (Reason.INVALID_STRUCTURE_NAME, _structure_names),
     (Reason.AMBIGUOUS_WILDCARD, _wildcards),
     (Reason.INVALID_QUANTITY, _quantities),
-    (Reason.RESERVED_ENVIRONMENT, _environment),
     (Reason.INVALID_LABEL, _labels),
     (Reason.INVALID_LABEL, _service_annotations),
     (Reason.INVALID_TOLERATION, _tolerations),

@@ -298,6 +298,8 @@ class LocalKube:
         try:
             spec = process_spec(pod, self, self._host)
         except Rejected as problem:
+            if pod["status"].get("message") != str(problem):
+                self._host.print_log(ref.name, f"cannot start: {problem}")
             pod["status"]["message"] = str(problem)
             self._touch(pod)
             return

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from grid_operator.api.objects import KubeObject
-    from grid_operator.ports.local_program import LocalHost, LocalObjects
+    from grid_operator.ports.local_program import LocalHost
+    from grid_operator.ports.local_texts import LocalObjects
 
 DEFAULT_BACKOFF_LIMIT: Final = 6
 """Kubernetes' own default of `backoffLimit`."""

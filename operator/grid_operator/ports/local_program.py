@@ -1,20 +1,22 @@
 """What a pod template means on this machine: arguments, environment, files and directories.
 
 It is translated, not interpreted: what the container would see at a mount path is a directory of
-this machine, environment references are resolved, the readiness probe is asked over HTTP. Only what
-`render` makes is understood; anything else is refused by name.
+this machine, environment references are resolved, the readiness probe is asked over HTTP. Of a
+member pod that is its first container alone: no others are started. What cannot be translated is
+refused by name.
 """
 
 from __future__ import annotations
 
-import base64
 import ipaddress
 import re
 import sys
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Protocol
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Final
 
 from grid_operator.ports.errors import Rejected
+from grid_operator.ports.local_texts import Texts, object_name
 from grid_operator.render.config import (
     BIND_ADDRESS_VARIABLE,
     MEMBER_VARIABLE_PREFIX,
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from grid_operator.api.objects import KubeObject
+    from grid_operator.ports.local_texts import LocalObjects
 
 DEFAULT_GRACE_S: Final = 30.0
 CLAIMS_DIRECTORY: Final = ".claims"
@@ -33,13 +36,6 @@ CLAIMS_DIRECTORY: Final = ".claims"
 _DATA_CLAIM: Final = re.compile(r"data-(.+)-([0-9]+)")
 _MEMBER_VARIABLE: Final = re.compile(rf"{MEMBER_VARIABLE_PREFIX}([0-9]+)")
 _REFERENCE: Final = re.compile(r"\$(?:\$|\(([^()]+)\))")
-
-
-class LocalObjects(Protocol):
-    """Finds the ConfigMaps and Secrets that a pod refers to."""
-
-    def find(self, kind: str, namespace: str, name: str) -> KubeObject | None:
-        """Return the object, None when there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +83,7 @@ class Program:
         for directory in self.directories:
             directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         for path, text in self.files.items():
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             path.touch(mode=0o600)
             path.write_text(text, encoding="utf-8")
 
@@ -108,11 +105,18 @@ def process_spec(pod: KubeObject, objects: LocalObjects, host: LocalHost) -> Pro
         Rejected: The pod uses something that the local mode does not know, or refers to an
             object that is not there.
     """
-    (container,) = pod["spec"]["containers"]
+    container = _own_container(pod)
     address = pod["status"]["podIP"]
     probe = container["readinessProbe"]
+    try:
+        program = program_of(pod, objects, host, _local_addresses(pod, address))
+    except (KeyError, TypeError) as error:
+        # Of Kubernetes' own objects only an API server knows what they need.
+        raise Rejected(
+            f"spec.pod: an object in it lacks a field or has a wrong one: {error}"
+        ) from error
     return ProcessSpec(
-        program_of(pod, objects, host, _local_addresses(pod, address)),
+        program,
         grace_s=pod["spec"].get("terminationGracePeriodSeconds", DEFAULT_GRACE_S),
         probe_url=_probe_url(probe["httpGet"], container, address),
         probe_period_s=probe.get("periodSeconds", 10),
@@ -128,13 +132,18 @@ def program_of(
         Rejected: The pod uses something that the local mode does not know, or refers to an
             object that is not there.
     """
-    (container,) = pod["spec"]["containers"]
-    mounts = _Mounts(pod, objects, host)
+    container = _own_container(pod)
+    texts = Texts(objects, pod["metadata"]["namespace"])
+    mounts = _Mounts(pod, texts, host)
     for mount in container.get("volumeMounts", ()):
         mounts.add(mount)
     own: dict[str, str] = {}
+    for source in container.get("envFrom", ()):
+        own |= _all_variables(source, texts)
     for item in container.get("env", ()):
-        own[item["name"]] = mounts.rewrite(_env_value(item, pod, objects, own))
+        value = _env_value(item, pod, texts, own)
+        if value is not None:
+            own[item["name"]] = mounts.rewrite(value)
     return Program(
         argv=(*host.program, *(mounts.rewrite(arg) for arg in container.get("args", ()))),
         env={**host.environment, **own, **overriding},
@@ -143,14 +152,19 @@ def program_of(
     )
 
 
+def _own_container(pod: KubeObject) -> KubeObject:
+    """Return the operator's own container, which stands before those of the spec."""
+    container: KubeObject = pod["spec"]["containers"][0]
+    return container
+
+
 def _local_addresses(pod: KubeObject, address: str) -> dict[str, str]:
     """Return what replaces the wildcard address and the DNS names that exist in Kubernetes only.
 
     The addresses of a cluster's members follow one another, as their ordinals do.
     """
     first = ipaddress.IPv4Address(address) - int(pod["metadata"]["name"].rpartition("-")[2])
-    (container,) = pod["spec"]["containers"]
-    names = (item["name"] for item in container.get("env", ()))
+    names = (item["name"] for item in _own_container(pod).get("env", ()))
     ordinals = (found[1] for name in names if (found := _MEMBER_VARIABLE.fullmatch(name)))
     members = {f"{MEMBER_VARIABLE_PREFIX}{n}": str(first + int(n)) for n in ordinals}
     return {BIND_ADDRESS_VARIABLE: address, PUBLIC_ADDRESS_VARIABLE: address, **members}
@@ -159,9 +173,9 @@ def _local_addresses(pod: KubeObject, address: str) -> dict[str, str]:
 class _Mounts:
     """Mount paths of one container and the directories that stand for them."""
 
-    def __init__(self, pod: KubeObject, objects: LocalObjects, host: LocalHost) -> None:
+    def __init__(self, pod: KubeObject, texts: Texts, host: LocalHost) -> None:
         self._pod = pod
-        self._objects = objects
+        self._texts = texts
         self._host = host
         self._volumes = {volume["name"]: volume for volume in pod["spec"].get("volumes", ())}
         self.directories: dict[str, Path] = {}
@@ -169,12 +183,14 @@ class _Mounts:
 
     def add(self, mount: KubeObject) -> None:
         meta, name = self._pod["metadata"], mount["name"]
+        for unknown in {"subPath", "subPathExpr"} & mount.keys():
+            raise Rejected(f"volume {name}: {unknown} does not exist in the local mode")
         # A volume that the pod does not have comes from the StatefulSet's claim template.
         volume = self._volumes.get(name) or {
             "persistentVolumeClaim": {"claimName": f"{name}-{meta['name']}"}
         }
         if "persistentVolumeClaim" in volume:
-            claim = volume["persistentVolumeClaim"]["claimName"]
+            claim = object_name("claim", volume["persistentVolumeClaim"]["claimName"])
             place = self._host.claim_directory(meta["namespace"], claim)
         else:
             place = self._host.scratch_directory(meta["namespace"], meta["name"]) / name
@@ -189,40 +205,47 @@ class _Mounts:
         return re.sub(pattern, lambda m: str(self.directories[m[1]]), text) if paths else text
 
     def _fill(self, place: Path, name: str, volume: KubeObject) -> None:
-        if "configMap" in volume:
-            found = self._required("ConfigMap", volume["configMap"]["name"])
-            self.files |= {place / key: text for key, text in found["data"].items()}
-        elif "secret" in volume:
-            secret = self._required("Secret", volume["secret"]["secretName"])
-            keys = volume["secret"].get("items") or [
-                {"key": key, "path": key} for key in secret.get("data", {})
-            ]
-            self.files |= {place / item["path"]: secret_text(secret, item["key"]) for item in keys}
-        elif "emptyDir" not in volume:
-            kind = next(key for key in volume if key != "name")
+        kind = next((key for key in volume if key != "name"), "emptyDir")
+        if kind not in ("configMap", "secret", "emptyDir"):
             raise Rejected(f"volume {name}: {kind} does not exist in the local mode")
+        if kind == "configMap":
+            self._write(place, "ConfigMap", volume["configMap"])
+        elif kind == "secret":
+            secret = volume["secret"]
+            self._write(place, "Secret", {**secret, "name": secret["secretName"]})
 
-    def _required(self, kind: str, name: str) -> KubeObject:
-        found = self._objects.find(kind, self._pod["metadata"]["namespace"], name)
-        if found is None:
-            raise Rejected(f"{kind} {name} is not there")
-        return found
+    def _write(self, place: Path, kind: str, source: KubeObject) -> None:
+        keys = self._texts.keys(kind, source)
+        for item in source.get("items") or [{"key": key, "path": key} for key in keys]:
+            text, path = self._texts.value(kind, source, item["key"]), PurePosixPath(item["path"])
+            if path.is_absolute() or ".." in path.parts:
+                raise Rejected(f"volume of {kind} {source['name']}: {path} is not a path in it")
+            if text is not None:
+                self.files[place / path] = text
+
+
+def _all_variables(source: KubeObject, texts: Texts) -> dict[str, str]:
+    """Return the variables that an entry of `envFrom` stands for."""
+    kind, holder = "ConfigMap", "configMapRef"
+    if "secretRef" in source:
+        kind, holder = "Secret", "secretRef"
+    reference, prefix = source[holder], source.get("prefix", "")
+    found = {key: texts.value(kind, reference, key) for key in texts.keys(kind, reference)}
+    return {f"{prefix}{key}": text for key, text in found.items() if text is not None}
 
 
 def _env_value(
-    item: KubeObject, pod: KubeObject, objects: LocalObjects, above: Mapping[str, str]
-) -> str:
+    item: KubeObject, pod: KubeObject, texts: Texts, above: Mapping[str, str]
+) -> str | None:
+    """Return the value of a variable, None of one that is left out."""
     if "valueFrom" not in item:
         return expanded(str(item.get("value", "")), above)
     source = item["valueFrom"]
     if "fieldRef" in source:
         return _field(pod, source["fieldRef"]["fieldPath"])
-    if "secretKeyRef" in source:
-        ref = source["secretKeyRef"]
-        secret = objects.find("Secret", pod["metadata"]["namespace"], ref["name"])
-        if secret is None:
-            raise Rejected(f"Secret {ref['name']} is not there")
-        return secret_text(secret, ref["key"])
+    for kind, holder in (("Secret", "secretKeyRef"), ("ConfigMap", "configMapKeyRef")):
+        if holder in source:
+            return texts.value(kind, source[holder], source[holder]["key"])
     raise Rejected(f"env {item['name']}: {next(iter(source))} does not exist in the local mode")
 
 
@@ -232,19 +255,6 @@ def expanded(text: str, variables: Mapping[str, str]) -> str:
         lambda m: "$" if m[1] is None else variables.get(m[1], m[0]),
         text,
     )
-
-
-def secret_text(secret: KubeObject, key: str) -> str:
-    """Return one value of a Secret.
-
-    Raises:
-        Rejected: The Secret does not have the key.
-    """
-    if key in secret.get("stringData", {}):
-        return str(secret["stringData"][key])
-    if key in secret.get("data", {}):
-        return base64.b64decode(secret["data"][key]).decode()
-    raise Rejected(f"Secret {secret['metadata']['name']} has no key {key}")
 
 
 def _field(pod: KubeObject, path: str) -> str:

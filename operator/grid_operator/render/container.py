@@ -6,8 +6,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from grid_operator.api.lifecycle import ConfigFormat
 from grid_operator.api.names import (
+    BACKUP_DIR,
     BACKUP_VOLUME,
+    CONFIG_DIR,
     CONFIG_KEY,
+    CONFIG_VOLUME,
+    DATA_DIR,
     DATA_VOLUME,
     MANAGEMENT_PORT,
     MANAGEMENT_PORT_NAME,
@@ -17,7 +21,10 @@ from grid_operator.api.names import (
     METRICS_PORT_NAME,
     PASSWORD_KEY,
     REST_PORT_NAME,
+    TLS_DIR,
     TLS_VOLUME,
+    TMP_DIR,
+    TMP_VOLUME,
     USERNAME_KEY,
     XML_CONFIG_KEY,
     headless_service_name,
@@ -40,16 +47,10 @@ from grid_operator.render.config import (
 )
 
 if TYPE_CHECKING:
+    from grid_operator.api.containers import EnvVar
     from grid_operator.api.gridcluster import GridCluster, GridClusterSpec
     from grid_operator.api.pod import PodSpec
 
-CONFIG_VOLUME: Final = "config"
-TMP_VOLUME: Final = "tmp"
-CONFIG_DIR: Final = "/etc/grid"
-TLS_DIR: Final = "/etc/grid-tls"
-DATA_DIR: Final = "/data"
-BACKUP_DIR: Final = "/backup"
-TMP_DIR: Final = "/tmp"  # noqa: S108 - the pod's own volume
 PARKED_FILE: Final = f"{TMP_DIR}/parked"
 STARTUP_LIMIT_S: Final = 600
 """For reading a large store before the first answer."""
@@ -63,7 +64,7 @@ def member_container(cluster: GridCluster) -> dict[str, Any]:
     spec = cluster.spec
     file = XML_CONFIG_KEY if spec.config_format is ConfigFormat.XML else CONFIG_KEY
     scheme = "HTTP" if spec.tls is None else "HTTPS"
-    return {
+    container: dict[str, Any] = {
         "name": MEMBER_CONTAINER,
         "image": spec.image,
         "imagePullPolicy": spec.image_pull_policy.value,
@@ -94,6 +95,8 @@ def member_container(cluster: GridCluster) -> dict[str, Any]:
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": _volume_mounts(spec),
     }
+    sources = [source.as_kube() for source in spec.pod.env_from]
+    return {**container, "envFrom": sources} if sources else container
 
 
 def _ports(spec: GridClusterSpec) -> list[dict[str, Any]]:
@@ -151,7 +154,13 @@ def _environment(cluster: GridCluster) -> list[dict[str, Any]]:
         variables.append(_literal(BACKUP_DIR_VARIABLE, BACKUP_DIR))
     if spec.tls is not None:
         variables.append(_literal(TLS_DIR_VARIABLE, TLS_DIR))
-    return [*variables, *(_literal(var.name, var.value) for var in spec.pod.env)]
+    return [*variables, *map(_own_variable, spec.pod.env)]
+
+
+def _own_variable(variable: EnvVar) -> dict[str, Any]:
+    if variable.value_from is None:
+        return _literal(variable.name, variable.value)
+    return {"name": variable.name, "valueFrom": dict(variable.value_from)}
 
 
 def _member_hosts(cluster: GridCluster) -> list[dict[str, Any]]:
@@ -204,4 +213,4 @@ def _volume_mounts(spec: GridClusterSpec) -> list[dict[str, Any]]:
         mounts.append(mount(DATA_VOLUME, DATA_DIR))
     if spec.persistence.backup is not None:
         mounts.append(mount(BACKUP_VOLUME, BACKUP_DIR))
-    return mounts
+    return [*mounts, *(wanted.as_kube() for wanted in spec.pod.volume_mounts)]

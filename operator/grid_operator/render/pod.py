@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Any, Final
 from grid_operator.api.names import (
     BACKUP_VOLUME,
     CONFIG_HASH_ANNOTATION,
+    CONFIG_VOLUME,
     TLS_VOLUME,
+    TMP_VOLUME,
     backup_claim_name,
     child_labels,
     config_map_name,
     selector_labels,
 )
-from grid_operator.render.container import CONFIG_VOLUME, TMP_VOLUME, member_container
+from grid_operator.render.container import member_container
 from grid_operator.render.secrets import tls_keys
 
 if TYPE_CHECKING:
@@ -54,15 +56,26 @@ def _pod_spec(cluster: GridCluster) -> dict[str, Any]:
         "shareProcessNamespace": True,
         "terminationGracePeriodSeconds": _grace_s(cluster.spec),
         "securityContext": pod_security_context(pod),
-        "containers": [member_container(cluster)],
-        "volumes": _volumes(cluster),
+        "containers": [member_container(cluster), *(c.as_kube() for c in pod.sidecars)],
+        "volumes": [*_volumes(cluster), *(volume.as_kube() for volume in pod.volumes)],
         **scheduling(pod),
+        **_names_and_first_containers(pod),
     }
     if not cluster.spec.is_alone and pod.affinity is None:
         spec["affinity"] = _apart(cluster)
     if pod.topology_spread_constraints:
         spec["topologySpreadConstraints"] = [dict(c) for c in pod.topology_spread_constraints]
     return spec
+
+
+def _names_and_first_containers(pod: PodSpec) -> dict[str, Any]:
+    """Return what of the spec's additions is a field of its own: not there unless it is wanted."""
+    fields: dict[str, Any] = {
+        "initContainers": [container.as_kube() for container in pod.init_containers],
+        "dnsConfig": pod.dns_config,
+        "hostAliases": [dict(alias) for alias in pod.host_aliases],
+    }
+    return {key: value for key, value in fields.items() if value}
 
 
 def _grace_s(spec: GridClusterSpec) -> int:
@@ -104,6 +117,7 @@ def scheduling(pod: PodSpec) -> dict[str, Any]:
         ],
         "affinity": pod.affinity,
         "priorityClassName": pod.priority_class_name,
+        "runtimeClassName": pod.runtime_class_name,
         "serviceAccountName": pod.service_account_name,
         "imagePullSecrets": [{"name": secret.name} for secret in pod.image_pull_secrets],
     }

@@ -9,9 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from grid_operator.api.names import (
+    BACKUP_DIR,
     BACKUP_VOLUME,
+    DATA_DIR,
     DATA_VOLUME,
     RESTORE_CONTAINER,
+    TMP_DIR,
+    TMP_VOLUME,
     backup_claim_name,
     data_claim_name,
     restore_job_name,
@@ -19,15 +23,7 @@ from grid_operator.api.names import (
     statefulset_name,
 )
 from grid_operator.render.config import PERSISTENCE_DIR
-from grid_operator.render.container import (
-    BACKUP_DIR,
-    DATA_DIR,
-    TMP_DIR,
-    TMP_VOLUME,
-    container_security_context,
-    mount,
-    resources,
-)
+from grid_operator.render.container import container_security_context, mount, resources
 from grid_operator.render.metadata import child_metadata
 from grid_operator.render.pod import claim_volume, pod_security_context, scheduling, tmp_volume
 

@@ -13,6 +13,7 @@ from grid_operator.render import RenderContext, desired_state, read_record
 from gridctl.differences import Difference, differences, with_unit
 from gridctl.plan import Effect, planned
 from tests.unit.gridctl.fake_api import NAMESPACE, cluster_object
+from tests.unit.operator.api.pods import container, pod
 
 if TYPE_CHECKING:
     from grid_operator.api.objects import KubeObject
@@ -90,6 +91,18 @@ def effects(new: dict[str, Any], old: dict[str, Any] | None = None) -> dict[str,
         (
             {"pod": {"env": [{"name": "TOKEN", "value": "another"}]}},
             {"pod.env[TOKEN].value": Effect.RESTART},
+        ),
+        (
+            pod(volumes=[{"name": "v"}], volumeMounts=[{"name": "v", "mountPath": "/srv/v"}]),
+            {
+                "pod.env[TOKEN]": Effect.RESTART,
+                "pod.volumes[v]": Effect.RESTART,
+                "pod.volumeMounts[v]": Effect.RESTART,
+            },
+        ),
+        (
+            pod(sidecars=[container("a")]),
+            {"pod.env[TOKEN]": Effect.RESTART, "pod.sidecars[a]": Effect.RESTART},
         ),
     ],
 )
@@ -370,6 +383,14 @@ async def test_a_file_that_is_wrong_exits_2(console: Console, text: str, words: 
     shown = await console.run("plan", "-f", console.write(text))
     assert (shown.code, shown.out, words in shown.err) == (2, "", True)
     assert console.api.dry_runs == []
+
+
+def test_a_list_whose_names_repeat_differs_as_a_whole() -> None:
+    old = {"volumeMounts": [{"name": "v", "mountPath": "/a"}, {"name": "v", "mountPath": "/b"}]}
+    new = {"volumeMounts": [{"name": "v", "mountPath": "/c"}, {"name": "v", "mountPath": "/b"}]}
+
+    assert [d.field for d in differences(old, new)] == ["volumeMounts"]
+    assert with_unit(old, new, ("volumeMounts",)) == new
 
 
 def test_differences_go_by_name() -> None:

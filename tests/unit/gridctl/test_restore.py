@@ -47,6 +47,14 @@ async def test_the_manifest_is_the_source_without_its_life(console: Console) -> 
     assert console.api.writes == []
 
 
+async def test_claims_that_both_clusters_would_mount_are_named(console: Console) -> None:
+    volumes = [{"name": "a", "persistentVolumeClaim": {"claimName": "shared"}}, {"name": "b"}]
+    console.api.add(cluster_object(**SOURCE, pod={"volumes": volumes}))
+    shown = await console.run("restore", "copy", "--from", "demo")
+    assert "both clusters mount the claims shared of spec.pod.volumes" in shown.err
+    assert yaml.safe_load(shown.out)["spec"]["pod"]["volumes"] == volumes
+
+
 @pytest.mark.parametrize(
     ("backup", "member", "expected"),
     [

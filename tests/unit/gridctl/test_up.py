@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,8 +17,6 @@ from tests.unit.gridctl.running import READY, children, is_alive, until
 from tests.unit.pipes import full_pipe
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.unit.gridctl.running import Up
 
 
@@ -89,6 +88,29 @@ def test_an_edit_is_rolled_out_and_a_bad_edit_changes_nothing(up: Up) -> None:
     until(lambda: children(up.pid) not in ([], [before]), "no restart")
     until(lambda: up.call("POST", "queues/small", b"x")[0] == 200, "the changed queue")
     assert up.call("GET", "maps/default/kept") == (200, b"value")
+    assert up.stop() == 0
+
+
+def test_of_what_a_spec_adds_to_pods_is_used_or_named(up: Up) -> None:
+    secret = up.directory / "data" / "default" / ".secrets" / "extra"
+    secret.mkdir(parents=True)
+    (secret / "WORD").write_text("from a Secret", encoding="utf-8")
+    additions = {
+        "initContainers": [{"name": "first", "image": "none"}],
+        "sidecars": [{"name": "beside", "image": "none"}],
+        "env": [{"name": "NODE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}],
+        "envFrom": [{"secretRef": {"name": "extra"}}],
+    }
+    up.write(pod=additions)
+    up.start()
+    left_out = "spec.pod.initContainers, spec.pod.sidecars: only pods have these"
+    assert left_out in up.text()
+    (member,) = children(up.pid)
+    environment = Path(f"/proc/{member}/environ").read_bytes().split(b"\0")
+    assert {b"NODE=demo-0", b"WORD=from a Secret"} <= set(environment)
+    up.write(pod={"envFrom": [{"configMapRef": {"name": "none"}}]})
+    until(lambda: "[demo-0] cannot start: ConfigMap none is not there" in up.text(), "no word")
+    assert up.text().count(left_out) == 1
     assert up.stop() == 0
 
 

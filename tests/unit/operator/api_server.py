@@ -28,6 +28,8 @@ LIST_KEYS: Final = {
     "env": ("name",),
     "imagePullSecrets": ("name",),
     "volumeMounts": ("mountPath",),
+    "volumeDevices": ("devicePath",),
+    "hostAliases": ("ip",),
     "ownerReferences": ("uid",),
     "topologySpreadConstraints": ("topologyKey", "whenUnsatisfiable"),
 }
@@ -37,6 +39,17 @@ POD_DEFAULTS: Final = {
     "dnsPolicy": "ClusterFirst",
     "schedulerName": "default-scheduler",
     "terminationGracePeriodSeconds": 30,
+}
+CONTAINER_DEFAULTS: Final = {
+    "terminationMessagePath": "/dev/termination-log",
+    "terminationMessagePolicy": "File",
+    "resources": {},
+}
+PROBE_DEFAULTS: Final = {
+    "timeoutSeconds": 1,
+    "periodSeconds": 10,
+    "successThreshold": 1,
+    "failureThreshold": 3,
 }
 SERVICE_DEFAULTS: Final = {
     "sessionAffinity": "None",
@@ -123,17 +136,74 @@ def _fill_pod(spec: dict[str, Any]) -> None:
     if "serviceAccountName" in spec:
         _fill(spec, {"serviceAccount": spec["serviceAccountName"]})
     for container in (*spec.get("containers", ()), *spec.get("initContainers", ())):
-        _fill(container, {"terminationMessagePath": "/dev/termination-log", "resources": {}})
-        for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
-            if probe in container:
-                _fill(container[probe], {"successThreshold": 1})
-        for variable in container.get("env", ()):
-            if "fieldRef" in variable.get("valueFrom", {}):
-                _fill(variable["valueFrom"]["fieldRef"], {"apiVersion": "v1"})
+        _fill_container(container)
     for volume in spec.get("volumes", ()):
-        for source in ("configMap", "secret"):
-            if source in volume:
-                _fill(volume[source], {"defaultMode": 420})
+        _fill_volume(volume)
+
+
+def _fill_container(container: dict[str, Any]) -> None:
+    _fill(container, CONTAINER_DEFAULTS)
+    _fill(container, {"imagePullPolicy": _pull_policy(container.get("image", ""))})
+    for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+        if probe in container:
+            _fill(container[probe], PROBE_DEFAULTS)
+            _fill_handler(container[probe])
+    for event in ("postStart", "preStop"):
+        _fill_handler(container.get("lifecycle", {}).get(event, {}))
+    for port in container.get("ports", ()):
+        _leave_out(port, "hostPort")
+        _fill(port, {"protocol": "TCP"})
+    for variable in container.get("env", ()):
+        _fill_reference(variable.get("valueFrom", {}))
+    for mount in container.get("volumeMounts", ()):
+        _leave_out(mount, "readOnly")
+    _leave_out(container, "stdin", "stdinOnce", "tty")
+
+
+def _fill_handler(handler: dict[str, Any]) -> None:
+    _leave_out(handler, "initialDelaySeconds")
+    if "httpGet" in handler:
+        _fill(handler["httpGet"], {"path": "/", "scheme": "HTTP"})
+
+
+def _fill_reference(source: dict[str, Any]) -> None:
+    if "fieldRef" in source:
+        _fill(source["fieldRef"], {"apiVersion": "v1"})
+    if "resourceFieldRef" in source:
+        _fill(source["resourceFieldRef"], {"divisor": "0"})
+
+
+def _fill_volume(volume: dict[str, Any]) -> None:
+    if volume.keys() == {"name"}:
+        volume["emptyDir"] = {}
+    for source in ("configMap", "secret", "downwardAPI", "projected"):
+        if source in volume:
+            _fill(volume[source], {"defaultMode": 420})
+    sources = volume.get("projected", {}).get("sources", ())
+    for source in (volume, *sources):
+        for item in source.get("downwardAPI", {}).get("items", ()):
+            _fill_reference(item)
+        if "serviceAccountToken" in source:
+            _fill(source["serviceAccountToken"], {"expirationSeconds": 3600})
+    if "image" in volume:
+        _fill(volume["image"], {"pullPolicy": _pull_policy(volume["image"].get("reference", ""))})
+    template = volume.get("ephemeral", {}).get("volumeClaimTemplate")
+    if template is not None:
+        _fill(template, {"metadata": {}, "spec": {}})
+        _fill(template["spec"], {"volumeMode": "Filesystem", "resources": {}})
+    _leave_out(volume.get("persistentVolumeClaim", {}), "readOnly")
+
+
+def _pull_policy(image: str) -> str:
+    if "@" in image or (":" in image.split("/")[-1] and not image.endswith(":latest")):
+        return "IfNotPresent"
+    return "Always"
+
+
+def _leave_out(holder: dict[str, Any], *fields: str) -> None:
+    for field in fields:
+        if not holder.get(field):
+            holder.pop(field, None)
 
 
 def _fill(holder: dict[str, Any], defaults: dict[str, Any]) -> None:
@@ -156,7 +226,8 @@ def _joined(live: list[Any], wanted: list[Any], before: list[Any], field: str) -
         return {tuple(item.get(key) for key in keys): item for item in items}
 
     old, new, had = by_key(live), by_key(wanted), by_key(before)
-    kept = [key for key in old if key in new or key not in had]
+    # In the order in which they are applied.
+    kept = [key for key in old if key not in new and key not in had]
     return [
         applied(old.get(key), new[key], had.get(key)) if key in new else old[key]
         for key in dict.fromkeys([*kept, *new])

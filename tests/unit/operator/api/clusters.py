@@ -20,6 +20,65 @@ SECRETS = {
 }
 CONTEXT = RenderContext("grid-system", "grid-operator", "a-password", secrets=SECRETS)
 
+EXTRA_VOLUMES: list[dict[str, Any]] = [
+    {"name": "settings", "configMap": {"name": "extra"}},
+    {"name": "keys", "secret": {"secretName": "extra", "optional": True}},
+    {"name": "scratch"},
+    {"name": "room", "emptyDir": {"sizeLimit": "0.5Gi"}},
+    {"name": "shared", "persistentVolumeClaim": {"claimName": "shared", "readOnly": False}},
+    {"name": "told", "downwardAPI": {"items": [{"path": "l", "fieldRef": {"fieldPath": "m"}}]}},
+    {
+        "name": "all",
+        "projected": {
+            "sources": [
+                {"serviceAccountToken": {"path": "token", "audience": "vault"}},
+                {"downwardAPI": {"items": [{"path": "c", "resourceFieldRef": {"resource": "r"}}]}},
+                {"configMap": {"name": "extra"}},
+            ]
+        },
+    },
+    {
+        "name": "short",
+        "ephemeral": {
+            "volumeClaimTemplate": {
+                "spec": {
+                    "accessModes": ["ReadWriteOnce"],
+                    "resources": {"requests": {"storage": "1024Mi"}},
+                }
+            }
+        },
+    },
+    {"name": "plugins", "image": {"reference": "registry.example/plugins"}},
+]
+RESTRICTED = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+FIRST: dict[str, Any] = {
+    "name": "first",
+    "image": "registry.example/first:2",
+    "command": ["true"],
+    "env": [{"name": "POD", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}],
+    "securityContext": RESTRICTED,
+}
+GOES_ON: dict[str, Any] = {
+    "name": "goes-on",
+    "image": "registry.example/goes-on@sha256:" + "0" * 64,
+    "restartPolicy": "Always",
+    "ports": [{"containerPort": 9000, "hostPort": 0}],
+    "startupProbe": {"httpGet": {"port": 9000}, "initialDelaySeconds": 0},
+    "lifecycle": {"preStop": {"httpGet": {"port": 9000}}},
+    "securityContext": RESTRICTED,
+}
+BESIDE: dict[str, Any] = {
+    "name": "beside",
+    "image": "registry.example:5000/beside",
+    "args": ["--to", "vault.example"],
+    "stdin": False,
+    "ports": [{"name": "health", "containerPort": 9001}, {"containerPort": 9002}],
+    "livenessProbe": {"exec": {"command": ["true"]}},
+    "resources": {"limits": {"cpu": 0.5, "memory": "1024Mi"}},
+    "volumeMounts": [{"name": "scratch", "mountPath": "/scratch"}],
+    "securityContext": RESTRICTED,
+}
+
 FULL_SPEC: dict[str, Any] = {
     "image": "registry.example/grid-member:1",
     "imagePullPolicy": "Always",
@@ -72,7 +131,27 @@ FULL_SPEC: dict[str, Any] = {
     "shutdown": {"drainSeconds": 20},
     "pod": {
         "resources": {"requests": {"cpu": "0.5", "memory": "1024Mi"}, "limits": {"cpu": 2}},
-        "env": [{"name": "TZ", "value": "UTC"}],
+        "env": [
+            {"name": "TZ", "value": "UTC"},
+            {"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": "extra", "key": "token"}}},
+            {"name": "NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
+            {
+                "name": "CPUS",
+                "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu", "divisor": 1}},
+            },
+        ],
+        "envFrom": [{"configMapRef": {"name": "extra", "optional": True}, "prefix": "EXTRA_"}],
+        "volumes": EXTRA_VOLUMES,
+        "volumeMounts": [
+            {"name": "settings", "mountPath": "/etc/extra", "readOnly": True},
+            {"name": "settings", "mountPath": "/srv/one", "subPath": "one", "readOnly": False},
+            {"name": "scratch", "mountPath": "/srv/scratch"},
+        ],
+        "initContainers": [FIRST, GOES_ON],
+        "sidecars": [BESIDE],
+        "runtimeClassName": "sandboxed",
+        "dnsConfig": {"options": [{"name": "ndots", "value": "1"}]},
+        "hostAliases": [{"ip": "192.0.2.9", "hostnames": ["vault.example"]}],
         "nodeSelector": {"disk": "ssd"},
         "tolerations": [
             {"key": "grid", "operator": "Exists"},

@@ -27,6 +27,8 @@ E2E: Final = "tests/e2e/test_"
 _TOLD: Final = f"{KUBERNETES}kubernetes_is_told_what_the_spec_says"
 _REPLACED: Final = f"{KUBERNETES}a_change_of_the_pod_replaces_it"
 _RESTORING: Final = f"{KUBERNETES}the_pod_that_restores_is_made_the_same_way"
+_NAMES: Final = f"{API}names_ports_and_paths_of_the_member_are_refused"
+_ADDED: Final = f"{E2E}sidecars.py::test_additions_of_each_kind_reach_the_pod_and_cost_no_write"
 _GROUP: Final = f"{NETWORK}an_endpoint_group_is_on_or_off_by_itself"
 _EXPIRES: Final = f"{STRUCTURES}an_entry_goes_when_its_time_is_over"
 _EVICTS: Final = f"{STRUCTURES}what_goes_first_is_as_the_policy_says"
@@ -188,6 +190,20 @@ SPEC: Final[Table] = {
     "spec.pod.resources.limits": (_TOLD, _REPLACED, _RESTORING),
     "spec.pod.env[].name": (f"{NETWORK}a_variable_of_the_spec_is_the_processes", _REPLACED),
     "spec.pod.env[].value": (f"{NETWORK}a_variable_of_the_spec_is_the_processes", _REPLACED),
+    "spec.pod.env[].valueFrom": (_TOLD, _ADDED),
+    "spec.pod.envFrom[].prefix": (_TOLD, _ADDED),
+    "spec.pod.volumes[].name": (_TOLD, _ADDED),
+    "spec.pod.volumeMounts[].name": (_TOLD, _ADDED),
+    "spec.pod.volumeMounts[].mountPath": (_TOLD, _ADDED, _NAMES),
+    "spec.pod.initContainers[].name": (_TOLD, _REPLACED, _ADDED),
+    "spec.pod.initContainers[].ports[].containerPort": (_TOLD, _NAMES),
+    "spec.pod.initContainers[].ports[].name": (_TOLD, _NAMES),
+    "spec.pod.sidecars[].name": (_TOLD, _REPLACED, _ADDED),
+    "spec.pod.sidecars[].ports[].containerPort": (_TOLD, _NAMES),
+    "spec.pod.sidecars[].ports[].name": (_TOLD, _NAMES),
+    "spec.pod.runtimeClassName": (_TOLD, _RESTORING),
+    "spec.pod.dnsConfig": (_TOLD, _ADDED),
+    "spec.pod.hostAliases[]": (_TOLD, _ADDED),
     "spec.pod.nodeSelector": (_TOLD, _RESTORING),
     "spec.pod.tolerations[].key": (_TOLD,),
     "spec.pod.tolerations[].operator": (_TOLD,),

@@ -14,6 +14,13 @@ from grid_operator.api.gridcluster import GridCluster
 ROOT = Path(__file__).parents[4]
 EXAMPLES = sorted((ROOT / "examples").glob("*.yaml"))
 
+CONTAINERS = ("initContainers", "sidecars")
+OF_KUBERNETES = (
+    *("affinity", "topologySpreadConstraints", "env[].valueFrom", "envFrom[]", "volumes[]"),
+    *("volumeMounts[]", "initContainers[]", "sidecars[]", "dnsConfig", "hostAliases[]"),
+)
+"""The fields under `spec.pod` that take Kubernetes' own objects."""
+
 
 def walk(schema: dict[str, Any], path: str = "") -> list[tuple[str, dict[str, Any]]]:
     found = [(path, schema)]
@@ -67,7 +74,7 @@ def test_every_value_is_bounded(path: str, node: dict[str, Any]) -> None:
         assert "maxProperties" in node, path
     if node.get("x-kubernetes-preserve-unknown-fields"):
         # What Kubernetes' own schema checks when a pod is made of it.
-        assert path.startswith((".spec.pod.affinity", ".spec.pod.topologySpread")), path
+        assert path.startswith(tuple(f".spec.pod.{field}" for field in OF_KUBERNETES)), path
     elif kind == "object":
         assert {"properties", "additionalProperties"} & node.keys(), path
 
@@ -100,6 +107,12 @@ def test_rules_carry_messages_and_are_where_they_are_looked_for() -> None:
         ".spec.persistence.backup.volume",
         ".spec.restoreFrom",
         ".spec.maps[].eviction",
+        ".spec.pod",
+        ".spec.pod.env[]",
+        ".spec.pod.envFrom[]",
+        ".spec.pod.volumes[]",
+        ".spec.pod.volumeMounts[]",
+        *(f".spec.pod.{of}[]{part}" for of in CONTAINERS for part in ("", ".ports[]")),
     }
     assert all(rule["message"] for found in rules.values() for rule in found)
 

@@ -14,6 +14,7 @@ from grid_operator.api.conditions import (
 from grid_operator.api.gridcluster import GridCluster, InvalidClusterError
 from grid_operator.api.status import GridClusterStatus
 from tests.unit.operator.api.clusters import FULL_SPEC, SPECS, make_cluster
+from tests.unit.operator.api.pods import REFUSED, TAKEN, TWICE, container, pod
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678, tzinfo=UTC)
 
@@ -122,6 +123,39 @@ def test_bad_spec_is_refused_with_the_field_and_the_reason(
         make_cluster(spec)
 
     assert any(message in problem for problem in caught.value.problems)
+
+
+@pytest.mark.parametrize(("spec", "message"), REFUSED, ids=lambda v: str(v)[:60])
+def test_names_ports_and_paths_of_the_member_are_refused(
+    spec: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InvalidClusterError) as caught:
+        make_cluster(spec)
+
+    (problem,) = caught.value.problems
+    assert message in problem
+
+
+@pytest.mark.parametrize(("spec", "field"), TWICE, ids=[field for _, field in TWICE])
+def test_two_of_one_name_are_refused(spec: dict[str, Any], field: str) -> None:
+    with pytest.raises(InvalidClusterError, match=f"spec.pod: {field}: duplicate"):
+        make_cluster(spec)
+
+
+@pytest.mark.parametrize("spec", TAKEN, ids=lambda v: str(v)[:60])
+def test_other_additions_to_pods_are_taken_as_they_are(spec: dict[str, Any]) -> None:
+    written = make_cluster(spec).spec.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+    for field, value in spec["pod"].items():
+        assert written["pod"][field] == value or field == "env"
+
+
+def test_a_field_that_only_kubernetes_knows_stays_in_an_addition() -> None:
+    wanted = container(startupProbe={"grpc": {"port": 1}}, resizePolicy=[], unheardOf={"a": [1]})
+
+    (found,) = make_cluster(pod(sidecars=[wanted])).spec.pod.sidecars
+
+    assert found.as_kube() == wanted
 
 
 @pytest.mark.parametrize(

@@ -154,7 +154,7 @@ def test_paused_cluster_is_only_looked_at() -> None:
 def test_invalid_spec_applies_nothing_and_keeps_the_members() -> None:
     store = settled()
     before = dict(store.objects)
-    store.change_spec({"pod": {"env": [{"name": "GRID_DATA_DIR", "value": "/"}]}})
+    store.change_spec({"pod": {"labels": {"gridcluster.io/cluster": "x"}}})
 
     store.settle()
 
@@ -162,16 +162,16 @@ def test_invalid_spec_applies_nothing_and_keeps_the_members() -> None:
     assert store.replaced == []
     assert list(store.pods) == ["demo-0"]
     valid = condition(store, ConditionType.CONFIG_VALID)
-    assert (valid.status, valid.reason) == ("False", "ReservedEnvironment")
-    assert "GRID_DATA_DIR" in valid.message
+    assert (valid.status, valid.reason) == ("False", "InvalidLabel")
+    assert "gridcluster.io/cluster" in valid.message
     assert condition(store, ConditionType.READY).reason == "ConfigInvalid"
     assert condition(store, ConditionType.PROGRESSING).reason == "Blocked"
     assert store.cluster.status.ready_members == 1
-    assert store.events == ["ReservedEnvironment"]
+    assert store.events == ["InvalidLabel"]
 
     store.change_spec({})
     store.settle()
-    assert store.events == ["ReservedEnvironment", "AllMembersReady", "Valid"]
+    assert store.events == ["InvalidLabel", "AllMembersReady", "Valid"]
 
 
 @pytest.mark.parametrize(

@@ -177,6 +177,46 @@ def test_the_address_that_a_load_balancer_assigns_is_no_drift() -> None:
     assert differences(rendered, live) == ()
 
 
+def test_init_containers_in_another_order_are_put_in_theirs() -> None:
+    rendered = CHILDREN["full-statefulset-demo"]
+    live = stored(rendered)
+    live["spec"]["template"]["spec"]["initContainers"].reverse()
+    server = Server(live, rendered)
+
+    found = [difference.place for difference in differences(rendered, live)]
+    left = asyncio.run(write_child(server, rendered, rendered, live))  # type: ignore[arg-type]
+
+    assert found == ["spec.template.spec.initContainers"]
+    assert left == ()
+
+
+@pytest.mark.parametrize(
+    ("image", "policy"),
+    [
+        ("a", "Always"),
+        ("host:5000/a", "Always"),
+        ("host:5000/a:latest", "Always"),
+        ("host:5000/a:1", "IfNotPresent"),
+        (f"a@sha256:{'0' * 64}", "IfNotPresent"),
+        (f"a:latest@sha256:{'0' * 64}", "Always"),
+    ],
+)
+def test_only_the_pull_policy_that_the_api_server_fills_in_is_no_drift(
+    image: str, policy: str
+) -> None:
+    rendered = copy.deepcopy(CHILDREN["full-statefulset-demo"])
+    rendered["spec"]["template"]["spec"]["containers"][1]["image"] = image
+
+    def drifted(value: str) -> list[str]:
+        live = stored(rendered)
+        live["spec"]["template"]["spec"]["containers"][1]["imagePullPolicy"] = value
+        return [difference.place for difference in differences(rendered, live)]
+
+    (other,) = {"Always", "IfNotPresent"} - {policy}
+    assert drifted(policy) == []
+    assert drifted(other) == ["spec.template.spec.containers[beside].imagePullPolicy"]
+
+
 @pytest.mark.parametrize("rendered", CHILDREN.values(), ids=CHILDREN)
 def test_every_edit_is_set_back_or_tolerated(rendered: KubeObject) -> None:
     live = stored(rendered)

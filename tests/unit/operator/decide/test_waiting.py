@@ -58,7 +58,7 @@ def asked(program: Path, store: FakeStore) -> str:
     ("spec", "reason"),
     [
         ({"pod": {"labels": {"gridcluster.io/cluster": "x"}}}, "InvalidLabel"),
-        ({"pod": {"env": [{"name": "GRID_DATA_DIR", "value": "/"}]}}, "ReservedEnvironment"),
+        ({"pod": {"tolerations": [{}]}}, "InvalidToleration"),
         ({"size": 3}, "ImmutableSize"),
         ({**CHANGED, "paused": True}, "Paused"),
         ({"paused": True, "runState": "Stopped"}, "Paused"),

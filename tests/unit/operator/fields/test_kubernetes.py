@@ -9,6 +9,7 @@ import pytest
 
 from grid_operator.render import render_children
 from tests.unit.operator.api.clusters import CONTEXT, make_cluster, render
+from tests.unit.operator.api.pods import container, pod
 from tests.unit.operator.decide.fake_store import FakeStore
 from tests.unit.operator.render.restoring import COPYING, restoring_cluster
 
@@ -33,10 +34,6 @@ TOLERATION = {
 ANY = {"operator": "Exists"}
 
 
-def pod(**fields: Any) -> dict[str, Any]:
-    return {"pod": fields}
-
-
 def kept(**fields: Any) -> dict[str, Any]:
     return {"persistence": {"enabled": True, **fields}}
 
@@ -57,12 +54,23 @@ def found(children: tuple[KubeObject, ...], path: tuple[Any, ...]) -> Any:
     )
     at: Any = value
     for step in steps:
+        if isinstance(at, list) and step >= len(at):
+            return None
         at = at.get(step) if isinstance(at, dict) else at[step]
         if at is None:
             return None
     return at
 
 
+FROM_SECRET = {"secretKeyRef": {"name": "s", "key": "k"}}
+FROM_A_SECRET = {"name": "A", "valueFrom": FROM_SECRET}
+ENV_FROM = [{"configMapRef": {"name": "c"}, "prefix": "A_"}]
+DNS = {"searches": ["a.example"]}
+ALIASES = [{"ip": "192.0.2.9", "hostnames": ["a"]}]
+EXTRA = container(ports=[{"name": "health", "containerPort": 80}])
+MOUNT = {"name": "scratch", "mountPath": "/srv", "subPath": "a"}
+SCRATCH = {"name": "scratch", "emptyDir": {"medium": "Memory"}}
+MOUNTED = pod(volumes=[SCRATCH], volumeMounts=[MOUNT])
 GRACE = (*POD, "terminationGracePeriodSeconds")
 DRAINING = {"shutdown": {"drainSeconds": 60}}
 CASES = [
@@ -92,6 +100,15 @@ CASES = [
     (pod(securityContext={"runAsUser": 7}), (*POD, "securityContext", "runAsUser"), 7),
     (pod(securityContext={"runAsGroup": 8}), (*POD, "securityContext", "runAsGroup"), 8),
     (pod(securityContext={"fsGroup": 9}), (*POD, "securityContext", "fsGroup"), 9),
+    (pod(env=[FROM_A_SECRET]), (*CONTAINER, "env", -1), FROM_A_SECRET),
+    (pod(envFrom=ENV_FROM), (*CONTAINER, "envFrom"), ENV_FROM),
+    (MOUNTED, (*POD, "volumes", -1), SCRATCH),
+    (MOUNTED, (*CONTAINER, "volumeMounts", -1), MOUNT),
+    (pod(initContainers=[EXTRA]), (*POD, "initContainers"), [EXTRA]),
+    (pod(sidecars=[EXTRA]), (*POD, "containers", -1), EXTRA),
+    (pod(runtimeClassName="sandboxed"), (*POD, "runtimeClassName"), "sandboxed"),
+    (pod(dnsConfig=DNS), (*POD, "dnsConfig"), DNS),
+    (pod(hostAliases=ALIASES), (*POD, "hostAliases"), ALIASES),
     (kept(size="7Gi"), (*CLAIM, "resources", "requests", "storage"), "7Gi"),
     (kept(storageClassName="fast"), (*CLAIM, "storageClassName"), "fast"),
     (backup(size="8Gi"), (*BACKUP, "resources", "requests", "storage"), "8Gi"),
@@ -120,6 +137,11 @@ RESTORING = [
     (pod(nodeSelector={"a": "b"}), ("nodeSelector",), {"a": "b"}),
     (pod(priorityClassName="high"), ("priorityClassName",), "high"),
     (pod(serviceAccountName="sa"), ("serviceAccountName",), "sa"),
+    (pod(runtimeClassName="sandboxed"), ("runtimeClassName",), "sandboxed"),
+    (pod(sidecars=[EXTRA], initContainers=[EXTRA | {"name": "b"}]), ("initContainers",), None),
+    (pod(sidecars=[EXTRA]), ("containers", 1), None),
+    (MOUNTED, ("volumes", 3), None),
+    (pod(envFrom=ENV_FROM), ("containers", 0, "envFrom"), None),
     (pod(securityContext={"runAsUser": 7}), ("securityContext", "runAsUser"), 7),
     (
         pod(resources={"limits": {"memory": "9Gi"}}),
@@ -192,6 +214,9 @@ def test_what_left_the_rendering_is_noticed_by_the_digest() -> None:
         ({"image": "mine:2"}, True),
         (pod(env=[{"name": "TEAM", "value": "x"}]), True),
         (pod(resources={"limits": {"memory": "9Gi"}}), True),
+        (pod(sidecars=[EXTRA]), True),
+        (pod(initContainers=[EXTRA]), True),
+        (MOUNTED, True),
         ({"exposure": {"type": "NodePort"}}, False),
         ({"deletionProtection": True}, False),
     ],

@@ -109,6 +109,69 @@ def test_mounts_and_what_points_to_them(tmp_path: Path) -> None:
     assert data.stat().st_mode & 0o777 == 0o700
 
 
+SETTINGS: KubeObject = {"kind": "ConfigMap", "metadata": {"name": "settings"}, "data": {"a": "1"}}
+
+
+BINARY: KubeObject = {
+    "kind": "Secret",
+    "metadata": {"name": "binary"},
+    "data": {"k": base64.b64encode(b"\xff").decode()},
+}
+SETTINGS_ITEM = {"key": "a", "path": "deep/a"}
+UP_AND_OUT = {"name": "settings", "items": [{"key": "a", "path": "../a"}]}
+
+
+def test_what_a_spec_adds_to_a_member_is_translated(tmp_path: Path) -> None:
+    host = host_in(tmp_path)
+    volumes: list[dict[str, Any]] = [
+        {"name": "settings", "configMap": {"name": "settings", "items": [SETTINGS_ITEM]}},
+        {"name": "scratch"},
+        {"name": "absent", "secret": {"secretName": "none", "optional": True}},
+    ]
+    mounts = [{"name": v["name"], "mountPath": f"/srv/{v['name']}"} for v in volumes]
+    key = {"name": "settings", "key": "a"}
+    env = [
+        {"name": "A", "valueFrom": {"configMapKeyRef": key}},
+        {"name": "B", "valueFrom": {"configMapKeyRef": {**key, "key": "b", "optional": True}}},
+        {"name": "C", "valueFrom": {"secretKeyRef": {"name": "n", "key": "k", "optional": True}}},
+        {"name": "DIR", "value": "/srv/settings/deep"},
+    ]
+    sources = [
+        {"prefix": "FROM_", "configMapRef": {"name": "settings"}},
+        {"secretRef": {"name": "none", "optional": True}},
+    ]
+    pod = pod_of(volumes, mounts, env=env, envFrom=sources)
+    pod["spec"]["containers"].append({"name": "beside", "image": "none"})
+
+    program = program_of(pod, Objects(SETTINGS), host, {})
+    program.write_files()
+
+    scratch = host.scratch_directory("ns", "demo-0")
+    wanted = {"A": "1", "FROM_a": "1", "DIR": f"{scratch}/settings/deep"}
+    assert program.env == {"PATH": "/bin", **wanted}
+    assert (scratch / "settings" / "deep" / "a").read_text() == "1"
+    assert (scratch / "absent").is_dir()
+
+
+@pytest.mark.parametrize(
+    ("container", "words"),
+    [
+        ({"env": [{"name": "A", "valueFrom": {"fileKeyRef": {}}}]}, "fileKeyRef does not exist"),
+        ({"envFrom": [{"prefix": "A_"}]}, "spec.pod: .* lacks a field"),
+        ({"envFrom": [{"secretRef": {"name": "binary"}}]}, "Secret binary: k is not text"),
+        ({"envFrom": [{"secretRef": {"name": "../x"}}]}, "'../x' is not the name of an object"),
+        ({"envFrom": [{"secretRef": "x"}]}, "spec.pod: .* lacks a field or has a wrong one"),
+    ],
+)
+def test_additions_that_are_not_understood_are_refused(
+    tmp_path: Path, container: dict[str, Any], words: str
+) -> None:
+    probe = {"httpGet": {"path": "/p", "port": 5701}}
+    pod = pod_of([], [], readinessProbe=probe, **container)
+    with pytest.raises(Rejected, match=words):
+        process_spec(pod, Objects(SETTINGS, BINARY), host_in(tmp_path))
+
+
 @pytest.mark.parametrize(
     ("volume", "words"),
     [
@@ -119,6 +182,8 @@ def test_mounts_and_what_points_to_them(tmp_path: Path) -> None:
             {"secret": {"secretName": "certificate", "items": [{"key": "k", "path": "k"}]}},
             "Secret certificate has no key k",
         ),
+        ({"configMap": UP_AND_OUT}, "../a is not a path in it"),
+        ({"persistentVolumeClaim": {"claimName": "../x"}}, "is not the name of an object"),
     ],
 )
 def test_what_is_not_known_is_refused_by_name(
@@ -126,7 +191,13 @@ def test_what_is_not_known_is_refused_by_name(
 ) -> None:
     pod = pod_of([{"name": "v", **volume}], [{"name": "v", "mountPath": "/v"}])
     with pytest.raises(Rejected, match=words):
-        program_of(pod, Objects(SECRET), host_in(tmp_path), {})
+        program_of(pod, Objects(SECRET, SETTINGS), host_in(tmp_path), {})
+
+
+def test_a_part_of_a_volume_is_refused_by_name(tmp_path: Path) -> None:
+    pod = pod_of([{"name": "v"}], [{"name": "v", "mountPath": "/v", "subPath": "a"}])
+    with pytest.raises(Rejected, match="volume v: subPath does not exist in the local mode"):
+        program_of(pod, Objects(), host_in(tmp_path), {})
 
 
 def test_references_are_expanded_as_kubernetes_does() -> None:

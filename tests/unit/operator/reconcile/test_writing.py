@@ -98,7 +98,7 @@ async def test_a_status_that_is_written_meanwhile_keeps_no_addition() -> None:
     await write_child(kube, child, child, None)
     ref = ObjectRef.of(child)
     pod = kube.objects[ref]["spec"]["template"]["spec"]
-    pod["initContainers"] = [{"name": "other", "image": "other"}]
+    pod["initContainers"].append({"name": "other", "image": "other"})
     live = copy.deepcopy(kube.objects[ref])
     patch, conflicts = kube.patch, iter(range(2))
 
@@ -111,4 +111,5 @@ async def test_a_status_that_is_written_meanwhile_keeps_no_addition() -> None:
 
     kube.patch = busy  # type: ignore[method-assign]
     assert await write_child(kube, child, applied_form(child, live), live) == ()
-    assert "initContainers" not in kube.objects[ref]["spec"]["template"]["spec"]
+    kept = kube.objects[ref]["spec"]["template"]["spec"]["initContainers"]
+    assert [container["name"] for container in kept] == ["first", "goes-on"]
