@@ -1,0 +1,76 @@
+"""Runs helm without a cluster, and reads back what it renders."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import yaml
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+RUN_LIMIT_S: Final = 50.0
+HOMES: Final = ("HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME")
+NOTES: Final = "\nNOTES:\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Helm:
+    """One program and one chart, rendered for one release."""
+
+    program: Path
+    chart: Path
+    home: Path
+    """A directory of its own for what helm keeps."""
+    release: str = "grid-operator"
+    namespace: str = "grid-system"
+
+    def run(self, *arguments: str, values: Mapping[str, Any] | None = None) -> Any:
+        """Run helm with the values, if any, as a file on its standard input."""
+        given = ("--values", "-") if values is not None else ()
+        return subprocess.run(
+            [self.program, *arguments, *given],
+            # As JSON, in which both know what is a string.
+            input=json.dumps(dict(values)) if values is not None else "",
+            env={"PATH": os.defpath, **dict.fromkeys(HOMES, str(self.home))},
+            capture_output=True,
+            text=True,
+            timeout=RUN_LIMIT_S,
+            check=False,
+        )
+
+    def objects(self, values: Mapping[str, Any] | None = None, *more: str) -> list[dict[str, Any]]:
+        """Return the rendered objects."""
+        ran = self.run("template", *self._release, *more, values=values)
+        assert ran.returncode == 0, ran.stderr
+        # What helm ignores it says in a warning.
+        assert ran.stderr == ""
+        read = yaml.load_all(ran.stdout, Loader=yaml.CSafeLoader)
+        return [found for found in read if found is not None]
+
+    def refusal(self, values: Mapping[str, Any], *more: str) -> str:
+        """Return helm's words about values that it must not take."""
+        ran = self.run("template", *self._release, *more, values=values)
+        assert ran.returncode != 0, "helm took the values"
+        return str(ran.stderr)
+
+    def notes(self, values: Mapping[str, Any] | None = None) -> str:
+        """Return what helm says after an installation."""
+        ran = self.run("install", *self._release, "--dry-run=client", values=values)
+        assert ran.returncode == 0, ran.stderr
+        return str(ran.stdout.partition(NOTES)[2])
+
+    def complaints(self, *files: Path) -> str:
+        """Return what `helm lint --strict` has against the chart with these values."""
+        named = [word for file in files for word in ("--values", str(file))]
+        ran = self.run("lint", "--strict", "--quiet", str(self.chart), *named)
+        return str(ran.stdout + ran.stderr).strip() if ran.returncode else ""
+
+    @property
+    def _release(self) -> tuple[str, ...]:
+        return self.release, str(self.chart), "--namespace", self.namespace
