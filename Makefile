@@ -62,8 +62,9 @@ e2e-down: setup ## Take it away without a trace
 images: setup ## Build the member's and the operator's image (docker, podman or buildah)
 	$(BIN)/python -m tests.e2e.provider images $(ARGS)
 
-crds: setup ## Write crds/gridcluster.yaml from the API types
+crds: setup ## Write crds/gridcluster.yaml, and what charts/ has of it, from the API types
 	$(BIN)/python -m grid_operator.api.crd
+	$(BIN)/python -m grid_operator.api.chart
 
 schema: setup ## Write docs/schema/ and the settings table from the table of settings
 	$(BIN)/python -m grid_member.config.schema
