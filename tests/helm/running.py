@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -17,6 +18,18 @@ if TYPE_CHECKING:
 RUN_LIMIT_S: Final = 50.0
 HOMES: Final = ("HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME")
 NOTES: Final = "\nNOTES:\n"
+
+
+class _Loader(yaml.CSafeLoader):
+    """Reads `<<` and `=` as values as Kubernetes does: as text."""
+
+
+def _text(loader: yaml.CSafeLoader, node: yaml.ScalarNode) -> str:
+    return str(loader.construct_scalar(node))
+
+
+for _tag in ("merge", "value"):
+    _Loader.add_constructor(f"tag:yaml.org,2002:{_tag}", _text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +48,7 @@ class Helm:
         given = ("--values", "-") if values is not None else ()
         return subprocess.run(
             [self.program, *arguments, *given],
-            # As JSON, in which both know what is a string.
-            input=json.dumps(dict(values)) if values is not None else "",
+            input=_yaml(values) if values is not None else "",
             env={"PATH": os.defpath, **dict.fromkeys(HOMES, str(self.home))},
             capture_output=True,
             text=True,
@@ -50,7 +62,7 @@ class Helm:
         assert ran.returncode == 0, ran.stderr
         # What helm ignores it says in a warning.
         assert ran.stderr == ""
-        read = yaml.load_all(ran.stdout, Loader=yaml.CSafeLoader)
+        read = yaml.load_all(ran.stdout, Loader=_Loader)
         return [found for found in read if found is not None]
 
     def refusal(self, values: Mapping[str, Any], *more: str) -> str:
@@ -74,3 +86,9 @@ class Helm:
     @property
     def _release(self) -> tuple[str, ...]:
         return self.release, str(self.chart), "--namespace", self.namespace
+
+
+def _yaml(values: Mapping[str, Any]) -> str:
+    """Return text that every version of YAML reads alike: JSON, with the escapes of YAML."""
+    text = json.dumps(dict(values), ensure_ascii=False)
+    return re.sub(r"[^\x20-\x7e]", lambda found: f"\\U{ord(found[0]):08x}", text)

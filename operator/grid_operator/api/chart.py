@@ -9,10 +9,13 @@ import sys
 from pathlib import Path
 from typing import Final
 
+from grid_operator.api.chart_values import schema_text, values_text
 from grid_operator.api.crd import custom_resource_definition, to_yaml
 
 DEFAULT_DIRECTORY: Final = Path("charts")
 DEFINITION_TEMPLATE: Final = Path("grid-operator/templates/crd.yaml")
+VALUES: Final = Path("grid/values.yaml")
+VALUES_SCHEMA: Final = Path("grid/values.schema.json")
 
 _ACTION: Final = "{{"
 _ESCAPED_ACTION: Final = '{{ "{{" }}'
@@ -29,6 +32,15 @@ _METADATA: Final = """\
   {{- end }}
 """
 _END: Final = "{{- end }}\n"
+
+
+def written_files() -> dict[Path, str]:
+    """Return the text of each file, by its path below the directory of the charts."""
+    return {
+        DEFINITION_TEMPLATE: definition_template(),
+        VALUES: values_text(),
+        VALUES_SCHEMA: schema_text(),
+    }
 
 
 def definition_template() -> str:
@@ -50,7 +62,8 @@ def escaped(text: str) -> str:
 def main(argv: list[str]) -> None:
     """Write below the directory named first, `charts` without one."""
     directory = Path(argv[0]) if argv else DEFAULT_DIRECTORY
-    (directory / DEFINITION_TEMPLATE).write_text(definition_template(), encoding="utf-8")
+    for path, text in written_files().items():
+        (directory / path).write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -15,3 +16,9 @@ CHARTS: Final = Path(__file__).parents[3] / "charts"
 def operator_chart(tmp_path_factory: pytest.TempPathFactory) -> Helm:
     """The operator's chart, with helm built from its Go module."""
     return Helm(helm_program(), CHARTS / "grid-operator", tmp_path_factory.mktemp("helm"))
+
+
+@pytest.fixture(scope="session")
+def grid_chart(operator_chart: Helm) -> Helm:
+    """The chart of members."""
+    return replace(operator_chart, chart=CHARTS / "grid", release="demo", namespace="grids")

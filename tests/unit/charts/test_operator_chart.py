@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from grid_operator.api.chart import DEFINITION_TEMPLATE, definition_template, escaped, main
+from grid_operator.api.chart import escaped, main, written_files
 from grid_operator.command import make_options, make_parser
 from tests.unit.charts.conftest import CHARTS
 
@@ -66,13 +66,14 @@ def test_versions_are_those_of_the_project() -> None:
     assert {i["image"].rpartition(":")[2] for i in images} == {project["version"]}
 
 
-def test_the_committed_definition_is_what_the_types_say(tmp_path: Path) -> None:
-    (tmp_path / DEFINITION_TEMPLATE).parent.mkdir(parents=True)
+def test_committed_files_are_what_the_types_say(tmp_path: Path) -> None:
+    for path in written_files():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
     main([str(tmp_path)])
 
-    written = (tmp_path / DEFINITION_TEMPLATE).read_text(encoding="utf-8")
-    assert written == definition_template()
-    assert (CHARTS / DEFINITION_TEMPLATE).read_text(encoding="utf-8") == written, "run make crds"
+    for path in written_files():
+        written = (tmp_path / path).read_text(encoding="utf-8")
+        assert (CHARTS / path).read_text(encoding="utf-8") == written, "run make crds"
 
 
 def test_the_definition_is_rendered_as_kubectl_applies_it(operator_chart: Helm) -> None:
