@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 RUN_LIMIT_S: Final = 50.0
-HOMES: Final = ("HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME")
+HOMES: Final = ("HOME", "HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME")
 NOTES: Final = "\nNOTES:\n"
 
 
@@ -42,17 +42,22 @@ class Helm:
     """A directory of its own for what helm keeps."""
     release: str = "grid-operator"
     namespace: str = "grid-system"
+    limit_s: float = RUN_LIMIT_S
+    cluster: tuple[str, ...] = ()
+    """Arguments that name the Kubernetes; none is needed to render."""
 
-    def run(self, *arguments: str, values: Mapping[str, Any] | None = None) -> Any:
+    def run(
+        self, *arguments: str, values: Mapping[str, Any] | None = None
+    ) -> subprocess.CompletedProcess[str]:
         """Run helm with the values, if any, as a file on its standard input."""
         given = ("--values", "-") if values is not None else ()
         return subprocess.run(
-            [self.program, *arguments, *given],
+            [self.program, *arguments, *given, *self.cluster],
             input=_yaml(values) if values is not None else "",
             env={"PATH": os.defpath, **dict.fromkeys(HOMES, str(self.home))},
             capture_output=True,
             text=True,
-            timeout=RUN_LIMIT_S,
+            timeout=self.limit_s,
             check=False,
         )
 
@@ -69,19 +74,29 @@ class Helm:
         """Return helm's words about values that it must not take."""
         ran = self.run("template", *self._release, *more, values=values)
         assert ran.returncode != 0, "helm took the values"
-        return str(ran.stderr)
+        return ran.stderr
 
     def notes(self, values: Mapping[str, Any] | None = None) -> str:
         """Return what helm says after an installation."""
         ran = self.run("install", *self._release, "--dry-run=client", values=values)
         assert ran.returncode == 0, ran.stderr
-        return str(ran.stdout.partition(NOTES)[2])
+        return ran.stdout.partition(NOTES)[2]
+
+    def deploy(self, values: Mapping[str, Any] | None = None, *more: str) -> None:
+        """Install or upgrade the release on the cluster."""
+        ran = self.run("upgrade", "--install", *self._release, *more, values=values)
+        assert ran.returncode == 0, ran.stderr
+
+    def uninstall(self) -> None:
+        """Take the release away, and wait until its objects are gone."""
+        ran = self.run("uninstall", self.release, "--namespace", self.namespace, "--wait")
+        assert ran.returncode == 0, ran.stderr
 
     def complaints(self, *files: Path) -> str:
         """Return what `helm lint --strict` has against the chart with these values."""
         named = [word for file in files for word in ("--values", str(file))]
         ran = self.run("lint", "--strict", "--quiet", str(self.chart), *named)
-        return str(ran.stdout + ran.stderr).strip() if ran.returncode else ""
+        return (ran.stdout + ran.stderr).strip() if ran.returncode else ""
 
     @property
     def _release(self) -> tuple[str, ...]:

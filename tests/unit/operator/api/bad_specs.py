@@ -31,6 +31,8 @@ BAD_SPECS: Final[list[tuple[dict[str, Any], str]]] = [
     ({"size": 3, "advancedNetwork": {"enabled": True, "restPort": 5704}}, "port 5704"),
     ({"size": 3, "metrics": {"port": 5704}}, "choose another metrics.port"),
     ({"size": 3, **backup(volume={})}, "needs accessMode ReadWriteMany"),
+    ({"size": 3, "engine": "Embedded"}, "several need JetStream, or Auto"),
+    ({"size": 1, "engine": "JetStream"}, "one needs Embedded, or Auto"),
     ({"size": 0}, "greater than or equal to 1"),
     ({"size": "1"}, "spec.size"),
     ({"unknown": 1}, "spec.unknown"),
