@@ -61,13 +61,17 @@ class Helm:
             check=False,
         )
 
-    def objects(self, values: Mapping[str, Any] | None = None, *more: str) -> list[dict[str, Any]]:
-        """Return the rendered objects."""
+    def text(self, values: Mapping[str, Any] | None = None, *more: str) -> str:
+        """Return what `helm template` writes."""
         ran = self.run("template", *self._release, *more, values=values)
         assert ran.returncode == 0, ran.stderr
         # What helm ignores it says in a warning.
         assert ran.stderr == ""
-        read = yaml.load_all(ran.stdout, Loader=_Loader)
+        return ran.stdout
+
+    def objects(self, values: Mapping[str, Any] | None = None, *more: str) -> list[dict[str, Any]]:
+        """Return the rendered objects."""
+        read = yaml.load_all(self.text(values, *more), Loader=_Loader)
         return [found for found in read if found is not None]
 
     def refusal(self, values: Mapping[str, Any], *more: str) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from tests.helm.manifests import MANIFESTS, ROOT, written_manifests
 from tests.unit.operator.api.test_install import EVERYWHERE, INSTALL, ONE_MORE, documents
 
 if TYPE_CHECKING:
@@ -78,6 +79,19 @@ def comparable(objects: list[KubeObject]) -> dict[tuple[str, str, str], KubeObje
         for one in found.values():
             change(one)
     return found
+
+
+def test_committed_manifests_are_written_from_the_chart(operator_chart: Helm) -> None:
+    for path, text in written_manifests(operator_chart).items():
+        assert (ROOT / "operator" / path).read_text(encoding="utf-8") == text, "run make manifests"
+
+
+def test_every_manifest_but_the_namespace_is_written() -> None:
+    written = {ROOT / "operator" / manifest.path for manifest in MANIFESTS}
+    there = {file for place in (INSTALL, ONE_MORE, EVERYWHERE) for file in place.glob("*.yaml")}
+
+    by_hand = {file.name for file in there - written}
+    assert by_hand == {"kustomization.yaml", "namespace.yaml"}
 
 
 def test_operator_install_is_the_chart(operator_chart: Helm) -> None:
