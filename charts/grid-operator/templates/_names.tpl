@@ -24,7 +24,7 @@ app.kubernetes.io/name: {{ include "grid-operator.name" . }}
 {{- end }}
 
 {{- define "grid-operator.podLabels" -}}
-{{- mustToYaml (mustMerge (mustFromJson (include "grid-operator.ownLabels" .)) .Values.podLabels .Values.commonLabels) -}}
+{{- include "grid-operator.yaml" (mustMerge (mustFromJson (include "grid-operator.ownLabels" .)) .Values.podLabels .Values.commonLabels) -}}
 {{- end }}
 
 {{- define "grid-operator.labelTree" -}}
@@ -36,7 +36,7 @@ app.kubernetes.io/name: {{ include "grid-operator.name" . }}
 {{- end }}
 
 {{- define "grid-operator.labels" -}}
-{{- mustToYaml (mustFromJson (include "grid-operator.labelTree" .)) -}}
+{{- include "grid-operator.yaml" (mustFromJson (include "grid-operator.labelTree" .)) -}}
 {{- end }}
 
 {{- define "grid-operator.image" -}}
@@ -54,4 +54,12 @@ app.kubernetes.io/name: {{ include "grid-operator.name" . }}
 {{/* The watched namespaces, as JSON; without meaning when all are watched. */}}
 {{- define "grid-operator.watched" -}}
 {{- mustToJson (.Values.watch.namespaces | default (list .Release.Namespace)) -}}
+{{- end }}
+
+{{/* YAML of any value. Helm's own function makes a space of U+0085, without a word. */}}
+{{- define "grid-operator.yaml" -}}
+{{- if contains "\u0085" (mustToJson .) -}}
+{{- fail "Helm cannot write the character U+0085: remove it from the values" -}}
+{{- end -}}
+{{- toYaml . -}}
 {{- end }}

@@ -25,3 +25,11 @@
   "helm.sh/chart" (printf "%s-%s" .Chart.Name (.Chart.Version | replace "+" "_"))
 ) .Values.commonLabels) -}}
 {{- end }}
+
+{{/* YAML of any value. Helm's own function makes a space of U+0085, without a word. */}}
+{{- define "grid.yaml" -}}
+{{- if contains "\u0085" (mustToJson .) -}}
+{{- fail "Helm cannot write the character U+0085: remove it from the values" -}}
+{{- end -}}
+{{- toYaml . -}}
+{{- end }}

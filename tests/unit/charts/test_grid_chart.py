@@ -36,7 +36,7 @@ VALUES: Final = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8
 OWN: Final = {"mode", "nameOverride", "global", "image", "commonLabels", "commonAnnotations"}
 MODE: Final = {"mode": "GridCluster"}
 UNWRITABLE: Final = "\u0085"
-"""Helm writes an empty text in place of an object that has it in a string."""
+"""Helm writes a space in its place."""
 OUT_OF_SCHEMA: Final = "values don't meet the specifications of the schema"
 RULES: Final = tuple(
     rule.message
@@ -62,6 +62,7 @@ REFUSED: Final[list[tuple[dict[str, Any], str]]] = [
         "commonLabels may not hold app.kubernetes.io/name, which the chart sets",
     ),
     ({**MODE, "queues": [{"name": f"a{UNWRITABLE}"}]}, "it holds the character U+0085"),
+    ({**MODE, "commonAnnotations": {"a": UNWRITABLE}}, "Helm cannot write the character U+0085"),
 ]
 
 

@@ -98,6 +98,7 @@ REFUSED: Final[list[tuple[dict[str, Any], str]]] = [
         "commonLabels may not hold helm.sh/chart, which the chart sets: remove it",
     ),
     ({"commonLabels": {"a": True}}, "'/commonLabels/a': got boolean, want string"),
+    ({"podAnnotations": {"a": "b\u0085"}}, "Helm cannot write the character U+0085"),
     ({"podMonitor": {"interval": "30"}}, "'/podMonitor/interval'"),
     (
         {"podMonitor": {"enabled": True, "members": False}, "metrics": {"enabled": False}},
