@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 ARGS ?=
 PYTEST_ARGS ?=
 
-.PHONY: help setup compiled run test check lint fix unit soak e2e e2e-up e2e-down images crds schema lock bench fuzz clean
+.PHONY: help setup compiled run test check lint fix unit soak e2e e2e-up e2e-down images crds manifests schema lock bench fuzz clean
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -62,8 +62,12 @@ e2e-down: setup ## Take it away without a trace
 images: setup ## Build the member's and the operator's image (docker, podman or buildah)
 	$(BIN)/python -m tests.e2e.provider images $(ARGS)
 
-crds: setup ## Write crds/gridcluster.yaml from the API types
+crds: setup ## Write crds/gridcluster.yaml, and what charts/ has of it, from the API types
 	$(BIN)/python -m grid_operator.api.crd
+	$(BIN)/python -m grid_operator.api.chart
+
+manifests: setup ## Write what kustomize installs below operator/ from charts/grid-operator
+	$(BIN)/python -m tests.helm.manifests
 
 schema: setup ## Write docs/schema/ and the settings table from the table of settings
 	$(BIN)/python -m grid_member.config.schema

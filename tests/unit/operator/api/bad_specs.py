@@ -1,0 +1,102 @@
+"""Specs that must be refused, and a part of the reason."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+ADVANCED = {"advancedNetwork": {"enabled": True}}
+ADA = {"name": "ada", "secretName": "ada"}
+CRON = {"cron": "* * * * *"}
+
+
+def maps(**fields: Any) -> dict[str, Any]:
+    return {"maps": [{"name": "m", **fields}]}
+
+
+def security(**fields: Any) -> dict[str, Any]:
+    return {"security": fields}
+
+
+def backup(**fields: Any) -> dict[str, Any]:
+    return {"persistence": {"enabled": True, "backup": fields}}
+
+
+def restore(**source: Any) -> dict[str, Any]:
+    return {"persistence": {"enabled": True}, "restoreFrom": source}
+
+
+BAD_SPECS: Final[list[tuple[dict[str, Any], str]]] = [
+    ({"size": 10}, "size above 9 is not supported"),
+    ({"size": 3, "rest": {"port": 5704}}, "port 5704 belongs to the members themselves"),
+    ({"size": 3, "advancedNetwork": {"enabled": True, "restPort": 5704}}, "port 5704"),
+    ({"size": 3, "metrics": {"port": 5704}}, "choose another metrics.port"),
+    ({"size": 3, **backup(volume={})}, "needs accessMode ReadWriteMany"),
+    ({"size": 3, "engine": "Embedded"}, "several need JetStream, or Auto"),
+    ({"size": 1, "engine": "JetStream"}, "one needs Embedded, or Auto"),
+    ({"size": 0}, "greater than or equal to 1"),
+    ({"size": "1"}, "spec.size"),
+    ({"unknown": 1}, "spec.unknown"),
+    ({"rest": {"endpointGroups": [{"name": "HealthCheck", "enabled": False}]}}, "HealthCheck"),
+    (
+        {"rest": {"endpointGroups": [{"name": "DATA", "enabled": True}]}},
+        "endpointGroups.0.name",
+    ),
+    ({"maps": [{"name": "a"}, {"name": "a"}]}, "maps: duplicate a"),
+    ({"maps": [{"name": "${HOME}"}]}, "spec.maps.0.name"),
+    ({"persistence": {"size": "lots"}}, "spec.persistence.size"),
+    ({"pod": {"resources": {"limits": {"cpu": "-1"}}}}, "limits.cpu"),
+    ({"pod": {"resources": {"limits": {"cpu": True}}}}, "limits.cpu"),
+    ({"image": "two words"}, "spec.image"),
+    ({"clusterState": "InTransition"}, "spec.clusterState"),
+    ({"runState": "Paused"}, "spec.runState"),
+    ({"pausedUntil": "tomorrow"}, "a time with its zone"),
+    ({"pausedUntil": "2030-01-01T00:00:00"}, "a time with its zone"),
+    ({"rest": {"port": 80}}, "spec.rest.port"),
+    ({"rest": {"port": 5702}}, "belongs to the management listener"),
+    ({"rest": {"port": 6000}, **ADVANCED}, "with advancedNetwork set restPort"),
+    ({"advancedNetwork": {"enabled": True, "restPort": 5702}}, "management listener"),
+    ({"metrics": {"port": 80}}, "spec.metrics.port"),
+    ({"metrics": {"port": 5702}}, "metrics.port: port 5702 belongs to the management"),
+    ({"metrics": {"port": 5701}}, "metrics.port is the REST port: choose another one"),
+    ({"rest": {"port": 5703}}, "metrics.port is the REST port: choose another one"),
+    ({"advancedNetwork": {"enabled": True, "restPort": 5703}}, "metrics.port is the REST port"),
+    ({"advancedNetwork": {"restPort": 6000}}, "no effect while advancedNetwork.enabled"),
+    (maps(eviction={"policy": "Lru"}), "both a policy other than None and a size"),
+    (maps(eviction={"size": 1}), "both a policy other than None and a size"),
+    (maps(dataPersistence={}), "needs persistence.enabled"),
+    ({"queues": [{"name": "q", "dataPersistence": {}}]}, "needs persistence.enabled"),
+    (maps(maxIdleSeconds=-1), "maps.0.maxIdleSeconds"),
+    (security(enabled=False, users=[ADA]), "no effect while security.enabled"),
+    (security(enabled=False, protected=["Data"]), "no effect while security.enabled"),
+    (security(enabled=True, users=[ADA, ADA]), "users: duplicate ada"),
+    (security(enabled=True, users=[{"name": "a:b", "secretName": "s"}]), "users.0.name"),
+    (security(enabled=True, protected=["DATA"]), "security.protected.0"),
+    ({"tls": {}}, "tls.secretName"),
+    ({"tls": {"secretName": "No_Name"}}, "tls.secretName"),
+    ({"size": 3, "tls": {"members": True}}, "tls.secretName"),
+    ({"size": 3, "tls": {"secretName": "s", "members": "sometimes"}}, "tls.members"),
+    ({"license": {"secretName": "s", "key": "a b"}}, "license.key"),
+    ({"persistence": {"backup": {"volume": {}}}}, "needs persistence.enabled"),
+    (backup(), "exactly one of volume and claimName"),
+    (backup(volume={}, claimName="c"), "exactly one of volume and claimName"),
+    (backup(claimName="c", schedule={}), "schedule.cron"),
+    (backup(claimName="c", schedule={"cron": "@daily"}), "schedule.cron"),
+    (backup(claimName="c", schedule={"cron": "* * * * * *"}), "schedule.cron"),
+    (backup(claimName="c", schedule={**CRON, "startingDeadlineSeconds": 1}), "Seconds"),
+    (backup(claimName="c", schedule={**CRON, "concurrencyPolicy": "Allow"}), "Policy"),
+    ({"persistence": {"enabled": True, "validationTimeoutSeconds": 0}}, "Timeout"),
+    ({"restoreFrom": {"cluster": "old"}}, "restoreFrom needs persistence.enabled"),
+    (restore(), "exactly one of cluster and claimName"),
+    (restore(cluster="a", claimName="b"), "exactly one of cluster and claimName"),
+    (restore(claimName="b"), "restoreFrom.claimName needs member"),
+    (restore(cluster="a", backup=0), "restoreFrom.backup"),
+    ({"exposure": {"nodePort": 30000}}, "nodePort needs type"),
+    ({"exposure": {"type": "NodePort", "loadBalancerClass": "x"}}, "needs type LoadBalancer"),
+    ({"exposure": {"allowedCidrs": ["host/8"]}}, "allowedCidrs.0"),
+    ({"pod": {"terminationGracePeriodSeconds": 29}}, "terminationGracePeriodSeconds"),
+    ({"shutdown": {"drainSeconds": 61}}, "shutdown.drainSeconds"),
+    ({"shutdown": {"drainSeconds": -1}}, "shutdown.drainSeconds"),
+    ({"pod": {"securityContext": {"runAsUser": 0}}}, "runAsUser"),
+    ({"pod": {"securityContext": {"privileged": True}}}, "privileged"),
+    ({"pod": {"affinity": "none"}}, "pod.affinity"),
+]
