@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 EVERY_S: Final = 2.0
 """Faster than a copy is made again after the leader ended: an election takes 4 to 9 s."""
 KILLS: Final = 7
-HEALED_S: Final = 60.0
+HEALED_S: Final = 120.0
 pytestmark = pytest.mark.timeout(240 + 2 * SOAK_S)
 
 
