@@ -139,7 +139,7 @@ def grid(kube: Kube, images: Images) -> Iterator[Policed]:
     installation.start_pod("client", client=True)
     installation.name = "src"
     installation.apply(manifest("src", **LABELLED))
-    installation.wait("condition=Ready", "src")
+    installation.wait_serving("src")
     assert installation.put("kept", "precious") == 200
     installation.request("backup", "b1")
     installation.wait_handled("backup", "b1")
