@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from tests.e2e.installation import CHANGE_TIMEOUT_S, NAMESPACE, ROOT, Installation, manifest
+from tests.e2e.installation import (
+    CHANGE_TIMEOUT_S,
+    NAMESPACE,
+    ROOT,
+    Answer,
+    Installation,
+    manifest,
+)
 
 if TYPE_CHECKING:
     from typing import Any
@@ -92,7 +99,15 @@ class Operated(Installation):
         ).strip()
 
     def put(self, key: str, value: str) -> int:
-        return self.http("client", "POST", MAP + key, value, host=self.name).status
+        """Write through a Service, as soon as its rules have followed the pods."""
+        found: list[Answer] = []
+
+        def answered() -> bool:
+            found.append(self.http("client", "POST", MAP + key, value, host=self.name))
+            return found[-1].body != ConnectionRefusedError.__name__
+
+        self.kube.wait_for(answered, CHANGE_TIMEOUT_S)
+        return found[-1].status
 
     def read(self, key: str, host: str = NAME) -> str:
         """Read through a Service: its rules follow the pods a moment later than conditions do."""

@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import logging
 from collections import Counter
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from grid_member.engine.nats.errors import NatsError, unexpected
 from grid_member.engine.nats.images import OvertakenError
@@ -29,6 +29,7 @@ from grid_member.engine.nats.streams import answered
 from grid_member.engine.nats.survivors import (
     Act,
     Report,
+    are_majority,
     decide,
     have_all_told,
     have_ended,
@@ -69,6 +70,8 @@ READ_S: Final = 10.0
 as long each time, up to eight times: on a busy machine it would be replaced while it is read."""
 ABSENT_S: Final = 3.0
 """How long members have after a server was started again until they count as out of sight."""
+GATHER_S: Final = 10.0
+"""How long the rest of the list has to come, once most are there in the places of others."""
 _log: Final = logging.getLogger("grid.engine.nats")
 
 
@@ -217,17 +220,25 @@ class LostMemory:
         """Return when a server that lost what it had may keep logs again: never while it ends.
 
         Returns:
-            Whether it is to begin as a new one does, without knowing which servers vote.
+            Whether it is to begin as a new one does, without knowing which servers vote. Servers
+            that know nothing elect one only when all of the list are there: they are waited for.
         """
-        forgets = False
+        forgets, most_since_s = False, cast("float | None", None)
         died_s = asyncio.get_running_loop().time()
         self._whole, self._held = False, True
         while self._connection is not None:
             try:
                 reports = await self._round()
                 if self._running is not None and await self._sound(died_s, reports):
-                    forgets = none_goes_on(reports.values(), len(self._settings.members))
-                    break
+                    if not none_goes_on(reports.values()):
+                        break
+                    size, reports = len(self._settings.members), await self._all_reports()
+                    forgets = len(reports) >= size and none_goes_on(reports.values())
+                    now_s = asyncio.get_running_loop().time()
+                    if are_majority(reports.values(), size):
+                        most_since_s = most_since_s or now_s
+                    if forgets or (most_since_s is not None and now_s - most_since_s > GATHER_S):
+                        break
             except NatsError as error:
                 _log.debug("nothing is known of the logs: %s", error)
             except Exception as error:
@@ -235,6 +246,13 @@ class LostMemory:
             await asyncio.sleep(LOOK_S)
         self._held = False
         return forgets
+
+    async def _all_reports(self) -> dict[str, Report]:
+        """Return what all of the list report, also where fewer are enough to know who is gone."""
+        if self._connection is None:
+            return {}
+        size, left = len(self._settings.members), self._logs.condemned
+        return await self._connection.roundup.ask(left, ANSWER_S, lambda told: len(told) >= size)
 
     async def _sound(self, died_s: float, reports: Mapping[str, Report]) -> bool:
         """Tell whether each log goes on without the own server, or is left by all."""

@@ -201,18 +201,17 @@ def most_are_gone(reports: Iterable[Report], size: int) -> bool:
     return 2 * len(_gone(told)) >= len(_noted(told)) and are_majority(told, size)
 
 
-def none_goes_on(reports: Iterable[Report], size: int) -> bool:
-    """Tell whether a server that lost its memory had better forget which servers vote, too.
+def none_goes_on(reports: Iterable[Report]) -> bool:
+    """Tell whether no log goes on, and most servers that vote are gone for good.
 
-    Most of those are gone for good, and no log goes on. It would ask for votes by what it knows
-    while those that came in their places elect one of themselves, and of the two one takes back
-    what the other agreed on. Servers that know nothing elect one only when all of the list are
-    there: as long as one is not, what this one knows is needed.
+    Then a server that lost its memory had better forget which servers vote, too. It would ask for
+    votes by what it knows while those that came in their places elect one of themselves, and of the
+    two one takes back what the other agreed on.
     """
     told = list(reports)
     held = [one for report in told for one in report.holdings.values()]
     all_left = bool(held) and all(one.left for one in held)
-    return most_are_gone(told, size) and len(told) >= size and all_left
+    return all_left and 2 * len(_gone(told)) >= len(_noted(told))
 
 
 def _noted(reports: Iterable[Report]) -> frozenset[str]:

@@ -29,13 +29,14 @@ if TYPE_CHECKING:
 EVERY_S: Final = 2.0
 """Faster than a copy is made again after the leader ended: an election takes 4 to 9 s."""
 KILLS: Final = 7
-HEALED_S: Final = 60.0
+HEALED_S: Final = 120.0
 pytestmark = pytest.mark.timeout(240 + 2 * SOAK_S)
 
 
 @pytest.fixture(autouse=True)
 def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tests.unit.engine.cluster.load.PATIENCE_S", HEALED_S)
+    for module in ("load", "test_faults"):
+        monkeypatch.setattr(f"tests.unit.engine.cluster.{module}.PATIENCE_S", HEALED_S)
 
 
 async def test_what_members_hold_is_there_after_all_servers_died_at_once() -> None:

@@ -68,18 +68,49 @@ async def test_a_server_of_a_member_that_has_not_begun_may_keep_streams() -> Non
     assert await memory.holding() is False
 
 
-@pytest.mark.parametrize("forgets", [True, False])
-async def test_a_server_forgets_who_votes_when_no_log_goes_on(forgets: bool) -> None:
+@pytest.mark.parametrize(
+    ("there", "left", "forgets"),
+    [("a b2 c2", True, True), ("a b2 c2", False, False), ("a b2", True, False)],
+    ids=["all-are-there", "its-log-goes-on", "one-stays-away"],
+)
+async def test_a_server_forgets_who_votes_when_all_are_there_and_no_log_goes_on(
+    there: str, left: bool, forgets: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lost_memory, "LOOK_S", 0.0)
+    monkeypatch.setattr(lost_memory, "GATHER_S", 0.01)
     memory, client = LostMemory(SETTINGS), cast("NatsClient", Unheard())
     memory.begin(client, client, "m1-1")
-    reports = [report("a", 7, left=forgets), report("b2"), report("c2")]
-    told = {one.server: one for one in reports}
+    own = {"a": report("a", 7, left=left, gone="b c")}
+    told = {name: own.get(name) or report(name) for name in there.split()}
     assert memory.holding is not None
     with (
         mock.patch.object(memory, "_round", return_value=told),
+        mock.patch.object(memory, "_all_reports", return_value=told),
         mock.patch.object(memory, "_sound", return_value=True),
     ):
         assert await memory.holding() is forgets
+    await memory.end()
+
+
+async def test_a_server_waits_for_others_when_most_are_gone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(lost_memory, "LOOK_S", 0.0)
+    memory, client = LostMemory(SETTINGS), cast("NatsClient", Unheard())
+    memory.begin(client, client, "m1-1")
+    told = {"a": report("a", 7, gone="b c")}
+    assert memory.holding is not None
+    with (
+        mock.patch.object(memory, "_round", return_value=told),
+        mock.patch.object(memory, "_all_reports", return_value=told),
+        mock.patch.object(memory, "_sound", return_value=True),
+    ):
+        held = asyncio.ensure_future(memory.holding())
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert not held.done(), "it would elect none alone"
+        told |= {name: report(name) for name in ("b2", "c2")}
+        assert await held is True
     await memory.end()
 
 
