@@ -15,6 +15,7 @@ from grid_operator.api.gridcluster import GridCluster, GridClusterSpec, InvalidC
 from tests.unit.charts.conftest import CHARTS
 from tests.unit.operator.api.bad_specs import BAD_SPECS
 from tests.unit.operator.api.clusters import SPECS, make_cluster
+from tests.unit.operator.api.pods import REFUSED as ADDITIONS_REFUSED
 from tests.unit.operator.render.specs import specs
 
 if TYPE_CHECKING:
@@ -38,13 +39,6 @@ MODE: Final = {"mode": "GridCluster"}
 UNWRITABLE: Final = "\u0085"
 """Helm writes a space in its place."""
 OUT_OF_SCHEMA: Final = "values don't meet the specifications of the schema"
-RULES: Final = tuple(
-    rule.message
-    for model in all_models(SpecModel)
-    for rule in model.rules
-    if rule.holds is not None
-)
-"""What spans several fields, and does not compare with the GridCluster before."""
 
 REFUSED: Final[list[tuple[dict[str, Any], str]]] = [
     ({}, "mode is not set: set mode: GridCluster"),
@@ -84,6 +78,20 @@ def problems(spec: dict[str, Any]) -> tuple[str, ...]:
     with pytest.raises(InvalidClusterError) as caught:
         make_cluster(spec)
     return caught.value.problems
+
+
+LEFT_TO_THE_API_SERVER: Final = tuple(
+    problem for spec, _ in ADDITIONS_REFUSED for problem in problems(spec)
+)
+"""What concerns additions to pods, which are Kubernetes' own objects."""
+RULES: Final = tuple(
+    rule.message
+    for model in all_models(SpecModel)
+    for rule in model.rules
+    if rule.holds is not None
+    and not any(rule.message in problem for problem in LEFT_TO_THE_API_SERVER)
+)
+"""What spans several fields, and does not compare with the GridCluster before."""
 
 
 def without_image(cluster: GridCluster) -> GridClusterSpec:

@@ -60,7 +60,7 @@ def test_what_is_asked_for_afterwards_is_carried_out() -> None:
     [
         {"paused": True},
         {"runState": "Stopped"},
-        {"pod": {"env": [{"name": "POD_NAME", "value": "x"}]}},
+        {"security": {"enabled": True, "users": [{"name": "ada", "secretName": "missing"}]}},
     ],
 )
 def test_it_is_refused_although_nothing_can_be_done_at_first(hindrance: dict[str, Any]) -> None:
