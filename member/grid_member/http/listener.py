@@ -229,7 +229,7 @@ class Listeners:
 
         own = self._member.config
         factory = ConnectionFactory(handle, own.limits, own.http, Uploads(), admission)
-        factory.draining = partial(getattr, self._member, "draining")
+        factory.draining = lambda: self._member.draining
         if service is not None and self._member.measurements is not None:
             factory.refused = self._member.measurements.refused
         if has_lane(config, own):

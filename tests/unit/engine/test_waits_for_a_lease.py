@@ -95,11 +95,17 @@ async def test_polls_that_wait_beyond_their_time_end_when_no_lease_can_come(
     assert leased.polls.idle
 
 
-async def test_a_poll_whose_wait_was_cut_short_ends_in_its_own_time() -> None:
+def cut_short() -> Leased:
+    """Return one with a poll that waited for a lease until the log refused."""
     leased = Leased()
     leased.leasehold.hold(-math.inf)
     leased.poll(SHORT_S)
     refuse(leased)
+    return leased
+
+
+async def test_a_poll_whose_wait_was_cut_short_ends_in_its_own_time() -> None:
+    leased = cut_short()
     assert leased.heard == []
     await condition(lambda: bool(leased.heard))
     assert leased.heard == [UNSEEN]
@@ -107,10 +113,7 @@ async def test_a_poll_whose_wait_was_cut_short_ends_in_its_own_time() -> None:
 
 
 async def test_a_poll_waits_beyond_its_time_once_a_lease_may_come_again() -> None:
-    leased = Leased()
-    leased.leasehold.hold(-math.inf)
-    leased.poll(SHORT_S)
-    refuse(leased)
+    leased = cut_short()
     recover(leased)
     await passed(2 * SHORT_S)
     assert leased.heard == []

@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import logging
 from collections import Counter
-from typing import TYPE_CHECKING, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.nats.errors import NatsError, unexpected
 from grid_member.engine.nats.images import OvertakenError
@@ -24,7 +24,7 @@ from grid_member.engine.nats.own_copies import are_complete, leader_of
 from grid_member.engine.nats.peers import peer_id
 from grid_member.engine.nats.places import place_of
 from grid_member.engine.nats.rescue import lead_without_gone
-from grid_member.engine.nats.roundup import Roundup
+from grid_member.engine.nats.roundup import Connections, Roundup
 from grid_member.engine.nats.streams import answered
 from grid_member.engine.nats.survivors import (
     Act,
@@ -75,28 +75,18 @@ GATHER_S: Final = 10.0
 _log: Final = logging.getLogger("grid.engine.nats")
 
 
-class _Connection(NamedTuple):
-    """What is there once the member has a server."""
-
-    client: NatsClient
-    system: NatsClient
-    server: str
-    """The name of the own server."""
-    roundup: Roundup
-
-
 class LostMemory:
     """Looks after the logs of one member of a cluster that keeps everything in memory."""
 
     def __init__(self, settings: ClusterSettings) -> None:
         """Look after nothing yet."""
         self.guards = settings.directory is None and not settings.alone
-        """Whether there is anything to look after: what is on disks is not."""
+        """Whether there is anything to look after: logs on disks are not."""
         self.told: str | None = None
         """What is waited for, and what to do; None: nothing."""
         self._settings = settings
         self._copies = min(settings.copies, len(settings.members))
-        self._connection: _Connection | None = None
+        self._connection: Connections | None = None
         self._newcomer: Newcomer | None = None
         self._running: asyncio.Task[None] | None = None
         self._own = ""
@@ -104,6 +94,8 @@ class LostMemory:
         self._place: Place | None = None
         self._whole = self._held = False
         """`_held`: the own server keeps no streams yet."""
+        self._most_since_s: float | None = None
+        """Since when most of the list report while it is held back."""
         self._look_s = 0.0
         self._logs = MemoryLogs()
         self._unheld: set[str] = set()
@@ -124,7 +116,7 @@ class LostMemory:
         if self.guards:
             self._own = peer_id(server_name)
             roundup = Roundup(system, self._logs.leave, self._report)
-            self._connection = _Connection(client, system, server_name, roundup)
+            self._connection = Connections(client, system, server_name, roundup)
             self._newcomer = Newcomer(client, roundup, len(self._settings.members))
             self._running = asyncio.get_running_loop().create_task(self._run())
 
@@ -220,39 +212,45 @@ class LostMemory:
         """Return when a server that lost what it had may keep logs again: never while it ends.
 
         Returns:
-            Whether it is to begin as a new one does, without knowing which servers vote. Servers
-            that know nothing elect one only when all of the list are there: they are waited for.
+            Whether the server begins as a new one does, without knowing which servers vote.
         """
-        forgets, most_since_s = False, cast("float | None", None)
-        died_s = asyncio.get_running_loop().time()
+        forgets: bool | None = None
+        died_s, self._most_since_s = asyncio.get_running_loop().time(), None
         self._whole, self._held = False, True
-        while self._connection is not None:
+        while forgets is None and self._connection is not None:
             try:
-                reports = await self._round()
-                if self._running is not None and await self._sound(died_s, reports):
-                    if not none_goes_on(reports.values()):
-                        break
-                    size, reports = len(self._settings.members), await self._all_reports()
-                    forgets = len(reports) >= size and none_goes_on(reports.values())
-                    now_s = asyncio.get_running_loop().time()
-                    if are_majority(reports.values(), size):
-                        most_since_s = most_since_s or now_s
-                    if forgets or (most_since_s is not None and now_s - most_since_s > GATHER_S):
-                        break
+                forgets = await self._released(died_s)
             except NatsError as error:
                 _log.debug("nothing is known of the logs: %s", error)
             except Exception as error:
                 _log.error("the logs cannot be looked at: %s", unexpected(error))
-            await asyncio.sleep(LOOK_S)
+            if forgets is None:
+                await asyncio.sleep(LOOK_S)
         self._held = False
-        return forgets
+        return bool(forgets)
 
-    async def _all_reports(self) -> dict[str, Report]:
-        """Return what all of the list report, also where fewer are enough to know who is gone."""
-        if self._connection is None:
-            return {}
-        size, left = len(self._settings.members), self._logs.condemned
-        return await self._connection.roundup.ask(left, ANSWER_S, lambda told: len(told) >= size)
+    async def _released(self, died_s: float) -> bool | None:
+        """Return whether a server that may keep logs again forgets who votes; None: not yet.
+
+        Servers that know nothing elect a leader only when all of the list are there, so the member
+        waits for them: `GATHER_S` from when most are there.
+        """
+        connection, size = self._connection, len(self._settings.members)
+        reports = await self._round()
+        if connection is None or self._running is None or not await self._sound(died_s, reports):
+            return None
+        if not none_goes_on(reports.values()):
+            return False
+        left = self._logs.condemned
+        reports = await connection.roundup.ask(left, ANSWER_S, lambda told: len(told) >= size)
+        told = reports.values()
+        if len(told) >= size and none_goes_on(told):
+            return True
+        if not are_majority(told, size):
+            return None
+        now_s = asyncio.get_running_loop().time()
+        self._most_since_s = self._most_since_s or now_s
+        return False if now_s - self._most_since_s > GATHER_S else None
 
     async def _sound(self, died_s: float, reports: Mapping[str, Report]) -> bool:
         """Tell whether each log goes on without the own server, or is left by all."""
@@ -370,7 +368,7 @@ class LostMemory:
                 connection.client, connection.system, connection.server, names
             )
 
-    async def _look_at(self, connection: _Connection, quiet: Sequence[str]) -> None:
+    async def _look_at(self, connection: Connections, quiet: Sequence[str]) -> None:
         """See whether logs that confirm nothing are still there, with enough copies to go on."""
         logs, leaders = self._logs, self._leaders
         former = {name: logs.followed[name].log.created for name in quiet}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from grid_member.engine.nats.errors import NatsError
 from grid_member.engine.nats.survivors import report_of
@@ -101,3 +101,15 @@ class Roundup:
             own = self._report()
             if message.reply and own is not None:
                 self._system.publish(message.reply, own.packed())
+
+
+class Connections(NamedTuple):
+    """What a member talks to the servers and to the other members over, once it has a server."""
+
+    client: NatsClient
+    """In the account of the data."""
+    system: NatsClient
+    """In the account of the system."""
+    server: str
+    """The name of the own server."""
+    roundup: Roundup

@@ -76,6 +76,12 @@ async def kill_servers(cluster: Cluster, *members: int) -> None:
     await condition(lambda: all(one.process_id not in {None, *former} for one in servers))
 
 
+async def servers_released(cluster: Cluster) -> None:
+    """Return when no server is held back any more, which its member ends to start another one."""
+    servers = [server_of(cluster, member) for member in range(cluster.size)]
+    await condition(lambda: not any(server.held_back._held for server in servers))
+
+
 @contextlib.contextmanager
 def stopped_server(cluster: Cluster, member: int) -> Iterator[float]:
     """Let a server do nothing; give the time when that began."""

@@ -22,6 +22,7 @@ from tests.unit.engine.cluster.faults import (
     EngineClient,
     kill_servers,
     meta_leader,
+    servers_released,
     stopped_server,
 )
 from tests.unit.engine.cluster.load import MAPS, PATIENCE_S, Load, told
@@ -50,6 +51,7 @@ async def dies(cluster: Cluster, load: Load, member: int, seconds: float) -> Non
 
 async def freezes(cluster: Cluster, load: Load, member: int, seconds: float) -> None:
     """Its server stands still and goes on as if nothing had been."""
+    await servers_released(cluster)
     with stopped_server(cluster, member) as begun_s:
         await load.progress(*others_of(cluster, member))
         await asyncio.sleep(begun_s + seconds - time.monotonic())

@@ -32,6 +32,7 @@ async def test_a_member_that_fails_its_start_again_and_again_leaves_no_servers(
             in_memory = cluster.made(2, durable=False)
             with pytest.raises(EngineError, match="persistence"):
                 await in_memory.start()
+        await led(cluster.engines[0]._cluster.system)
         found = await peers(cluster.engines[0]._cluster.system)
         assert found.ids == members
 

@@ -14,7 +14,12 @@ from grid_member.engine.engine import LocalEngine
 from grid_member.engine.lite_engine import LiteEngine
 from tests.unit.engine.cleaned import clean_always
 from tests.unit.engine.cluster.clusters import Cluster
-from tests.unit.engine.cluster.faults import EngineClient, kill_servers, stopped_server
+from tests.unit.engine.cluster.faults import (
+    EngineClient,
+    kill_servers,
+    servers_released,
+    stopped_server,
+)
 from tests.unit.engine.cluster.load import MAPS, QUEUES, Load, told
 from tests.unit.engine.drive import condition
 
@@ -173,6 +178,7 @@ async def test_nothing_is_lost_doubled_or_stale_over_a_lite_member(tmp_path: Pat
         await load.progress()
         await kill_servers(cluster, await host_of(cluster))
         await load.progress()
+        await servers_released(cluster)
         frozen = await host_of(cluster)
         with stopped_server(cluster, frozen):
             await load.progress(*others_of(frozen))

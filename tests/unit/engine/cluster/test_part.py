@@ -19,7 +19,12 @@ from grid_member.engine.nats.log import JetStreamLog
 from grid_member.engine.part_engine import PartEngine
 from grid_member.engine.sharding import shard_of
 from tests.unit.engine.cluster.clusters import Cluster
-from tests.unit.engine.cluster.faults import EngineClient, kill_servers, stopped_server
+from tests.unit.engine.cluster.faults import (
+    EngineClient,
+    kill_servers,
+    servers_released,
+    stopped_server,
+)
 from tests.unit.engine.cluster.load import MAPS, QUEUES, Load, told
 from tests.unit.engine.drive import condition
 
@@ -212,6 +217,7 @@ async def test_nothing_is_lost_doubled_or_stale_over_a_part(tmp_path: Path) -> N
             await load.progress()
             await kill_servers(cluster, await holder_asked_by(cluster, engine))
             await load.progress()
+            await servers_released(cluster)
             frozen = await holder_asked_by(cluster, engine)
             with stopped_server(cluster, frozen):
                 await load.progress(*others_of(frozen))

@@ -13,6 +13,7 @@ from grid_member.engine.nats import lost_memory
 from grid_member.engine.nats.errors import NatsError
 from grid_member.engine.nats.held_back import HeldBack
 from grid_member.engine.nats.lost_memory import LostMemory
+from grid_member.engine.nats.roundup import Roundup
 from tests.unit.engine.nats.test_survivors import report
 
 if TYPE_CHECKING:
@@ -84,8 +85,7 @@ async def test_a_server_forgets_who_votes_when_all_are_there_and_no_log_goes_on(
     told = {name: own.get(name) or report(name) for name in there.split()}
     assert memory.holding is not None
     with (
-        mock.patch.object(memory, "_round", return_value=told),
-        mock.patch.object(memory, "_all_reports", return_value=told),
+        mock.patch.object(Roundup, "ask", return_value=told),
         mock.patch.object(memory, "_sound", return_value=True),
     ):
         assert await memory.holding() is forgets
@@ -101,8 +101,7 @@ async def test_a_server_waits_for_others_when_most_are_gone(
     told = {"a": report("a", 7, gone="b c")}
     assert memory.holding is not None
     with (
-        mock.patch.object(memory, "_round", return_value=told),
-        mock.patch.object(memory, "_all_reports", return_value=told),
+        mock.patch.object(Roundup, "ask", return_value=told),
         mock.patch.object(memory, "_sound", return_value=True),
     ):
         held = asyncio.ensure_future(memory.holding())
