@@ -9,7 +9,7 @@ Every look is at the members as they are, so a run that was cut off is repeated,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -39,6 +39,8 @@ class Leaving:
     patience: Patience
     say: Callable[[str], None]
     """Takes a line for each member that has left."""
+    other: Group | None = None
+    """Another listener of the members, which tells whether there are any when theirs is silent."""
 
     def run(self, *, may_be_silent: bool = False) -> str:
         """Have all members above the size leave; return what is true now.
@@ -83,8 +85,15 @@ class Leaving:
         try:
             return Patience(min(SILENCE_S, self.patience.left_s), self.say).until(self._highest)
         except OverdueError as error:
-            self.say(f"no member answers, so none is known that would have to leave: {error}")
-            return None
+            silence = str(error)
+        found = replace(self, group=self.other, other=None)._first_look() if self.other else None
+        if found is not None:
+            raise FinalError(
+                f"{self.group.at(found).name} has to leave and does not listen there: enable the "
+                "management listener in an upgrade of its own first, then lower size"
+            )
+        self.say(f"no member answers, so none is known that would have to leave: {silence}")
+        return None
 
     def _highest(self) -> int | None:
         """Return the highest ordinal of all members that are listed, None when all may stay."""

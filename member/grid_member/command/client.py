@@ -11,6 +11,7 @@ import argparse
 import contextlib
 import sys
 import uuid
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -117,6 +118,11 @@ def _add_leave(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="succeed when no member answers, as where there are none yet",
     )
+    parser.add_argument(
+        "--rest-url",
+        metavar="URL",
+        help="with --allow-silence: where members that do not answer at --url are looked for",
+    )
 
 
 def _add_backup(parser: argparse.ArgumentParser) -> None:
@@ -197,12 +203,23 @@ def _leave(chosen: argparse.Namespace, way: Way, patience: Patience) -> int:
             "begin a cluster of one with it"
         )
     parse_url(url.replace(ORDINAL, "0"))
-    leaving = Leaving(Group(url, way, chosen.cluster_name), chosen.size, patience, _tell)
+    leaving = Leaving(
+        Group(url, way, chosen.cluster_name), chosen.size, patience, _tell, _other(chosen, way)
+    )
     if chosen.refuse:
         _say(leaving.refuse(may_be_silent=chosen.allow_silence))
     else:
         _say(leaving.run(may_be_silent=chosen.allow_silence))
     return 0
+
+
+def _other(chosen: argparse.Namespace, way: Way) -> Group | None:
+    if chosen.rest_url is None:
+        return None
+    if ORDINAL not in chosen.rest_url:
+        raise UsageError(f"--rest-url {chosen.rest_url}: put {ORDINAL} in it as in --url")
+    parse_url(chosen.rest_url.replace(ORDINAL, "0"))
+    return Group(chosen.rest_url, replace(way, credentials=None), chosen.cluster_name)
 
 
 def _only_member(chosen: argparse.Namespace, way: Way) -> Member:

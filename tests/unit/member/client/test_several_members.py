@@ -43,6 +43,12 @@ async def test_members_leave_one_after_the_other(command: Command, tmp_path: Pat
         assert refused.code == 1
         assert "set size to 4 again" in refused.told
         assert (await command.run("leave", *url, "--size", SIZE, "--refuse")).code == 0
+        silent = ("leave", "--url", "http://127.0.77.{ordinal}:1", "--allow-silence")
+        rest = ("--rest-url", url[1], *AT_ONCE)
+        refused = await command.run(*silent, *rest, "--size", 2)
+        assert refused.code == 1
+        assert "127.0.77.3:1 has to leave and does not listen there" in refused.told
+        assert (await command.run(*silent, *rest, "--size", SIZE)).code == 0
 
         await members.kill(1)
         found = await command.run("leave", *url, "--size", 2, *AT_ONCE)
