@@ -11,7 +11,7 @@
 {{- end }}
 
 {{/*
-The pod template of such a pod. Takes a dict: `root`, `args`, and perhaps `env` and `envFrom`, `configMap`,
+The pod template of such a pod. Takes a dict: `root`, `args`, and perhaps `env` (as text) and `envFrom`, `configMap`,
 `credentials` (whether it shows those of the management listener) and `authority` (whether it asks members, by TLS where
 they have it).
 */}}
@@ -42,7 +42,7 @@ containers:
       {{- include "grid.yaml" .args | nindent 6 }}
     {{- with .env }}
     env:
-      {{- include "grid.yaml" . | nindent 6 }}
+      {{- . | nindent 6 }}
     {{- end }}
     {{- with .envFrom }}
     envFrom:

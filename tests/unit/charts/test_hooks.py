@@ -48,7 +48,11 @@ CASES: Final[dict[str, Tree]] = {
         **MANAGED,
         "size": 5,
         "advancedNetwork": {"enabled": True, "restPort": 6000},
-        "security": {"enabled": True, "protected": ["Data", "ClusterRead"]},
+        "security": {
+            "enabled": True,
+            "protected": ["Data", "ClusterRead"],
+            "users": [{"name": "b", "secretName": "b"}, {"name": "a", "secretName": "a"}],
+        },
     },
     "open": {
         "persistence": BACKUP,
