@@ -42,6 +42,9 @@ class Helm:
     """A directory of its own for what helm keeps."""
     release: str = "grid-operator"
     namespace: str = "grid-system"
+    limit_s: float = RUN_LIMIT_S
+    cluster: tuple[str, ...] = ()
+    """Arguments that name the Kubernetes; none is needed to render."""
 
     def run(
         self, *arguments: str, values: Mapping[str, Any] | None = None
@@ -49,12 +52,12 @@ class Helm:
         """Run helm with the values, if any, as a file on its standard input."""
         given = ("--values", "-") if values is not None else ()
         return subprocess.run(
-            [self.program, *arguments, *given],
+            [self.program, *arguments, *given, *self.cluster],
             input=_yaml(values) if values is not None else "",
             env={"PATH": os.defpath, **dict.fromkeys(HOMES, str(self.home))},
             capture_output=True,
             text=True,
-            timeout=RUN_LIMIT_S,
+            timeout=self.limit_s,
             check=False,
         )
 
@@ -82,6 +85,16 @@ class Helm:
         ran = self.run("install", *self._release, "--dry-run=client", values=values)
         assert ran.returncode == 0, ran.stderr
         return ran.stdout.partition(NOTES)[2]
+
+    def deploy(self, values: Mapping[str, Any] | None = None, *more: str) -> None:
+        """Install or upgrade the release on the cluster."""
+        ran = self.run("upgrade", "--install", *self._release, *more, values=values)
+        assert ran.returncode == 0, ran.stderr
+
+    def uninstall(self) -> None:
+        """Take the release away, and wait until its objects are gone."""
+        ran = self.run("uninstall", self.release, "--namespace", self.namespace, "--wait")
+        assert ran.returncode == 0, ran.stderr
 
     def complaints(self, *files: Path) -> str:
         """Return what `helm lint --strict` has against the chart with these values."""
