@@ -1,4 +1,4 @@
-"""Runs helm without a cluster, and reads back what it renders."""
+"""Runs helm, with a cluster and without, and reads back what it renders."""
 
 from __future__ import annotations
 
@@ -88,19 +88,45 @@ class Helm:
 
     def deploy(self, values: Mapping[str, Any] | None = None, *more: str) -> None:
         """Install or upgrade the release on the cluster."""
-        ran = self.run("upgrade", "--install", *self._release, *more, values=values)
+        ran = self._deploy(values, *more)
+        assert ran.returncode == 0, ran.stderr
+
+    def refused_deploy(self, values: Mapping[str, Any] | None = None, *more: str) -> str:
+        """Return why the release cannot be installed or upgraded."""
+        ran = self._deploy(values, *more)
+        assert ran.returncode != 0, "helm installed or upgraded it"
+        return ran.stderr
+
+    def roll_back(self) -> None:
+        """Take the release up as it was before."""
+        ran = self.run("rollback", self.release, "--namespace", self.namespace)
         assert ran.returncode == 0, ran.stderr
 
     def uninstall(self) -> None:
         """Take the release away, and wait until its objects are gone."""
-        ran = self.run("uninstall", self.release, "--namespace", self.namespace, "--wait")
+        ran = self._uninstall()
         assert ran.returncode == 0, ran.stderr
+
+    def refused_uninstall(self, *more: str) -> str:
+        """Return why the release cannot be taken away."""
+        ran = self._uninstall(*more)
+        assert ran.returncode != 0, "helm uninstalled it"
+        return ran.stderr
 
     def complaints(self, *files: Path) -> str:
         """Return what `helm lint --strict` has against the chart with these values."""
         named = [word for file in files for word in ("--values", str(file))]
         ran = self.run("lint", "--strict", "--quiet", str(self.chart), *named)
         return (ran.stdout + ran.stderr).strip() if ran.returncode else ""
+
+    def _deploy(
+        self, values: Mapping[str, Any] | None, *more: str
+    ) -> subprocess.CompletedProcess[str]:
+        return self.run("upgrade", "--install", *self._release, *more, values=values)
+
+    def _uninstall(self, *more: str) -> subprocess.CompletedProcess[str]:
+        named = (self.release, "--namespace", self.namespace)
+        return self.run("uninstall", *named, "--wait", *more)
 
     @property
     def _release(self) -> tuple[str, ...]:
