@@ -112,7 +112,7 @@ volumeMounts:
 {{- $resources := dict -}}
 {{- range $kind := list "requests" "limits" -}}
 {{- $amounts := dict -}}
-{{- range $name, $amount := get $.Values.pod.resources $kind -}}
+{{- range $name, $amount := dig $kind dict $.Values.pod.resources -}}
 {{- $amounts = set $amounts $name (kindIs "string" $amount | ternary $amount (int64 $amount | toString)) -}}
 {{- end -}}
 {{- with $amounts -}}

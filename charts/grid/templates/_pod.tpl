@@ -4,9 +4,9 @@
 {{- $several := gt (int64 .Values.size) 1 -}}
 metadata:
   labels:
-    {{- include "grid.yaml" (mustMerge (dict) (mustFromJson (include "grid.lastingLabels" .)) $pod.labels) | nindent 4 }}
+    {{- include "grid.yaml" (mustMerge (dict) (mustFromJson (include "grid.lastingLabels" .)) ($pod.labels | default dict)) | nindent 4 }}
   annotations:
-    {{- include "grid.yaml" (mustMerge (dict "gridcluster.io/config-hash" (include "grid.configHash" .)) $pod.annotations) | nindent 4 }}
+    {{- include "grid.yaml" (mustMerge (dict "gridcluster.io/config-hash" (include "grid.configHash" .)) ($pod.annotations | default dict)) | nindent 4 }}
 spec:
   automountServiceAccountToken: false
   enableServiceLinks: false
@@ -78,7 +78,7 @@ spec:
 {{- end }}
 
 {{- define "grid.podSecurityContext" -}}
-{{- $wanted := .Values.pod.securityContext -}}
+{{- $wanted := .Values.pod.securityContext | default dict -}}
 runAsNonRoot: true
 runAsUser: {{ dig "runAsUser" 10001 $wanted | int64 }}
 runAsGroup: {{ dig "runAsGroup" 10001 $wanted | int64 }}

@@ -17,6 +17,7 @@ from tests.unit.charts.specs import UNWRITABLE, VALUES, as_values, names
 from tests.unit.operator.api.bad_specs import BAD_SPECS
 from tests.unit.operator.api.clusters import SPECS, make_cluster
 from tests.unit.operator.api.pods import REFUSED as ADDITIONS_REFUSED
+from tests.unit.operator.api.pods import TAKEN, TWICE
 from tests.unit.operator.render.specs import specs
 
 if TYPE_CHECKING:
@@ -71,18 +72,14 @@ def problems(spec: dict[str, Any]) -> tuple[str, ...]:
     return caught.value.problems
 
 
-LEFT_TO_THE_API_SERVER: Final = tuple(
-    problem for spec, _ in ADDITIONS_REFUSED for problem in problems(spec)
-)
-"""What concerns additions to pods, which are Kubernetes' own objects."""
 RULES: Final = tuple(
     rule.message
     for model in all_models(SpecModel)
     for rule in model.rules
     if rule.holds is not None
-    and not any(rule.message in problem for problem in LEFT_TO_THE_API_SERVER)
 )
 """What spans several fields, and does not compare with the GridCluster before."""
+REFUSED_SPECS: Final = (*BAD_SPECS, *ADDITIONS_REFUSED, *TWICE)
 
 
 def without_image(cluster: GridCluster) -> GridClusterSpec:
@@ -160,23 +157,36 @@ def test_specs_made_by_chance_are_the_same(grid_chart: Helm, spec: dict[str, Any
 
 
 def test_every_rule_is_broken_by_a_bad_spec() -> None:
-    told = " ".join(problem for spec, _ in BAD_SPECS for problem in problems(spec))
+    told = " ".join(problem for spec, _ in REFUSED_SPECS for problem in problems(spec))
 
     assert [rule for rule in RULES if rule not in told] == []
 
 
-@pytest.mark.parametrize(("spec", "message"), BAD_SPECS, ids=[str(spec) for spec, _ in BAD_SPECS])
+@pytest.mark.parametrize("mode", ["GridCluster", "StatefulSet"])
+@pytest.mark.parametrize(
+    ("spec", "message"), REFUSED_SPECS, ids=[str(spec) for spec, _ in REFUSED_SPECS]
+)
 def test_what_the_api_refuses_helm_refuses_in_the_same_words(
-    grid_chart: Helm, spec: dict[str, Any], message: str
+    grid_chart: Helm, mode: str, spec: dict[str, Any], message: str
 ) -> None:
-    refusal = grid_chart.refusal(with_operator(spec))
+    refusal = grid_chart.refusal({"mode": mode, **as_values(spec)})
     broken = [rule for rule in RULES if any(rule in problem for problem in problems(spec))]
 
-    if OUT_OF_SCHEMA not in refusal:
+    if "needs mode: GridCluster" in refusal:
+        assert mode == "StatefulSet"
+    elif OUT_OF_SCHEMA not in refusal:
         assert message in refusal
         assert [rule for rule in broken if rule not in refusal] == []
     else:
         assert broken == []
+
+
+@pytest.mark.parametrize("mode", ["GridCluster", "StatefulSet"])
+@pytest.mark.parametrize("spec", TAKEN, ids=str)
+def test_what_the_api_takes_helm_takes(grid_chart: Helm, mode: str, spec: dict[str, Any]) -> None:
+    make_cluster(spec)
+
+    assert grid_chart.objects({"mode": mode, **as_values(spec)})
 
 
 @pytest.mark.parametrize(("values", "words"), REFUSED, ids=[words for _, words in REFUSED])

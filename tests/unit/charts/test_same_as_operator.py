@@ -48,10 +48,22 @@ IN_EVERY_MEMBER: Final = (
 GENERATED: Final = 150
 
 
+LEFT_OUT: Final[Spec] = {
+    "maps": [
+        {"name": "a", "dataPersistence": {}},
+        {"name": "b", "eviction": {"policy": "Lru", "size": 5}},
+    ],
+    "queues": [{"name": "a", "dataPersistence": {}}, {"name": "b"}],
+    "persistence": {"enabled": True, "backup": {"volume": {}}},
+    "tls": {"secretName": "t"},
+    "pod": {"tolerations": [{"key": "a"}], "env": [{"name": "A"}]},
+}
+"""Of items of lists, and of sections that are not there by default, Helm knows no defaults."""
 RECORDED: Final[dict[str, tuple[Spec, Spec]]] = {
     **{name: (spec, {}) for name, spec in SPECS.items()},
     "unsafe": (SPECS["several"], UNSAFE),
     "stopped": ({"size": 3, "runState": "Stopped"}, {}),
+    "left-out": (LEFT_OUT, {}),
     "plain-between-members": ({"size": 3, "tls": {"secretName": "t", "members": False}}, {}),
 }
 """Specs, and what the operator says of them in the status."""
