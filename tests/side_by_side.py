@@ -3,7 +3,8 @@
 The arguments go to pytest. Of the layer `unit`, the tests of several members mostly wait, for
 elections and for patience that ends: four processes run them beside the one that keeps a core busy
 with all others, and after those with the tests of the data path a second time, compiled. Of the
-layer `e2e`, the modules that bring up a Kubernetes of their own run beside those that share one.
+layer `e2e`, the modules that bring up a Kubernetes of their own, and the releases, run beside those
+that share one.
 """
 
 from __future__ import annotations
@@ -67,10 +68,11 @@ UNIT: Final = Layer(
     ),
 )
 IN_ORDER: Final = ("-p", "no:randomly")
-OWN_KUBERNETES: Final = _files("tests/e2e", "several", "several_data", "watches")
+SECOND_E2E: Final = _files("tests/e2e", "several", "several_data", "watches", "releases")
+"""About half of the time: those that bring up a Kubernetes of their own, and the releases."""
 E2E: Final = Layer(
-    shown=((*IN_ORDER, "tests/e2e", *_without(OWN_KUBERNETES)),),
-    beside=((*IN_ORDER, *OWN_KUBERNETES),),
+    shown=((*IN_ORDER, "tests/e2e", *_without(SECOND_E2E)),),
+    beside=((*IN_ORDER, *SECOND_E2E),),
 )
 ONE_KUBERNETES: Final = Layer(shown=((*IN_ORDER, "tests/e2e"),), beside=())
 

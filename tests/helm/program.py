@@ -12,6 +12,7 @@ from tests.e2e.provider.binaries import built_module, cache_root
 SOURCES: Final = Path(__file__).parent
 PROGRAM: Final = "helm"
 Major = Literal[3, 4]
+HELM_VERSIONS: Final[tuple[Major, ...]] = (4, 3)
 KNOWS_ITS_KUBERNETES: Final = 4
 """The first major version that finds out for itself which Kubernetes its libraries are made for."""
 
