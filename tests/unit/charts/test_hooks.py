@@ -192,7 +192,10 @@ def check(
 def test_a_configuration_that_cannot_work_fails_the_hook_at_once(
     grid_chart: Helm, check: Callable[[Tree], int], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    values = {**MANAGED, "size": 3, "config": {"map": {"a": {"time-to-live-seconds": -1}}}}
+    # What the schema of the values cannot know.
+    config = {"map": {"a": {"time-to-live-seconds": "${TTL}"}}}
+    pod = {"env": [{"name": "TTL", "value": "-1"}]}
+    values = {**MANAGED, "size": 3, "config": config, "pod": pod}
     assert check(values) == 2
     assert "map.a.time-to-live-seconds" in capsys.readouterr().err
     job = hooks(grid_chart.objects(values))["Job/demo-config-check-1"]

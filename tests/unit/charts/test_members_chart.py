@@ -287,6 +287,19 @@ def test_configuration_of_ones_own_is_added_last(grid_chart: Helm) -> None:
     assert config["cluster-name"] == "dev"
 
 
+def test_a_backup_begins_members_as_the_page_says(grid_chart: Helm) -> None:
+    page = (CHARTS / "grid" / "README.md").read_text(encoding="utf-8")
+    (shown,) = (
+        text for text in re.findall(r"```yaml\n(.*?)```", page, re.S) if "restore-from" in text
+    )
+    values = yaml.safe_load(shown)
+    objects = grid_chart.objects(values)
+    (mount,) = values["pod"]["volumeMounts"]
+
+    assert config_of(objects)["persistence"]["restore-from"].startswith(f"{mount['mountPath']}/")
+    assert mount in pod_of(objects)["spec"]["containers"][0]["volumeMounts"]
+
+
 def test_a_configuration_that_is_there_replaces_the_whole(grid_chart: Helm) -> None:
     objects = grid_chart.objects({"existingConfigMap": "mine"})
     other = grid_chart.objects({"existingConfigMap": "another"})
