@@ -40,6 +40,8 @@ WAITED_FOR: Final = ("--wait", "--timeout=200s")
 RESTRICTED: Final = ("pod-security.kubernetes.io/enforce=restricted",)
 CHANGED: Final = {"example.org/changed": "yes"}
 SOON: Final = {"drainSeconds": 1}
+SECRET: Final = "callers"
+CREDENTIALS: Final = ("--from-literal=username=caller", "--from-literal=password=of-tests")
 DATA: Final[dict[str, Any]] = {
     "rest": {"endpointGroups": [{"name": "Data", "enabled": True}]},
     "maps": [{"name": "default"}],
@@ -65,6 +67,13 @@ class Released(Written):
     def refused_upgrade(self, **values: Any) -> str:
         """Return why the release cannot be upgraded with other values."""
         return self.helm.refused_deploy({**self.values, **values}, *WAITED_FOR)
+
+    def check(self) -> None:
+        """Let `helm test` see that all works."""
+        ran = self.helm.run("test", self.name, "--namespace", NAMESPACE, "--logs")
+        assert ran.returncode == 0, ran.stdout + ran.stderr
+        assert "passed" in ran.stdout
+        assert "FAILED" not in ran.stdout
 
     def wait_answers(self) -> None:
         """Wait until the client's node has heard of the members, too."""
@@ -176,6 +185,28 @@ def test_three_members_are_one_cluster(grid: Released) -> None:
         assert {grid.read(key, grid.host(pod)) for pod in grid.uids()} == {f"of {key}"}
 
 
+def test_helm_test_passes_in_a_restricted_namespace(grid: Released) -> None:
+    grid.check()
+
+
+def test_a_configuration_that_cannot_work_touches_no_pod(written: Released) -> None:
+    before, since = written.uids(), written.now()
+    # What the schema of the values cannot know.
+    config = {"map": {"a": {"time-to-live-seconds": "${TTL}"}}}
+    said = written.refused_upgrade(config=config, pod={"env": [{"name": "TTL", "value": "-1"}]})
+    assert "config-check" in said
+    (job,) = written.get("jobs")["items"]
+    assert "map.a.time-to-live-seconds" in written.kubectl("logs", f"job/{job['metadata']['name']}")
+    assert written.uids() == before
+    assert written.failed(since) == "[]"
+
+
+def test_without_management_no_member_leaves(written: Released) -> None:
+    before = written.uids()
+    assert "management.enabled" in written.refused_upgrade(size=SIZE - 1)
+    assert written.uids() == before
+
+
 def test_another_image_takes_one_member_after_the_other(written: Released) -> None:
     before, since = written.uids(), written.now()
     with visiting(written, NAME) as visits, written.watched() as seen:
@@ -199,11 +230,24 @@ def with_registry(image: str) -> str:
 
 def test_three_become_five(written: Released) -> None:
     before, since = written.uids(), written.now()
-    written.deploy(size=MORE)
+    # Members that are to leave in the next test have to listen before.
+    written.kubectl("create", "secret", "generic", SECRET, *CREDENTIALS)
+    written.deploy(size=MORE, management={"enabled": True, "existingSecret": SECRET})
     assert written.failed(since) == "[]"
     assert not set(written.uids().values()) & set(before.values()), "all know all of the list"
     written.check_all_know_all(MORE)
     written.check_nothing_is_lost()
+    written.check()
+
+
+def test_five_become_three(written: Released) -> None:
+    before, since = written.uids(), written.now()
+    written.deploy(size=SIZE)
+    assert written.failed(since) == "[]"
+    assert not set(written.uids().values()) & set(before.values()), "all know the shorter list"
+    written.check_all_know_all(SIZE)
+    written.check_nothing_is_lost()
+    written.check()
 
 
 def test_members_that_were_scaled_away_by_hand_come_back_with_all(written: Released) -> None:
@@ -255,3 +299,20 @@ def test_an_uninstalled_release_finds_its_data_again(written: Released) -> None:
     written.wait_answers()
     written.check_nothing_is_lost()
     assert written.read(f"{NAME}-0") == f"of {NAME}-0"
+
+
+def test_the_operator_takes_the_members_over_with_their_data(
+    written: Released, images: Images
+) -> None:
+    chart = replace(written.helm, chart=ROOT / "charts" / "grid-operator", release="grid-operator")
+    chart.deploy({"image": images.operator}, *WAITED_FOR)
+    del written.values["management"]  # the operator sees to that
+    written.deploy(mode="GridCluster")
+    written.wait_ready(NAME)
+    assert written.cluster(NAME)["status"]["readyMembers"] == SIZE
+    written.check_nothing_is_lost()
+    assert written.read(f"{NAME}-0") == f"of {NAME}-0"
+
+
+def test_the_client_wrote_all_the_time(written: Released) -> None:
+    written.stop_writer()
