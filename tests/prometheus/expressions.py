@@ -23,7 +23,19 @@ _LABEL_REPLACE: Final = re.compile(r'label_replace\(.*?"(\w+)",\s*"[^"]*",\s*"(\
 _NO_METRICS: Final = frozenset(
     {
         *("by", "without", "on", "ignoring", "group_left", "group_right", "offset", "bool"),
-        *("and", "or", "unless", "sum", "min", "max", "count", "avg", "topk", "quantile"),
+        *(
+            "and",
+            "or",
+            "unless",
+            "sum",
+            "min",
+            "max",
+            "count",
+            "avg",
+            "topk",
+            "bottomk",
+            "quantile",
+        ),
         *("rate", "increase", "histogram_quantile", "label_replace", "predict_linear", "absent"),
         *("time", "max_over_time", "quantile_over_time", "clamp_min", "vector", "changes"),
         "count_values",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -62,17 +63,29 @@ def panels(dashboard: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield from panel.get("panels", ())
 
 
+def with_ranges(expression: str) -> str:
+    """Return an expression of a panel with a range where Grafana writes one."""
+    return expression.replace("$__rate_interval", "5m")
+
+
+def of_values(query: str) -> str:
+    """Return the PromQL that means the same as Grafana's `label_values(selector, label)`."""
+    found = re.fullmatch(r"label_values\((.+), (\w+)\)", query)
+    assert found, query
+    return f"count by ({found[2]}) ({found[1]})"
+
+
 def expressions() -> list[Expression]:
     """Return every expression of the rules and the dashboards."""
     found = [Expression(rule.get("alert") or rule["record"], rule["expr"]) for rule in rules()]
     for name, dashboard in dashboards().items():
         found += (
-            Expression(f"{name}: {panel['title']}", target["expr"])
+            Expression(f"{name}: {panel['title']}", with_ranges(target["expr"]))
             for panel in panels(dashboard)
             for target in panel.get("targets", ())
         )
         found += (
-            Expression(f"{name}: ${variable['name']}", variable["query"]["query"])
+            Expression(f"{name}: ${variable['name']}", of_values(variable["query"]["query"]))
             for variable in dashboard["templating"]["list"]
             if variable["type"] == "query"
         )
