@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
 
+from grid_operator.api.names import CLUSTER_LABEL
 from tests.e2e.provider.commands import succeeds
 from tests.helm.monitoring import COPIES, copied_files
 from tests.prometheus.files import RULES, alert_names, dashboards, rules
 from tests.prometheus.program import promtool_program
+from tests.prometheus.scrapes import OF_A_MEMBER, OF_A_POD
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -86,6 +89,19 @@ def test_alerts_get_more_labels_and_the_address_of_their_pages(operator_chart: H
         assert rule["labels"] == {**source["labels"], "team": "data"}
         url = f"https://docs.example.com/grid/{source['alert']}.md"
         assert rule["annotations"] == {**source["annotations"], "runbook_url": url}
+
+
+def test_what_is_read_of_members_gets_the_label_cluster(operator_chart: Helm) -> None:
+    """The rules and dashboards go by it, and by the labels that Prometheus gives to every pod."""
+    monitors = of_kind(operator_chart, "PodMonitor", {"podMonitor": {"enabled": True}})
+    (of_members,) = (one for one in monitors if one["metadata"]["name"] == "grid-members")
+    (endpoint,) = of_members["spec"]["podMetricsEndpoints"]
+    label = re.sub(r"\W", "_", CLUSTER_LABEL)
+
+    assert endpoint["relabelings"] == [
+        {"sourceLabels": [f"__meta_kubernetes_pod_label_{label}"], "targetLabel": "cluster"}
+    ]
+    assert {"cluster"} == OF_A_MEMBER - OF_A_POD
 
 
 def test_the_schema_knows_every_alert() -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
+from tests.prometheus.expressions import grouping_labels
 from tests.prometheus.files import Expression, dashboards, expressions, panels, rules
 
 if TYPE_CHECKING:
@@ -82,6 +83,14 @@ def test_every_variable_is_used_and_every_used_one_is_there(dashboard: dict[str,
     assert names[0] == "datasource"
     assert set(names) == used
     assert len(names) == len(set(names))
+
+
+@each
+def test_legends_show_labels_that_series_have(dashboard: dict[str, Any]) -> None:
+    for panel in panels(dashboard):
+        for target in panel.get("targets", ()):
+            shown = set(re.findall(r"\{\{(\w+)\}\}", target["legendFormat"]))
+            assert shown <= grouping_labels(target["expr"]), panel["title"]
 
 
 @each

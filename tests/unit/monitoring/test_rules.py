@@ -99,6 +99,17 @@ def test_the_links_of_the_page_lead_somewhere(name: str) -> None:
         assert not anchor or anchor in {slug(h) for h in re.findall(r"^#+ (.*)$", page, re.M)}
 
 
+def test_the_list_of_alerts_is_complete() -> None:
+    text = (RUNBOOKS.parent / "monitoring.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| \[(\w+)\]\(runbooks/(\w+)\.md\) \| ([a-z, ]+) \|", text, re.M)
+    severities: dict[str, set[str]] = {}
+    for alert in alerts():
+        severities.setdefault(alert["alert"], set()).add(alert["labels"]["severity"])
+
+    assert all(name == page for name, page, _ in rows)
+    assert {name: set(told.split(", ")) for name, _, told in rows} == severities
+
+
 def slug(heading: str) -> str:
     """Return the anchor of a heading, as Markdown viewers make it."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
