@@ -65,7 +65,8 @@ def test_panels_have_ids_and_places_of_their_own(dashboard: dict[str, Any]) -> N
     )
 
     assert len({panel["id"] for panel in found}) == len(found)
-    assert len({panel["title"] for panel in found if panel["type"] != "row"}) > 0
+    titles = [panel["title"] for panel in found if panel["type"] != "row"]
+    assert len(set(titles)) == len(titles)
     assert max(taken.values()) == 1
     assert max(x for x, _ in taken) < GRID_COLUMNS
     for panel in found:

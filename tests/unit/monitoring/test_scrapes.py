@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import pytest
+import yaml
+from prometheus_client.parser import text_string_to_metric_families
 
 from grid_operator.api.conditions import ConditionStatus, ConditionType
 from grid_operator.api.status import OperationKind
 from tests.prometheus.expressions import matchers, metrics
-from tests.prometheus.files import ROOT, alert_names, expressions, recorded
+from tests.prometheus.files import ROOT, Expression, alert_names, expressions, recorded
 from tests.prometheus.scrapes import OF_A_MEMBER, OF_A_POD, Scraped, problems
 from tests.unit.monitoring.running import SIZE, members, operator_metrics
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.unit.monitoring.conftest import Promtool
 
 pytestmark = pytest.mark.timeout(300)
@@ -30,6 +36,32 @@ VALUES: Final = {
 OF_THE_LIBRARY: Final = "_created"
 """How the names end of what Prometheus' library adds to counters and histograms by itself."""
 PAGES: Final = {"member.md": "## Metrics", "operator.md": "## Metrics"}
+
+
+TARGETS: Final = {
+    "operator": {"namespace": "grid-system", "pod": "grid-operator-0"},
+    **{
+        f"member {number}": {"namespace": "grids", "cluster": "demo", "pod": f"demo-{number}"}
+        for number in range(SIZE)
+    },
+}
+"""Labels that Prometheus would give."""
+CHOSEN: Final = {"namespace": "grids", "cluster": "demo", "member": ".*", "operator": ".*"}
+"""What a person chooses in a dashboard."""
+NOTHING_IS_WRONG: Final = {
+    "grid-clusters: Members that are not ready",
+    "grid-operator: Watches that fail",
+}
+"""Panels that are empty then."""
+
+
+def panel_expressions() -> list[Expression]:
+    """Return the expressions of dashboards with what a person has chosen."""
+    return [
+        replace(one, text=re.sub(r"\$([a-z]+)", lambda found: CHOSEN[found[1]], one.text))
+        for one in expressions()
+        if ": " in one.place
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -111,6 +143,53 @@ def test_a_label_with_another_name_is_missed(scraped: Scraped) -> None:
 )
 def test_what_is_wrong_is_named(scraped: Scraped, expression: str, problem: str) -> None:
     assert list(problems(expression, scraped, VALUES)) == [problem]
+
+
+def test_every_panel_shows_something(
+    promtool: Promtool, texts: dict[str, str], tmp_path: Path
+) -> None:
+    """With what a healthy cluster and its operator tell; each expression is also evaluated."""
+    assert {one.place for one in panel_expressions()} > NOTHING_IS_WRONG
+    shown = [one for one in panel_expressions() if one.place not in NOTHING_IS_WRONG]
+    file = tmp_path / "panels.yaml"
+    file.write_text(as_test(texts, shown))
+
+    assert promtool("test", "rules", str(file)) == ""
+
+
+def test_a_panel_that_shows_nothing_is_found(
+    promtool: Promtool, texts: dict[str, str], tmp_path: Path
+) -> None:
+    file = tmp_path / "panels.yaml"
+    file.write_text(as_test(texts, [Expression("here", 'grid_ready{pod="demo-9"}')]))
+
+    assert "FAILED" in promtool("test", "rules", str(file))
+
+
+def as_test(texts: dict[str, str], shown: list[Expression]) -> str:
+    """Return a test for promtool in which each expression has a result."""
+    series: dict[str, str] = {}
+    for process, text in texts.items():
+        for family in text_string_to_metric_families(text):
+            for sample in family.samples:
+                labels = ",".join(
+                    f"{label}={json.dumps(value)}"
+                    for label, value in {**TARGETS[process], **sample.labels}.items()
+                )
+                series[f"{sample.name}{{{labels}}}"] = f"{sample.value:f}x30"
+    test = {
+        "interval": "1m",
+        "input_series": [{"series": key, "values": value} for key, value in series.items()],
+        "promql_expr_test": [
+            {
+                "expr": f"count({one.text}) * 0 + 1",
+                "eval_time": "25m",
+                "exp_samples": [{"labels": "{}", "value": 1}],
+            }
+            for one in shown
+        ],
+    }
+    return yaml.safe_dump({"rule_files": [], "evaluation_interval": "1m", "tests": [test]})
 
 
 def test_the_pages_have_every_metric_and_no_other(texts: dict[str, str]) -> None:
