@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
+from grid_operator.api.chart_page import with_own_values
 from grid_operator.api.chart_values import schema_text, values_text
 from grid_operator.api.crd import custom_resource_definition, to_yaml
 
@@ -16,6 +17,7 @@ DEFAULT_DIRECTORY: Final = Path("charts")
 DEFINITION_TEMPLATE: Final = Path("grid-operator/templates/crd.yaml")
 VALUES: Final = Path("grid/values.yaml")
 VALUES_SCHEMA: Final = Path("grid/values.schema.json")
+PAGE: Final = Path("grid/README.md")
 
 _ACTION: Final = "{{"
 _ESCAPED_ACTION: Final = '{{ "{{" }}'
@@ -34,12 +36,16 @@ _METADATA: Final = """\
 _END: Final = "{{- end }}\n"
 
 
-def written_files() -> dict[Path, str]:
-    """Return the text of each file, by its path below the directory of the charts."""
+def written_files(directory: Path) -> dict[Path, str]:
+    """Return the text of each file, by its path below the directory of the charts.
+
+    The page is there already: only its table is written.
+    """
     return {
         DEFINITION_TEMPLATE: definition_template(),
         VALUES: values_text(),
         VALUES_SCHEMA: schema_text(),
+        PAGE: with_own_values((directory / PAGE).read_text(encoding="utf-8")),
     }
 
 
@@ -62,7 +68,7 @@ def escaped(text: str) -> str:
 def main(argv: list[str]) -> None:
     """Write below the directory named first, `charts` without one."""
     directory = Path(argv[0]) if argv else DEFAULT_DIRECTORY
-    for path, text in written_files().items():
+    for path, text in written_files(directory).items():
         (directory / path).write_text(text, encoding="utf-8")
 
 

@@ -8,67 +8,15 @@ from typing import Any, Final
 
 import yaml
 
+from grid_operator.api.chart_own_values import OWN_VALUES
 from grid_operator.api.crd import cluster_schema
 from grid_operator.api.names import VERSION
 
 Schema = dict[str, Any]
 
-GRID_CLUSTER_MODE: Final = "GridCluster"
-STATEFUL_SET_MODE: Final = "StatefulSet"
 SCHEMA_DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 LINE_WIDTH: Final = 100
 
-_TEXT: Final[Schema] = {"type": "string"}
-_LABELS: Final[Schema] = {
-    "type": "object",
-    "additionalProperties": {
-        "type": "string",
-        "maxLength": 63,
-        "pattern": "^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$",
-    },
-}
-_IMAGE_PARTS: Final[Schema] = {
-    "registry": {"type": "string", "pattern": r"^\S*$"},
-    "repository": {"type": "string", "pattern": r"^\S+$"},
-    "tag": {"type": "string", "pattern": "^([A-Za-z0-9_][-A-Za-z0-9_.]{0,127})?$"},
-    "digest": {"type": "string", "pattern": "^(sha256:[0-9a-f]{64})?$"},
-}
-_OWN: Final[dict[str, Schema]] = {
-    "mode": {
-        "description": "How the members are run. GridCluster: as one GridCluster, by an operator.",
-        "enum": ["", GRID_CLUSTER_MODE, STATEFUL_SET_MODE],
-        "default": "",
-    },
-    "nameOverride": {
-        "description": "Name of the GridCluster, in place of the release's.",
-        "type": "string",
-        "default": "",
-    },
-    "global": {
-        "description": "Shared with other charts of one release.",
-        "type": "object",
-        "properties": {"imageRegistry": _TEXT},
-        "default": {"imageRegistry": ""},
-    },
-    "image": {
-        "description": "Container image of the members: its parts, or one string that is taken as "
-        "it is. registry may hold a path; global.imageRegistry takes its place. tag: the chart's "
-        "appVersion when empty. digest, as sha256:..., takes the place of the tag.",
-        "oneOf": [
-            {"type": "string", "maxLength": 512, "pattern": r"^\S+$"},
-            {"type": "object", "properties": _IMAGE_PARTS, "additionalProperties": False},
-        ],
-        "default": {"registry": "", "repository": "grid-member", "tag": "", "digest": ""},
-    },
-    "commonLabels": {"description": "Labels of the GridCluster.", **_LABELS, "default": {}},
-    "commonAnnotations": {
-        "description": "Annotations of the GridCluster.",
-        "type": "object",
-        "additionalProperties": _TEXT,
-        "default": {},
-    },
-}
-"""What only the chart has, in the order of its values; `image` is a string in the spec."""
 _HEAD: Final = f"""\
 # Values of the chart grid, written by `make crds` from the API types. Those from `size` on are the
 # fields of a GridCluster's spec ({VERSION}). Each one is checked against values.schema.json: a name
@@ -78,9 +26,9 @@ _HEAD: Final = f"""\
 
 def values_schema() -> Schema:
     """Return the JSON Schema of the values."""
-    properties = {name: value for name, value in _OWN.items() if name != "image"}
+    properties = {name: value for name, value in OWN_VALUES.items() if name != "image"}
     for name, field in _spec_schema()["properties"].items():
-        properties[name] = _OWN["image"] if name == "image" else json_schema(field)
+        properties[name] = OWN_VALUES["image"] if name == "image" else json_schema(field)
     return {
         "$schema": SCHEMA_DIALECT,
         "title": "Values of the chart grid",
@@ -108,10 +56,10 @@ def values_text() -> str:
     """Return `values.yaml`: every default, with what it means."""
     spec = _spec_schema()
     lines = [*_HEAD.splitlines(), ""]
-    for name, value in _OWN.items():
+    for name, value in OWN_VALUES.items():
         lines += [*_field_lines(name, value, value["default"], ""), ""]
     for name, field in spec["properties"].items():
-        if name not in _OWN:
+        if name not in OWN_VALUES:
             lines += [*_field_lines(name, field, spec["default"].get(name), ""), ""]
     return "\n".join(lines).rstrip("\n") + "\n"
 

@@ -10,6 +10,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 
 from grid_operator.api.base import SpecModel
+from grid_operator.api.chart_own_values import OWN_VALUES
 from grid_operator.api.crd import cluster_schema
 from grid_operator.api.gridcluster import GridCluster, GridClusterSpec, InvalidClusterError
 from tests.unit.charts.conftest import CHARTS
@@ -34,22 +35,20 @@ CHART: Final = CHARTS / "grid"
 FILES: Final = sorted((CHART / "ci").glob("*-values.yaml"))
 EXAMPLES: Final = sorted((CHARTS.parent / "examples").glob("*.yaml"))
 VALUES: Final = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
-OWN: Final = {"mode", "nameOverride", "global", "image", "commonLabels", "commonAnnotations"}
+OWN: Final = set(OWN_VALUES)
 MODE: Final = {"mode": "GridCluster"}
 UNWRITABLE: Final = "\u0085"
 """Helm writes a space in its place."""
 OUT_OF_SCHEMA: Final = "values don't meet the specifications of the schema"
 
 REFUSED: Final[list[tuple[dict[str, Any], str]]] = [
-    ({}, "mode is not set: set mode: GridCluster"),
-    ({"mode": "StatefulSet"}, "mode: StatefulSet is not supported by this version"),
     ({"mode": "Deployment"}, "'/mode': value must be one of"),
     ({**MODE, "persistance": {}}, "additional properties 'persistance' not allowed"),
     (
         {**MODE, "maps": [{"name": "a", "ttl": 1}]},
         "'/maps/0': additional properties 'ttl' not allowed",
     ),
-    ({**MODE, "nameOverride": "A"}, '"A" cannot name a GridCluster: set nameOverride'),
+    ({**MODE, "nameOverride": "A"}, '"A" cannot name a cluster: set nameOverride'),
     ({**MODE, "nameOverride": "a" * 46}, "set nameOverride to at most 45"),
     (
         {**MODE, "commonLabels": {"app.kubernetes.io/name": "x"}},
@@ -241,5 +240,5 @@ def test_notes_say_how_to_reach_it_and_what_is_not_kept(grid_chart: Helm) -> Non
 
     assert "http://demo.grids.svc:5701" in usual
     assert "the data of the one member goes with its pod" in usual
-    assert "https://demo.grids.svc:6000" in kept
+    assert "https://demo.grids.svc:5701" in kept
     assert "Nothing is kept on disk" not in kept
