@@ -1,7 +1,7 @@
 """docs/tutorial-kubernetes.md, block by block, as its readers paste it.
 
-The tests are the sections of the page. They share one shell on a Kubernetes of their own, and run in
-the order of the page.
+The tests are the sections of the page. They share one shell on a Kubernetes of their own, and run
+in the order of the page.
 """
 
 from __future__ import annotations
