@@ -28,8 +28,8 @@ anything. What differs from member to member, and every credential, is a variabl
 ) -}}
 {{- end -}}
 {{- $tree = set $tree "logging" (dict "format" (lower $values.logging.format) "level" (lower $values.logging.level)) -}}
-{{- include "grid.config.refuse" (dict "path" "config" "own" $tree "given" $values.config) -}}
-{{- mustToJson (dict "grid" (mustMerge $tree (deepCopy $values.config))) -}}
+{{- include "grid.config.refuse" (dict "path" "config" "own" $tree "given" ($values.config | default dict)) -}}
+{{- mustToJson (dict "grid" (mustMerge $tree (deepCopy ($values.config | default dict)))) -}}
 {{- end }}
 
 {{/* Refuses what `config` says otherwise than the chart. Takes a dict: `path`, and at that path `own` and `given`. */}}

@@ -48,12 +48,13 @@ readinessProbe:
   periodSeconds: 2
   timeoutSeconds: 2
   failureThreshold: 2
-{{- if and $several (int64 $values.update.waitForSafeSeconds) }}
+{{- if eq (include "grid.waitsForSafe" .) "true" }}
 # The next member goes only when the cluster can spare it, or after that time.
 lifecycle:
   preStop:
     exec:
-      command: [grid-member, client, drain, --timeout, {{ int64 $values.update.waitForSafeSeconds | toString | quote }}]
+      command:
+        {{- include "grid.drainCommand" . | nindent 8 }}
 {{- end }}
 resources:
   {{- include "grid.resources" . | nindent 2 }}
@@ -85,12 +86,33 @@ volumeMounts:
   {{- end }}
 {{- end }}
 
+{{/* Asks the pod's own member. Its certificate is for its name, which the pod itself may not have in DNS any more. */}}
+{{- define "grid.drainCommand" -}}
+{{- $port := include "grid.restPort" . -}}
+- grid-member
+- client
+- drain
+- --timeout
+- {{ int64 .Values.update.waitForSafeSeconds | toString | quote }}
+{{- if hasKey .Values "tls" }}
+- --url
+- https://${GRID_PUBLIC_ADDRESS}:{{ $port }}
+- --connect
+- 127.0.0.1
+- --ca
+- /etc/grid-tls/ca.crt
+{{- else }}
+- --url
+- http://127.0.0.1:{{ $port }}
+{{- end }}
+{{- end }}
+
 {{/* Amounts are text to Kubernetes; a number of many digits would become one with an exponent. */}}
 {{- define "grid.resources" -}}
 {{- $resources := dict -}}
 {{- range $kind := list "requests" "limits" -}}
 {{- $amounts := dict -}}
-{{- range $name, $amount := get $.Values.pod.resources $kind -}}
+{{- range $name, $amount := dig $kind dict $.Values.pod.resources -}}
 {{- $amounts = set $amounts $name (kindIs "string" $amount | ternary $amount (int64 $amount | toString)) -}}
 {{- end -}}
 {{- with $amounts -}}
@@ -115,8 +137,6 @@ volumeMounts:
   valueFrom: {secretKeyRef: {name: {{ $values.management.existingSecret | quote }}, key: username}}
 - name: GRID_MANAGEMENT_PASSWORD
   valueFrom: {secretKeyRef: {name: {{ $values.management.existingSecret | quote }}, key: password}}
-- name: GRID_PARKED_FILE
-  value: /tmp/parked
 {{- end }}
 {{- if $values.security.enabled }}
 - name: GRID_IDENTITY_USERNAME
@@ -130,6 +150,10 @@ volumeMounts:
 {{- end }}
 - name: GRID_DATA_DIR
   value: /data
+{{- if $values.management.enabled }}
+- name: GRID_PARKED_FILE
+  value: /tmp/parked
+{{- end }}
 - name: GRID_PUBLIC_ADDRESS
   value: $(POD_NAME).{{ $name }}-members.$(POD_NAMESPACE).svc
 {{- if gt (int64 $values.size) 1 }}

@@ -28,16 +28,28 @@
 {{- define "grid.refuse.withOperator" -}}
 {{- range $key, $unset := mustFromJson (include "grid.ownOfStatefulSet" .) -}}
 {{- $given := get $.Values $key -}}
-{{- if kindIs "map" $unset -}}
+{{- if $unset -}}
 {{- range $field, $value := $given -}}
 {{- if ne (mustToJson $value) (mustToJson (get $unset $field)) -}}
-{{- fail (printf "%s needs mode: StatefulSet: remove it, with mode: GridCluster the operator sees to that" (ternary $key (printf "%s.%s" $key $field) (eq $key "config"))) -}}
+{{- fail (printf "%s.%s needs mode: StatefulSet: remove it" $key $field) -}}
 {{- end -}}
 {{- end -}}
-{{- else if ne $given $unset -}}
-{{- fail (printf "%s needs mode: StatefulSet: remove it, with mode: GridCluster the operator sees to that" $key) -}}
+{{- else if $given -}}
+{{- fail (printf "%s needs mode: StatefulSet: remove it" $key) -}}
 {{- end -}}
 {{- end -}}
+{{- end }}
+
+{{/* As JSON: the keys that nothing of a user's may take. Takes a map of labels or annotations. */}}
+{{- define "grid.reserved" -}}
+{{- $own := list "app.kubernetes.io/name" "app.kubernetes.io/instance" "app.kubernetes.io/component" "app.kubernetes.io/managed-by" "controller-revision-hash" -}}
+{{- $found := list -}}
+{{- range $key, $value := . -}}
+{{- if or (has $key $own) (mustRegexMatch `^([^/]+\.)?(gridcluster\.io|statefulset\.kubernetes\.io|apps\.kubernetes\.io)/` $key) -}}
+{{- $found = append $found $key -}}
+{{- end -}}
+{{- end -}}
+{{- mustToJson $found -}}
 {{- end }}
 
 {{/* Refuses what only an operator can keep. */}}
@@ -54,6 +66,12 @@
 {{- range $field, $given := $needs -}}
 {{- if $given -}}
 {{- fail (printf "%s needs mode: GridCluster: no operator is there to keep it; remove it" $field) -}}
+{{- end -}}
+{{- end -}}
+{{- $keyed := dict "pod.labels" $values.pod.labels "pod.annotations" $values.pod.annotations "exposure.annotations" $values.exposure.annotations -}}
+{{- range $field, $entries := $keyed -}}
+{{- range mustFromJson (include "grid.reserved" $entries) -}}
+{{- fail (printf "%s may not hold %s, which belongs to the chart or to Kubernetes: remove it" $field .) -}}
 {{- end -}}
 {{- end -}}
 {{- if hasKey $values "license" -}}
@@ -74,6 +92,9 @@
 {{- end -}}
 {{- else if $values.management.existingSecret -}}
 {{- fail "management.existingSecret has no effect while management.enabled is false" -}}
+{{- end -}}
+{{- if and (has "HealthCheck" ($values.security.protected | default list)) (eq (include "grid.waitsForSafe" .) "true") -}}
+{{- fail "security.protected: HealthCheck: a member that is to stop could not ask any more whether the others have what it holds: remove it, or set update.waitForSafeSeconds to 0" -}}
 {{- end -}}
 {{- if and $values.podMonitor.enabled (not $values.metrics.enabled) -}}
 {{- fail "podMonitor.enabled has nothing to read while metrics.enabled is false: set metrics.enabled, or podMonitor.enabled to false" -}}

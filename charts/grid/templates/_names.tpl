@@ -23,7 +23,7 @@
   "app.kubernetes.io/version" .Chart.AppVersion
   "app.kubernetes.io/managed-by" .Release.Service
   "helm.sh/chart" (printf "%s-%s" .Chart.Name (.Chart.Version | replace "+" "_"))
-) .Values.commonLabels) -}}
+) (.Values.commonLabels | default dict)) -}}
 {{- end }}
 
 {{/* By which the member pods are found. */}}
@@ -51,7 +51,7 @@ common ones do not replace.
 {{- $root := .root -}}
 {{- $labels := mustMerge (dict) (.labels | default dict) (mustFromJson (include "grid.lastingLabels" $root)) (mustFromJson (include "grid.labels" $root)) -}}
 {{- $metadata := dict "name" .name "namespace" $root.Release.Namespace "labels" $labels -}}
-{{- with mustMerge (dict) (.annotations | default dict) $root.Values.commonAnnotations -}}
+{{- with mustMerge (dict) (.annotations | default dict) ($root.Values.commonAnnotations | default dict) -}}
 {{- $metadata = set $metadata "annotations" . -}}
 {{- end -}}
 {{- include "grid.yaml" $metadata -}}

@@ -4,9 +4,9 @@
 {{- $several := gt (int64 .Values.size) 1 -}}
 metadata:
   labels:
-    {{- include "grid.yaml" (mustMerge (dict) (mustFromJson (include "grid.lastingLabels" .)) $pod.labels) | nindent 4 }}
+    {{- include "grid.yaml" (mustMerge (dict) (mustFromJson (include "grid.lastingLabels" .)) ($pod.labels | default dict)) | nindent 4 }}
   annotations:
-    {{- include "grid.yaml" (mustMerge (dict "gridcluster.io/config-hash" (include "grid.configHash" .)) $pod.annotations) | nindent 4 }}
+    {{- include "grid.yaml" (mustMerge (dict "gridcluster.io/config-hash" (include "grid.configHash" .)) ($pod.annotations | default dict)) | nindent 4 }}
 spec:
   automountServiceAccountToken: false
   enableServiceLinks: false
@@ -66,10 +66,15 @@ spec:
 {{- if $drain -}}
 {{- $grace = max $grace (add $drain 42) -}}
 {{- end -}}
-{{- if gt (int64 .Values.size) 1 -}}
+{{- if eq (include "grid.waitsForSafe" .) "true" -}}
 {{- $grace = add $grace (int64 .Values.update.waitForSafeSeconds) -}}
 {{- end -}}
 {{- $grace -}}
+{{- end }}
+
+{{/* Whether a member that is to stop first waits until the others have what it holds. */}}
+{{- define "grid.waitsForSafe" -}}
+{{- and (gt (int64 .Values.size) 1) (gt (int64 .Values.update.waitForSafeSeconds) 0) -}}
 {{- end }}
 
 {{- define "grid.podSecurityContext" -}}
@@ -128,7 +133,8 @@ capabilities:
   secret:
     secretName: {{ .Values.tls.secretName | quote }}
     items:
-      {{- $authority := or (eq (include "grid.encryptsMembers" .) "true") (ne (dig "clientCertificates" "None" .Values.tls) "None") }}
+      {{- $checks := list (include "grid.encryptsMembers" .) (include "grid.waitsForSafe" .) (dig "clientCertificates" "None" .Values.tls | ne "None" | toString) }}
+      {{- $authority := has "true" $checks }}
       {{- range concat (list "tls.crt" "tls.key") (ternary (list "ca.crt") list $authority) }}
       - key: {{ . }}
         path: {{ . }}

@@ -4,6 +4,7 @@
 {{- include "grid.refuse.withOperator" . -}}
 {{- else -}}
 {{- include "grid.refuse.withoutOperator" . -}}
+{{- include "grid.refuse.live" . -}}
 {{- end -}}
 {{- $name := include "grid.name" . -}}
 {{- if or (gt (len $name) 45) (not (mustRegexMatch "^[a-z]([-a-z0-9]*[a-z0-9])?$" $name)) -}}

@@ -73,7 +73,12 @@ OF_BOTH_MODES: Final[dict[str, Schema]] = {
         "appVersion when empty. digest, as sha256:..., takes the place of the tag.",
         "oneOf": [
             {"type": "string", "maxLength": 512, "pattern": r"^\S+$"},
-            {"type": "object", "properties": _IMAGE_PARTS, "additionalProperties": False},
+            {
+                "type": "object",
+                "properties": _IMAGE_PARTS,
+                "additionalProperties": False,
+                "required": ["repository"],
+            },
         ],
         "default": {"registry": "", "repository": "grid-member", "tag": "", "digest": ""},
     },

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 HEADING: Final = "\n## Values\n"
 _INTRODUCTION: Final = """
-The fields of a GridCluster's spec, and these, of which those from `management` on need `mode: StatefulSet`:
+The fields of a GridCluster's spec, and these. Those from `management` on need `mode: StatefulSet`.
 
 | Value | Default | Meaning |
 |---|---|---|

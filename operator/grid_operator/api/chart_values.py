@@ -29,13 +29,32 @@ def values_schema() -> Schema:
     properties = {name: value for name, value in OWN_VALUES.items() if name != "image"}
     for name, field in _spec_schema()["properties"].items():
         properties[name] = OWN_VALUES["image"] if name == "image" else json_schema(field)
+    schema = {"type": "object", "additionalProperties": False, "properties": properties}
+    defaults = _spec_schema()["default"] | {n: v["default"] for n, v in OWN_VALUES.items()}
     return {
         "$schema": SCHEMA_DIALECT,
         "title": "Values of the chart grid",
-        "type": "object",
-        "additionalProperties": False,
-        "properties": properties,
+        **_with_required(schema, defaults),
     }
+
+
+def _with_required(schema: Schema, defaults: dict[str, Any]) -> Schema:
+    """Return the schema of an object whose fields templates read as they are.
+
+    Helm takes a default away for which somebody gives null. Lists, maps of any keys and what is
+    empty by default may be missing, the rest may not.
+    """
+    properties = dict(schema["properties"])
+    required = []
+    for name, default in defaults.items():
+        if name == "image":
+            required.append(name)
+        elif isinstance(default, dict) and "properties" in properties[name]:
+            properties[name] = _with_required(properties[name], default)
+            required.append(name)
+        elif not isinstance(default, dict | list | None) and default != "":
+            required.append(name)
+    return {**schema, "properties": properties, **({"required": required} if required else {})}
 
 
 def json_schema(field: Schema) -> Schema:
