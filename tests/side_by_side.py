@@ -67,7 +67,7 @@ UNIT: Final = Layer(
     ),
 )
 IN_ORDER: Final = ("-p", "no:randomly")
-OWN_KUBERNETES: Final = _files("tests/e2e", "several", "several_data", "watches")
+OWN_KUBERNETES: Final = _files("tests/e2e", "several", "several_data", "tutorial", "watches")
 E2E: Final = Layer(
     shown=((*IN_ORDER, "tests/e2e", *_without(OWN_KUBERNETES)),),
     beside=((*IN_ORDER, *OWN_KUBERNETES),),

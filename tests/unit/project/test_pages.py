@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,7 +13,10 @@ from tests.e2e.terminal import Ran, Terminal, open_terminal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[3]
+TUTORIAL = ROOT / "docs" / "tutorial-kubernetes.md"
+HELM = "helm "
 
 PAGE = """# Title
 
@@ -109,3 +113,24 @@ def test_a_block_that_hangs_or_ends_the_shell_is_an_error(terminal: Terminal) ->
 def test_a_block_that_ends_the_shell_is_an_error(terminal: Terminal) -> None:
     with pytest.raises(EOFError, match="last words"):
         terminal.run("echo last words; exit 0\n", 10)
+
+
+def helm_commands(page: Path) -> list[set[str]]:
+    """Return the words of each command for Helm on a page."""
+    blocks = [block for section in sections(page) for block in section.blocks]
+    lines = [line for block in blocks for line in block.text.splitlines()]
+    return [set(line.split()) for line in lines if line.startswith(HELM)]
+
+
+def test_helm_commands_of_the_readme_are_run_with_the_tutorial() -> None:
+    commands, tried = helm_commands(ROOT / "README.md"), helm_commands(TUTORIAL)
+
+    assert len(commands) == 3
+    assert [command for command in commands if not any(command <= one for one in tried)] == []
+
+
+def test_the_tutorial_leaves_out_only_what_makes_images_and_the_kubernetes() -> None:
+    blocks = [block for section in sections(TUTORIAL) for block in section.blocks]
+    left_out = [line for block in blocks if block.needs_engine for line in block.text.splitlines()]
+
+    assert {line.split()[0] for line in left_out} == {"#", "docker", "kind", "kill"}
