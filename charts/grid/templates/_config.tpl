@@ -216,7 +216,7 @@ anything. What differs from member to member, and every credential, is a variabl
 {{- end }}
 
 {{- define "grid.drainSeconds" -}}
-{{- dig "drainSeconds" (ternary 5 0 (gt (int64 .Values.size) 1)) .Values.shutdown | int64 -}}
+{{- dig "drainSeconds" (ternary 5 0 (gt (int64 .Values.size) 1)) (.Values.shutdown | default dict) | int64 -}}
 {{- end }}
 
 {{- define "grid.config.shutdown" -}}

@@ -78,7 +78,7 @@ spec:
 {{- end }}
 
 {{- define "grid.podSecurityContext" -}}
-{{- $wanted := .Values.pod.securityContext -}}
+{{- $wanted := .Values.pod.securityContext | default dict -}}
 runAsNonRoot: true
 runAsUser: {{ dig "runAsUser" 10001 $wanted | int64 }}
 runAsGroup: {{ dig "runAsGroup" 10001 $wanted | int64 }}

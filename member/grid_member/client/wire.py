@@ -91,13 +91,16 @@ def parse_url(url: str) -> Place:
 
 
 def tls_context(authority: Path | None) -> ssl.SSLContext:
-    """Return what trusts the authority, that of the system when it is None.
+    """Return what trusts the certificates of the file, those of the system when it is None.
 
     Raises:
         UsageError: The file cannot be used.
     """
     try:
-        return ssl.create_default_context(cafile=authority)
+        context = ssl.create_default_context(cafile=authority)
+        # The file may hold the members' certificate itself, where its issuer is not at hand.
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+        return context
     except ssl.SSLError:
         raise UsageError(f"--ca {authority}: holds no certificate in PEM") from None
     except OSError as error:

@@ -83,7 +83,9 @@ def _add_common(parser: argparse.ArgumentParser, name: str) -> argparse.Argument
         metavar="HOST",
         help="connect to this host; the certificate is still for that of the URL",
     )
-    parser.add_argument("--ca", type=Path, metavar="FILE", help="authority of the certificates")
+    parser.add_argument(
+        "--ca", type=Path, metavar="FILE", help="authority of the certificates, or they themselves"
+    )
     parser.add_argument(
         "--credentials",
         type=Path,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import textwrap
 from typing import Any, Final
 
@@ -16,6 +17,7 @@ Schema = dict[str, Any]
 
 SCHEMA_DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 LINE_WIDTH: Final = 100
+_CODE_POINT: Final = re.compile(r"\\u([0-9a-f]{4})")
 
 _HEAD: Final = f"""\
 # Values of the chart grid, written by `make crds` from the API types. Those from `size` on are the
@@ -24,17 +26,24 @@ _HEAD: Final = f"""\
 """
 
 
-def values_schema() -> Schema:
-    """Return the JSON Schema of the values."""
+def values_schema(member: Schema) -> Schema:
+    """Return the JSON Schema of the values.
+
+    Args:
+        member: The JSON Schema of the members' configuration, whose `grid` is the value `config`.
+    """
     properties = {name: value for name, value in OWN_VALUES.items() if name != "image"}
     for name, field in _spec_schema()["properties"].items():
         properties[name] = OWN_VALUES["image"] if name == "image" else json_schema(field)
+    own_language = _without_words(member["properties"]["grid"])
+    properties["config"] = {**OWN_VALUES["config"], **own_language, "type": "object"}
     schema = {"type": "object", "additionalProperties": False, "properties": properties}
     defaults = _spec_schema()["default"] | {n: v["default"] for n, v in OWN_VALUES.items()}
     return {
         "$schema": SCHEMA_DIALECT,
         "title": "Values of the chart grid",
         **_with_required(schema, defaults),
+        "$defs": _without_words(member["$defs"]),
     }
 
 
@@ -47,12 +56,12 @@ def _with_required(schema: Schema, defaults: dict[str, Any]) -> Schema:
     properties = dict(schema["properties"])
     required = []
     for name, default in defaults.items():
-        if name == "image":
+        if not isinstance(default, bool | int) and not default:
+            continue
+        if name == "image" or not isinstance(default, dict | list):
             required.append(name)
         elif isinstance(default, dict) and "properties" in properties[name]:
             properties[name] = _with_required(properties[name], default)
-            required.append(name)
-        elif not isinstance(default, dict | list | None) and default != "":
             required.append(name)
     return {**schema, "properties": properties, **({"required": required} if required else {})}
 
@@ -71,6 +80,23 @@ def json_schema(field: Schema) -> Schema:
     return out
 
 
+def _without_words(schema: Any) -> Any:
+    """Return the schema without what its manual says of each setting."""
+    if isinstance(schema, list):
+        return [_without_words(item) for item in schema]
+    if isinstance(schema, str):
+        # Helm reads patterns as Go does.
+        return _CODE_POINT.sub(r"\\x{\1}", schema)
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        key: _without_words(value)
+        for key, value in schema.items()
+        # A setting of this name would be an object.
+        if key not in ("description", "default") or isinstance(value, dict)
+    }
+
+
 def values_text() -> str:
     """Return `values.yaml`: every default, with what it means."""
     spec = _spec_schema()
@@ -83,9 +109,9 @@ def values_text() -> str:
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
-def schema_text() -> str:
-    """Return `values.schema.json`."""
-    return json.dumps(values_schema(), indent=2, ensure_ascii=False) + "\n"
+def schema_text(member: Schema) -> str:
+    """Return `values.schema.json`; takes the JSON Schema of the members' configuration."""
+    return json.dumps(values_schema(member), indent=2, ensure_ascii=False) + "\n"
 
 
 def _spec_schema() -> Schema:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 import yaml
 
+from grid_member.config.load import parse_config
 from tests.helm.looked_at import looked_at
+from tests.unit.charts.conftest import CHARTS
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.helm.running import Helm
 
 pytestmark = pytest.mark.timeout(60, func_only=True)
@@ -21,6 +26,7 @@ THREE: Final[Values] = {"size": 3}
 KEPT: Final[Values] = {"persistence": {"enabled": True, "size": "1024Mi"}}
 MANAGED: Final[Values] = {"management": {"enabled": True, "existingSecret": "m"}}
 TLS: Final[Values] = {"tls": {"secretName": "t"}}
+LIMITS: Final[Values] = {"limits": {"value-bytes": 1048576}}
 NEEDS_OPERATOR: Final = "needs mode: GridCluster"
 
 
@@ -55,9 +61,13 @@ REFUSED: Final[list[tuple[Values, str]]] = [
         {"podMonitor": {"enabled": True}, "metrics": {"enabled": False}},
         "podMonitor.enabled has nothing to read",
     ),
-    ({"existingConfigMap": "c", "config": {"a": 1}}, "config exclude each other"),
+    ({"existingConfigMap": "c", "config": LIMITS}, "config exclude each other"),
+    ({"config": {"limitz": {}}}, "'/config': additional properties 'limitz' not allowed"),
     ({"config": {"cluster-name": "a"}}, "config.cluster-name is set by the chart: remove it"),
-    ({"config": {"network": "a"}}, "config.network is set by the chart"),
+    (
+        {**MANAGED, "config": {"security": {"realms": []}}},
+        "config.security.realms is set by the chart",
+    ),
     (
         {"config": {"network": {"port": {"port": 1}}}},
         "config.network.port.port is set by the chart",
@@ -90,7 +100,7 @@ REFUSED: Final[list[tuple[Values, str]]] = [
     ),
     ({"mode": "GridCluster", "update": {"partition": 1}}, "update.partition needs mode: Stat"),
     ({"mode": "GridCluster", "podMonitor": {"enabled": True}}, "podMonitor.enabled needs mode: S"),
-    ({"mode": "GridCluster", "config": {"a": 1}}, "config needs mode: StatefulSet"),
+    ({"mode": "GridCluster", "config": LIMITS}, "config needs mode: StatefulSet"),
     ({"mode": "GridCluster", "existingConfigMap": "a"}, "existingConfigMap needs mode: Stateful"),
     ({"mode": "GridCluster", "test": {"enabled": False}}, "test.enabled needs mode: StatefulSet"),
     ({"mode": None}, "missing property 'mode'"),
@@ -108,6 +118,7 @@ LEFT_OUT: Final[list[Values]] = [
     {"rest": {"endpointGroups": None}, "security": {"users": None, "protected": None}},
     {"exposure": {"annotations": None, "allowedCidrs": None}},
     {"config": None, "commonLabels": None, "commonAnnotations": None, "extraObjects": None},
+    {"shutdown": None, "pod": {"securityContext": None}},
     {"image": {"tag": None, "registry": None, "digest": None}, "nameOverride": None},
 ]
 """What null may take away."""
@@ -159,6 +170,11 @@ CHANGES_TAKEN: Final[list[tuple[Values, Values]]] = [
 ]
 
 
+EXPANDED: Final = re.compile(r"\$\(\w+\)")
+"""A variable in another one's value, which Kubernetes replaces."""
+FILES: Final = sorted((CHARTS / "grid" / "ci").glob("statefulset-*-values.yaml"))
+
+
 def of_kind(objects: Objects, kind: str) -> Objects:
     return [one for one in objects if one["kind"] == kind]
 
@@ -171,6 +187,17 @@ def pod_of(objects: Objects) -> dict[str, Any]:
 def config_of(objects: Objects) -> dict[str, Any]:
     (found,) = of_kind(objects, "ConfigMap")
     return dict(yaml.safe_load(found["data"]["grid.yaml"])["grid"])
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_members_take_the_configuration_of_each_values_file(grid_chart: Helm, file: Path) -> None:
+    objects = grid_chart.objects(yaml.safe_load(file.read_text(encoding="utf-8")))
+    (text,) = (one["data"]["grid.yaml"] for one in objects if "grid.yaml" in one.get("data", {}))
+    (container, *_) = pod_of(objects)["spec"]["containers"]
+    variables = {one["name"]: one.get("value", "x") for one in container["env"]}
+    resolved = {name: EXPANDED.sub("x", value) for name, value in variables.items()}
+
+    assert parse_config(text, "grid.yaml", resolved).cluster_name
 
 
 @pytest.mark.parametrize(("values", "words"), REFUSED, ids=[words for _, words in REFUSED])
@@ -242,14 +269,14 @@ def test_configuration_of_ones_own_is_added_last(grid_chart: Helm) -> None:
         **THREE,
         "maps": [{"name": "a"}],
         "config": {
-            "backup-count": 2,
             "limits": {"value-bytes": 62914560},
+            "network": {"cluster": {"port": {"port-count": 1}}},
             "map": {"a": {"backup-count": 0}, "b": {"max-idle-seconds": 7}},
         },
     }
     config = config_of(grid_chart.objects(values))
 
-    assert config["backup-count"] == 2
+    assert config["network"]["cluster"] == {"port": {"port": 5704, "port-count": 1}}
     assert config["limits"] == {"value-bytes": 62914560}
     assert config["map"]["a"] == {
         "backup-count": 0,
@@ -258,6 +285,19 @@ def test_configuration_of_ones_own_is_added_last(grid_chart: Helm) -> None:
     }
     assert config["map"]["b"] == {"max-idle-seconds": 7}
     assert config["cluster-name"] == "dev"
+
+
+def test_a_backup_begins_members_as_the_page_says(grid_chart: Helm) -> None:
+    page = (CHARTS / "grid" / "README.md").read_text(encoding="utf-8")
+    (shown,) = (
+        text for text in re.findall(r"```yaml\n(.*?)```", page, re.S) if "restore-from" in text
+    )
+    values = yaml.safe_load(shown)
+    objects = grid_chart.objects(values)
+    (mount,) = values["pod"]["volumeMounts"]
+
+    assert config_of(objects)["persistence"]["restore-from"].startswith(f"{mount['mountPath']}/")
+    assert mount in pod_of(objects)["spec"]["containers"][0]["volumeMounts"]
 
 
 def test_a_configuration_that_is_there_replaces_the_whole(grid_chart: Helm) -> None:

@@ -254,3 +254,6 @@ async def test_tls_is_checked_against_the_host_of_the_url(
     assert trusted or "shows a certificate that is not trusted" in found.told
     found = await command.run(*words, HOST="localhost")
     assert found.code == 1
+    itself = ("wait", "--url", place, "--connect", "127.0.0.1", "--ca", pair.certificate, *AT_ONCE)
+    found = await command.run(*itself, HOST="demo-0.demo-members.grids.svc")
+    assert found.code == 0, found
