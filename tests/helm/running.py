@@ -80,9 +80,10 @@ class Helm:
         assert ran.returncode != 0, "helm took the values"
         return ran.stderr
 
-    def notes(self, values: Mapping[str, Any] | None = None) -> str:
+    def notes(self, values: Mapping[str, Any] | None = None, *more: str) -> str:
         """Return what helm says after an installation."""
-        ran = self.run("install", *self._release, "--dry-run=client", values=values)
+        dry = more or ("--dry-run=client",)
+        ran = self.run("install", *self._release, *dry, values=values)
         assert ran.returncode == 0, ran.stderr
         return ran.stdout.partition(NOTES)[2]
 

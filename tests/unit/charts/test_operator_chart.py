@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from grid_operator.api.chart import escaped, main, written_files
+from grid_operator.api.chart import PAGE, escaped, main, written_files
 from grid_operator.command import make_options, make_parser
 from tests.unit.charts.conftest import CHARTS
 
@@ -23,6 +23,7 @@ pytestmark = pytest.mark.timeout(60, func_only=True)
 
 CHART = CHARTS / "grid-operator"
 ROOT = CHARTS.parent
+DOCS = ROOT / "docs"
 FILES = sorted((CHART / "ci").glob("*-values.yaml"))
 HOSTILE = '{{ .Values.x }} }} {{{ {{- end }} {{/* */}} `{{` {{ "{{" }} {% raw %} $x'
 RELEASE_LABELS = {
@@ -67,11 +68,12 @@ def test_versions_are_those_of_the_project() -> None:
 
 
 def test_committed_files_are_what_the_types_say(tmp_path: Path) -> None:
-    for path in written_files():
+    for path in written_files(CHARTS, DOCS):
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-    main([str(tmp_path)])
+    (tmp_path / PAGE).write_text((CHARTS / PAGE).read_text(encoding="utf-8"), encoding="utf-8")
+    main([str(tmp_path), str(DOCS)])
 
-    for path in written_files():
+    for path in written_files(CHARTS, DOCS):
         written = (tmp_path / path).read_text(encoding="utf-8")
         assert (CHARTS / path).read_text(encoding="utf-8") == written, "run make crds"
 
