@@ -68,7 +68,7 @@ UNIT: Final = Layer(
     ),
 )
 IN_ORDER: Final = ("-p", "no:randomly")
-SECOND_E2E: Final = _files("tests/e2e", "several", "several_data", "watches", "releases")
+SECOND_E2E: Final = _files("tests/e2e", "several", "several_data", "watches", "releases", "chart")
 """About half of the time: those that bring up a Kubernetes of their own, and the releases."""
 E2E: Final = Layer(
     shown=((*IN_ORDER, "tests/e2e", *_without(SECOND_E2E)),),
