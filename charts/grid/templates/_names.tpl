@@ -14,7 +14,7 @@
 {{- end -}}
 {{- end }}
 
-{{/* As JSON. */}}
+{{/* As JSON, like all labels below. */}}
 {{- define "grid.labels" -}}
 {{- mustToJson (mustMerge (dict
   "app.kubernetes.io/name" "grid"
@@ -23,7 +23,57 @@
   "app.kubernetes.io/version" .Chart.AppVersion
   "app.kubernetes.io/managed-by" .Release.Service
   "helm.sh/chart" (printf "%s-%s" .Chart.Name (.Chart.Version | replace "+" "_"))
-) .Values.commonLabels) -}}
+) (.Values.commonLabels | default dict)) -}}
+{{- end }}
+
+{{/* By which the member pods are found. */}}
+{{- define "grid.selector" -}}
+{{- mustToJson (dict
+  "app.kubernetes.io/name" "grid"
+  "app.kubernetes.io/instance" (include "grid.name" .)
+  "app.kubernetes.io/component" "member"
+) -}}
+{{- end }}
+
+{{/* Of pods and claims: nothing that changes with a version, since pods would be replaced for it and claims refuse it. */}}
+{{- define "grid.lastingLabels" -}}
+{{- mustToJson (mustMerge (dict
+  "app.kubernetes.io/managed-by" .Release.Service
+  "gridcluster.io/cluster" (include "grid.name" .)
+) (mustFromJson (include "grid.selector" .))) -}}
+{{- end }}
+
+{{/*
+Metadata of an object of the release. Takes a dict: `root`, `name`, and perhaps `labels` and `annotations`, which
+common ones do not replace.
+*/}}
+{{- define "grid.metadata" -}}
+{{- $root := .root -}}
+{{- $labels := mustMerge (dict) (.labels | default dict) (mustFromJson (include "grid.lastingLabels" $root)) (mustFromJson (include "grid.labels" $root)) -}}
+{{- $metadata := dict "name" .name "namespace" $root.Release.Namespace "labels" $labels -}}
+{{- with mustMerge (dict) (.annotations | default dict) ($root.Values.commonAnnotations | default dict) -}}
+{{- $metadata = set $metadata "annotations" . -}}
+{{- end -}}
+{{- include "grid.yaml" $metadata -}}
+{{- end }}
+
+{{/* Labels of pods that call the members: Jobs and tests of the release. They are no members. */}}
+{{- define "grid.callerLabels" -}}
+{{- mustToJson (dict
+  "app.kubernetes.io/name" "grid-client"
+  "app.kubernetes.io/instance" (include "grid.name" .)
+  "app.kubernetes.io/managed-by" .Release.Service
+  "gridcluster.io/client" "true"
+) -}}
+{{- end }}
+
+{{- define "grid.restPort" -}}
+{{- ternary .Values.advancedNetwork.restPort .Values.rest.port .Values.advancedNetwork.enabled | int64 -}}
+{{- end }}
+
+{{/* The ConfigMap that the members read. */}}
+{{- define "grid.configMap" -}}
+{{- .Values.existingConfigMap | default (printf "%s-config" (include "grid.name" .)) -}}
 {{- end }}
 
 {{/* YAML of any value. Helm's own function makes a space of U+0085, without a word. */}}

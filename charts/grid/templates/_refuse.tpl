@@ -1,14 +1,14 @@
 {{/* Refuses what the schema cannot say, or not in words that help. */}}
 {{- define "grid.refuse" -}}
-{{- if not .Values.mode -}}
-{{- fail "mode is not set: set mode: GridCluster, which makes one GridCluster and needs the operator (charts/grid-operator)" -}}
-{{- end -}}
-{{- if ne .Values.mode "GridCluster" -}}
-{{- fail (printf "mode: %s is not supported by this version: set mode: GridCluster, which needs the operator (charts/grid-operator)" .Values.mode) -}}
+{{- if eq .Values.mode "GridCluster" -}}
+{{- include "grid.refuse.withOperator" . -}}
+{{- else -}}
+{{- include "grid.refuse.withoutOperator" . -}}
+{{- include "grid.refuse.live" . -}}
 {{- end -}}
 {{- $name := include "grid.name" . -}}
 {{- if or (gt (len $name) 45) (not (mustRegexMatch "^[a-z]([-a-z0-9]*[a-z0-9])?$" $name)) -}}
-{{- fail (printf "%q cannot name a GridCluster: set nameOverride to at most 45 lower-case letters, digits and hyphens that begin with a letter" $name) -}}
+{{- fail (printf "%q cannot name a cluster: set nameOverride to at most 45 lower-case letters, digits and hyphens that begin with a letter" $name) -}}
 {{- end -}}
 {{- range $label, $value := .Values.commonLabels -}}
 {{- if has $label (list "app.kubernetes.io/name" "app.kubernetes.io/instance" "app.kubernetes.io/part-of" "app.kubernetes.io/version" "app.kubernetes.io/managed-by" "helm.sh/chart") -}}

@@ -50,7 +50,7 @@ they are refused by `helm template`, too. Rules that compare with the GridCluste
 {{- $broken = append $broken "engine JetStream is for several members: one needs Embedded, or Auto" -}}
 {{- end -}}
 
-{{- range concat $values.maps $values.queues -}}
+{{- range concat ($values.maps | default list) ($values.queues | default list) -}}
 {{- if and (not $kept) (hasKey . "dataPersistence") (dig "dataPersistence" "enabled" true .) -}}
 {{- $broken = append $broken "dataPersistence of a map or queue needs persistence.enabled" -}}
 {{- end -}}
@@ -99,6 +99,8 @@ they are refused by `helm template`, too. Rules that compare with the GridCluste
 {{- end -}}
 {{- end -}}
 
+{{- $broken = concat $broken (mustFromJson (include "grid.rules.pod" .)) -}}
+
 {{- $named := dict
   "maps" $values.maps
   "queues" $values.queues
@@ -106,14 +108,19 @@ they are refused by `helm template`, too. Rules that compare with the GridCluste
   "security.users" $values.security.users
   "pod.env" $values.pod.env
   "pod.imagePullSecrets" $values.pod.imagePullSecrets
+  "pod.volumes" $values.pod.volumes
+  "pod.volumeMounts" $values.pod.volumeMounts
+  "pod.initContainers" $values.pod.initContainers
+  "pod.sidecars" $values.pod.sidecars
 -}}
 {{- range $list, $items := $named -}}
 {{- $seen := list -}}
 {{- range $items -}}
-{{- if has .name $seen -}}
-{{- $broken = append $broken (printf "%s: duplicate %s" $list .name) -}}
+{{- $key := ternary .mountPath .name (eq $list "pod.volumeMounts") -}}
+{{- if has $key $seen -}}
+{{- $broken = append $broken (printf "%s: duplicate %s" $list $key) -}}
 {{- end -}}
-{{- $seen = append $seen .name -}}
+{{- $seen = append $seen $key -}}
 {{- end -}}
 {{- end -}}
 

@@ -3,72 +3,22 @@
 from __future__ import annotations
 
 import json
+import re
 import textwrap
 from typing import Any, Final
 
 import yaml
 
+from grid_operator.api.chart_own_values import OWN_VALUES
 from grid_operator.api.crd import cluster_schema
 from grid_operator.api.names import VERSION
 
 Schema = dict[str, Any]
 
-GRID_CLUSTER_MODE: Final = "GridCluster"
-STATEFUL_SET_MODE: Final = "StatefulSet"
 SCHEMA_DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 LINE_WIDTH: Final = 100
+_CODE_POINT: Final = re.compile(r"\\u([0-9a-f]{4})")
 
-_TEXT: Final[Schema] = {"type": "string"}
-_LABELS: Final[Schema] = {
-    "type": "object",
-    "additionalProperties": {
-        "type": "string",
-        "maxLength": 63,
-        "pattern": "^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$",
-    },
-}
-_IMAGE_PARTS: Final[Schema] = {
-    "registry": {"type": "string", "pattern": r"^\S*$"},
-    "repository": {"type": "string", "pattern": r"^\S+$"},
-    "tag": {"type": "string", "pattern": "^([A-Za-z0-9_][-A-Za-z0-9_.]{0,127})?$"},
-    "digest": {"type": "string", "pattern": "^(sha256:[0-9a-f]{64})?$"},
-}
-_OWN: Final[dict[str, Schema]] = {
-    "mode": {
-        "description": "How the members are run. GridCluster: as one GridCluster, by an operator.",
-        "enum": ["", GRID_CLUSTER_MODE, STATEFUL_SET_MODE],
-        "default": "",
-    },
-    "nameOverride": {
-        "description": "Name of the GridCluster, in place of the release's.",
-        "type": "string",
-        "default": "",
-    },
-    "global": {
-        "description": "Shared with other charts of one release.",
-        "type": "object",
-        "properties": {"imageRegistry": _TEXT},
-        "default": {"imageRegistry": ""},
-    },
-    "image": {
-        "description": "Container image of the members: its parts, or one string that is taken as "
-        "it is. registry may hold a path; global.imageRegistry takes its place. tag: the chart's "
-        "appVersion when empty. digest, as sha256:..., takes the place of the tag.",
-        "oneOf": [
-            {"type": "string", "maxLength": 512, "pattern": r"^\S+$"},
-            {"type": "object", "properties": _IMAGE_PARTS, "additionalProperties": False},
-        ],
-        "default": {"registry": "", "repository": "grid-member", "tag": "", "digest": ""},
-    },
-    "commonLabels": {"description": "Labels of the GridCluster.", **_LABELS, "default": {}},
-    "commonAnnotations": {
-        "description": "Annotations of the GridCluster.",
-        "type": "object",
-        "additionalProperties": _TEXT,
-        "default": {},
-    },
-}
-"""What only the chart has, in the order of its values; `image` is a string in the spec."""
 _HEAD: Final = f"""\
 # Values of the chart grid, written by `make crds` from the API types. Those from `size` on are the
 # fields of a GridCluster's spec ({VERSION}). Each one is checked against values.schema.json: a name
@@ -76,18 +26,44 @@ _HEAD: Final = f"""\
 """
 
 
-def values_schema() -> Schema:
-    """Return the JSON Schema of the values."""
-    properties = {name: value for name, value in _OWN.items() if name != "image"}
+def values_schema(member: Schema) -> Schema:
+    """Return the JSON Schema of the values.
+
+    Args:
+        member: The JSON Schema of the members' configuration, whose `grid` is the value `config`.
+    """
+    properties = {name: value for name, value in OWN_VALUES.items() if name != "image"}
     for name, field in _spec_schema()["properties"].items():
-        properties[name] = _OWN["image"] if name == "image" else json_schema(field)
+        properties[name] = OWN_VALUES["image"] if name == "image" else json_schema(field)
+    own_language = _without_words(member["properties"]["grid"])
+    properties["config"] = {**OWN_VALUES["config"], **own_language, "type": "object"}
+    schema = {"type": "object", "additionalProperties": False, "properties": properties}
+    defaults = _spec_schema()["default"] | {n: v["default"] for n, v in OWN_VALUES.items()}
     return {
         "$schema": SCHEMA_DIALECT,
         "title": "Values of the chart grid",
-        "type": "object",
-        "additionalProperties": False,
-        "properties": properties,
+        **_with_required(schema, defaults),
+        "$defs": _without_words(member["$defs"]),
     }
+
+
+def _with_required(schema: Schema, defaults: dict[str, Any]) -> Schema:
+    """Return the schema of an object whose fields templates read as they are.
+
+    Helm takes a default away for which somebody gives null. Lists, maps of any keys and what is
+    empty by default may be missing, the rest may not.
+    """
+    properties = dict(schema["properties"])
+    required = []
+    for name, default in defaults.items():
+        if not isinstance(default, bool | int) and not default:
+            continue
+        if name == "image" or not isinstance(default, dict | list):
+            required.append(name)
+        elif isinstance(default, dict) and "properties" in properties[name]:
+            properties[name] = _with_required(properties[name], default)
+            required.append(name)
+    return {**schema, "properties": properties, **({"required": required} if required else {})}
 
 
 def json_schema(field: Schema) -> Schema:
@@ -104,21 +80,38 @@ def json_schema(field: Schema) -> Schema:
     return out
 
 
+def _without_words(schema: Any) -> Any:
+    """Return the schema without what its manual says of each setting."""
+    if isinstance(schema, list):
+        return [_without_words(item) for item in schema]
+    if isinstance(schema, str):
+        # Helm reads patterns as Go does.
+        return _CODE_POINT.sub(r"\\x{\1}", schema)
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        key: _without_words(value)
+        for key, value in schema.items()
+        # A setting of this name would be an object.
+        if key not in ("description", "default") or isinstance(value, dict)
+    }
+
+
 def values_text() -> str:
     """Return `values.yaml`: every default, with what it means."""
     spec = _spec_schema()
     lines = [*_HEAD.splitlines(), ""]
-    for name, value in _OWN.items():
+    for name, value in OWN_VALUES.items():
         lines += [*_field_lines(name, value, value["default"], ""), ""]
     for name, field in spec["properties"].items():
-        if name not in _OWN:
+        if name not in OWN_VALUES:
             lines += [*_field_lines(name, field, spec["default"].get(name), ""), ""]
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
-def schema_text() -> str:
-    """Return `values.schema.json`."""
-    return json.dumps(values_schema(), indent=2, ensure_ascii=False) + "\n"
+def schema_text(member: Schema) -> str:
+    """Return `values.schema.json`; takes the JSON Schema of the members' configuration."""
+    return json.dumps(values_schema(member), indent=2, ensure_ascii=False) + "\n"
 
 
 def _spec_schema() -> Schema:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -10,12 +9,15 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 
 from grid_operator.api.base import SpecModel
+from grid_operator.api.chart_own_values import OWN_VALUES
 from grid_operator.api.crd import cluster_schema
 from grid_operator.api.gridcluster import GridCluster, GridClusterSpec, InvalidClusterError
 from tests.unit.charts.conftest import CHARTS
+from tests.unit.charts.specs import UNWRITABLE, VALUES, as_values, names
 from tests.unit.operator.api.bad_specs import BAD_SPECS
 from tests.unit.operator.api.clusters import SPECS, make_cluster
 from tests.unit.operator.api.pods import REFUSED as ADDITIONS_REFUSED
+from tests.unit.operator.api.pods import TAKEN, TWICE
 from tests.unit.operator.render.specs import specs
 
 if TYPE_CHECKING:
@@ -33,23 +35,18 @@ pytestmark = pytest.mark.timeout(120, func_only=True)
 CHART: Final = CHARTS / "grid"
 FILES: Final = sorted((CHART / "ci").glob("*-values.yaml"))
 EXAMPLES: Final = sorted((CHARTS.parent / "examples").glob("*.yaml"))
-VALUES: Final = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
-OWN: Final = {"mode", "nameOverride", "global", "image", "commonLabels", "commonAnnotations"}
+OWN: Final = set(OWN_VALUES)
 MODE: Final = {"mode": "GridCluster"}
-UNWRITABLE: Final = "\u0085"
-"""Helm writes a space in its place."""
 OUT_OF_SCHEMA: Final = "values don't meet the specifications of the schema"
 
 REFUSED: Final[list[tuple[dict[str, Any], str]]] = [
-    ({}, "mode is not set: set mode: GridCluster"),
-    ({"mode": "StatefulSet"}, "mode: StatefulSet is not supported by this version"),
     ({"mode": "Deployment"}, "'/mode': value must be one of"),
     ({**MODE, "persistance": {}}, "additional properties 'persistance' not allowed"),
     (
         {**MODE, "maps": [{"name": "a", "ttl": 1}]},
         "'/maps/0': additional properties 'ttl' not allowed",
     ),
-    ({**MODE, "nameOverride": "A"}, '"A" cannot name a GridCluster: set nameOverride'),
+    ({**MODE, "nameOverride": "A"}, '"A" cannot name a cluster: set nameOverride'),
     ({**MODE, "nameOverride": "a" * 46}, "set nameOverride to at most 45"),
     (
         {**MODE, "commonLabels": {"app.kubernetes.io/name": "x"}},
@@ -65,13 +62,8 @@ def rendered(chart: Helm, values: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def as_values(spec: dict[str, Any]) -> dict[str, Any]:
-    """Return values that mean the spec: Helm merges maps with their defaults, null removes them."""
-    values = {**MODE, **copy.deepcopy(spec)}
-    resources = values.get("pod", {}).get("resources", {})
-    for kind, amounts in resources.items():
-        resources[kind] = {**dict.fromkeys(VALUES["pod"]["resources"][kind]), **amounts}
-    return values
+def with_operator(spec: dict[str, Any]) -> dict[str, Any]:
+    return {**MODE, **as_values(spec)}
 
 
 def problems(spec: dict[str, Any]) -> tuple[str, ...]:
@@ -80,18 +72,14 @@ def problems(spec: dict[str, Any]) -> tuple[str, ...]:
     return caught.value.problems
 
 
-LEFT_TO_THE_API_SERVER: Final = tuple(
-    problem for spec, _ in ADDITIONS_REFUSED for problem in problems(spec)
-)
-"""What concerns additions to pods, which are Kubernetes' own objects."""
 RULES: Final = tuple(
     rule.message
     for model in all_models(SpecModel)
     for rule in model.rules
     if rule.holds is not None
-    and not any(rule.message in problem for problem in LEFT_TO_THE_API_SERVER)
 )
 """What spans several fields, and does not compare with the GridCluster before."""
+REFUSED_SPECS: Final = (*BAD_SPECS, *ADDITIONS_REFUSED, *TWICE)
 
 
 def without_image(cluster: GridCluster) -> GridClusterSpec:
@@ -145,7 +133,7 @@ def test_what_people_stop_and_pause_is_written_when_it_is_asked_for(grid_chart: 
 
 @pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS)
 def test_recorded_specs_are_the_same(grid_chart: Helm, spec: dict[str, Any]) -> None:
-    found = GridCluster.from_kube(rendered(grid_chart, as_values(spec)))
+    found = GridCluster.from_kube(rendered(grid_chart, with_operator(spec)))
 
     assert without_image(found) == without_image(make_cluster(spec))
 
@@ -153,7 +141,7 @@ def test_recorded_specs_are_the_same(grid_chart: Helm, spec: dict[str, Any]) -> 
 @pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
 def test_examples_are_the_same(grid_chart: Helm, file: Path) -> None:
     example = yaml.safe_load(file.read_text(encoding="utf-8"))
-    found = GridCluster.from_kube(rendered(grid_chart, as_values(example["spec"])))
+    found = GridCluster.from_kube(rendered(grid_chart, with_operator(example["spec"])))
 
     assert without_image(found) == without_image(GridCluster.from_kube(example))
 
@@ -163,33 +151,42 @@ def test_examples_are_the_same(grid_chart: Helm, file: Path) -> None:
     max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 def test_specs_made_by_chance_are_the_same(grid_chart: Helm, spec: dict[str, Any]) -> None:
-    found = GridCluster.from_kube(rendered(grid_chart, as_values(spec)))
+    found = GridCluster.from_kube(rendered(grid_chart, with_operator(spec)))
 
     assert without_image(found) == without_image(make_cluster(spec))
 
 
-def names(spec: dict[str, Any]) -> list[str]:
-    return [one["name"] for kind in ("maps", "queues") for one in spec.get(kind, [])]
-
-
 def test_every_rule_is_broken_by_a_bad_spec() -> None:
-    told = " ".join(problem for spec, _ in BAD_SPECS for problem in problems(spec))
+    told = " ".join(problem for spec, _ in REFUSED_SPECS for problem in problems(spec))
 
     assert [rule for rule in RULES if rule not in told] == []
 
 
-@pytest.mark.parametrize(("spec", "message"), BAD_SPECS, ids=[str(spec) for spec, _ in BAD_SPECS])
+@pytest.mark.parametrize("mode", ["GridCluster", "StatefulSet"])
+@pytest.mark.parametrize(
+    ("spec", "message"), REFUSED_SPECS, ids=[str(spec) for spec, _ in REFUSED_SPECS]
+)
 def test_what_the_api_refuses_helm_refuses_in_the_same_words(
-    grid_chart: Helm, spec: dict[str, Any], message: str
+    grid_chart: Helm, mode: str, spec: dict[str, Any], message: str
 ) -> None:
-    refusal = grid_chart.refusal(as_values(spec))
+    refusal = grid_chart.refusal({"mode": mode, **as_values(spec)})
     broken = [rule for rule in RULES if any(rule in problem for problem in problems(spec))]
 
-    if OUT_OF_SCHEMA not in refusal:
+    if "needs mode: GridCluster" in refusal:
+        assert mode == "StatefulSet"
+    elif OUT_OF_SCHEMA not in refusal:
         assert message in refusal
         assert [rule for rule in broken if rule not in refusal] == []
     else:
         assert broken == []
+
+
+@pytest.mark.parametrize("mode", ["GridCluster", "StatefulSet"])
+@pytest.mark.parametrize("spec", TAKEN, ids=str)
+def test_what_the_api_takes_helm_takes(grid_chart: Helm, mode: str, spec: dict[str, Any]) -> None:
+    make_cluster(spec)
+
+    assert grid_chart.objects({"mode": mode, **as_values(spec)})
 
 
 @pytest.mark.parametrize(("values", "words"), REFUSED, ids=[words for _, words in REFUSED])
@@ -241,5 +238,5 @@ def test_notes_say_how_to_reach_it_and_what_is_not_kept(grid_chart: Helm) -> Non
 
     assert "http://demo.grids.svc:5701" in usual
     assert "the data of the one member goes with its pod" in usual
-    assert "https://demo.grids.svc:6000" in kept
+    assert "https://demo.grids.svc:5701" in kept
     assert "Nothing is kept on disk" not in kept
