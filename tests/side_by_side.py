@@ -2,10 +2,10 @@
 
 The arguments go to pytest. Of the layer `unit`, the tests of several members mostly wait, for
 elections and for patience that ends: four processes run them and a fifth those of the operator, of
-the charts and of monitoring, beside the one that runs all others. The tests of the data path run a second time,
-compiled, as soon as the first of the five has ended. Of the layer `e2e`, the modules that bring up
-a Kubernetes of their own, those of releases of the charts, and those that share one Kubernetes run
-beside each other.
+the charts and of monitoring, beside the one that runs all others. The tests of the data path run a
+second time, compiled, as soon as the first of the five has ended. Of the layer `e2e`, the modules
+that bring up a Kubernetes of their own, those of releases of the charts, and those that share one
+Kubernetes run beside each other.
 """
 
 from __future__ import annotations
