@@ -20,6 +20,10 @@ _KINDS: Final = {
     "PersistentVolumeClaim": ("/api/v1", "persistentvolumeclaims"),
     "Service": ("/api/v1", "services"),
     "StatefulSet": ("/apis/apps/v1", "statefulsets"),
+    "CronJob": ("/apis/batch/v1", "cronjobs"),
+    "Job": ("/apis/batch/v1", "jobs"),
+    "Pod": ("/api/v1", "pods"),
+    "GridCluster": ("/apis/gridcluster.io/v1alpha1", "gridclusters"),
     "NetworkPolicy": ("/apis/networking.k8s.io/v1", "networkpolicies"),
     "PodDisruptionBudget": ("/apis/policy/v1", "poddisruptionbudgets"),
 }
@@ -29,6 +33,8 @@ _KINDS: Final = {
 def looked_at(release: Helm, objects: Iterable[Tree]) -> Iterator[tuple[str, ...]]:
     """Serve the objects as those of the release; yield what tells helm to look at them."""
     answers = {_path(one): _owned(release, one) for one in objects} | _discovery()
+    # Where helm keeps its releases.
+    answers[f"/api/v1/namespaces/{release.namespace}/secrets"] = {"kind": "SecretList", "items": []}
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:

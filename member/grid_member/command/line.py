@@ -1,7 +1,10 @@
 """The command line of `grid-member`: its arguments and exit codes.
 
 Exit codes: 0 done or gracefully stopped, 2 wrong arguments or configuration, 3 cannot start or
-cannot restore, 4 stopped without waiting any longer for a disk that does not answer.
+cannot restore, 4 stopped without waiting any longer for a disk that does not answer. The verb
+`client` has those of `command.client`.
+
+Each verb loads what it needs itself: a preStop hook runs `client` at every stop of a pod.
 """
 
 from __future__ import annotations
@@ -17,14 +20,13 @@ from typing import TYPE_CHECKING, Final
 from grid_member.command import EXIT_CONFIG, EXIT_START
 from grid_member.command.output import OutputError
 from grid_member.compiled import VARIABLE, NotCompiledError, use
-from grid_member.config import ConfigError
-from grid_member.config.programmatic import Config
 from grid_member.release import VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 _RUN: Final = "run"
+_CLIENT: Final = "client"
 _DOCUMENTS: Final = ("check", "convert", "schema")
 _AUTHORITIES: Final = "SSL_CERT_FILE"
 """Where OpenSSL finds the authorities that the system trusts: openssl-env(7)."""
@@ -32,10 +34,17 @@ _AUTHORITIES: Final = "SSL_CERT_FILE"
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Do what the arguments say; return the exit code."""
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    if words[:1] == [_CLIENT]:
+        from grid_member.command.client import main as ask
+
+        return ask(words[1:], os.environ)
     parser = _parser()
-    chosen = parser.parse_args(arguments)
+    chosen = parser.parse_args(words)
     if chosen.config and chosen.verb != _RUN:
         parser.error("--config FILE is for running a member")
+    with _unswept():
+        from grid_member.config import ConfigError
     try:
         if chosen.verb in _DOCUMENTS:
             _documents(chosen)
@@ -77,16 +86,24 @@ def _documents(chosen: argparse.Namespace) -> None:
 
 
 def _run(file: Path | None) -> int:
+    from grid_member.config.programmatic import Config
+
     config = Config.from_file(file) if file else Config.default()
     interpreted = use(os.environ.get(VARIABLE) or "auto")
     # Configurations are checked and converted without the HTTP server and the store.
-    gc.disable()  # as in __main__
+    with _unswept(), _no_public_authorities():
+        from grid_member.command.member import run_member
+    return run_member(config, interpreted)
+
+
+@contextlib.contextmanager
+def _unswept() -> Iterator[None]:
+    """Let modules be loaded without looking for garbage, as in __main__."""
+    gc.disable()
     try:
-        with _no_public_authorities():
-            from grid_member.command.member import run_member
+        yield
     finally:
         gc.enable()
-    return run_member(config, interpreted)
 
 
 @contextlib.contextmanager
@@ -114,7 +131,10 @@ def _parser() -> argparse.ArgumentParser:
         "--config", type=Path, metavar="FILE", help="configuration file (YAML or XML)"
     )
     parser.add_argument("--version", action="version", version=f"grid-member {VERSION}")
-    commands = parser.add_subparsers(metavar="{config,restore}")
+    commands = parser.add_subparsers(metavar="{client,config,restore}")
+    # For the list of verbs alone: see main.
+    client = commands.add_parser(_CLIENT, help="wait, drain, leave, backup or check over HTTP")
+    client.set_defaults(verb=_CLIENT)
     config = commands.add_parser("config", help="check and convert configuration files")
     _add_restore(commands.add_parser("restore", help="make a backup the data of a new member"))
     verbs = config.add_subparsers(dest="verb", required=True)

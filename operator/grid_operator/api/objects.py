@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from grid_operator.api.names import MANAGED_BY_LABEL, OPERATOR_NAME
+
 KubeObject: TypeAlias = dict[str, Any]
 """One Kubernetes object as JSON: apiVersion, kind, metadata and the kind's own fields.
 
@@ -29,3 +31,14 @@ class ObjectRef:
 
     def __str__(self) -> str:
         return f"{self.kind} {self.namespace}/{self.name}"
+
+
+def other_manager(obj: KubeObject) -> str:
+    """Return which tool manages an object, empty when its labels name none but the operator.
+
+    Such as Helm, whose release has members of a cluster of the same name, and removes them when
+    they are handed over to the operator: until then two would write to them.
+    """
+    labels = obj["metadata"].get("labels") or {}
+    manager = str(labels.get(MANAGED_BY_LABEL) or "")
+    return "" if manager == OPERATOR_NAME else manager

@@ -16,7 +16,7 @@ from grid_operator.api.names import (
     PLURAL,
     statefulset_name,
 )
-from grid_operator.api.objects import KubeObject, ObjectRef
+from grid_operator.api.objects import KubeObject, ObjectRef, other_manager
 from grid_operator.ports.errors import Conflict, Rejected
 from grid_operator.ports.kube_rest import APPLY_TYPE, JSON_PATCH_TYPE, MERGE_TYPE, KubeRest
 
@@ -275,7 +275,9 @@ def is_child(obj: KubeObject, cluster: KubeObject) -> bool:
     owners = meta.get("ownerReferences") or ()
     if any(owner["uid"] == cluster["metadata"]["uid"] for owner in owners):
         return True
-    if owners or meta.get("deletionTimestamp") or obj["kind"] != STATEFUL_SET_KIND[1]:
+    if owners or meta.get("deletionTimestamp") or other_manager(obj):
+        return False
+    if obj["kind"] != STATEFUL_SET_KIND[1]:
         return False
     return bool(meta["name"] == statefulset_name(cluster["metadata"]["name"]))
 

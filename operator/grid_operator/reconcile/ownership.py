@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 from grid_operator.api.names import CLUSTER_LABEL, KIND, statefulset_name
-from grid_operator.api.objects import KubeObject, ObjectRef
+from grid_operator.api.objects import KubeObject, ObjectRef, other_manager
 from grid_operator.decide.departure import former
 from grid_operator.ports.errors import NotReady, Rejected
 from grid_operator.reconcile.refusal import RefusalReason
 
 if TYPE_CHECKING:
+    from grid_operator.api.gridcluster import GridCluster
     from grid_operator.ports.api import Kube
 
 REMOVAL_DELAY_S: Final = 1.0
@@ -21,7 +23,8 @@ def check_may_take(ref: ObjectRef, existing: KubeObject | None, cluster: KubeObj
     """Return if the operator may write the object under this name.
 
     Free names, the cluster's own objects (somebody took the label away) and orphans that carry
-    the cluster's label (restored from a backup) may be taken.
+    the cluster's label (restored from a backup) may be taken. What another tool manages may not:
+    the release of members that are handed over to the operator still removes them.
 
     Raises:
         NotReady: The object belongs to a deleted cluster of the same name and will be gone soon.
@@ -37,8 +40,15 @@ def check_may_take(ref: ObjectRef, existing: KubeObject | None, cluster: KubeObj
     of_predecessor = any(owner["kind"] == KIND and owner["name"] == name for owner in owners)
     if of_predecessor or "deletionTimestamp" in meta:
         raise NotReady(f"until the former {ref} is gone{former(existing)}", REMOVAL_DELAY_S)
+    manager = other_manager(existing)
     if not owners and meta.get("labels", {}).get(CLUSTER_LABEL) == name:
-        return
+        if not manager:
+            return
+        raise Rejected(
+            f"{ref} exists and is managed by {manager}: the operator goes on when {manager} has "
+            "removed it; else give the GridCluster another name",
+            RefusalReason.NAME_TAKEN,
+        )
     raise Rejected(
         f"{ref} exists and does not belong to this GridCluster: delete it, or give the "
         "GridCluster another name",
@@ -70,6 +80,16 @@ def member_pods(labelled: list[KubeObject], children: list[KubeObject]) -> list[
     A label alone proves nothing: whoever carries it would be sent the management credentials.
     """
     return _controlled(labelled, children, STATEFUL_SET)
+
+
+def has_orphans(labelled: list[KubeObject], cluster: GridCluster) -> bool:
+    """Return whether there are members' pods that belong to no object.
+
+    The StatefulSet was taken away from above them, and the next one takes them up as its own.
+    """
+    name = re.compile(rf"{re.escape(statefulset_name(cluster.metadata.name))}-[0-9]+")
+    metas = (pod["metadata"] for pod in labelled)
+    return any(name.fullmatch(meta["name"]) and not meta.get("ownerReferences") for meta in metas)
 
 
 def job_pods(labelled: list[KubeObject], children: list[KubeObject]) -> list[KubeObject]:

@@ -6,14 +6,21 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from grid_operator.api.names import MANAGED_BY_LABEL
 from grid_operator.api.objects import ObjectRef
 from grid_operator.ports.kube import is_child
+from grid_operator.reconcile.reconciler import REFUSED_REQUEUE_S
 from tests.unit.operator.fake_kube import FakeKube, cluster_object
 from tests.unit.operator.reconcile.test_reconciler import make, settle
 
 if TYPE_CHECKING:
     from grid_operator.api.objects import KubeObject
 
+CLAIMS = ("PersistentVolumeClaim",)
+BACKED_UP = {
+    "enabled": True,
+    "backup": {"volume": {"size": "1Gi", "accessMode": "ReadWriteMany"}},
+}
 OWNER = {"kind": "GridCluster", "name": "demo", "uid": "uid-demo"}
 FORMER = {"kind": "GridCluster", "name": "demo", "uid": "uid-before"}
 
@@ -27,6 +34,8 @@ FORMER = {"kind": "GridCluster", "name": "demo", "uid": "uid-before"}
         ("StatefulSet", {"name": "demo", "ownerReferences": []}, True),
         ("StatefulSet", {"name": "demo", "ownerReferences": [FORMER]}, False),
         ("StatefulSet", {"name": "other"}, False),
+        ("StatefulSet", {"name": "demo", "labels": {MANAGED_BY_LABEL: "grid-operator"}}, True),
+        ("StatefulSet", {"name": "demo", "labels": {MANAGED_BY_LABEL: "Helm"}}, False),
         ("StatefulSet", {"name": "demo", "deletionTimestamp": "2026-01-01T00:00:00Z"}, False),
         # A child that is not rendered is deleted: nothing else without an owner may count as one.
         ("Service", {"name": "demo"}, False),
@@ -127,3 +136,37 @@ async def test_a_claim_of_another_cluster_is_left_alone() -> None:
 
     metadata = kube.get("PersistentVolumeClaim", "data-demo-0")["metadata"]
     assert "ownerReferences" not in metadata
+
+
+async def test_what_a_release_still_manages_is_taken_when_that_has_removed_it() -> None:
+    """`helm upgrade` makes the GridCluster first, and deletes the members of before afterwards."""
+    former = FakeKube(cluster_object(persistence=BACKED_UP))
+    await settle(make(former))
+    kube = FakeKube(cluster_object(persistence=BACKED_UP))
+    for ref, found in former.objects.items():
+        if ref.kind not in ("GridCluster", "Secret", "Pod"):
+            meta = found["metadata"]
+            meta.pop("ownerReferences", None)
+            meta.get("annotations", {}).clear()
+            meta["labels"][MANAGED_BY_LABEL] = "Helm"
+            kube.objects[ref] = found
+    taken = {ref for ref in kube.objects if ref.kind not in (*CLAIMS, "GridCluster")}
+    before = {ref: kube.objects[ref]["metadata"]["uid"] for ref in taken}
+
+    delay = await settle(make(kube))
+
+    condition = kube.condition("Progressing")
+    assert condition["reason"] == "NameTaken"
+    assert "is managed by Helm" in condition["message"]
+    assert delay == REFUSED_REQUEUE_S
+    for ref in taken:
+        meta = kube.objects[ref]["metadata"]
+        assert (meta["uid"], meta.get("ownerReferences")) == (before[ref], None)
+
+    for ref in taken:
+        del kube.objects[ref]
+    await settle(make(kube))
+
+    assert kube.condition("Ready")["status"] == "True"
+    (owner,) = kube.get("StatefulSet")["metadata"]["ownerReferences"]
+    assert owner["kind"] == "GridCluster"

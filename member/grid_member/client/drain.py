@@ -1,0 +1,42 @@
+"""`grid-member client drain`: a preStop hook that holds a pod's stop back until it is safe.
+
+A hook that fails is an event on the pod and stops the member all the same, so whatever members say
+ends with exit code 0; only a wrong command line does not.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from grid_member.client.errors import ClientError, NoListenerError, PassingError
+
+if TYPE_CHECKING:
+    from grid_member.client.member import Member
+    from grid_member.client.patience import Patience
+
+STARTING: Final = "STARTING"
+
+
+def drain(member: Member, patience: Patience) -> str:
+    """Wait until the cluster can do without the member; return why the stop goes on."""
+    try:
+        patience.until(lambda: _require_dispensable(member))
+    except ClientError as error:
+        return f"the stop goes on: {error}"
+    return f"the stop goes on: every copy is current, as {member.name} says"
+
+
+def _require_dispensable(member: Member) -> None:
+    try:
+        member.require_safe()
+    except NoListenerError as error:
+        raise _NothingToLoseError(str(error)) from None
+    except PassingError:
+        # A member that has not joined serves nobody. Its pod is often replaced because of that.
+        if member.health().get("nodeState") == STARTING:
+            raise _NothingToLoseError(f"{member.name} has not joined the cluster") from None
+        raise
+
+
+class _NothingToLoseError(ClientError):
+    """There is nothing to wait for."""

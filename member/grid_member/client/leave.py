@@ -1,0 +1,176 @@
+"""`grid-member client leave`: members leave for good, the highest ordinal first, one at a time.
+
+    safe everywhere ──▶ memberShutdown, X-Grid-Leave: forever ──▶ FINISHED
+        ▲                                                            │
+        └── the next ◀── not listed any more, safe everywhere ◀──────┘
+
+Every look is at the members as they are, so a run that was cut off is repeated, and goes on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from grid_member.client.errors import FinalError, OverdueError, PassingError, SilentError
+from grid_member.client.group import first_answer
+from grid_member.client.member import LEAVE_HEADERS, SHUTDOWN_PATH
+from grid_member.client.patience import Patience
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from grid_member.client.group import Group
+    from grid_member.client.member import Listed
+
+SILENCE_S: Final = 20.0
+"""After which members that may not be there at all are not waited for any longer."""
+FAILED: Final = "FAILED"
+
+
+@dataclass(frozen=True, slots=True)
+class Leaving:
+    """A cluster that is to have fewer members."""
+
+    group: Group
+    size: int
+    """Members that stay: those with the ordinals below it."""
+    patience: Patience
+    say: Callable[[str], None]
+    """Takes a line for each member that has left."""
+    other: Group | None = None
+    """Another listener of the members, which tells whether there are any when theirs is silent."""
+
+    def run(self, *, may_be_silent: bool = False) -> str:
+        """Have all members above the size leave; return what is true now.
+
+        Args:
+            may_be_silent: There may be no members at all.
+
+        Raises:
+            FinalError: A member does not leave; the message says why.
+        """
+        if may_be_silent and self._first_look() is None:
+            return self._nobody()
+        left = 0
+        while (ordinal := self.patience.until(self._highest)) is not None:
+            operation = self.patience.until(partial(self._tell, ordinal))
+            self.patience.until(partial(self._require_left, ordinal, operation))
+            self.say(f"{self.group.at(ordinal).name} has left")
+            left += 1
+        self.patience.until(partial(self._require_safe, self.size))
+        return f"{left} members have left, {self.size} stay and are safe"
+
+    def refuse(self, *, may_be_silent: bool = False) -> str:
+        """Return that no member has to leave.
+
+        Raises:
+            FinalError: One has to, with what to change; or it is not known.
+        """
+        ordinal = self._first_look() if may_be_silent else self.patience.until(self._highest)
+        if ordinal is None:
+            return self._nobody()
+        raise FinalError(
+            f"{self.group.at(ordinal).name} is a member and would be taken away with what it "
+            f"holds: set size to {ordinal + 1} again; to have fewer members set "
+            "management.enabled to true in an upgrade of its own first, then lower size"
+        )
+
+    def _nobody(self) -> str:
+        return f"no member above a size of {self.size} is known"
+
+    def _first_look(self) -> int | None:
+        """Return the highest ordinal that has to leave; None as well when no member answers."""
+        try:
+            return Patience(min(SILENCE_S, self.patience.left_s), self.say).until(self._highest)
+        except OverdueError:
+            silence = self._silence()
+        if not silence:
+            return self.patience.until(self._highest)
+        found = replace(self, group=self.other, other=None)._first_look() if self.other else None
+        if found is not None:
+            raise FinalError(
+                f"{self.group.at(found).name} has to leave and does not listen there: enable the "
+                "management listener in an upgrade of its own first, then lower size"
+            )
+        self.say(f"no member answers, so none is known that would have to leave: {silence}")
+        return None
+
+    def _silence(self) -> str:
+        """Return why no member answers; empty when one does, even if it cannot tell yet."""
+        try:
+            self._present()
+        except SilentError as error:
+            return str(error)
+        except PassingError:
+            pass
+        return ""
+
+    def _highest(self) -> int | None:
+        """Return the highest ordinal of all members that are listed, None when all may stay."""
+        present = self._present()
+        above = [ordinal for ordinal in present if ordinal >= self.size]
+        return max(above, default=None)
+
+    def _present(self) -> dict[int, Listed]:
+        """Return the members that those that stay list, by ordinal.
+
+        Raises:
+            PassingError: None of them answers.
+        """
+        staying = [self.group.at(ordinal) for ordinal in range(self.size)]
+        listed = first_answer(staying, lambda member: member.listed())
+        by_host = {one.host: one for one in listed}
+        found = {n: by_host[host] for n, host in self.group.ordinals(by_host).items()}
+        if not found:
+            hosts = ", ".join(by_host)
+            raise FinalError(
+                f"the members are {hosts}: none has the host of --url {self.group.url}"
+            )
+        return found
+
+    def _tell(self, ordinal: int) -> str | None:
+        """Tell a member to leave; return the operation, None when it has left already.
+
+        Raises:
+            PassingError: It is not safe now, or not known to be told: to be asked again.
+        """
+        known = self._present().get(ordinal)
+        if known is None:
+            return None
+        self._require_safe(ordinal + 1)
+        member = self.group.at(ordinal)
+        return member.call(SHUTDOWN_PATH, f"leave-{known.uuid}", LEAVE_HEADERS)
+
+    def _require_left(self, ordinal: int, operation: str | None) -> None:
+        """Return when the member is off and the others are safe without it.
+
+        Raises:
+            PassingError: Not yet.
+            FinalError: It stays.
+        """
+        name = self.group.at(ordinal).name
+        if operation is not None:
+            others = [self.group.at(other) for other in range(ordinal)]
+            found = first_answer(others, lambda member: member.operations()).get(operation)
+            if found is not None and found.stage == FAILED:
+                raise FinalError(f"{name} does not leave: {found.error or 'it does not say why'}")
+            if found is not None and not found.ended:
+                waits_for = f", and waits: {found.error}" if found.error else ""
+                raise PassingError(f"{name} leaves, {found.progress} %{waits_for}")
+            if found is None and ordinal in self._present():
+                raise FinalError(f"{name} was restarted while it left, and stays: run this again")
+        for other in range(ordinal):
+            hosts = [one.host for one in self.group.at(other).listed()]
+            if ordinal in self.group.ordinals(hosts):
+                raise PassingError(f"{self.group.at(other).name} still lists {name}")
+        self._require_safe(ordinal)
+
+    def _require_safe(self, members: int) -> None:
+        for ordinal in range(members):
+            member = self.group.at(ordinal)
+            try:
+                member.require_safe()
+            except SilentError as error:
+                raise PassingError(f"all members have to be there: {error}") from None

@@ -1,0 +1,51 @@
+"""`grid-member client wait`: until all members are there, ready and say that the data is safe."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from grid_member.client.errors import PassingError
+
+if TYPE_CHECKING:
+    from grid_member.client.member import Member
+    from grid_member.client.patience import Patience
+
+
+def wait(
+    members: tuple[Member, ...], size: int | None, *, ready_only: bool, patience: Patience
+) -> str:
+    """Wait; return what is true now.
+
+    Args:
+        members: Those that are asked. Each of them has to say it.
+        size: Members that the cluster has to have; None: any number.
+        ready_only: Copies may still be missing.
+        patience: The time for it.
+
+    Raises:
+        FinalError: It was not so in time, or a member refuses to tell.
+    """
+
+    def look() -> None:
+        for member in members:
+            member.require_ready()
+            if size is not None:
+                require_size(member, size)
+            if not ready_only:
+                member.require_safe()
+
+    patience.until(look)
+    names = ", ".join(member.name for member in members)
+    of_size = f" of a cluster of {size}" if size is not None else ""
+    return f"ready{'' if ready_only else ' and safe'}{of_size}: {names}"
+
+
+def require_size(member: Member, size: int) -> None:
+    """Return when the member sees so many members.
+
+    Raises:
+        PassingError: It sees fewer, or more.
+    """
+    seen = member.health().get("clusterSize")
+    if seen != size:
+        raise PassingError(f"{member.name} sees {seen} members, {size} are wanted")

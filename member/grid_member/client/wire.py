@@ -1,0 +1,162 @@
+"""HTTP exchanges with one member: a connection for each, bounded in time and size."""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import socket
+import ssl
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+from grid_member.client.errors import FinalError, NoListenerError, SilentError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+REQUEST_S: Final = 10.0
+"""For one step of an exchange: to connect, or for more bytes of the answer."""
+CALL_S: Final = 45.0
+"""For calls that are answered when all members have heard of it."""
+ANSWER_LIMIT_BYTES: Final = 4 * 1024 * 1024
+_SCHEMES: Final = {"http": 80, "https": 443}
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A complete answer; the names of headers are in lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """A user of a realm of the members."""
+
+    username: str
+    password: str
+
+    @property
+    def header(self) -> str:
+        """The value of the header Authorization."""
+        pair = f"{self.username}:{self.password}".encode()
+        return f"Basic {base64.b64encode(pair).decode()}"
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How members are reached, the same for all of them."""
+
+    connect: str = ""
+    """Host to connect to. A certificate still has to be for that of the URL."""
+    tls: ssl.SSLContext | None = None
+    credentials: Credentials | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a member listens."""
+
+    encrypted: bool
+    host: str
+    port: int
+
+    @property
+    def name(self) -> str:
+        """Host and port, for messages."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def parse_url(url: str) -> Place:
+    """Return the place that a URL names.
+
+    Raises:
+        UsageError: It is no URL of a listener.
+    """
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        raise UsageError(f"--url {url}: {error}") from None
+    if parts.scheme not in _SCHEMES or not parts.hostname:
+        raise UsageError(f"--url {url}: write it as http://HOST:PORT or https://HOST:PORT")
+    if parts.path not in ("", "/") or parts.query or parts.fragment or "@" in parts.netloc:
+        raise UsageError(f"--url {url}: give scheme, host and port alone")
+    found = port if port is not None else _SCHEMES[parts.scheme]
+    return Place(parts.scheme == "https", parts.hostname, found)
+
+
+def tls_context(authority: Path | None) -> ssl.SSLContext:
+    """Return what trusts the certificates of the file, those of the system when it is None.
+
+    Raises:
+        UsageError: The file cannot be used.
+    """
+    try:
+        context = ssl.create_default_context(cafile=authority)
+        # The file may hold the members' certificate itself, where its issuer is not at hand.
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+        return context
+    except ssl.SSLError:
+        raise UsageError(f"--ca {authority}: holds no certificate in PEM") from None
+    except OSError as error:
+        raise UsageError(f"--ca {authority}: {error.strerror}") from None
+
+
+def exchange(
+    place: Place,
+    way: Way,
+    method: str,
+    path: str,
+    *,
+    body: bytes | None = None,
+    headers: Mapping[str, str] | None = None,
+    timeout_s: float = REQUEST_S,
+) -> Reply:
+    """Send one request and return the whole answer.
+
+    Raises:
+        SilentError: There is none, or it is cut off.
+        FinalError: The certificate is not trusted, or the answer is none of a member.
+    """
+    sent = {**(headers or {}), "Connection": "close"}
+    if way.credentials is not None:
+        sent["Authorization"] = way.credentials.header
+    connection = http.client.HTTPConnection(place.host, place.port, timeout=timeout_s)
+    try:
+        connection.sock = _connected(place, way, timeout_s)
+        connection.request(method, path, body=body, headers=sent)
+        with connection.getresponse() as response:
+            found = response.read(ANSWER_LIMIT_BYTES + 1)
+            named = {name.lower(): value for name, value in response.getheaders()}
+            reply = Reply(response.status, named, found)
+    except ssl.SSLCertVerificationError as error:
+        raise FinalError(
+            f"{place.name} shows a certificate that is not trusted: {error.verify_message}: "
+            "--ca FILE names the authority"
+        ) from None
+    except (ConnectionRefusedError, socket.gaierror) as error:
+        raise NoListenerError(f"{place.name} cannot be reached: {error.strerror}") from None
+    except (OSError, http.client.HTTPException) as error:
+        reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        raise SilentError(f"{place.name} gives no answer: {reason}") from None
+    finally:
+        connection.close()
+    if len(reply.body) > ANSWER_LIMIT_BYTES:
+        raise FinalError(f"{place.name} answered more than {ANSWER_LIMIT_BYTES} bytes")
+    return reply
+
+
+def _connected(place: Place, way: Way, timeout_s: float) -> socket.socket:
+    plain = socket.create_connection((way.connect or place.host, place.port), timeout_s)
+    if not place.encrypted:
+        return plain
+    try:
+        return (way.tls or tls_context(None)).wrap_socket(plain, server_hostname=place.host)
+    except BaseException:
+        plain.close()
+        raise
