@@ -4,7 +4,8 @@ The arguments go to pytest. Of the layer `unit`, the tests of several members mo
 elections and for patience that ends: four processes run them and a fifth those of the operator and
 of the charts, beside the one that runs all others. The tests of the data path run a second time,
 compiled, as soon as the first of the five has ended. Of the layer `e2e`, the modules that bring up
-a Kubernetes of their own run beside those that share one.
+a Kubernetes of their own, those of releases of the charts, and those that share one Kubernetes run
+beside each other.
 """
 
 from __future__ import annotations
@@ -74,10 +75,12 @@ UNIT: Final = Layer(
     ),
 )
 IN_ORDER: Final = ("-p", "no:randomly")
-OWN_KUBERNETES: Final = _files("tests/e2e", "several", "several_data", "watches")
+SEVERAL_E2E: Final = _files("tests/e2e", "several", "several_data", "watches")
+"""Those that bring up a Kubernetes of their own."""
+HELM_E2E: Final = _files("tests/e2e", "chart", "releases", "tutorial")
 E2E: Final = Layer(
-    shown=((*IN_ORDER, "tests/e2e", *_without(OWN_KUBERNETES)),),
-    beside=((*IN_ORDER, *OWN_KUBERNETES),),
+    shown=((*IN_ORDER, "tests/e2e", *_without((*SEVERAL_E2E, *HELM_E2E))),),
+    beside=((*IN_ORDER, *SEVERAL_E2E), (*IN_ORDER, *HELM_E2E)),
 )
 ONE_KUBERNETES: Final = Layer(shown=((*IN_ORDER, "tests/e2e"),), beside=())
 

@@ -6,20 +6,16 @@ on a client writes all the time. Each leaves three members that are safe.
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-import subprocess
-import tempfile
 from typing import TYPE_CHECKING, Final
 
 import pytest
 
 from tests.e2e.conftest import a_cluster, images_in, shown_on_failure
-from tests.e2e.installation import CHANGE_TIMEOUT_S, NAMESPACE, POD, Installation, manifest
+from tests.e2e.installation import CHANGE_TIMEOUT_S, NAMESPACE, manifest
 from tests.e2e.looks import CONNECT_CODE, LEADERS_CODE, SERVER_CODE
 from tests.e2e.visitor import visiting
-from tests.e2e.writer import CHECK_CODE, FAILED_CODE, LONGEST_GAP_CODE, NOW_CODE, WRITE_CODE
+from tests.e2e.written import ELECTION_S, Written
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -38,23 +34,13 @@ MOST: Final = 7
 PODS: Final = tuple(f"{NAME}-{ordinal}" for ordinal in range(SIZE))
 MAP: Final = "/grid/rest/maps/default/"
 MEMBERS_PORT: Final = 5704
-SLICES: Final = ("endpointslices.discovery.k8s.io", "-l", f"kubernetes.io/service-name={NAME}")
 SAFE_TIMEOUT_S: Final = 120.0
-ELECTION_S: Final = 15.0
-"""A new leader of a part of the log takes up to 10 seconds; and a client's own 5 until it gives up
-on a connection that is dead."""
-LONE_S: Final = ELECTION_S + 5.0
-"""The same for each of the writer's threads: it may have begun on a dead connection."""
 UNPOWERED_S: Final = 45.0
-"""The same, while the Service sends a third of the connections to a node that lost its power."""
-WRITERS: Final = 4
-WRITE_PAUSE_S: Final = 0.05
-
-# One line for each change. A `range` fails at the second one, and the watch ends without a word.
-READY: Final = 'jsonpath={.endpoints[*].conditions.ready}{"\\n"}'
+"""A thread of the writer is answered after so long at most, while the Service sends a third of the
+connections to a node that lost its power."""
 
 
-class Several(Installation):
+class Several(Written):
     """Three members, and a client that writes."""
 
     identity = ""
@@ -64,50 +50,9 @@ class Several(Installation):
         metadata = self.get(*words)["metadata"]
         return f"{metadata['uid']}@{metadata['resourceVersion']}"
 
-    def python(self, pod: str, code: str, *arguments: str) -> str:
-        return self.kubectl("exec", pod, "--", "python3", "-c", code, *arguments).strip()
-
-    def host(self, pod: str) -> str:
-        return f"{pod}.{NAME}-members.{NAMESPACE}.svc"
-
-    def uids(self) -> dict[str, str]:
-        items = self.get("pods", "-l", f"gridcluster.io/cluster={NAME}")["items"]
-        return {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in items}
-
-    def node_of(self, pod: str) -> str:
-        return str(self.get("pod", pod)["spec"]["nodeName"])
-
     def node_is_ready(self, node: str) -> bool:
         conditions = self.kube.json("get", "node", node)["status"]["conditions"]
         return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
-
-    def endpoints(self) -> int:
-        """Return how many members the Service sends requests to."""
-        slices = self.get(*SLICES)["items"]
-        found = [e for one in slices for e in one.get("endpoints") or ()]
-        return sum(bool(e["conditions"].get("ready")) for e in found)
-
-    @contextlib.contextmanager
-    def watched(self) -> Iterator[Callable[[], list[int]]]:
-        """Watch the Service while the block runs; give how many it sent requests to, over time."""
-        command = ("get", *SLICES, "--watch", "-o", READY)
-        with (
-            tempfile.TemporaryFile() as shown,
-            subprocess.Popen(
-                [*self.kube.provider.kubectl, "-n", NAMESPACE, *command], stdout=shown
-            ) as watch,
-        ):
-
-            def seen() -> list[int]:
-                assert watch.poll() is None, "the watch is over"
-                told = os.pread(shown.fileno(), os.fstat(shown.fileno()).st_size, 0)
-                return [line.count(b"true") for line in told.splitlines()]
-
-            try:
-                self.kube.wait_for(seen, CHANGE_TIMEOUT_S)
-                yield seen
-            finally:
-                watch.kill()
 
     def busiest(self) -> str:
         """Return the pod whose server leads most parts of the log."""
@@ -127,57 +72,6 @@ class Several(Installation):
         for condition in ("Ready", "SafeToDisrupt"):
             self.wait_status(condition, "True")
         assert len(self.uids()) == size
-
-    def start_writer(self) -> None:
-        """Start it on the operator's node, which stays on."""
-        pod = json.loads(
-            self.kubectl(
-                "create",
-                "--dry-run=client",
-                "-f",
-                "-",
-                "-o",
-                "json",
-                stdin=POD.format(
-                    name="writer", labels='{gridcluster.io/client: "true"}', image=self.member_image
-                ),
-            )
-        )
-        pod["spec"]["nodeName"] = self.node_of(self.operator_pod())
-        arguments = [NAME, str(WRITERS), str(WRITE_PAUSE_S), str(ELECTION_S)]
-        pod["spec"]["containers"][0]["command"] = ["python3", "-c", WRITE_CODE, *arguments]
-        self.apply(json.dumps(pod))
-        self.kubectl("wait", "--for=condition=Ready", "pod/writer", "--timeout=60s")
-
-    def now(self) -> float:
-        """Return the time by the writer's clock."""
-        return float(self.python("writer", NOW_CODE))
-
-    def longest_gap_s(self, since: float) -> float:
-        """Return the longest time without an answered write since a moment, by whomever."""
-        return self._gaps_s(since)[0]
-
-    def _gaps_s(self, since: float) -> list[float]:
-        told = self.python("writer", LONGEST_GAP_CODE, str(since), str(WRITERS))
-        return [float(gap) for gap in told.split()]
-
-    def check_writes_went_on(self, since: float, lone_s: float = LONE_S) -> None:
-        """See that writes were answered all the time since a moment, those of each thread, too."""
-        together, *threads = self._gaps_s(since)
-        assert together < ELECTION_S
-        assert max(threads) < lone_s, f"longest times without an answer, by threads: {threads}"
-
-    def failed(self, since: float) -> str:
-        """Return what the writer, who tries again, had no answer to in good time since then."""
-        return self.python("writer", FAILED_CODE, str(since))
-
-    def check_nothing_is_lost(self) -> int:
-        """Read whatever was answered, a part of it from each member; return how much it was."""
-        number, _, wrong = self.python(
-            "writer", CHECK_CODE, *map(self.host, self.uids())
-        ).partition(" ")
-        assert wrong == "[]"
-        return int(number)
 
     def elsewhere(self) -> list[str]:
         """Return the members that share no node with the writer."""
@@ -202,7 +96,7 @@ def images(provider: Provider) -> Images:
 
 @pytest.fixture(scope="module")
 def grid(kube: Kube, images: Images) -> Several:
-    installation = Several(kube, images.member)
+    installation = Several(kube, images.member, NAME)
     installation.install_operator()
     installation.start_pod("client", client=True)
     persistence = {"enabled": True, "size": "512Mi"}
@@ -216,8 +110,7 @@ def grid(kube: Kube, images: Images) -> Several:
 @pytest.fixture(scope="module")
 def written(grid: Several) -> Several:
     """The cluster while a client writes to it."""
-    grid.start_writer()
-    grid.kube.wait_for(lambda: grid.longest_gap_s(grid.now() - 1) < 1, CHANGE_TIMEOUT_S)
+    grid.start_writer(grid.node_of(grid.operator_pod()))
     return grid
 
 
@@ -292,24 +185,11 @@ def test_a_node_is_drained_and_meanwhile_no_other(written: Several) -> None:
         written.kube.kubectl(*drain, timeout_s=100)
         written.wait_status("SafeToDisrupt", "False")
         for other in others:
-            assert "disruption budget" in _eviction(written, other)
+            assert "disruption budget" in written.refused_eviction(other)
     finally:
         written.kube.kubectl("uncordon", node)
     written.wait_safe_again()
     written.check_writes_went_on(since)
-
-
-def _eviction(grid: Several, pod: str) -> str:
-    """Ask for an eviction; return why it was refused."""
-    wanted = {
-        "apiVersion": "policy/v1",
-        "kind": "Eviction",
-        "metadata": {"name": pod, "namespace": NAMESPACE},
-    }
-    path = f"/api/v1/namespaces/{NAMESPACE}/pods/{pod}/eviction"
-    answer = grid.kube.try_kubectl("create", "--raw", path, "-f", "-", stdin=json.dumps(wanted))
-    assert answer.returncode != 0, f"{pod} was evicted"
-    return answer.stdout + answer.stderr
 
 
 @pytest.mark.capability("node-power")
@@ -383,11 +263,7 @@ def test_more_of_them_and_fewer(written: Several, size: int) -> None:
 
 
 def test_nothing_that_was_answered_is_lost(written: Several) -> None:
-    written.python("writer", "open('/tmp/stop', 'w')")
-    stopped = "import os; print(os.path.exists('/tmp/stopped'))"
-    written.kube.wait_for(lambda: written.python("writer", stopped) == "True", CHANGE_TIMEOUT_S)
-    number = written.check_nothing_is_lost()
-    assert number > WRITERS / WRITE_PAUSE_S, "the client hardly wrote"
+    written.stop_writer()
 
 
 def test_the_identity_was_made_once(grid: Several) -> None:

@@ -1,4 +1,4 @@
-"""Runs helm without a cluster, and reads back what it renders."""
+"""Runs helm, with a cluster and without, and reads back what it renders."""
 
 from __future__ import annotations
 
@@ -42,6 +42,9 @@ class Helm:
     """A directory of its own for what helm keeps."""
     release: str = "grid-operator"
     namespace: str = "grid-system"
+    limit_s: float = RUN_LIMIT_S
+    cluster: tuple[str, ...] = ()
+    """Arguments that name the Kubernetes; none is needed to render."""
 
     def run(
         self, *arguments: str, values: Mapping[str, Any] | None = None
@@ -49,12 +52,12 @@ class Helm:
         """Run helm with the values, if any, as a file on its standard input."""
         given = ("--values", "-") if values is not None else ()
         return subprocess.run(
-            [self.program, *arguments, *given],
+            [self.program, *arguments, *given, *self.cluster],
             input=_yaml(values) if values is not None else "",
             env={"PATH": os.defpath, **dict.fromkeys(HOMES, str(self.home))},
             capture_output=True,
             text=True,
-            timeout=RUN_LIMIT_S,
+            timeout=self.limit_s,
             check=False,
         )
 
@@ -84,11 +87,47 @@ class Helm:
         assert ran.returncode == 0, ran.stderr
         return ran.stdout.partition(NOTES)[2]
 
+    def deploy(self, values: Mapping[str, Any] | None = None, *more: str) -> None:
+        """Install or upgrade the release on the cluster."""
+        ran = self._deploy(values, *more)
+        assert ran.returncode == 0, ran.stderr
+
+    def refused_deploy(self, values: Mapping[str, Any] | None = None, *more: str) -> str:
+        """Return why the release cannot be installed or upgraded."""
+        ran = self._deploy(values, *more)
+        assert ran.returncode != 0, "helm installed or upgraded it"
+        return ran.stderr
+
+    def roll_back(self) -> None:
+        """Take the release up as it was before."""
+        ran = self.run("rollback", self.release, "--namespace", self.namespace)
+        assert ran.returncode == 0, ran.stderr
+
+    def uninstall(self) -> None:
+        """Take the release away, and wait until its objects are gone."""
+        ran = self._uninstall()
+        assert ran.returncode == 0, ran.stderr
+
+    def refused_uninstall(self, *more: str) -> str:
+        """Return why the release cannot be taken away."""
+        ran = self._uninstall(*more)
+        assert ran.returncode != 0, "helm uninstalled it"
+        return ran.stderr
+
     def complaints(self, *files: Path) -> str:
         """Return what `helm lint --strict` has against the chart with these values."""
         named = [word for file in files for word in ("--values", str(file))]
         ran = self.run("lint", "--strict", "--quiet", str(self.chart), *named)
         return (ran.stdout + ran.stderr).strip() if ran.returncode else ""
+
+    def _deploy(
+        self, values: Mapping[str, Any] | None, *more: str
+    ) -> subprocess.CompletedProcess[str]:
+        return self.run("upgrade", "--install", *self._release, *more, values=values)
+
+    def _uninstall(self, *more: str) -> subprocess.CompletedProcess[str]:
+        named = (self.release, "--namespace", self.namespace)
+        return self.run("uninstall", *named, "--wait", *more)
 
     @property
     def _release(self) -> tuple[str, ...]:

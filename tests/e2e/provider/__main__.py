@@ -20,6 +20,7 @@ from tests.e2e.provider.existing import ExistingProvider
 from tests.e2e.provider.host import RUN_PROGRAMS, require_programs, require_root
 from tests.e2e.provider.images import built_images
 from tests.e2e.provider.native import NativeProvider
+from tests.helm.program import HELM_VERSIONS, helm_program
 
 DEFAULT_NAME: Final = "dev"
 BYTES_PER_MB: Final = 1_000_000
@@ -86,6 +87,8 @@ def _print_images() -> None:
 
 def _prepare() -> None:
     kind = chosen_kind()
+    for major in HELM_VERSIONS:
+        helm_program(major)
     if kind == EXISTING:
         ExistingProvider().up()
         return

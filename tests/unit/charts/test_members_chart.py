@@ -103,6 +103,8 @@ REFUSED: Final[list[tuple[Values, str]]] = [
     ({"mode": "GridCluster", "config": LIMITS}, "config needs mode: StatefulSet"),
     ({"mode": "GridCluster", "existingConfigMap": "a"}, "existingConfigMap needs mode: Stateful"),
     ({"mode": "GridCluster", "test": {"enabled": False}}, "test.enabled needs mode: StatefulSet"),
+    ({"tls": {"certManager": {"issuerRef": {"name": "a"}}}}, "'/tls': missing property 'secretNa"),
+    ({"tls": {"secretName": "t", "certManager": {}}}, "missing property 'issuerRef'"),
     ({"mode": None}, "missing property 'mode'"),
     ({"rest": {"port": None}}, "'/rest': missing property 'port'"),
     ({"clusterName": None}, "missing property 'clusterName'"),
@@ -339,6 +341,21 @@ def test_the_monitor_finds_the_members(grid_chart: Helm) -> None:
     assert endpoint["interval"] == "15s"
     assert [r["targetLabel"] for r in endpoint["relabelings"]] == ["cluster", "a"]
     assert endpoint["metricRelabelings"] == wanted["metricRelabelings"]
+
+
+@pytest.mark.parametrize("mode", ["StatefulSet", "GridCluster"])
+def test_a_certificate_is_for_the_names_of_members_and_service(grid_chart: Helm, mode: str) -> None:
+    issuer = {"name": "ca", "kind": "ClusterIssuer"}
+    tls = {"secretName": "for-members", "certManager": {"issuerRef": issuer}}
+    objects = grid_chart.objects({"mode": mode, "tls": tls})
+    (found,) = of_kind(objects, "Certificate")
+
+    assert found["spec"]["secretName"] == "for-members"
+    assert found["spec"]["dnsNames"] == ["*.demo-members.grids.svc", "demo.grids.svc"]
+    assert found["spec"]["issuerRef"] == issuer
+    for cluster in of_kind(objects, "GridCluster"):
+        assert cluster["spec"]["tls"] == {"secretName": "for-members"}
+    assert "Certificate" not in {one["kind"] for one in grid_chart.objects({"mode": mode, **TLS})}
 
 
 @pytest.mark.parametrize("mode", ["StatefulSet", "GridCluster"])

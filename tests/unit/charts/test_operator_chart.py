@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import tomllib
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -27,13 +26,6 @@ ROOT = CHARTS.parent
 DOCS = ROOT / "docs"
 FILES = sorted((CHART / "ci").glob("*-values.yaml"))
 HOSTILE = '{{ .Values.x }} }} {{{ {{- end }} {{/* */}} `{{` {{ "{{" }} {% raw %} $x'
-ONLY_IN_HELM_4 = {
-    "mustToYaml",
-    "mustToToml",
-    "mustToDuration",
-    "durationSeconds",
-    "durationRoundTo",
-}
 RELEASE_LABELS = {
     "app.kubernetes.io/name": "grid-operator",
     "app.kubernetes.io/instance": "grid-operator",
@@ -93,16 +85,6 @@ def test_the_definition_is_rendered_as_kubectl_applies_it(operator_chart: Helm) 
     assert metadata.pop("labels") == RELEASE_LABELS
     assert metadata.pop("annotations") == {"helm.sh/resource-policy": "keep"}
     assert found == yaml.safe_load((ROOT / "crds/gridcluster.yaml").read_text(encoding="utf-8"))
-
-
-def test_templates_call_no_function_that_helm_3_lacks() -> None:
-    called = {
-        (path.name, word)
-        for path in CHARTS.glob("*/templates/*")
-        for word in re.findall(r"[A-Za-z]+", path.read_text(encoding="utf-8"))
-    }
-
-    assert [one for one in called if one[1] in ONLY_IN_HELM_4] == []
 
 
 def test_text_that_looks_like_a_template_is_rendered_as_it_is(
