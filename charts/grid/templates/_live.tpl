@@ -13,16 +13,12 @@ words. Nothing that is rendered depends on it.
 {{- end -}}
 {{- end -}}
 {{- $variables := dict -}}
+{{- $listed := 0 -}}
 {{- range (index $live.spec.template.spec.containers 0).env -}}
 {{- $variables = set $variables .name true -}}
+{{- $listed = hasPrefix "GRID_MEMBER_" .name | ternary (add1 $listed) $listed -}}
 {{- end -}}
-{{- $before := 1 -}}
-{{- range $ordinal := until 1000 -}}
-{{- if hasKey $variables (printf "GRID_MEMBER_%d" $ordinal) -}}
-{{- $before = add $ordinal 1 -}}
-{{- end -}}
-{{- end -}}
-{{- $seen := dict "root" . "live" $live "variables" $variables "before" $before "runs" (gt (int64 $live.spec.replicas) 0) -}}
+{{- $seen := dict "root" . "live" $live "variables" $variables "before" (max 1 $listed) "runs" (gt (int64 $live.spec.replicas) 0) -}}
 {{- include "grid.refuse.liveSize" $seen -}}
 {{- include "grid.refuse.liveClaims" $seen -}}
 {{- include "grid.refuse.liveIdentity" $seen -}}
