@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import http.client
+import re
 import socket
 import ssl
 from dataclasses import dataclass
@@ -21,6 +22,8 @@ REQUEST_S: Final = 10.0
 CALL_S: Final = 45.0
 """For calls that are answered when all members have heard of it."""
 ANSWER_LIMIT_BYTES: Final = 4 * 1024 * 1024
+_LABEL: Final = "[A-Za-z0-9_-]{1,63}"
+_HOST: Final = re.compile(rf"{_LABEL}(\.{_LABEL})*\.?|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*")
 _SCHEMES: Final = {"http": 80, "https": 443}
 
 
@@ -84,10 +87,17 @@ def parse_url(url: str) -> Place:
         raise UsageError(f"--url {url}: {error}") from None
     if parts.scheme not in _SCHEMES or not parts.hostname:
         raise UsageError(f"--url {url}: write it as http://HOST:PORT or https://HOST:PORT")
+    if not is_host(parts.hostname):
+        raise UsageError(f"--url {url}: {parts.hostname} is no name of a host, nor an address")
     if parts.path not in ("", "/") or parts.query or parts.fragment or "@" in parts.netloc:
         raise UsageError(f"--url {url}: give scheme, host and port alone")
     found = port if port is not None else _SCHEMES[parts.scheme]
     return Place(parts.scheme == "https", parts.hostname, found)
+
+
+def is_host(text: str) -> bool:
+    """Return whether text can name a host, or is like an address; others cannot be looked up."""
+    return _HOST.fullmatch(text) is not None
 
 
 def tls_context(authority: Path | None) -> ssl.SSLContext:
