@@ -248,6 +248,15 @@ def test_what_an_operator_has_taken_over_is_not_taken_back(grid_chart: Helm) -> 
         assert "they are not handed back" in grid_chart.refusal({}, *cluster)
 
 
+def test_what_others_made_is_left_to_helm(grid_chart: Helm) -> None:
+    objects = grid_chart.objects({"size": 5})
+    (found,) = of_kind(objects, "StatefulSet")
+    found["metadata"]["labels"]["app.kubernetes.io/name"] = "another"
+
+    with looked_at(grid_chart, objects) as cluster:
+        assert grid_chart.objects(THREE, *cluster) == grid_chart.objects(THREE)
+
+
 def test_rendering_twice_is_the_same(grid_chart: Helm) -> None:
     values = {**THREE, **KEPT, **MANAGED, **TLS, "security": {"enabled": True}}
 
