@@ -1,10 +1,10 @@
 """Runs the tests of a layer in several processes: `python -m tests.side_by_side LAYER [arguments]`.
 
 The arguments go to pytest. Of the layer `unit`, the tests of several members mostly wait, for
-elections and for patience that ends: four processes run them beside the one that keeps a core busy
-with all others, and after those with the tests of the data path a second time, compiled. Of the
-layer `e2e`, the modules that bring up a Kubernetes of their own, and the releases, run beside those
-that share one.
+elections and for patience that ends: four processes run them and a fifth those of the operator and
+of the charts, beside the one that runs all others. The tests of the data path run a second time,
+compiled, as soon as the first of the five has ended. Of the layer `e2e`, the modules that bring up
+a Kubernetes of their own, and the releases, run beside those that share one.
 """
 
 from __future__ import annotations
@@ -13,13 +13,16 @@ import contextlib
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import IO, Final
+from typing import Final
 
 from tests.e2e.provider.choice import NATIVE, chosen_kind
 
 NOTHING_FOUND: Final = 5
 """Pytest's exit status when no test fits the arguments."""
+AT_ONCE: Final = 5
+"""How many processes run beside the one whose tests are shown."""
 PYTEST: Final = (sys.executable, "-m", "pytest", "-p", "no:cacheprovider")
 
 
@@ -30,7 +33,7 @@ class Layer:
     shown: tuple[tuple[str, ...], ...]
     """Those of the processes that run one after the other and print at once what they find."""
     beside: tuple[tuple[str, ...], ...]
-    """Those of the processes that run beside them, whose reports come at the end."""
+    """Those of the processes beside them, AT_ONCE at a time; their reports come at the end."""
 
 
 def _without(paths: tuple[str, ...]) -> tuple[str, ...]:
@@ -54,17 +57,20 @@ SERVERS: Final = ("tests/unit/engine/nats", "tests/unit/engine/server")
 CONTRACT: Final = _files("tests/unit/engine", "contract", "contract_bounded", "contract_queues")
 SECOND_ENGINES: Final = _files(ENGINES, "damage", "lost_disks", "lost_memory", "loss", "rescue")
 """About half of the time that those of engines with a server each take, as for processes."""
+OPERATOR: Final = ("tests/unit/operator", "tests/unit/gridctl", "tests/unit/charts")
 COMPILED: Final = (
     *("-p", "tests.compiled", "tests/unit/engine", "tests/unit/member/lane"),
     *_without((ENGINES, *SERVERS)),
 )
 UNIT: Final = Layer(
-    shown=(("tests/unit", *_without((MEMBERS, ENGINES, *SERVERS, *CONTRACT))), COMPILED),
+    shown=(("tests/unit", *_without((MEMBERS, ENGINES, *SERVERS, *CONTRACT, *OPERATOR))),),
     beside=(
         (MEMBERS, *_without(SECOND_MEMBERS)),
         SECOND_MEMBERS,
         (ENGINES, *SERVERS, *CONTRACT, *_without(SECOND_ENGINES)),
         SECOND_ENGINES,
+        OPERATOR,
+        COMPILED,
     ),
 )
 IN_ORDER: Final = ("-p", "no:randomly")
@@ -92,27 +98,37 @@ def main(arguments: list[str]) -> int:
     if not arguments:
         raise SystemExit("name a layer of the tests: unit or e2e")
     layer, rest = layer_named(arguments[0]), arguments[1:]
+    running: list[subprocess.Popen[bytes]] = []
     with contextlib.ExitStack() as stack:
-        beside: list[tuple[subprocess.Popen[bytes], IO[bytes]]] = []
-        for words in layer.beside:
-            report = stack.enter_context(tempfile.TemporaryFile())
-            process = subprocess.Popen(
-                [*PYTEST, *words, *rest], stdout=report, stderr=subprocess.STDOUT
-            )
-            stack.callback(_end, process)
-            beside.append((process, report))
+        threads = stack.enter_context(ThreadPoolExecutor(AT_ONCE))
+        stack.callback(_end, threads, running)
+        reports = [threads.submit(_report, running, [*words, *rest]) for words in layer.beside]
         found = [subprocess.call([*PYTEST, *words, *rest]) for words in layer.shown]
-        for process, output in beside:
-            found.append(process.wait())
-            output.seek(0)
-            sys.stdout.buffer.write(output.read())
+        for report in reports:
+            status, output = report.result()
+            found.append(status)
+            sys.stdout.buffer.write(output)
             sys.stdout.buffer.flush()
     return _status(found)
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    process.kill()
-    process.wait()
+def _report(running: list[subprocess.Popen[bytes]], words: list[str]) -> tuple[int, bytes]:
+    """Run a process to its end; return its status and what it wrote.
+
+    It writes to a file: a pipe would be open for as long as a process that a test left behind.
+    """
+    with tempfile.TemporaryFile() as report:
+        process = subprocess.Popen([*PYTEST, *words], stdout=report, stderr=subprocess.STDOUT)
+        running.append(process)
+        status = process.wait()
+        report.seek(0)
+        return status, report.read()
+
+
+def _end(threads: ThreadPoolExecutor, running: list[subprocess.Popen[bytes]]) -> None:
+    threads.shutdown(wait=False, cancel_futures=True)
+    for process in running:
+        process.kill()
 
 
 def _status(found: list[int]) -> int:

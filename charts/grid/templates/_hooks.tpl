@@ -11,7 +11,7 @@
 {{- end }}
 
 {{/*
-The pod template of such a pod. Takes a dict: `root`, `args`, and perhaps `env` and `envFrom`, `configMap`,
+The pod template of such a pod. Takes a dict: `root`, `args`, and perhaps `env` (as text) and `envFrom`, `configMap`,
 `credentials` (whether it shows those of the management listener) and `authority` (whether it asks members, by TLS where
 they have it).
 */}}
@@ -31,7 +31,7 @@ automountServiceAccountToken: false
 enableServiceLinks: false
 securityContext:
   {{- include "grid.podSecurityContext" $root | nindent 2 }}
-{{- with include "grid.scheduling" $root }}
+{{- with include "grid.callerScheduling" $root }}
 {{ . }}
 {{- end }}
 containers:
@@ -42,7 +42,7 @@ containers:
       {{- include "grid.yaml" .args | nindent 6 }}
     {{- with .env }}
     env:
-      {{- include "grid.yaml" . | nindent 6 }}
+      {{- . | nindent 6 }}
     {{- end }}
     {{- with .envFrom }}
     envFrom:
@@ -91,6 +91,15 @@ volumes:
       defaultMode: 288 # 0440
   {{- end }}
 {{- end }}
+{{- end }}
+
+{{/* As for members, but for what keeps members apart: with a member on each node no node would be left. */}}
+{{- define "grid.callerScheduling" -}}
+{{- $pod := deepCopy .Values.pod -}}
+{{- with $pod.affinity -}}
+{{- $pod = set $pod "affinity" (pick . "nodeAffinity") -}}
+{{- end -}}
+{{- include "grid.scheduling" (dict "Values" (dict "pod" $pod)) -}}
 {{- end }}
 
 {{/* What tells that a member is one: the authority where members have it, too, else their certificate itself. */}}

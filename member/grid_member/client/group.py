@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from grid_member.client.errors import ConflictError, PassingError, UsageError
+from grid_member.client.errors import ConflictError, PassingError, SilentError, UsageError
 from grid_member.client.member import Member
 from grid_member.client.wire import parse_url
 
@@ -84,6 +84,7 @@ def first_answer(members: Iterable[Member], ask: Callable[[Member], T]) -> T:
 
     Raises:
         ConflictError: None can, and one of them because of the state that it is in.
+        SilentError: None gives any answer.
         PassingError: None can; the message has what is wrong with each.
         FinalError: One of those that were asked refuses for good.
     """
@@ -94,4 +95,6 @@ def first_answer(members: Iterable[Member], ask: Callable[[Member], T]) -> T:
         except PassingError as error:
             found.append(error)
     conflict = next((error for error in found if isinstance(error, ConflictError)), None)
-    raise conflict or PassingError("; ".join(map(str, found)))
+    silent = all(isinstance(error, SilentError) for error in found)
+    text = "; ".join(map(str, found))
+    raise conflict or (SilentError(text) if silent else PassingError(text))

@@ -84,8 +84,10 @@ class Leaving:
         """Return the highest ordinal that has to leave; None as well when no member answers."""
         try:
             return Patience(min(SILENCE_S, self.patience.left_s), self.say).until(self._highest)
-        except OverdueError as error:
-            silence = str(error)
+        except OverdueError:
+            silence = self._silence()
+        if not silence:
+            return self.patience.until(self._highest)
         found = replace(self, group=self.other, other=None)._first_look() if self.other else None
         if found is not None:
             raise FinalError(
@@ -94,6 +96,16 @@ class Leaving:
             )
         self.say(f"no member answers, so none is known that would have to leave: {silence}")
         return None
+
+    def _silence(self) -> str:
+        """Return why no member answers; empty when one does, even if it cannot tell yet."""
+        try:
+            self._present()
+        except SilentError as error:
+            return str(error)
+        except PassingError:
+            pass
+        return ""
 
     def _highest(self) -> int | None:
         """Return the highest ordinal of all members that are listed, None when all may stay."""

@@ -48,7 +48,11 @@ CASES: Final[dict[str, Tree]] = {
         **MANAGED,
         "size": 5,
         "advancedNetwork": {"enabled": True, "restPort": 6000},
-        "security": {"enabled": True, "protected": ["Data", "ClusterRead"]},
+        "security": {
+            "enabled": True,
+            "protected": ["Data", "ClusterRead"],
+            "users": [{"name": "b", "secretName": "b"}, {"name": "a", "secretName": "a"}],
+        },
     },
     "open": {
         "persistence": BACKUP,
@@ -106,6 +110,28 @@ def test_every_pod_is_restricted_and_runs_the_members_image(grid_chart: Helm, va
         # No pod but the members' has their key.
         secrets = [v["secret"] for v in pod.get("volumes", ()) if v["name"] == "tls"]
         assert all(i["key"] != "tls.key" for s in secrets for i in s["items"])
+
+
+def test_what_keeps_members_apart_leaves_room_for_jobs(grid_chart: Helm) -> None:
+    """With a member on each node, and all of a release apart, a Job still has a node."""
+    node = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": []}}
+    apart = {"labelSelector": {"matchLabels": {"app.kubernetes.io/instance": "demo"}}}
+    affinity = {"nodeAffinity": node, "podAntiAffinity": {"required": [apart]}}
+    pod = {"affinity": affinity, "nodeSelector": {"disk": "ssd"}, "runtimeClassName": "kata"}
+    objects = grid_chart.objects({**FULL, "pod": pod})
+    (members,) = (one for one in objects if one["kind"] == "StatefulSet")
+    labels = members["spec"]["template"]["metadata"]["labels"]
+
+    assert labels["app.kubernetes.io/instance"] == "demo"
+    assert members["spec"]["template"]["spec"]["affinity"] == affinity
+    for one in hooks(objects).values():
+        if one["kind"] == "ConfigMap":
+            continue
+        found = pod_spec(one)
+        assert found["affinity"] == {"nodeAffinity": node}
+        assert (found["nodeSelector"], found["runtimeClassName"]) == ({"disk": "ssd"}, "kata")
+        template = one["spec"].get("jobTemplate", one)["spec"].get("template", one)
+        assert template["metadata"]["labels"]["app.kubernetes.io/instance"] != "demo"
 
 
 @pytest.mark.parametrize("values", CASES.values(), ids=CASES)

@@ -11,9 +11,11 @@ from tests.unit.member.cluster.processes import HttpClient, Members
 from tests.unit.ports import free_ports
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from tests.unit.member.client.running import Command
+    from tests.unit.member.running import RunningMember
 
 pytestmark = pytest.mark.timeout(240)
 SIZE = 4
@@ -66,6 +68,19 @@ async def test_members_leave_one_after_the_other(command: Command, tmp_path: Pat
         again = await command.run("leave", *url, "--size", 2)
         assert (again.code, again.said) == (0, "0 members have left, 2 stay and are safe\n")
         assert await client.get(1, "m", "k") == "v"
+
+
+async def test_members_that_start_are_waited_for(
+    command: Command,
+    start_member: Callable[..., RunningMember],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("grid_member.client.leave.SILENCE_S", 0.0)
+    member = await start_member().open()
+    words = ("leave", "--url", f"http://127.0.{{ordinal}}.1:{member.port}", "--size", 2)
+    found = await command.run(*words, "--refuse", "--allow-silence", *AT_ONCE)
+    assert (found.code, found.said) == (1, "")
+    assert "cannot tell: " in found.told
 
 
 async def test_nobody_has_to_leave_where_nobody_is(
