@@ -33,7 +33,8 @@ grid_find_python || grid_missing="python3 python3-venv"
 
 # The disk tests compile small shims that record or break what is written, and members are tested
 # compiled; the TLS tests make certificates; the tests of lines that swallow packets make networks
-# of their own; the configurations of docs/load-balancers.md run.
+# of their own; the configurations of docs/load-balancers.md run, and the blocks of
+# docs/tutorial-kubernetes.md.
 grid_balancers=
 if [ -n "${GRID_NEEDS_TEST_TOOLS:-}" ]; then
     command -v make >/dev/null 2>&1 || grid_missing="$grid_missing make"
@@ -45,6 +46,7 @@ if [ -n "${GRID_NEEDS_TEST_TOOLS:-}" ]; then
         grid_missing="$grid_missing python3-dev"
     fi
     command -v openssl >/dev/null 2>&1 || grid_missing="$grid_missing openssl"
+    command -v curl >/dev/null 2>&1 || grid_missing="$grid_missing curl"
     PATH=$PATH:/usr/sbin:/sbin command -v nft >/dev/null 2>&1 || grid_missing="$grid_missing nftables"
     PATH=$PATH:/usr/sbin:/sbin command -v ip >/dev/null 2>&1 || grid_missing="$grid_missing iproute2"
     PATH=$PATH:/usr/sbin:/sbin command -v nginx >/dev/null 2>&1 || grid_balancers="nginx"

@@ -4,7 +4,8 @@ The arguments go to pytest. Of the layer `unit`, the tests of several members mo
 elections and for patience that ends: four processes run them and a fifth those of the operator and
 of the charts, beside the one that runs all others. The tests of the data path run a second time,
 compiled, as soon as the first of the five has ended. Of the layer `e2e`, the modules that bring up
-a Kubernetes of their own, and the releases, run beside those that share one.
+a Kubernetes of their own, those of releases of the charts, and those that share one Kubernetes run
+beside each other.
 """
 
 from __future__ import annotations
@@ -74,11 +75,12 @@ UNIT: Final = Layer(
     ),
 )
 IN_ORDER: Final = ("-p", "no:randomly")
-SECOND_E2E: Final = _files("tests/e2e", "several", "several_data", "watches", "releases", "chart")
-"""About half of the time: those that bring up a Kubernetes of their own, and the releases."""
+SEVERAL_E2E: Final = _files("tests/e2e", "several", "several_data", "watches")
+"""Those that bring up a Kubernetes of their own."""
+HELM_E2E: Final = _files("tests/e2e", "chart", "releases", "tutorial")
 E2E: Final = Layer(
-    shown=((*IN_ORDER, "tests/e2e", *_without(SECOND_E2E)),),
-    beside=((*IN_ORDER, *SECOND_E2E),),
+    shown=((*IN_ORDER, "tests/e2e", *_without((*SEVERAL_E2E, *HELM_E2E))),),
+    beside=((*IN_ORDER, *SEVERAL_E2E), (*IN_ORDER, *HELM_E2E)),
 )
 ONE_KUBERNETES: Final = Layer(shown=((*IN_ORDER, "tests/e2e"),), beside=())
 

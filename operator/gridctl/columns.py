@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from gridctl.explain import is_worth_telling
+from gridctl.explain import worth_telling
 from gridctl.judging import activity, is_ready, status_of
 
 if TYPE_CHECKING:
@@ -45,8 +45,7 @@ def problem_lines(cluster: KubeObject) -> list[str]:
     name = f"{cluster['metadata']['namespace']}/{cluster['metadata']['name']}"
     lines = [
         f"{name}: {c.type} is {c.status.value} ({c.reason}): {c.message}"
-        for c in status.conditions
-        if is_worth_telling(c, status)
+        for c in worth_telling(status)
     ]
     return [*lines, f"{name}: {activity(cluster)}"] if status.operation is not None else lines
 

@@ -14,6 +14,7 @@ from grid_operator.api.conditions import (
     ConditionStatus,
     ConditionType,
     ProgressingReason,
+    ReadyReason,
     StalledReason,
     find_condition,
 )
@@ -50,6 +51,8 @@ _ALWAYS_TOLD: Final = ("ConfigValid", "RequestsValid", "StructuresMatch", "Child
                        "DefinitionMatches", "ClusterStateAsDesired", "BackupSucceeded",
                        "Restored")  # fmt: skip
 """Conditions that are told whenever they are False, also of a cluster that is Ready."""
+_REPEATS: Final = frozenset({ReadyReason.CONFIG_INVALID.value, ProgressingReason.BLOCKED.value})
+"""Reasons of conditions that repeat ConfigValid when False, and name an operation when True."""
 _FAILED_STARTS: Final = frozenset(
     {StalledReason.PARTIAL_START_FAILED.value, StalledReason.FORCE_START_FAILED.value}
 )
@@ -105,7 +108,7 @@ class Explanation:
 def explain(cluster: KubeObject, now: datetime) -> Explanation:
     """Return what the object itself tells of its cluster."""
     status = status_of(cluster)
-    told = [c for c in status.conditions if is_worth_telling(c, status)]
+    told = worth_telling(status)
     why = [_line(condition, now) for condition in told]
     advice = [_advice(condition) for condition in told]
     nexts = [*_next(status), *(a.next for a in advice)]
@@ -154,8 +157,18 @@ def _headline(cluster: KubeObject, status: GridClusterStatus, now: datetime) -> 
     return f"{name} is Ready since {since}: {ready.message}"
 
 
-def is_worth_telling(condition: Condition, status: GridClusterStatus) -> bool:
-    """Return whether a condition says why something is not as it should be."""
+def worth_telling(status: GridClusterStatus) -> list[Condition]:
+    """Return the conditions that say why something is not as it should be.
+
+    When ConfigValid is among them, those that only repeat it are left out.
+    """
+    told = [c for c in status.conditions if _is_worth_telling(c, status)]
+    if find_condition(told, ConditionType.CONFIG_VALID) is None:
+        return told
+    return [c for c in told if c.reason not in _REPEATS or c.status is ConditionStatus.TRUE]
+
+
+def _is_worth_telling(condition: Condition, status: GridClusterStatus) -> bool:
     if condition.type == ConditionType.READY:
         return condition.status is not ConditionStatus.TRUE
     if condition.type in _ALWAYS_TOLD:

@@ -23,6 +23,10 @@ class Advice:
 
 
 _FIX_SPEC: Final = "nothing is applied until the spec is changed; members keep what they run"
+_AWAITED: Final = (
+    "nothing is applied until the Secret is as it has to be; then the operator goes on by itself. "
+    "Members keep what they run"
+)
 _LOGS: Final = "kubectl describe pod -n NAMESPACE POD; kubectl logs -n NAMESPACE POD -c member"
 
 ADVICE: Final[Mapping[str, Advice]] = {
@@ -36,7 +40,7 @@ ADVICE: Final[Mapping[str, Advice]] = {
         "the operator replaces the named pods, one at a time, when that is safe",
         "see SafeToDisrupt for what it waits for",
     ),
-    "ConfigInvalid": Advice(_FIX_SPEC, "change the field that ConfigValid names"),
+    "ConfigInvalid": Advice(),  # ConfigValid has the reason and its advice
     "Deleting": Advice(
         "the members are shut down, then Kubernetes removes what belongs to the cluster",
         "nothing: it cannot be taken back. Data volumes stay with deletionPolicy Retain",
@@ -77,7 +81,7 @@ ADVICE: Final[Mapping[str, Advice]] = {
         "is safe",
         "mend the member that is named; the operator deletes no pod before",
     ),
-    "Blocked": Advice(_FIX_SPEC, "change the field that ConfigValid names"),
+    "Blocked": Advice(),  # as ConfigInvalid
     "Paused": Advice(
         "nothing is changed until the pause is over; an operation under way stays where it is",
         "set spec.paused to false, or wait until spec.pausedUntil",
@@ -117,14 +121,11 @@ ADVICE: Final[Mapping[str, Advice]] = {
     "InvalidSchedule": Advice(_FIX_SPEC, "correct persistence.backup.schedule"),
     "InvalidNetwork": Advice(_FIX_SPEC, "correct the network that is named"),
     "SecretMissing": Advice(
-        _FIX_SPEC + "; it is tried again when the Secret is there",
+        _AWAITED,
         "create the Secret that is named. One that was lost while members run is not made anew, "
         "because they go on with the old one: restore it, or stop the cluster first",
     ),
-    "InvalidSecret": Advice(
-        _FIX_SPEC + "; it is tried again when the Secret changes",
-        "give the Secret the key that is named",
-    ),
+    "InvalidSecret": Advice(_AWAITED, "give the Secret the key that is named"),
     "InvalidSpec": Advice(
         _FIX_SPEC,
         "correct the field; when it is a newer one, update the operator and the "

@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
 from grid_operator.api.gridcluster import GridCluster, InvalidClusterError
+from grid_operator.api.lifecycle import RunState
 from grid_operator.api.names import (
     GROUP,
     PASSWORD_KEY,
@@ -77,6 +78,10 @@ _TEXTS: Final = {
     Effect.KEPT: "members keep its data until they restart, and after it as long as it is stored",
     Effect.NONE: "only the operator goes by it",
 }
+_AT_NEXT_START: Final = (
+    Effect.OPERATION,
+    "all members have it at the next start, as they stop with the same edit",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,8 +264,15 @@ class _Effects:
                 self._known[unit] = self._judged(with_unit(self._old, self._new, unit))
             known = self._known[unit]
             if known is not None:
-                return known
+                return _AT_NEXT_START if self._waits_for_stop(known) else known
         return self._judged(self._new) or (Effect.NONE, _TEXTS[Effect.NONE])
+
+    def _waits_for_stop(self, known: tuple[Effect, str]) -> bool:
+        """Return whether what is refused of running members is taken together with their stop."""
+        if known[0] is not Effect.REFUSED or self._new["runState"] != RunState.STOPPED:
+            return False
+        whole = self._judged(self._new)
+        return whole is not None and whole[0] is not Effect.REFUSED
 
     def _judged(self, spec: Spec) -> tuple[Effect, str] | None:
         """Return what a spec would do, None when it is not valid."""

@@ -1,4 +1,7 @@
-"""Writes from the operator's chart what kustomize installs: `python -m tests.helm.manifests`."""
+"""Writes the chart's copy of `monitoring/`, and from the operator's chart what kustomize installs.
+
+`python -m tests.helm.manifests` does both.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from tests.helm.monitoring import copy_monitoring
 from tests.helm.program import helm_program
 from tests.helm.running import Helm
 
@@ -81,6 +85,7 @@ def _text(helm: Helm, manifest: Manifest) -> str:
 
 def main() -> int:
     """Write every file."""
+    copy_monitoring()
     with tempfile.TemporaryDirectory() as home:
         helm = Helm(helm_program(), CHART, Path(home))
         for path, text in written_manifests(helm).items():

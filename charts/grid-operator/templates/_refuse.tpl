@@ -6,11 +6,20 @@
 {{- if and .Values.podMonitor.enabled (not .Values.metrics.enabled) (not .Values.podMonitor.members) -}}
 {{- fail "podMonitor.enabled has nothing to read: set metrics.enabled or podMonitor.members" -}}
 {{- end -}}
-{{- range $key := list "commonLabels" "podLabels" -}}
-{{- range $label, $value := index $.Values $key -}}
+{{- $labels := dict "commonLabels" .Values.commonLabels "podLabels" .Values.podLabels -}}
+{{- range $key := list "podMonitor" "rules" "dashboards" -}}
+{{- $_ := set $labels (printf "%s.labels" $key) (index $.Values $key).labels -}}
+{{- end -}}
+{{- range $key, $given := $labels -}}
+{{- range $label, $value := $given -}}
 {{- if has $label (list "app.kubernetes.io/name" "app.kubernetes.io/instance" "app.kubernetes.io/part-of" "app.kubernetes.io/version" "app.kubernetes.io/managed-by" "helm.sh/chart") -}}
 {{- fail (printf "%s may not hold %s, which the chart sets: remove it" $key $label) -}}
 {{- end -}}
+{{- end -}}
+{{- end -}}
+{{- range $label := list "severity" "alertname" -}}
+{{- if hasKey ($.Values.rules.alertLabels | default dict) $label -}}
+{{- fail (printf "rules.alertLabels may not hold %s, which the rules set: remove it" $label) -}}
 {{- end -}}
 {{- end -}}
 {{- range .Values.extraEnv -}}

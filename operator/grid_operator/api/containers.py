@@ -185,6 +185,15 @@ class ContainerPort(KubernetesPart):
         ),
     )
 
+    def as_kube(self) -> KubeObject:
+        """Return it as it stands in a container, without an empty protocol.
+
+        Server-side apply tells ports apart by it, and knows the default only of one that is left
+        out: each apply of an empty one would add the port once more, and make another template.
+        """
+        found = super().as_kube()
+        return {k: v for k, v in found.items() if k != "protocol" or v != ""}
+
 
 class Container(KubernetesPart):
     """A container of one's own in member pods."""
@@ -204,6 +213,13 @@ class Container(KubernetesPart):
             lambda c: c.name != MEMBER_CONTAINER and not c.name.startswith(OWN_PREFIX),
         ),
     )
+
+    def as_kube(self) -> KubeObject:
+        """Return it as it stands in a pod."""
+        found = super().as_kube()
+        if self.ports is None:
+            return found
+        return {**found, "ports": [port.as_kube() for port in self.ports]}
 
     @property
     def port_numbers(self) -> frozenset[int]:

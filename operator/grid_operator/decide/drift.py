@@ -15,6 +15,7 @@ from grid_operator.decide.tolerance import (
     IN_ORDER,
     KEY_DEFAULTS,
     LEFT_OUT,
+    ZERO_IS_NONE,
     is_tolerated,
     key_fields,
 )
@@ -29,6 +30,8 @@ _SIZES: Final = frozenset({"sizeLimit", "divisor"})
 _TEMPLATE_DIGEST: Final = f"metadata.annotations.{TEMPLATE_HASH_ANNOTATION}"
 TEMPLATE: Final = "spec.template."
 """What the places begin with that are in a pod template."""
+_POD: Final = f"{TEMPLATE}spec."
+"""Others, such as labels, are not filled in, and an empty value of theirs is a value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +146,9 @@ def _fields(wanted: dict[str, Any], has: dict[str, Any], place: _Place) -> Itera
     for key, value in wanted.items():
         there = has.get(key)
         if not _same(value, there):
-            yield from _compare(value, there, place.key(str(key)))
+            here = place.key(str(key))
+            if not _is_filled_in(value, there, here, has):
+                yield from _compare(value, there, here)
     for key, value in has.items():
         # Nothing, and an empty list, is what a field is that is not there. An empty object may
         # mean much: a namespaceSelector without labels is every namespace.
@@ -205,6 +210,12 @@ def _same_quantity(wanted: Any, has: Any, place: _Place) -> bool:
         return False
     amount = parse_quantity(str(wanted))
     return amount is not None and amount == parse_quantity(str(has))
+
+
+def _is_filled_in(wanted: Any, has: Any, place: _Place, siblings: Mapping[str, Any]) -> bool:
+    """Return whether the API server put its default there because what is wanted says nothing."""
+    is_unsaid = wanted is None or wanted == "" or (wanted == 0 and place.name in ZERO_IS_NONE)
+    return is_unsaid and place.shown.startswith(_POD) and place.may_have(has, siblings)
 
 
 def _is_left_out(wanted: Any, place: _Place) -> bool:

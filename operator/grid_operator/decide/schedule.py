@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Final
 from zoneinfo import ZoneInfo
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 LATE_S: Final = 60.0
 """A run that did not begin by then is a missed one."""
+_LOOKED_AT: Final = 8
+"""Times among which the longest interval is: those of a week, where there is one each day."""
 _WINDOWS: Final = tuple(timedelta(hours=h) for h in (1, 24, 24 * 32, 24 * 367, 24 * 366 * 50))
 """How far back the newest time is looked for: the narrowest with one in it has few of them."""
 
@@ -68,6 +71,12 @@ def look(schedule: BackupSchedule, last: str | None, planned: str | None, now: d
 def next_time(schedule: BackupSchedule, after: datetime) -> datetime | None:
     """Return the first scheduled time later than this, None when there is none."""
     return next(_times(schedule, after), None)
+
+
+def longest_interval(schedule: BackupSchedule, after: datetime) -> timedelta:
+    """Return the longest time between two of the scheduled times that come next; 0 when none do."""
+    times = list(islice(_times(schedule, after), _LOOKED_AT))
+    return max((later - time for time, later in pairwise(times)), default=timedelta())
 
 
 def _times(schedule: BackupSchedule, after: datetime) -> Iterator[datetime]:

@@ -206,9 +206,19 @@ LEFT_OUT: Final[Table] = {
     "tty": False,
     "hostPort": 0,
     "initialDelaySeconds": 0,
+    "chapAuthDiscovery": False,
+    "chapAuthSession": False,
+    "sslEnabled": False,
+    "partition": 0,
 }
 """Values that the API server does not store: without the field a pod is the same. Of other fields,
 such as `automountServiceAccountToken`, false is another value than none."""
+
+
+ZERO_IS_NONE: Final = frozenset(
+    {"timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold"}
+)
+"""Fields of which the API server takes 0 for none, and puts the default there."""
 
 
 def key_fields(kind: str, pattern: str) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from grid_operator.ports.errors import Conflict, Rejected, Silent, Unavailable, Unheard
+from grid_operator.ports.metrics import DEFECT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -92,7 +93,7 @@ class WatchState:
             warn: False: it is part of normal life, so far.
         """
         self.restarts += 1
-        self._metrics.watch_restarted(*self._labels, _REASONS.get(type(error), "defect"))
+        self._metrics.watch_restarted(*self._labels, _REASONS.get(type(error), DEFECT))
         if not warn:
             return
         self.error = str(error) or type(error).__name__

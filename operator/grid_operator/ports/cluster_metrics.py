@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from prometheus_client.metrics_core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from grid_operator.api.persistence import BackupSchedule
+from grid_operator.decide.schedule import longest_interval
 from grid_operator.decide.situation import moment
+from grid_operator.decide.validate import cron_problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -23,6 +27,9 @@ MAX_NAMED_CLUSTERS: Final = 2000
 """What there is beyond that is summed in series without a namespace and a name."""
 _NAMED: Final = ("namespace", "name")
 _NO_NAME: Final = ("", "")
+LAST_SUCCESS: Final = "last_success_timestamp_seconds"
+LAST_FAILURE: Final = "last_failure_timestamp_seconds"
+LONGEST_INTERVAL: Final = "longest_interval_seconds"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +43,8 @@ class ClusterFigures:
     ready: int
     operation: tuple[str, float] | None
     """Kind of the operation under way, and when it began, in seconds since 1970."""
+    backups: tuple[tuple[str, float], ...]
+    """Value of each metric of backups that the cluster has, by the metric's last words."""
 
 
 def figures_of(cluster: KubeObject, status: KubeObject) -> ClusterFigures:
@@ -48,7 +57,38 @@ def figures_of(cluster: KubeObject, status: KubeObject) -> ClusterFigures:
         size=size if isinstance(size, int) else 0,
         ready=status.get("readyMembers") or 0,
         operation=None if began is None else (str(operation.get("kind")), began.timestamp()),
+        backups=tuple(_backups(cluster, status.get("backup") or {})),
     )
+
+
+def _backups(cluster: KubeObject, shown: KubeObject) -> Iterator[tuple[str, float]]:
+    for name, field in (
+        (LAST_SUCCESS, "lastSuccessfulTime"),
+        (LAST_FAILURE, "lastFailedTime"),
+    ):
+        if (ended := moment(shown.get(field))) is not None:
+            yield name, ended.timestamp()
+    planned = shown.get("nextScheduledTime")
+    schedule = cluster.get("spec")
+    for field in ("persistence", "backup", "schedule"):
+        schedule = schedule.get(field) if isinstance(schedule, dict) else None
+    if planned and isinstance(schedule, dict):
+        zone = str(schedule.get("timeZone", "UTC"))
+        if (interval_s := _interval_s(str(schedule.get("cron")), zone, planned)) > 0:
+            yield LONGEST_INTERVAL, interval_s
+
+
+@lru_cache(maxsize=MAX_NAMED_CLUSTERS)
+def _interval_s(cron: str, time_zone: str, planned: str) -> float:
+    """Return the longest time between two scheduled backups, 0 where a spec cannot work."""
+    after = moment(planned)
+    if after is None or cron_problem(cron) is not None:
+        return 0.0
+    try:
+        schedule = BackupSchedule(cron=cron, time_zone=time_zone)
+        return longest_interval(schedule, after).total_seconds()
+    except (OSError, ValueError, LookupError):
+        return 0.0
 
 
 class ClusterCollector(Collector):
@@ -76,6 +116,7 @@ class ClusterCollector(Collector):
         if others:
             groups.append((_NO_NAME, others))
         conditions, size, ready, operations = _families()
+        backups = _backup_families()
         for names, members in groups:
             held = Counter(condition for one in members for condition in one.conditions)
             for condition, count in held.items():
@@ -84,7 +125,10 @@ class ClusterCollector(Collector):
             ready.add_metric(names, sum(one.ready for one in members))
             for kind, began_s in _oldest(members):
                 operations.add_metric([*names, kind], began_s)
-        yield from (conditions, size, ready, operations)
+            # The newest backup of several clusters says nothing of any of them.
+            for last_words, metric_value in () if names == _NO_NAME else members[0].backups:
+                backups[last_words].add_metric(names, metric_value)
+        yield from (conditions, size, ready, operations, *backups.values())
 
 
 def _oldest(figures: Sequence[ClusterFigures]) -> list[tuple[str, float]]:
@@ -112,3 +156,15 @@ def _families() -> tuple[GaugeMetricFamily, ...]:
             labels=[*_NAMED, "kind"],
         ),
     )
+
+
+def _backup_families() -> dict[str, GaugeMetricFamily]:
+    words = {
+        LAST_SUCCESS: "When the newest backup that is complete ended.",
+        LAST_FAILURE: "When the newest backup that failed ended.",
+        LONGEST_INTERVAL: "Longest time between two of the backups that are scheduled next.",
+    }
+    return {
+        last_words: GaugeMetricFamily(f"grid_cluster_backup_{last_words}", meaning, labels=_NAMED)
+        for last_words, meaning in words.items()
+    }

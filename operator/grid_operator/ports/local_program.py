@@ -110,7 +110,7 @@ def process_spec(pod: KubeObject, objects: LocalObjects, host: LocalHost) -> Pro
     probe = container["readinessProbe"]
     try:
         program = program_of(pod, objects, host, _local_addresses(pod, address))
-    except (KeyError, TypeError) as error:
+    except (AttributeError, KeyError, TypeError) as error:
         # Of Kubernetes' own objects only an API server knows what they need.
         raise Rejected(
             f"spec.pod: an object in it lacks a field or has a wrong one: {error}"
@@ -246,6 +246,8 @@ def _env_value(
     for kind, holder in (("Secret", "secretKeyRef"), ("ConfigMap", "configMapKeyRef")):
         if holder in source:
             return texts.value(kind, source[holder], source[holder]["key"])
+    if not source:
+        raise Rejected(f"env {item['name']}: valueFrom is empty")
     raise Rejected(f"env {item['name']}: {next(iter(source))} does not exist in the local mode")
 
 

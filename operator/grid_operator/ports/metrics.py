@@ -16,6 +16,8 @@ PREFIX: Final = "grid_operator_"
 RECONCILE_BUCKETS_S: Final = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 REQUEST_BUCKETS_S: Final = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 30.0)
 WATCH_LABELS: Final = ("resource", "namespace")
+DEFECT: Final = "defect"
+"""The result of a reconcile, or the reason of a watch's restart, after an unexpected exception."""
 WAIT_BUCKETS_S: Final = (0.001, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 
 
@@ -39,6 +41,8 @@ class OperatorMetrics:
             ("result",),
             RECONCILE_BUCKETS_S,
         )
+        # Prometheus sees no increase in a series that begins with 1.
+        self._reconciles.labels(DEFECT)
         self._members = self._histogram(
             "member_request_duration_seconds",
             "Exchanges with members: the questions of one view together, or a call. Outcomes of a "
@@ -108,6 +112,7 @@ class OperatorMetrics:
         """Show how long a watch has been silent, and whether it fails."""
         self._silences.labels(resource, namespace).set_function(silence_s)
         self._failing.labels(resource, namespace).set_function(lambda: float(failing()))
+        self._restarts.labels(resource, namespace, DEFECT)
 
     def watch_restarted(self, resource: str, namespace: str, reason: str) -> None:
         """Count that a watch has to be begun again."""

@@ -24,7 +24,7 @@ from grid_operator.ports.errors import (
     Rejected,
     Unavailable,
 )
-from grid_operator.ports.metrics import OperatorMetrics
+from grid_operator.ports.metrics import DEFECT, OperatorMetrics
 
 if TYPE_CHECKING:
     import random
@@ -204,10 +204,10 @@ class WorkQueue(Generic[KeyT]):
                 raise
             # Cancelled was something that it waited for, not the run: the key must not be lost.
             LOG.warning("%s: what it waited for was cancelled", key)
-            return self._next_backoff_s(entry), "defect"
+            return self._next_backoff_s(entry), DEFECT
         except Exception:  # a defect in one cluster's reconcile must not stop the others
             LOG.exception("%s: reconcile failed", key)
-            return self._next_backoff_s(entry), "defect"
+            return self._next_backoff_s(entry), DEFECT
         entry.failures = 0
         return delay_s, "gone" if delay_s is None else "done"
 

@@ -35,7 +35,8 @@ def desired_state(cluster: GridCluster, context: RenderContext) -> Desired:
     The NetworkPolicy comes before the first pod, so that no member is ever reachable without it.
     """
     settled = with_settled_tls(cluster, context)
-    size = present_size(cluster, recorded_size(cluster, context))
+    made_for = recorded_size(cluster, context)
+    size = present_size(cluster, made_for)
     present = with_present_tls(settled.with_size(size), context)
     record = start_record(present, context)
     children = (
@@ -51,7 +52,8 @@ def desired_state(cluster: GridCluster, context: RenderContext) -> Desired:
         problem=size_problem(cluster, context)
         or secret_problem(settled, context)
         or record.problem,
-        members_tls=has_members_tls(present, context),
+        # Of the members that there are: the spec may ask for a number that is refused.
+        members_tls=has_members_tls(cluster.with_size(made_for or size), context),
     )
 
 

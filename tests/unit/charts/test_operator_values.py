@@ -20,7 +20,8 @@ VALUES: Final = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8
 SCHEMA: Final = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
 OF_KUBERNETES: Final = ("podSecurityContext", "securityContext", "resources")
 LONG: Final = "sha256:" + "a" * 64
-MONITORED: Final = {"podMonitor": {"enabled": True}}
+SWITCHED: Final = ("podMonitor", "rules", "dashboards")
+"""What has no effect unless it is enabled."""
 
 CHANGES: Final[dict[str, Any]] = {
     "global.imageRegistry": "r.example",
@@ -53,6 +54,16 @@ CHANGES: Final[dict[str, Any]] = {
     "podMonitor.scrapeTimeout": "10s",
     "podMonitor.relabelings": [{"targetLabel": "a", "replacement": "b"}],
     "podMonitor.metricRelabelings": [{"action": "labeldrop", "regex": "a"}],
+    "rules.enabled": True,
+    "rules.namespace": "monitoring",
+    "rules.labels": {"release": "prometheus"},
+    "rules.disabled": ["GridCommitsSlow"],
+    "rules.alertLabels": {"team": "data"},
+    "rules.runbookUrl": "https://docs.example.com",
+    "dashboards.enabled": True,
+    "dashboards.namespace": "monitoring",
+    "dashboards.labels.grafana_dashboard": "grid",
+    "dashboards.annotations": {"grafana_folder": "Grid"},
     "commonLabels": {"team": "data"},
     "podLabels": {"team": "data"},
     "podAnnotations": {"a": "b"},
@@ -100,6 +111,24 @@ REFUSED: Final[list[tuple[dict[str, Any], str]]] = [
     ({"commonLabels": {"a": True}}, "'/commonLabels/a': got boolean, want string"),
     ({"podAnnotations": {"a": "b\u0085"}}, "Helm cannot write the character U+0085"),
     ({"podMonitor": {"interval": "30"}}, "'/podMonitor/interval'"),
+    ({"rules": {"disabled": ["GridCommitSlow"]}}, "'/rules/disabled/0': value must be one of"),
+    (
+        {"rules": {"alertLabels": {"severity": "page"}}},
+        "rules.alertLabels may not hold severity, which the rules set: remove it",
+    ),
+    (
+        {"rules": {"alertLabels": {"my-team": "data"}}},
+        "'/rules/alertLabels': additional properties 'my-team' not allowed",
+    ),
+    *(
+        (
+            {section: {"labels": {"app.kubernetes.io/name": "x"}}},
+            f"{section}.labels may not hold app.kubernetes.io/name, which the chart sets: remove",
+        )
+        for section in ("podMonitor", "rules", "dashboards")
+    ),
+    ({"rules": {"runbookUrl": "docs"}}, "'/rules/runbookUrl'"),
+    ({"dashboards": {"labels": {"a": 1}}}, "'/dashboards/labels/a': got number, want string"),
     (
         {"podMonitor": {"enabled": True, "members": False}, "metrics": {"enabled": False}},
         "podMonitor.enabled has nothing to read: set metrics.enabled or podMonitor.members",
@@ -134,7 +163,9 @@ def test_every_value_has_a_change() -> None:
 
 @pytest.mark.parametrize("path", CHANGES)
 def test_every_value_has_an_effect(operator_chart: Helm, path: str) -> None:
-    before = MONITORED if path.startswith("podMonitor.") and path != "podMonitor.enabled" else {}
+    section, _, name = path.partition(".")
+    on = section in SWITCHED and name != "enabled"
+    before = {section: {"enabled": True}} if on else {}
     after = merged(before, nested(path, CHANGES[path]))
 
     assert operator_chart.objects(after) != operator_chart.objects(before)

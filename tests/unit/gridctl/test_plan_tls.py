@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from gridctl.plan import Effect, planned
@@ -31,3 +33,37 @@ def test_what_members_have_is_known_where_the_spec_leaves_it_open(record: bool) 
         wanted = manifest(size=3, tls={"secretName": "t", "members": members})
         (change,) = planned(live, plain if record else None, wanted)
         assert (change.field, change.effect) == ("tls.members", expected)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            {"tls": {"secretName": "t", "members": False}},
+            {"tls": {"secretName": "t", "members": True}},
+        ),
+        ({}, {"clusterName": "other"}),
+        ({}, {"security": {"enabled": True}}),
+    ],
+    ids=["TLS", "name", "security"],
+)
+def test_what_all_members_change_together_comes_with_a_stop_in_the_same_edit(
+    before: dict[str, Any], after: dict[str, Any]
+) -> None:
+    live = cluster_object(size=3, **before)
+    live["status"]["size"] = 3
+    running = statefulset({"size": 3, **before}, None)
+    stopped = planned(live, running, manifest(size=3, runState="Stopped", **after))
+    assert {change.effect for change in stopped} == {Effect.OPERATION}
+    assert any("at the next start" in change.text for change in stopped)
+    going_on = planned(live, running, manifest(size=3, **after))
+    assert Effect.REFUSED in {change.effect for change in going_on}
+
+
+def test_a_stop_does_not_bring_about_what_is_refused_anyway() -> None:
+    kept = {"size": 3, "persistence": {"enabled": True}}
+    live = cluster_object(**kept)
+    live["status"]["size"] = 3
+    wanted = manifest(**kept, clusterName="other", runState="Stopped")
+    changes = planned(live, statefulset(kept, None), wanted)
+    assert {c.field: c.effect for c in changes}["clusterName"] is Effect.REFUSED

@@ -34,6 +34,8 @@ LIST_KEYS: Final = {
     "topologySpreadConstraints": ("topologyKey", "whenUnsatisfiable"),
 }
 """`x-kubernetes-list-type: map`; all other lists are atomic, but for ports."""
+KEY_DEFAULTS: Final = {"protocol": "TCP"}
+"""`default` of a key that an item lacks; one that is there and empty is another key."""
 POD_DEFAULTS: Final = {
     "restartPolicy": "Always",
     "dnsPolicy": "ClusterFirst",
@@ -146,6 +148,7 @@ def _fill_container(container: dict[str, Any]) -> None:
     _fill(container, {"imagePullPolicy": _pull_policy(container.get("image", ""))})
     for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
         if probe in container:
+            _leave_out(container[probe], *PROBE_DEFAULTS)
             _fill(container[probe], PROBE_DEFAULTS)
             _fill_handler(container[probe])
     for event in ("postStart", "preStop"):
@@ -192,6 +195,10 @@ def _fill_volume(volume: dict[str, Any]) -> None:
         _fill(template, {"metadata": {}, "spec": {}})
         _fill(template["spec"], {"volumeMode": "Filesystem", "resources": {}})
     _leave_out(volume.get("persistentVolumeClaim", {}), "readOnly")
+    _leave_out(volume.get("iscsi", {}), "chapAuthDiscovery", "chapAuthSession")
+    _leave_out(volume.get("scaleIO", {}), "sslEnabled")
+    _leave_out(volume.get("gcePersistentDisk", {}), "partition")
+    _leave_out(volume.get("awsElasticBlockStore", {}), "partition")
 
 
 def _pull_policy(image: str) -> str:
@@ -223,7 +230,7 @@ def _joined(live: list[Any], wanted: list[Any], before: list[Any], field: str) -
     keys = _keys(field, wanted + live)
 
     def by_key(items: list[Any]) -> dict[tuple[Any, ...], Any]:
-        return {tuple(item.get(key) for key in keys): item for item in items}
+        return {tuple(item.get(key, KEY_DEFAULTS.get(key)) for key in keys): item for item in items}
 
     old, new, had = by_key(live), by_key(wanted), by_key(before)
     # In the order in which they are applied.

@@ -16,6 +16,7 @@ import yaml
 from grid_operator.decide.drift import differences
 from grid_operator.reconcile.writing import write_child
 from tests.unit.operator.api.clusters import render
+from tests.unit.operator.api.pods import container, pod
 from tests.unit.operator.api_server import applied, patched, stored
 
 if TYPE_CHECKING:
@@ -215,6 +216,64 @@ def test_only_the_pull_policy_that_the_api_server_fills_in_is_no_drift(
     (other,) = {"Always", "IfNotPresent"} - {policy}
     assert drifted(policy) == []
     assert drifted(other) == ["spec.template.spec.containers[beside].imagePullPolicy"]
+
+
+UNSAID: tuple[dict[str, Any], ...] = (
+    container(imagePullPolicy="", terminationMessagePath="", terminationMessagePolicy=""),
+    container(livenessProbe={"httpGet": {"port": 80, "path": "", "scheme": None}}),
+    container(
+        readinessProbe={
+            "tcpSocket": {"port": 80},
+            "timeoutSeconds": 0,
+            "periodSeconds": None,
+            "successThreshold": 0,
+            "failureThreshold": 0,
+            "initialDelaySeconds": 0,
+        }
+    ),
+    container(ports=[{"containerPort": 80, "protocol": ""}, {"containerPort": 81}]),
+    container(env=[{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "m", "apiVersion": ""}}}]),
+)
+UNSAID_VOLUMES: tuple[dict[str, Any], ...] = (
+    {"name": "v", "emptyDir": None},
+    {"name": "v", "configMap": {"name": "c", "defaultMode": None, "items": None}},
+    {"name": "v", "iscsi": {"iqn": "i", "chapAuthDiscovery": False, "chapAuthSession": False}},
+    {"name": "v", "scaleIO": {"gateway": "g", "sslEnabled": False, "fsType": "xfs"}},
+    {"name": "v", "gcePersistentDisk": {"pdName": "p", "partition": 0}},
+)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        *(pod(sidecars=[one]) for one in UNSAID),
+        *(pod(initContainers=[one]) for one in UNSAID),
+        *(pod(volumes=[one]) for one in UNSAID_VOLUMES),
+    ],
+)
+def test_null_and_zero_that_stand_for_the_default_are_no_drift(spec: dict[str, Any]) -> None:
+    """Templates that people write their specs with leave such values behind."""
+    (rendered,) = (child for child in render(spec) if child["kind"] == "StatefulSet")
+    live = stored(rendered)
+    server = Server(live, rendered)
+
+    left = asyncio.run(write_child(server, rendered, rendered, live))  # type: ignore[arg-type]
+
+    assert (differences(rendered, live), left) == ((), ())
+    assert server.live == live
+
+
+def test_another_value_in_the_place_of_an_unsaid_one_is_drift() -> None:
+    spec = pod(sidecars=[container(imagePullPolicy="", readinessProbe={"periodSeconds": 0})])
+    (rendered,) = (child for child in render(spec) if child["kind"] == "StatefulSet")
+    live = stored(rendered)
+    (beside,) = live["spec"]["template"]["spec"]["containers"][1:]
+    beside["imagePullPolicy"] = "Never"
+    beside["readinessProbe"]["periodSeconds"] = 11
+
+    found = {difference.place.rpartition(".")[2] for difference in differences(rendered, live)}
+
+    assert found == {"imagePullPolicy", "periodSeconds"}
 
 
 @pytest.mark.parametrize("rendered", CHILDREN.values(), ids=CHILDREN)

@@ -241,6 +241,36 @@ def test_a_single_member_has_nobody_to_speak_with() -> None:
     assert told_to_mount(store) == {"tls.crt", "tls.key"}
 
 
+def test_a_single_member_that_may_not_become_three_speaks_neither() -> None:
+    store = three(size=1, tls=TLS)
+    store.change_spec(UNSAID)
+    store.settle()
+    assert condition(store, ConditionType.CONFIG_VALID).reason == "ImmutableSize"
+    assert store.cluster.status.members_tls is None
+
+    store.objects.clear()
+    store.pods.clear()
+    store.settle()
+
+    assert (speaks_tls(store), store.cluster.status.members_tls) == (True, True)
+
+
+@pytest.mark.parametrize("before", [UNSAID, OFF], ids=["encrypted", "plain"])
+def test_three_members_that_may_not_become_one_keep_what_they_have(before: dict[str, Any]) -> None:
+    store = three(**before)
+    store.change_spec({**UNSAID, "size": 1})
+    store.settle()
+    assert condition(store, ConditionType.CONFIG_VALID).reason == "ImmutableSize"
+    assert store.cluster.status.members_tls is (before is UNSAID)
+
+    edit_record(store, dict.clear)
+    store.change_spec(UNSAID)
+    store.settle()
+
+    assert speaks_tls(store) is (before is UNSAID)
+    assert store.replaced == []
+
+
 def test_more_and_fewer_members_go_on_as_they_are() -> None:
     store = three(**UNSAID)
     store.change_spec({**UNSAID, "size": 5})

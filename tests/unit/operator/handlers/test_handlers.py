@@ -185,6 +185,17 @@ def test_two_operators_in_one_process_count_apart() -> None:
     assert second.registry.get_sample_value(name, {"resource": "pods"}) is None
 
 
+def test_defects_are_counted_from_zero() -> None:
+    """Prometheus sees no increase in a series that begins with 1."""
+    metrics = OperatorMetrics()
+    metrics.show_watch("pods", "grids", lambda: 0.0, lambda: False)
+    get = metrics.registry.get_sample_value
+    labels = {"resource": "pods", "namespace": "grids", "reason": "defect"}
+
+    assert get("grid_operator_reconcile_duration_seconds_count", {"result": "defect"}) == 0
+    assert get("grid_operator_watch_restarts_total", labels) == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "lease", "metrics_port"),
     [

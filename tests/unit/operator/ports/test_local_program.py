@@ -161,6 +161,11 @@ def test_what_a_spec_adds_to_a_member_is_translated(tmp_path: Path) -> None:
         ({"envFrom": [{"secretRef": {"name": "binary"}}]}, "Secret binary: k is not text"),
         ({"envFrom": [{"secretRef": {"name": "../x"}}]}, "'../x' is not the name of an object"),
         ({"envFrom": [{"secretRef": "x"}]}, "spec.pod: .* lacks a field or has a wrong one"),
+        ({"env": [{"name": "A", "valueFrom": {}}]}, "env A: valueFrom is empty"),
+        (
+            {"env": [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": 5}}}]},
+            "spec.pod: .* has a wrong one",
+        ),
     ],
 )
 def test_additions_that_are_not_understood_are_refused(

@@ -1,0 +1,46 @@
+"""`gridctl explain` of a spec that cannot work: the problem once, and what helps against it."""
+
+from __future__ import annotations
+
+import pytest
+
+from gridctl.columns import problem_lines
+from tests.unit.gridctl.fake_api import cluster_object, condition, operation
+from tests.unit.gridctl.test_explain import told
+
+TEXT = "Secret shop-tls is not there: create it"
+NOT_READY = condition("Ready", "False", "ConfigInvalid", f"the spec cannot work: {TEXT}")
+BLOCKED = condition("Progressing", "False", "Blocked", f"nothing is applied: {TEXT}")
+
+
+def test_a_problem_of_the_spec_is_told_once() -> None:
+    found = told(NOT_READY, BLOCKED, condition("ConfigValid", "False", "InvalidLabel", TEXT))
+    assert found.why == (f"ConfigValid is False since 2m (InvalidLabel): {TEXT}",)
+    assert found.next == (
+        "nothing is applied until the spec is changed; members keep what they run",
+    )
+    assert found.do == ("correct the label, annotation or selector that is named",)
+
+
+def test_the_list_of_clusters_tells_it_once_as_well() -> None:
+    cluster = cluster_object()
+    invalid = condition("ConfigValid", "False", "InvalidLabel", TEXT)
+    cluster["status"]["conditions"] = [NOT_READY, BLOCKED, invalid]
+    assert problem_lines(cluster) == [f"grids/demo: ConfigValid is False (InvalidLabel): {TEXT}"]
+
+
+@pytest.mark.parametrize("reason", ["SecretMissing", "InvalidSecret"])
+def test_a_problem_of_a_secret_needs_no_change_of_the_spec(reason: str) -> None:
+    found = told(NOT_READY, BLOCKED, condition("ConfigValid", "False", reason, TEXT))
+    (line,) = found.next
+    assert "the spec is changed" not in line
+    assert "the operator goes on by itself" in line
+    assert not any("change the field" in step for step in found.do)
+
+
+def test_an_operation_that_a_problem_holds_up_is_told() -> None:
+    held = condition("Progressing", "True", "Blocked", f"nothing is applied: {TEXT}; Stop stays")
+    invalid = condition("ConfigValid", "False", "SecretMissing", TEXT)
+    found = told(NOT_READY, held, invalid, operation=operation("Stop", "Passive"))
+    assert any("Stop stays" in line for line in found.why)
+    assert len(found.next) == 2  # of the step, and of the problem

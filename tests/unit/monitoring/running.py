@@ -1,0 +1,138 @@
+"""Three real members as the operator configures them, and a real operator, to read metrics from."""
+
+from __future__ import annotations
+
+import ipaddress
+import urllib.error
+import urllib.request
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+from tests.unit.gridctl.running import Up, until
+from tests.unit.member.security.certificates import Authority
+from tests.unit.operator.fake_kube import cluster_object
+from tests.unit.operator.handlers.listening import started
+from tests.unit.operator.handlers.operators import operator
+from tests.unit.waiting import eventually
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.unit.operator.handlers.operators import Operator
+    from tests.unit.operator.watch_api import WatchApi
+
+SIZE: Final = 3
+CALL_S: Final = 15
+SPEC: Final[dict[str, Any]] = {
+    "size": SIZE,
+    "tls": {"secretName": "mine"},
+    "maps": [
+        {"name": "default"},
+        {"name": "few", "eviction": {"policy": "Lru", "maxSizePolicy": "PerNode", "size": 10}},
+        {
+            "name": "small",
+            "eviction": {"policy": "Lru", "maxSizePolicy": "UsedHeapSize", "size": 1},
+        },
+    ],
+    "queues": [{"name": "default"}, {"name": "short", "maxSize": 1}],
+    "persistence": {"enabled": True, "backup": {"volume": {"accessMode": "ReadWriteMany"}}},
+}
+NOBODY: Final = "127.255.255.254"
+PATIENCE_S: Final = 60
+SET: Final = "/apis/apps/v1/namespaces/grids/statefulsets/demo"
+POD: Final = "/api/v1/namespaces/grids/pods/demo-0"
+CLUSTER: Final = "/apis/gridcluster.io/v1alpha1/namespaces/grids/gridclusters/demo"
+
+
+@contextmanager
+def members(directory: Path) -> Iterator[Up]:
+    """Run three with everything that has metrics: TLS, limits, a backup, refused requests."""
+    up = Up(directory)
+    authority = Authority(directory)
+    hosts = [str(ipaddress.IPv4Address(up.address) + member) for member in range(SIZE)]
+    names = ",".join(["DNS:*.demo-members.default.svc", *(f"IP:{host}" for host in hosts)])
+    pair = authority.issue("members", names=names)
+    secret = up.directory / "data" / "default" / ".secrets" / "mine"
+    secret.mkdir(parents=True, mode=0o700)
+    files = {"tls.crt": pair.certificate, "tls.key": pair.key, "ca.crt": authority.file}
+    for key, file in files.items():
+        (secret / key).write_bytes(file.read_bytes())
+    up.write(**SPEC)
+    try:
+        up.start()
+        use(hosts[0], authority.client())
+        up.annotate(backup="first")
+        until(lambda: (up.ended("Backup") or {}).get("outcome") == "Succeeded", "no backup")
+        yield up
+    finally:
+        up.kill()
+
+
+def use(host: str, context: ssl.SSLContext) -> None:
+    """Have requests answered, one with 403 and one with 503, as its queue is full."""
+    asked = [
+        *(("POST", f"maps/{name}/key", b"value", 200) for name in ("default", "few", "small")),
+        ("GET", "maps/default/key", None, 200),
+        ("POST", "management/cluster/memberShutdown", b"", 403),
+        ("POST", "queues/short", b"item", 200),
+        ("POST", "queues/short", b"item", 503),
+    ]
+    for method, path, body, status in asked:
+        url = f"https://{host}:5701/grid/rest/{path}"
+        request = urllib.request.Request(url, body, method=method)
+        try:
+            with urllib.request.urlopen(request, timeout=CALL_S, context=context) as answer:
+                found = answer.status
+        except urllib.error.HTTPError as error:
+            with error:
+                found = error.code
+        assert found == status, (path, found)
+
+
+async def operator_metrics(directory: Path) -> str:
+    """Return what a `grid-operator` tells that stops a member which does not answer."""
+    async with started() as api, operator(api, directory, "grids") as running:
+        api.put(CLUSTER, scheduled())
+        await _told(running, "grid_cluster_backup_longest_interval_seconds{")
+        await eventually(lambda: _is_there(api, SET))
+        api.put(POD, pod_of(api.objects[SET]))
+        await _told(running, "grid_operator_member_request_duration_seconds_count{")
+        live = api.objects[CLUSTER]
+        api.put(CLUSTER, {**live, "spec": {**live["spec"], "runState": "Stopped"}})
+        await _told(running, "grid_cluster_operation_started_timestamp_seconds{")
+        return await running.metrics()
+
+
+def scheduled() -> dict[str, Any]:
+    """Return a GridCluster whose backups were made, and failed, before."""
+    kept = {"volume": {"size": "1Gi"}, "schedule": {"cron": "0 2 * * *"}}
+    cluster = cluster_object(persistence={"enabled": True, "backup": kept})
+    ended = {"lastSuccessfulTime": "2026-01-02T02:00:05Z", "lastFailedTime": "2026-01-01T02:00:05Z"}
+    return {**cluster, "status": {"observedUid": cluster["metadata"]["uid"], "backup": ended}}
+
+
+def pod_of(stateful_set: dict[str, Any]) -> dict[str, Any]:
+    """Return a pod that runs, and in which nobody listens."""
+    template = stateful_set["spec"]["template"]
+    owner = {"kind": "StatefulSet", "uid": stateful_set["metadata"]["uid"]}
+    meta = {"name": "demo-0", "namespace": "grids", "ownerReferences": [owner]}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {**template["metadata"], **meta},
+        "spec": template["spec"],
+        "status": {"phase": "Running", "podIP": NOBODY},
+    }
+
+
+async def _told(running: Operator, series: str) -> None:
+    async def told() -> bool:
+        return series in await running.metrics()
+
+    await eventually(told, patience_s=PATIENCE_S)
+
+
+async def _is_there(api: WatchApi, path: str) -> bool:
+    return path in api.objects
