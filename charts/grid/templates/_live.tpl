@@ -13,16 +13,27 @@ words. Nothing that is rendered depends on it.
 {{- end -}}
 {{- end -}}
 {{- $variables := dict -}}
-{{- $listed := 0 -}}
 {{- range (index $live.spec.template.spec.containers 0).env -}}
 {{- $variables = set $variables .name true -}}
-{{- $listed = hasPrefix "GRID_MEMBER_" .name | ternary (add1 $listed) $listed -}}
 {{- end -}}
-{{- $seen := dict "root" . "live" $live "variables" $variables "before" (max 1 $listed) "runs" (gt (int64 $live.spec.replicas) 0) -}}
+{{- $seen := dict "root" . "live" $live "variables" $variables "before" (include "grid.listedMembers" $live) "runs" (gt (int64 $live.spec.replicas) 0) -}}
 {{- include "grid.refuse.liveSize" $seen -}}
 {{- include "grid.refuse.liveClaims" $seen -}}
 {{- include "grid.refuse.liveIdentity" $seen -}}
 {{- end -}}
+{{- end }}
+
+{{/* How many members the pods of a StatefulSet know. Scaled by hand they are as many as before to each other. */}}
+{{- define "grid.listedMembers" -}}
+{{- $listed := 0 -}}
+{{- range .spec.template.spec.containers -}}
+{{- if eq .name "member" -}}
+{{- range .env -}}
+{{- $listed = hasPrefix "GRID_MEMBER_" .name | ternary (add1 $listed) $listed -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- max 1 $listed -}}
 {{- end }}
 
 {{/* The members of now are those that the pod template lists: replicas may be 0, or changed by hand. */}}
