@@ -1,11 +1,11 @@
 """Runs the tests of a layer in several processes: `python -m tests.side_by_side LAYER [arguments]`.
 
 The arguments go to pytest. Of the layer `unit`, the tests of several members mostly wait, for
-elections and for patience that ends: four processes run them and a fifth those of the operator and
-of the charts, beside the one that runs all others. The tests of the data path run a second time,
-compiled, as soon as the first of the five has ended. Of the layer `e2e`, the modules that bring up
-a Kubernetes of their own, those of releases of the charts, and those that share one Kubernetes run
-beside each other.
+elections and for patience that ends: four processes run them and a fifth those of the operator, of
+the charts and of monitoring, beside the one that runs all others. The tests of the data path run a
+second time, compiled, as soon as the first of the five has ended. Of the layer `e2e`, the modules
+that bring up a Kubernetes of their own, those of releases of the charts, and those that share one
+Kubernetes run beside each other.
 """
 
 from __future__ import annotations
@@ -58,7 +58,9 @@ SERVERS: Final = ("tests/unit/engine/nats", "tests/unit/engine/server")
 CONTRACT: Final = _files("tests/unit/engine", "contract", "contract_bounded", "contract_queues")
 SECOND_ENGINES: Final = _files(ENGINES, "damage", "lost_disks", "lost_memory", "loss", "rescue")
 """About half of the time that those of engines with a server each take, as for processes."""
-OPERATOR: Final = ("tests/unit/operator", "tests/unit/gridctl", "tests/unit/charts")
+OPERATOR: Final = tuple(
+    f"tests/unit/{name}" for name in ("operator", "gridctl", "charts", "monitoring")
+)
 COMPILED: Final = (
     *("-p", "tests.compiled", "tests/unit/engine", "tests/unit/member/lane"),
     *_without((ENGINES, *SERVERS)),

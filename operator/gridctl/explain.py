@@ -52,7 +52,7 @@ _ALWAYS_TOLD: Final = ("ConfigValid", "RequestsValid", "StructuresMatch", "Child
                        "Restored")  # fmt: skip
 """Conditions that are told whenever they are False, also of a cluster that is Ready."""
 _REPEATS: Final = frozenset({ReadyReason.CONFIG_INVALID.value, ProgressingReason.BLOCKED.value})
-"""Reasons of conditions that repeat ConfigValid when False, and name an operation when True."""
+"""Reasons of conditions that repeat ConfigValid, and append what else there is to say."""
 _FAILED_STARTS: Final = frozenset(
     {StalledReason.PARTIAL_START_FAILED.value, StalledReason.FORCE_START_FAILED.value}
 )
@@ -163,9 +163,10 @@ def worth_telling(status: GridClusterStatus) -> list[Condition]:
     When ConfigValid is among them, those that only repeat it are left out.
     """
     told = [c for c in status.conditions if _is_worth_telling(c, status)]
-    if find_condition(told, ConditionType.CONFIG_VALID) is None:
+    valid = find_condition(told, ConditionType.CONFIG_VALID)
+    if valid is None:
         return told
-    return [c for c in told if c.reason not in _REPEATS or c.status is ConditionStatus.TRUE]
+    return [c for c in told if not (c.reason in _REPEATS and c.message.endswith(valid.message))]
 
 
 def _is_worth_telling(condition: Condition, status: GridClusterStatus) -> bool:

@@ -31,7 +31,7 @@ automountServiceAccountToken: false
 enableServiceLinks: false
 securityContext:
   {{- include "grid.podSecurityContext" $root | nindent 2 }}
-{{- with include "grid.scheduling" $root }}
+{{- with include "grid.callerScheduling" $root }}
 {{ . }}
 {{- end }}
 containers:
@@ -91,6 +91,15 @@ volumes:
       defaultMode: 288 # 0440
   {{- end }}
 {{- end }}
+{{- end }}
+
+{{/* As for members, but for what keeps members apart: with a member on each node no node would be left. */}}
+{{- define "grid.callerScheduling" -}}
+{{- $pod := deepCopy .Values.pod -}}
+{{- with $pod.affinity -}}
+{{- $pod = set $pod "affinity" (pick . "nodeAffinity") -}}
+{{- end -}}
+{{- include "grid.scheduling" (dict "Values" (dict "pod" $pod)) -}}
 {{- end }}
 
 {{/* What tells that a member is one: the authority where members have it, too, else their certificate itself. */}}

@@ -24,6 +24,9 @@
 {{- $spec = set $spec $key $value -}}
 {{- end -}}
 {{- end -}}
+{{- with $spec.tls -}}
+{{- $spec = set $spec "tls" (omit . "certManager") -}}
+{{- end -}}
 {{- mustToJson $spec -}}
 {{- end }}
 

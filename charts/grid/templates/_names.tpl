@@ -57,11 +57,14 @@ common ones do not replace.
 {{- include "grid.yaml" $metadata -}}
 {{- end }}
 
-{{/* Labels of pods that call the members: Jobs and tests of the release. They are no members. */}}
+{{/*
+Labels of pods that call the members: Jobs and tests of the release. They are no members, nor of their instance: what keeps
+members apart, of users as well, mostly goes by that.
+*/}}
 {{- define "grid.callerLabels" -}}
 {{- mustToJson (dict
   "app.kubernetes.io/name" "grid-client"
-  "app.kubernetes.io/instance" (include "grid.name" .)
+  "app.kubernetes.io/instance" (printf "%s-client" (include "grid.name" .))
   "app.kubernetes.io/managed-by" .Release.Service
   "gridcluster.io/client" "true"
 ) -}}

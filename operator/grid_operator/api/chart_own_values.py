@@ -228,4 +228,27 @@ OF_STATEFUL_SET: Final[dict[str, Schema]] = {
     ),
 }
 """What says how members are run without an operator."""
+CERT_MANAGER: Final[Schema] = {
+    "description": "Let cert-manager write the Secret of tls.secretName, for exactly the names by "
+    "which members and clients are called.",
+    "type": "object",
+    "additionalProperties": False,
+    "properties": {
+        "issuerRef": {
+            "description": "Who signs: a name, and perhaps kind and group, as cert-manager has it. "
+            "Of several members, or with clientCertificates, it has to be an issuer that puts "
+            "ca.crt into its Secrets.",
+            "type": "object",
+            "additionalProperties": False,
+            "properties": {
+                "name": {"type": "string", "minLength": 1, "maxLength": 253},
+                "kind": {"type": "string", "minLength": 1},
+                "group": {"type": "string", "minLength": 1},
+            },
+            "required": ["name"],
+        }
+    },
+    "required": ["issuerRef"],
+}
+"""`tls.certManager`, beside the fields of the spec."""
 OWN_VALUES: Final[dict[str, Schema]] = OF_BOTH_MODES | OF_STATEFUL_SET

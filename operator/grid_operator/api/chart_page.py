@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from grid_operator.api.chart_own_values import OF_BOTH_MODES, OWN_VALUES
+from grid_operator.api.chart_own_values import CERT_MANAGER, OF_BOTH_MODES, OWN_VALUES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 HEADING: Final = "\n## Values\n"
 _INTRODUCTION: Final = """
-The fields of a GridCluster's spec, and these. Those from `management` on need `mode: StatefulSet`.
+The fields of a GridCluster's spec, and these. `management` to `test` need `mode: StatefulSet`.
 
 | Value | Default | Meaning |
 |---|---|---|
@@ -30,6 +30,7 @@ def with_own_values(page: str) -> str:
         raise ValueError(f"the page has no heading {HEADING.strip()}")
     ordered = [*OF_BOTH_MODES, *(name for name in OWN_VALUES if name not in OF_BOTH_MODES)]
     rows = [row for name in ordered for row in _rows(name, OWN_VALUES[name])]
+    rows += _unset_rows("tls.certManager", CERT_MANAGER)
     return f"{before}{heading}{_INTRODUCTION}{''.join(rows)}"
 
 
@@ -42,3 +43,9 @@ def _rows(name: str, field: dict[str, Any]) -> Iterator[str]:
     yield f"| `{name}` | | {field['description']} |\n"
     for key, value in fields.items():
         yield from _rows(f"{name}.{key}", value)
+
+
+def _unset_rows(name: str, field: dict[str, Any]) -> Iterator[str]:
+    yield f"| `{name}` | none | {field['description']} |\n"
+    for key, value in field["properties"].items():
+        yield f"| `{name}.{key}` | required with it | {value['description']} |\n"

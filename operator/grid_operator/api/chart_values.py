@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import yaml
 
-from grid_operator.api.chart_own_values import OWN_VALUES
+from grid_operator.api.chart_own_values import CERT_MANAGER, OWN_VALUES
 from grid_operator.api.crd import cluster_schema
 from grid_operator.api.names import VERSION
 
@@ -35,6 +35,7 @@ def values_schema(member: Schema) -> Schema:
     properties = {name: value for name, value in OWN_VALUES.items() if name != "image"}
     for name, field in _spec_schema()["properties"].items():
         properties[name] = OWN_VALUES["image"] if name == "image" else json_schema(field)
+    properties["tls"]["properties"]["certManager"] = CERT_MANAGER
     own_language = _without_words(member["properties"]["grid"])
     properties["config"] = {**OWN_VALUES["config"], **own_language, "type": "object"}
     schema = {"type": "object", "additionalProperties": False, "properties": properties}

@@ -62,11 +62,20 @@ class MaterialSource:
         children: list[KubeObject],
         pods: list[KubeObject],
         claims: list[KubeObject],
+        *,
+        has_pods: bool,
     ) -> Materials:
         """Return the materials of this round.
 
         Content that is made up here is random; it lasts once the Secret was applied, and no pod
         is made before that.
+
+        Args:
+            cluster: The cluster.
+            children: Its live children.
+            pods: The members' pods that belong to the StatefulSet.
+            claims: Its live volume claims.
+            has_pods: Whether there are any, also such as belong to none and will be taken up.
 
         Raises:
             OperatorError: The API server was in the way.
@@ -87,8 +96,8 @@ class MaterialSource:
             management_password=password,
             recorded=recorded,
             replicas=0 if stateful_set is None else int(stateful_set["spec"].get("replicas", 0)),
-            has_pods=bool(pods),
-            secrets=complete_secrets(cluster, named, recorded, bool(pods), self._make_password),
+            has_pods=has_pods,
+            secrets=complete_secrets(cluster, named, recorded, has_pods, self._make_password),
             claims=tuple(claims),
         )
         return Materials(context, MemberAccess(username, password, _authority(content, trusted)))

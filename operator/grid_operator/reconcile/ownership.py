@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 from grid_operator.api.names import CLUSTER_LABEL, KIND, statefulset_name
@@ -11,6 +12,7 @@ from grid_operator.ports.errors import NotReady, Rejected
 from grid_operator.reconcile.refusal import RefusalReason
 
 if TYPE_CHECKING:
+    from grid_operator.api.gridcluster import GridCluster
     from grid_operator.ports.api import Kube
 
 REMOVAL_DELAY_S: Final = 1.0
@@ -78,6 +80,16 @@ def member_pods(labelled: list[KubeObject], children: list[KubeObject]) -> list[
     A label alone proves nothing: whoever carries it would be sent the management credentials.
     """
     return _controlled(labelled, children, STATEFUL_SET)
+
+
+def has_orphans(labelled: list[KubeObject], cluster: GridCluster) -> bool:
+    """Return whether there are members' pods that belong to no object.
+
+    The StatefulSet was taken away from above them, and the next one takes them up as its own.
+    """
+    name = re.compile(rf"{re.escape(statefulset_name(cluster.metadata.name))}-[0-9]+")
+    metas = (pod["metadata"] for pod in labelled)
+    return any(name.fullmatch(meta["name"]) and not meta.get("ownerReferences") for meta in metas)
 
 
 def job_pods(labelled: list[KubeObject], children: list[KubeObject]) -> list[KubeObject]:

@@ -32,6 +32,7 @@ from grid_operator.reconcile.materials import MaterialSource, new_password
 from grid_operator.reconcile.outbox import Outbox
 from grid_operator.reconcile.ownership import (
     check_may_take,
+    has_orphans,
     job_pods,
     member_pods,
     unlabelled_statefulset,
@@ -169,7 +170,8 @@ class Reconciler:
         children += await unlabelled_statefulset(self._kube, live, children)
         claims += await self._fetch_unlabelled_claims(cluster, claims)
         pods = member_pods(labelled, children)
-        materials = await self._materials.gather(cluster, children, pods, claims)
+        has_pods = bool(pods) or has_orphans(labelled, cluster)
+        materials = await self._materials.gather(cluster, children, pods, claims, has_pods=has_pods)
         namespace = cluster.metadata.namespace
         deleted = cluster.metadata.deletion_timestamp is not None
         observed = Observed(

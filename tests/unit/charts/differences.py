@@ -205,7 +205,7 @@ def _authority(objects: Objects, case: Case) -> None:
 def _callers(objects: Objects, case: Case) -> None:
     labels = {
         NAME_LABEL: "grid-client",
-        INSTANCE_LABEL: case.name,
+        INSTANCE_LABEL: f"{case.name}-client",
         MANAGED_BY_LABEL: "Helm",
         CLIENT_LABEL: "true",
     }

@@ -112,6 +112,28 @@ def test_every_pod_is_restricted_and_runs_the_members_image(grid_chart: Helm, va
         assert all(i["key"] != "tls.key" for s in secrets for i in s["items"])
 
 
+def test_what_keeps_members_apart_leaves_room_for_jobs(grid_chart: Helm) -> None:
+    """With a member on each node, and all of a release apart, a Job still has a node."""
+    node = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": []}}
+    apart = {"labelSelector": {"matchLabels": {"app.kubernetes.io/instance": "demo"}}}
+    affinity = {"nodeAffinity": node, "podAntiAffinity": {"required": [apart]}}
+    pod = {"affinity": affinity, "nodeSelector": {"disk": "ssd"}, "runtimeClassName": "kata"}
+    objects = grid_chart.objects({**FULL, "pod": pod})
+    (members,) = (one for one in objects if one["kind"] == "StatefulSet")
+    labels = members["spec"]["template"]["metadata"]["labels"]
+
+    assert labels["app.kubernetes.io/instance"] == "demo"
+    assert members["spec"]["template"]["spec"]["affinity"] == affinity
+    for one in hooks(objects).values():
+        if one["kind"] == "ConfigMap":
+            continue
+        found = pod_spec(one)
+        assert found["affinity"] == {"nodeAffinity": node}
+        assert (found["nodeSelector"], found["runtimeClassName"]) == ({"disk": "ssd"}, "kata")
+        template = one["spec"].get("jobTemplate", one)["spec"].get("template", one)
+        assert template["metadata"]["labels"]["app.kubernetes.io/instance"] != "demo"
+
+
 @pytest.mark.parametrize("values", CASES.values(), ids=CASES)
 def test_the_members_command_takes_the_arguments(grid_chart: Helm, values: Tree) -> None:
     found = hooks(grid_chart.objects(values))

@@ -38,6 +38,13 @@ def test_a_problem_of_a_secret_needs_no_change_of_the_spec(reason: str) -> None:
     assert not any("change the field" in step for step in found.do)
 
 
+def test_what_members_lack_beside_the_problem_is_told() -> None:
+    lacks = condition("Ready", "False", "ConfigInvalid", f"{TEXT}; and demo-0 does not answer")
+    found = told(lacks, BLOCKED, condition("ConfigValid", "False", "InvalidLabel", TEXT))
+    assert len(found.why) == 2
+    assert "demo-0 does not answer" in found.why[0]
+
+
 def test_an_operation_that_a_problem_holds_up_is_told() -> None:
     held = condition("Progressing", "True", "Blocked", f"nothing is applied: {TEXT}; Stop stays")
     invalid = condition("ConfigValid", "False", "SecretMissing", TEXT)

@@ -238,12 +238,12 @@ def test_an_operation_under_way_stays_where_it_is_while_the_spec_cannot_work() -
     store.annotate(restart="r1")
     store.step()
 
-    store.change_spec({"pod": {"env": [{"name": "GRID_DATA_DIR", "value": "/"}]}})
+    store.change_spec({"pod": {"labels": {"gridcluster.io/mine": "x"}}})
     store.settle()
 
     assert store.calls == []
     assert shown(store, ConditionType.PROGRESSING) == ("True", "Blocked")
-    assert "GRID_DATA_DIR" in message(store, ConditionType.PROGRESSING)
+    assert "gridcluster.io/mine" in message(store, ConditionType.PROGRESSING)
 
 
 def test_the_plan_of_a_change_is_told_before_members_are_restarted() -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grid_operator.api.names import STRUCTURES_ANNOTATION
+from grid_operator.api.names import STRUCTURES_ANNOTATION, child_labels
 from grid_operator.api.objects import ObjectRef
 from grid_operator.decide.calls import Endpoint
 from grid_operator.ports.errors import Rejected
@@ -176,3 +176,45 @@ async def test_a_restore_makes_a_claim_and_a_job_before_any_member() -> None:
     assert not any(ref.kind == "Job" for ref in world.kube.objects)
     assert world.status["restoredFrom"]
     assert any(ref.kind == "PersistentVolumeClaim" for ref in world.kube.objects)
+
+
+def put_pods_without_a_set(world: World) -> None:
+    """Put the pods of three members there, as `kubectl delete --cascade=orphan` leaves them."""
+    for ordinal in range(3):
+        meta = {
+            "name": f"demo-{ordinal}",
+            "namespace": "grids",
+            "uid": f"uid-{ordinal}",
+            "labels": child_labels("demo"),
+        }
+        put(world, {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {}, "status": {}})
+
+
+@pytest.mark.parametrize("members", [None, True], ids=["unsaid", "another choice"])
+async def test_pods_whose_set_was_taken_away_keep_what_they_speak(members: bool | None) -> None:
+    """The next StatefulSet takes them up, and would replace them one after the other."""
+    chosen = {} if members is None else {"members": members}
+    world = World(size=3, tls={"secretName": "theirs", **chosen})
+    put(world, secret("theirs", ca_crt="a", tls_crt="c", tls_key="k"))
+    put_pods_without_a_set(world)
+
+    await world.round()
+
+    found = [o for o in world.kube.objects.values() if o["kind"] == "ConfigMap"]
+    assert not any("ca-file" in o["data"]["grid.yaml"] for o in found)
+    reason = "Valid" if members is None else "ImmutableIdentity"
+    assert world.kube.condition("ConfigValid")["reason"] == reason
+
+
+async def test_pods_on_their_way_out_with_their_former_set_hold_nothing_up() -> None:
+    world = World(size=3, tls={"secretName": "theirs"})
+    put(world, secret("theirs", ca_crt="a", tls_crt="c", tls_key="k"))
+    put_pods_without_a_set(world)
+    for pod in [o for o in world.kube.objects.values() if o["kind"] == "Pod"]:
+        owner = {"kind": "StatefulSet", "name": "demo", "uid": "of-a-release", "controller": True}
+        pod["metadata"]["ownerReferences"] = [owner]
+
+    await world.round()
+
+    (found,) = (o for o in world.kube.objects.values() if o["kind"] == "ConfigMap")
+    assert "ca-file" in found["data"]["grid.yaml"]
