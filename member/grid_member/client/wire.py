@@ -13,7 +13,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from grid_member.client.errors import FinalError, NoListenerError, SilentError, UsageError
+from grid_member.client.errors import (
+    FinalError,
+    MissingFileError,
+    NoListenerError,
+    SilentError,
+    UsageError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -119,6 +125,8 @@ def tls_context(authority: Path | None) -> ssl.SSLContext:
         return context
     except ssl.SSLError:
         raise UsageError(f"--ca {authority}: holds no certificate in PEM") from None
+    except FileNotFoundError as error:
+        raise MissingFileError(f"--ca {authority}: {error.strerror}") from None
     except OSError as error:
         raise UsageError(f"--ca {authority}: {error.strerror}") from None
 

@@ -281,3 +281,29 @@ async def test_tls_is_checked_against_the_host_of_the_url(
     itself = ("wait", "--url", place, "--connect", "127.0.0.1", "--ca", pair.certificate, *AT_ONCE)
     found = await command.run(*itself, HOST="demo-0.demo-members.grids.svc")
     assert found.code == 0, found
+
+
+@pytest.mark.parametrize("status", [401, 403, 404])
+async def test_members_that_refuse_to_tell_keep_nobody_from_an_upgrade(
+    command: Command, status: int
+) -> None:
+    """It may be the one that turns the endpoint group on, or gives members the new password."""
+    async with answering(status, text="not for you") as place:
+        leave = ("leave", "--url", place.replace("0.1:", "0.{ordinal}:"), "--size", 2)
+        for more in (["--refuse"], []):
+            found = await command.run(*leave, *more, "--allow-silence")
+            assert (found.code, found.said) == (0, "no member above a size of 2 is known\n")
+            assert f"answered {status}: " in found.told
+            assert (await command.run(*leave, *more)).code == 1
+
+
+@pytest.mark.parametrize("missing", ["--ca", "--credentials"])
+async def test_no_member_runs_with_a_secret_that_is_not_there(
+    command: Command, tmp_path: Path, missing: str
+) -> None:
+    place = "https://127.0.0.1{ordinal}:1"
+    words = ("leave", "--url", place, "--size", 2, missing, tmp_path / "none")
+    found = await command.run(*words, "--allow-silence")
+    assert found.code == 0
+    assert str(tmp_path / "none") in found.told
+    assert (await command.run(*words)).code == 2
