@@ -13,7 +13,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from grid_member.client.errors import FinalError, OverdueError, PassingError, SilentError
+from grid_member.client.errors import (
+    ClientError,
+    FinalError,
+    OverdueError,
+    PassingError,
+    SilentError,
+)
 from grid_member.client.group import first_answer
 from grid_member.client.member import LEAVE_HEADERS, SHUTDOWN_PATH
 from grid_member.client.patience import Patience
@@ -84,23 +90,28 @@ class Leaving:
         return f"no member above a size of {self.size} is known"
 
     def _first_look(self) -> int | None:
-        """Return the highest ordinal that has to leave; None as well when no member can tell."""
+        """Return the highest ordinal that has to leave; None as well when no member tells.
+
+        Members that refuse to tell have other credentials, certificates or endpoint groups than the
+        caller. The upgrade that waits here may be the one that changes those.
+        """
         try:
             return self._patience(SILENCE_S).until(self._highest)
-        except OverdueError as error:
-            silence = str(error)
-        if not self._is_silent():
+        except FinalError as error:
+            found_out, silent = error, isinstance(error, OverdueError)
+        if silent and not self._is_silent():
             try:
                 return self._patience(STARTING_S).until(self._highest)
-            except OverdueError as error:
-                silence = str(error)
+            except FinalError as error:
+                found_out = error
         found = replace(self, group=self.other, other=None)._first_look() if self.other else None
         if found is not None:
+            why = "does not listen there" if silent else f"does not obey there ({found_out})"
             raise FinalError(
-                f"{self.group.at(found).name} has to leave and does not listen there: enable the "
+                f"{self.group.at(found).name} has to leave and {why}: enable the "
                 "management listener in an upgrade of its own first, then lower size"
             )
-        self.say(f"no member tells whether one would have to leave: {silence}")
+        self.say(f"no member tells whether one would have to leave: {found_out}")
         return None
 
     def _patience(self, seconds: float) -> Patience:
@@ -112,7 +123,7 @@ class Leaving:
             self._present()
         except SilentError:
             return True
-        except PassingError:
+        except ClientError:
             pass
         return False
 

@@ -11,6 +11,7 @@ import argparse
 import contextlib
 import re
 import sys
+import time
 import uuid
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 from grid_member.client.backup import Backup
 from grid_member.client.check import PROBES, Expected, check
 from grid_member.client.drain import drain
-from grid_member.client.errors import ClientError, UsageError
+from grid_member.client.errors import ClientError, MissingFileError, UsageError
 from grid_member.client.group import ORDINAL, Group, each_member, expanded
 from grid_member.client.leave import Leaving
 from grid_member.client.patience import Patience
@@ -53,12 +54,30 @@ def main(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
     try:
         chosen.url = [expanded(url, environment) for url in chosen.url]
         return _run(chosen, _way(chosen), Patience(chosen.timeout, _tell))
+    except MissingFileError as error:
+        return _without_file(chosen, error)
     except UsageError as error:
         _tell(str(error))
         return EXIT_USAGE
     except (ClientError, OutputError) as error:
         _tell(str(error))
         return EXIT_FAILED
+    except KeyboardInterrupt:
+        _tell("given up; what members were asked to do goes on")
+        return EXIT_FAILED
+
+
+def _without_file(chosen: argparse.Namespace, error: MissingFileError) -> int:
+    """Return the exit code where a file of a Secret is missing.
+
+    Pods do not start without the Secrets that they name, so there is no member yet that could be
+    asked this way: an installation, or the upgrade that makes the Secret, is not held up.
+    """
+    _tell(str(error))
+    if not getattr(chosen, "allow_silence", False):
+        return EXIT_USAGE
+    _tell("the Secret is not there yet, and no member runs without it: none is asked")
+    return 0
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -247,6 +266,7 @@ def _way(chosen: argparse.Namespace) -> Way:
         chosen.connect or "",
         tls_context(chosen.ca) if encrypted else None,
         _credentials(chosen.credentials) if chosen.credentials is not None else None,
+        time.monotonic() + chosen.timeout,
     )
 
 
@@ -261,6 +281,8 @@ def _text(file: Path) -> str:
     try:
         # Members take no name or password that ends in a line break.
         text = file.read_bytes().decode().removesuffix("\n").removesuffix("\r")
+    except FileNotFoundError as error:
+        raise MissingFileError(f"--credentials: {file}: {error.strerror}") from None
     except OSError as error:
         raise UsageError(f"--credentials: {file}: {error.strerror}") from None
     except UnicodeDecodeError:

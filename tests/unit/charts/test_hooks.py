@@ -319,3 +319,32 @@ def test_notes_say_what_members_without_an_operator_need(grid_chart: Helm) -> No
     assert "a Job has them leave before their pods go" in managed
     assert "curl --insecure https://localhost:5701/grid/rest/cluster" in alone
     assert not re.search("helm test|kubectl scale", alone)
+
+
+PLAIN_BETWEEN: Final[Tree] = {
+    "size": 3,
+    "tls": {"secretName": "demo-tls", "members": False},
+    "update": {"waitForSafeSeconds": 0},
+}
+
+
+@pytest.mark.parametrize("values", [*CASES.values(), PLAIN_BETWEEN], ids=[*CASES, "plain-between"])
+def test_no_job_waits_for_a_secret_that_members_do_not_need(
+    grid_chart: Helm, values: Tree
+) -> None:
+    """A pod waits for ever for a Secret that is missing, or a key of it; the client says so."""
+    objects = grid_chart.objects(values)
+    (members,) = (one for one in objects if one["kind"] == "StatefulSet")
+    needed = {key for key in secret_keys(members) if "tls" in values}
+    for one in hooks(objects).values():
+        if one["kind"] == "ConfigMap":
+            continue
+        volumes = pod_spec(one).get("volumes", ())
+        assert all(v["secret"]["optional"] for v in volumes if "secret" in v)
+        assert secret_keys(one) <= needed
+
+
+def secret_keys(found: Tree) -> set[str]:
+    volumes = pod_spec(found).get("volumes", ())
+    items = [item for v in volumes for item in v.get("secret", {}).get("items", ())]
+    return {item["key"] for item in items}
