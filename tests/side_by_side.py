@@ -79,7 +79,7 @@ UNIT: Final = Layer(
 IN_ORDER: Final = ("-p", "no:randomly")
 SEVERAL_E2E: Final = _files("tests/e2e", "several", "several_data", "watches")
 """Those that bring up a Kubernetes of their own."""
-HELM_E2E: Final = _files("tests/e2e", "chart", "releases", "tutorial")
+HELM_E2E: Final = _files("tests/e2e", "chart", "tutorial", "releases")
 E2E: Final = Layer(
     shown=((*IN_ORDER, "tests/e2e", *_without((*SEVERAL_E2E, *HELM_E2E))),),
     beside=((*IN_ORDER, *SEVERAL_E2E), (*IN_ORDER, *HELM_E2E)),

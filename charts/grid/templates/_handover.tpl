@@ -10,19 +10,10 @@ Helm sees nothing in `helm template`, and so where Argo CD renders: this makes r
 {{- $live := lookup "apps/v1" "StatefulSet" .Release.Namespace (include "grid.name" .) -}}
 {{- if and $live (eq (dig "metadata" "labels" "app.kubernetes.io/managed-by" "" $live) .Release.Service) -}}
 {{- $replicas := int64 (dig "spec" "replicas" 0 $live) -}}
-{{- $known := 0 -}}
-{{- range $live.spec.template.spec.containers -}}
-{{- if eq .name "member" -}}
-{{- range .env -}}
-{{- if regexMatch "^GRID_MEMBER_[0-9]+$" .name -}}
-{{- $known = add1 $known -}}
-{{- end -}}
-{{- end -}}
-{{- end -}}
-{{- end -}}
+{{- $known := include "grid.listedMembers" $live | int64 -}}
 {{- $found = dict
   "there" true
-  "former" (max $replicas (int64 $known) 1)
+  "former" (max $replicas $known)
   "replicas" $replicas
   "kept" (not (empty (dig "spec" "volumeClaimTemplates" list $live)))
   "deletesClaims" (eq (dig "spec" "persistentVolumeClaimRetentionPolicy" "whenDeleted" "Retain" $live) "Delete")

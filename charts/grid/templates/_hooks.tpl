@@ -79,6 +79,7 @@ volumes:
   - name: credentials
     secret:
       secretName: {{ $root.Values.management.existingSecret | quote }}
+      optional: true
       defaultMode: 288 # 0440
   {{- end }}
   {{- if $tls }}
@@ -88,6 +89,8 @@ volumes:
       items:
         - key: {{ include "grid.trustedKey" $root }}
           path: {{ include "grid.trustedKey" $root }}
+      # Where this upgrade makes it, such as by cert-manager, no member runs with it that could be asked.
+      optional: true
       defaultMode: 288 # 0440
   {{- end }}
 {{- end }}
@@ -102,10 +105,9 @@ volumes:
 {{- include "grid.scheduling" (dict "Values" (dict "pod" $pod)) -}}
 {{- end }}
 
-{{/* What tells that a member is one: the authority where members have it, too, else their certificate itself. */}}
+{{/* What tells that a member is one: the authority where the Secret has to hold it, else the members' certificate itself. */}}
 {{- define "grid.trustedKey" -}}
-{{- $authority := or (gt (int64 .Values.size) 1) (ne (dig "clientCertificates" "None" .Values.tls) "None") -}}
-{{- ternary "ca.crt" "tls.crt" $authority -}}
+{{- ternary "ca.crt" "tls.crt" (eq (include "grid.needsAuthority" .) "true") -}}
 {{- end }}
 
 {{/* The URL of the REST port of each member, with its ordinal left open. */}}

@@ -16,17 +16,24 @@ words. Nothing that is rendered depends on it.
 {{- range (index $live.spec.template.spec.containers 0).env -}}
 {{- $variables = set $variables .name true -}}
 {{- end -}}
-{{- $before := 1 -}}
-{{- range $ordinal := until 1000 -}}
-{{- if hasKey $variables (printf "GRID_MEMBER_%d" $ordinal) -}}
-{{- $before = add $ordinal 1 -}}
-{{- end -}}
-{{- end -}}
-{{- $seen := dict "root" . "live" $live "variables" $variables "before" $before "runs" (gt (int64 $live.spec.replicas) 0) -}}
+{{- $seen := dict "root" . "live" $live "variables" $variables "before" (include "grid.listedMembers" $live) "runs" (gt (int64 $live.spec.replicas) 0) -}}
 {{- include "grid.refuse.liveSize" $seen -}}
 {{- include "grid.refuse.liveClaims" $seen -}}
 {{- include "grid.refuse.liveIdentity" $seen -}}
 {{- end -}}
+{{- end }}
+
+{{/* How many members the pods of a StatefulSet know. Scaled by hand they are as many as before to each other. */}}
+{{- define "grid.listedMembers" -}}
+{{- $listed := 0 -}}
+{{- range .spec.template.spec.containers -}}
+{{- if eq .name "member" -}}
+{{- range .env -}}
+{{- $listed = hasPrefix "GRID_MEMBER_" .name | ternary (add1 $listed) $listed -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- max 1 $listed -}}
 {{- end }}
 
 {{/* The members of now are those that the pod template lists: replicas may be 0, or changed by hand. */}}

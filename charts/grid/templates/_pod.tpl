@@ -121,6 +121,12 @@ capabilities:
 {{- with $given }}{{ include "grid.yaml" . }}{{ end -}}
 {{- end }}
 
+{{/* Whether members check certificates, so that the Secret of tls has to hold the authority. */}}
+{{- define "grid.needsAuthority" -}}
+{{- $clients := dig "clientCertificates" "None" .Values.tls | ne "None" | toString -}}
+{{- has "true" (list (include "grid.encryptsMembers" .) (include "grid.waitsForSafe" .) $clients) -}}
+{{- end }}
+
 {{- define "grid.volumes" -}}
 - name: config
   configMap:
@@ -133,8 +139,7 @@ capabilities:
   secret:
     secretName: {{ .Values.tls.secretName | quote }}
     items:
-      {{- $checks := list (include "grid.encryptsMembers" .) (include "grid.waitsForSafe" .) (dig "clientCertificates" "None" .Values.tls | ne "None" | toString) }}
-      {{- $authority := has "true" $checks }}
+      {{- $authority := eq (include "grid.needsAuthority" .) "true" }}
       {{- range concat (list "tls.crt" "tls.key") (ternary (list "ca.crt") list $authority) }}
       - key: {{ . }}
         path: {{ . }}

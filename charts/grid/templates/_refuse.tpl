@@ -10,9 +10,12 @@
 {{- if or (gt (len $name) 45) (not (mustRegexMatch "^[a-z]([-a-z0-9]*[a-z0-9])?$" $name)) -}}
 {{- fail (printf "%q cannot name a cluster: set nameOverride to at most 45 lower-case letters, digits and hyphens that begin with a letter" $name) -}}
 {{- end -}}
-{{- range $label, $value := .Values.commonLabels -}}
-{{- if has $label (list "app.kubernetes.io/name" "app.kubernetes.io/instance" "app.kubernetes.io/part-of" "app.kubernetes.io/version" "app.kubernetes.io/managed-by" "helm.sh/chart") -}}
-{{- fail (printf "commonLabels may not hold %s, which the chart sets: remove it" $label) -}}
+{{- $own := list "app.kubernetes.io/name" "app.kubernetes.io/instance" "app.kubernetes.io/component" "app.kubernetes.io/part-of" "app.kubernetes.io/version" "app.kubernetes.io/managed-by" "gridcluster.io/cluster" "helm.sh/chart" -}}
+{{- range $field, $labels := dict "commonLabels" .Values.commonLabels "podMonitor.labels" .Values.podMonitor.labels -}}
+{{- range $label, $value := $labels -}}
+{{- if has $label $own -}}
+{{- fail (printf "%s may not hold %s, which the chart sets: remove it" $field $label) -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 {{- range $kind := list "maps" "queues" -}}

@@ -11,6 +11,10 @@ class UsageError(ClientError):
     """The command line, or a file that it names, is wrong."""
 
 
+class MissingFileError(UsageError):
+    """A file that the command line names is not there."""
+
+
 class PassingError(ClientError):
     """The same request may be answered otherwise in a moment."""
 

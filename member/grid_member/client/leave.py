@@ -13,7 +13,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from grid_member.client.errors import FinalError, OverdueError, PassingError, SilentError
+from grid_member.client.errors import (
+    ClientError,
+    FinalError,
+    OverdueError,
+    PassingError,
+    SilentError,
+)
 from grid_member.client.group import first_answer
 from grid_member.client.member import LEAVE_HEADERS, SHUTDOWN_PATH
 from grid_member.client.patience import Patience
@@ -26,6 +32,9 @@ if TYPE_CHECKING:
 
 SILENCE_S: Final = 20.0
 """After which members that may not be there at all are not waited for any longer."""
+STARTING_S: Final = 60.0
+"""After which members that answer, and have not joined, are not waited for: to replace them may be
+what is wanted."""
 FAILED: Final = "FAILED"
 
 
@@ -81,31 +90,42 @@ class Leaving:
         return f"no member above a size of {self.size} is known"
 
     def _first_look(self) -> int | None:
-        """Return the highest ordinal that has to leave; None as well when no member answers."""
+        """Return the highest ordinal that has to leave; None as well when no member tells.
+
+        Members that refuse to tell have other credentials, certificates or endpoint groups than the
+        caller. The upgrade that waits here may be the one that changes those.
+        """
         try:
-            return Patience(min(SILENCE_S, self.patience.left_s), self.say).until(self._highest)
-        except OverdueError:
-            silence = self._silence()
-        if not silence:
-            return self.patience.until(self._highest)
+            return self._patience(SILENCE_S).until(self._highest)
+        except FinalError as error:
+            found_out, silent = error, isinstance(error, OverdueError)
+        if silent and not self._is_silent():
+            try:
+                return self._patience(STARTING_S).until(self._highest)
+            except FinalError as error:
+                found_out = error
         found = replace(self, group=self.other, other=None)._first_look() if self.other else None
         if found is not None:
+            why = "does not listen there" if silent else f"does not obey there ({found_out})"
             raise FinalError(
-                f"{self.group.at(found).name} has to leave and does not listen there: enable the "
+                f"{self.group.at(found).name} has to leave and {why}: enable the "
                 "management listener in an upgrade of its own first, then lower size"
             )
-        self.say(f"no member answers, so none is known that would have to leave: {silence}")
+        self.say(f"no member tells whether one would have to leave: {found_out}")
         return None
 
-    def _silence(self) -> str:
-        """Return why no member answers; empty when one does, even if it cannot tell yet."""
+    def _patience(self, seconds: float) -> Patience:
+        return Patience(min(seconds, self.patience.left_s), self.say)
+
+    def _is_silent(self) -> bool:
+        """Return whether no member answers at all; one that starts does."""
         try:
             self._present()
-        except SilentError as error:
-            return str(error)
-        except PassingError:
+        except SilentError:
+            return True
+        except ClientError:
             pass
-        return ""
+        return False
 
     def _highest(self) -> int | None:
         """Return the highest ordinal of all members that are listed, None when all may stay."""

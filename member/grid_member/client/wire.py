@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import base64
 import http.client
+import math
+import re
 import socket
 import ssl
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from grid_member.client.errors import FinalError, NoListenerError, SilentError, UsageError
+from grid_member.client.errors import (
+    FinalError,
+    MissingFileError,
+    NoListenerError,
+    SilentError,
+    UsageError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,7 +29,11 @@ REQUEST_S: Final = 10.0
 """For one step of an exchange: to connect, or for more bytes of the answer."""
 CALL_S: Final = 45.0
 """For calls that are answered when all members have heard of it."""
+LAST_LOOK_S: Final = 3.0
+"""For a request that is begun as the time ends."""
 ANSWER_LIMIT_BYTES: Final = 4 * 1024 * 1024
+_LABEL: Final = "[A-Za-z0-9_-]{1,63}"
+_HOST: Final = re.compile(rf"{_LABEL}(\.{_LABEL})*\.?|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*")
 _SCHEMES: Final = {"http": 80, "https": 443}
 
 
@@ -55,6 +68,8 @@ class Way:
     """Host to connect to. A certificate still has to be for that of the URL."""
     tls: ssl.SSLContext | None = None
     credentials: Credentials | None = None
+    until_s: float = math.inf
+    """By the monotonic clock: when what members do not answer is given up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +99,17 @@ def parse_url(url: str) -> Place:
         raise UsageError(f"--url {url}: {error}") from None
     if parts.scheme not in _SCHEMES or not parts.hostname:
         raise UsageError(f"--url {url}: write it as http://HOST:PORT or https://HOST:PORT")
+    if not is_host(parts.hostname):
+        raise UsageError(f"--url {url}: {parts.hostname} is no name of a host, nor an address")
     if parts.path not in ("", "/") or parts.query or parts.fragment or "@" in parts.netloc:
         raise UsageError(f"--url {url}: give scheme, host and port alone")
     found = port if port is not None else _SCHEMES[parts.scheme]
     return Place(parts.scheme == "https", parts.hostname, found)
+
+
+def is_host(text: str) -> bool:
+    """Return whether text can name a host, or is like an address; others cannot be looked up."""
+    return _HOST.fullmatch(text) is not None
 
 
 def tls_context(authority: Path | None) -> ssl.SSLContext:
@@ -103,6 +125,8 @@ def tls_context(authority: Path | None) -> ssl.SSLContext:
         return context
     except ssl.SSLError:
         raise UsageError(f"--ca {authority}: holds no certificate in PEM") from None
+    except FileNotFoundError as error:
+        raise MissingFileError(f"--ca {authority}: {error.strerror}") from None
     except OSError as error:
         raise UsageError(f"--ca {authority}: {error.strerror}") from None
 
@@ -123,6 +147,7 @@ def exchange(
         SilentError: There is none, or it is cut off.
         FinalError: The certificate is not trusted, or the answer is none of a member.
     """
+    timeout_s = min(timeout_s, max(LAST_LOOK_S, way.until_s - time.monotonic()))
     sent = {**(headers or {}), "Connection": "close"}
     if way.credentials is not None:
         sent["Authorization"] = way.credentials.header

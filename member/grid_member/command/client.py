@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import re
 import sys
+import time
 import uuid
 from dataclasses import replace
 from pathlib import Path
@@ -18,12 +20,12 @@ from typing import TYPE_CHECKING, Final
 from grid_member.client.backup import Backup
 from grid_member.client.check import PROBES, Expected, check
 from grid_member.client.drain import drain
-from grid_member.client.errors import ClientError, UsageError
+from grid_member.client.errors import ClientError, MissingFileError, UsageError
 from grid_member.client.group import ORDINAL, Group, each_member, expanded
 from grid_member.client.leave import Leaving
 from grid_member.client.patience import Patience
 from grid_member.client.wait import wait
-from grid_member.client.wire import Credentials, Way, parse_url, tls_context
+from grid_member.client.wire import Credentials, Way, is_host, parse_url, tls_context
 from grid_member.command.output import OutputError, show
 
 if TYPE_CHECKING:
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
 EXIT_FAILED: Final = 1
 EXIT_USAGE: Final = 2
 LONGEST_S: Final = 7 * 24 * 3600
+_KEY: Final = re.compile("[!-~]{1,128}")
+"""As members take the header Idempotency-Key."""
 _TIMEOUTS_S: Final = {"wait": 300, "drain": 60, "leave": 1800, "backup": 3600, "check": 60}
 _DOES: Final = {
     "wait": "wait until all members are there, ready and safe",
@@ -50,12 +54,30 @@ def main(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
     try:
         chosen.url = [expanded(url, environment) for url in chosen.url]
         return _run(chosen, _way(chosen), Patience(chosen.timeout, _tell))
+    except MissingFileError as error:
+        return _without_file(chosen, error)
     except UsageError as error:
         _tell(str(error))
         return EXIT_USAGE
     except (ClientError, OutputError) as error:
         _tell(str(error))
         return EXIT_FAILED
+    except KeyboardInterrupt:
+        _tell("given up; what members were asked to do goes on")
+        return EXIT_FAILED
+
+
+def _without_file(chosen: argparse.Namespace, error: MissingFileError) -> int:
+    """Return the exit code where a file of a Secret is missing.
+
+    Pods do not start without the Secrets that they name, so there is no member yet that could be
+    asked this way: an installation, or the upgrade that makes the Secret, is not held up.
+    """
+    _tell(str(error))
+    if not getattr(chosen, "allow_silence", False):
+        return EXIT_USAGE
+    _tell("the Secret is not there yet, and no member runs without it: none is asked")
+    return 0
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -79,7 +101,7 @@ def _add_common(parser: argparse.ArgumentParser, name: str) -> argparse.Argument
     )
     parser.add_argument(
         "--connect",
-        default="",
+        type=_host,
         metavar="HOST",
         help="connect to this host; the certificate is still for that of the URL",
     )
@@ -132,14 +154,17 @@ def _add_backup(parser: argparse.ArgumentParser) -> None:
     _add_cluster_name(parser)
     parser.add_argument(
         "--key",
-        default="",
+        type=_key,
+        metavar="KEY",
         help="the same for each attempt at one backup, as the name of a Job; default: a new one",
     )
 
 
 def _add_check(parser: argparse.ArgumentParser) -> None:
     _add_size(parser, "members that the cluster has to have")
-    parser.add_argument("--map", metavar="NAME", help="write, read and remove a value in it")
+    parser.add_argument(
+        "--map", type=_utf8, metavar="NAME", help="write, read and remove a value in it"
+    )
     parser.add_argument(
         "--off",
         action="append",
@@ -157,6 +182,7 @@ def _add_size(parser: argparse.ArgumentParser, what: str, *, required: bool = Fa
 def _add_cluster_name(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--cluster-name",
+        type=_utf8,
         default="dev",
         metavar="NAME",
         help="given in place of credentials while security is off; default: %(default)s",
@@ -237,9 +263,10 @@ def _only_url(chosen: argparse.Namespace) -> str:
 def _way(chosen: argparse.Namespace) -> Way:
     encrypted = any(url.startswith("https:") for url in chosen.url)
     return Way(
-        chosen.connect,
+        chosen.connect or "",
         tls_context(chosen.ca) if encrypted else None,
         _credentials(chosen.credentials) if chosen.credentials is not None else None,
+        time.monotonic() + chosen.timeout,
     )
 
 
@@ -254,6 +281,8 @@ def _text(file: Path) -> str:
     try:
         # Members take no name or password that ends in a line break.
         text = file.read_bytes().decode().removesuffix("\n").removesuffix("\r")
+    except FileNotFoundError as error:
+        raise MissingFileError(f"--credentials: {file}: {error.strerror}") from None
     except OSError as error:
         raise UsageError(f"--credentials: {file}: {error.strerror}") from None
     except UnicodeDecodeError:
@@ -271,6 +300,26 @@ def _seconds(text: str) -> float:
     if not 0 <= value <= LONGEST_S:
         raise argparse.ArgumentTypeError(f"{text}: must be seconds from 0 to {LONGEST_S}")
     return value
+
+
+def _host(text: str) -> str:
+    if not is_host(text):
+        raise argparse.ArgumentTypeError("must be the name of a host, or an address")
+    return text
+
+
+def _utf8(text: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise argparse.ArgumentTypeError("must be UTF-8") from None
+    return text
+
+
+def _key(text: str) -> str:
+    if not _KEY.fullmatch(text):
+        raise argparse.ArgumentTypeError("must be 1 to 128 visible characters of ASCII")
+    return text
 
 
 def _count(text: str) -> int:

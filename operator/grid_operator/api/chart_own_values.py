@@ -218,7 +218,8 @@ OF_STATEFUL_SET: Final[dict[str, Schema]] = {
     },
     "existingConfigMap": {
         "description": "ConfigMap with the key grid.yaml, in place of the whole configuration that "
-        "the chart makes. Members read a change of it at their next start.",
+        "the chart makes; ports, TLS, persistence and security of the values have to fit it. "
+        "Members read a change of it at their next start.",
         **_OBJECT_NAME,
         "default": "",
     },

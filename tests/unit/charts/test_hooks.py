@@ -114,7 +114,7 @@ def test_every_pod_is_restricted_and_runs_the_members_image(grid_chart: Helm, va
 
 def test_what_keeps_members_apart_leaves_room_for_jobs(grid_chart: Helm) -> None:
     """With a member on each node, and all of a release apart, a Job still has a node."""
-    node = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": []}}
+    node: Tree = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": []}}
     apart = {"labelSelector": {"matchLabels": {"app.kubernetes.io/instance": "demo"}}}
     affinity = {"nodeAffinity": node, "podAntiAffinity": {"required": [apart]}}
     pod = {"affinity": affinity, "nodeSelector": {"disk": "ssd"}, "runtimeClassName": "kata"}
@@ -239,7 +239,8 @@ def test_hooks_come_in_their_order(grid_chart: Helm) -> None:
         *("ConfigMap/demo-config-check-1", "Job/demo-config-check-1", "Job/demo-shrink-1"),
     ]
     assert notes["Job/demo-config-check-1"]["helm.sh/hook"] == "pre-install,pre-upgrade"
-    assert notes["Job/demo-shrink-1"]["helm.sh/hook"] == "pre-upgrade"
+    # A rollback renders nothing: it has the hooks of the release that it goes back to.
+    assert notes["Job/demo-shrink-1"]["helm.sh/hook"] == "pre-upgrade,pre-rollback"
     for _, name in order:
         policy = notes[name]["helm.sh/hook-delete-policy"]
         assert policy == "before-hook-creation,hook-succeeded"
@@ -318,3 +319,32 @@ def test_notes_say_what_members_without_an_operator_need(grid_chart: Helm) -> No
     assert "a Job has them leave before their pods go" in managed
     assert "curl --insecure https://localhost:5701/grid/rest/cluster" in alone
     assert not re.search("helm test|kubectl scale", alone)
+
+
+PLAIN_BETWEEN: Final[Tree] = {
+    "size": 3,
+    "tls": {"secretName": "demo-tls", "members": False},
+    "update": {"waitForSafeSeconds": 0},
+}
+
+
+@pytest.mark.parametrize("values", [*CASES.values(), PLAIN_BETWEEN], ids=[*CASES, "plain-between"])
+def test_no_job_waits_for_a_secret_that_members_do_not_need(
+    grid_chart: Helm, values: Tree
+) -> None:
+    """A pod waits for ever for a Secret that is missing, or a key of it; the client says so."""
+    objects = grid_chart.objects(values)
+    (members,) = (one for one in objects if one["kind"] == "StatefulSet")
+    needed = {key for key in secret_keys(members) if "tls" in values}
+    for one in hooks(objects).values():
+        if one["kind"] == "ConfigMap":
+            continue
+        volumes = pod_spec(one).get("volumes", ())
+        assert all(v["secret"]["optional"] for v in volumes if "secret" in v)
+        assert secret_keys(one) <= needed
+
+
+def secret_keys(found: Tree) -> set[str]:
+    volumes = pod_spec(found).get("volumes", ())
+    items = [item for v in volumes for item in v.get("secret", {}).get("items", ())]
+    return {item["key"] for item in items}

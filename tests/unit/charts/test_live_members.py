@@ -49,9 +49,10 @@ def live(grid_chart: Helm) -> Live:
 
 
 @pytest.mark.parametrize("size", [3, 5])
-def test_as_many_or_more_ask_nobody(live: Live, size: int) -> None:
+def test_as_many_or_more_wait_for_no_answer(live: Live, size: int) -> None:
     found = live.stateful_set({"size": 3})
-    assert "Job/demo-shrink-1" not in hooks(live.objects({"size": size}, found))
+    chosen = parsed(hooks(live.objects({"size": size}, found))["Job/demo-shrink-1"])
+    assert (chosen.size, chosen.refuse, chosen.allow_silence) == (size, True, True)
 
 
 def test_fewer_leave_before(live: Live) -> None:
@@ -65,7 +66,8 @@ def test_members_that_were_scaled_away_are_members(live: Live) -> None:
     assert "only members that run can leave: upgrade with size: 5 first" in live.refusal(
         {**MANAGED, "size": 3}, found
     )
-    assert "Job/demo-shrink-1" not in hooks(live.objects({**MANAGED, "size": 5}, found))
+    chosen = parsed(hooks(live.objects({**MANAGED, "size": 5}, found))["Job/demo-shrink-1"])
+    assert chosen.allow_silence
 
 
 @pytest.mark.parametrize(

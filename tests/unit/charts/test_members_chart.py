@@ -85,6 +85,11 @@ REFUSED: Final[list[tuple[Values, str]]] = [
         {"exposure": {"annotations": {"x.gridcluster.io/y": "z"}}},
         "exposure.annotations may not hold x.gridcluster.io/y",
     ),
+    ({"commonLabels": {"gridcluster.io/cluster": "x"}}, "commonLabels may not hold gridcluster.io"),
+    (
+        {"podMonitor": {"enabled": True, "labels": {"app.kubernetes.io/component": "x"}}},
+        "podMonitor.labels may not hold app.kubernetes.io/component",
+    ),
     (
         {**THREE, "security": {"enabled": True, "protected": ["HealthCheck"]}},
         "set update.waitForSafeSeconds to 0",

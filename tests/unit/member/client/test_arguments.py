@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from grid_member.client.errors import PassingError
 from grid_member.client.patience import Patience
 from grid_member.command.client import main
 from grid_member.command.line import main as whole_command
@@ -28,6 +29,11 @@ HEAVY = ("aiohttp", "asyncio", "yaml", "lmdb", "grid_member.config", "grid_membe
         (["drain", "--url", "http://a:b"], "--url http://a:b: Port could not be cast"),
         (["drain", "--url", "http://a/grid"], "give scheme, host and port alone"),
         (["drain", "--url", "http://u:p@a"], "give scheme, host and port alone"),
+        (["drain", "--url", "http://a b:1"], "a b is no name of a host, nor an address"),
+        (["drain", "--url", f"http://{'a' * 64}.b:1"], "is no name of a host, nor an address"),
+        (["drain", "--url", "http://\u00e9:1"], "is no name of a host, nor an address"),
+        (["drain", "--url", "http://a..b:1"], "is no name of a host, nor an address"),
+        (["drain", "--url", "http://[a::g]:1"], "--url http://[a::g]:1: "),
         (["drain", "--url", "http://${NONE}:1"], "the environment variable NONE is not set"),
         (["drain", "--url", UNUSED, "--url", UNUSED], "--url: drain takes one"),
         (["wait", "--url", "http://a-{ordinal}:1"], "say with --size how many members"),
@@ -55,6 +61,11 @@ def test_wrong_arguments_name_what_to_change(
         (["wait", "--url", UNUSED, "--size", "many"], "many: must be a number of members"),
         (["wait", "--url", UNUSED, "--timeout", "-1"], "-1: must be seconds from 0"),
         (["wait", "--url", UNUSED, "--timeout", "nan"], "nan: must be seconds from 0"),
+        (["backup", "--url", UNUSED, "--key", "a\nb"], "must be 1 to 128 visible characters"),
+        (["check", "--url", UNUSED, "--map", "\ud800"], "must be UTF-8"),
+        (["leave", "--url", UNUSED, "--cluster-name", "\ud800"], "must be UTF-8"),
+        (["wait", "--url", UNUSED, "--connect", "a..b"], "must be the name of a host"),
+        (["backup", "--url", UNUSED, "--key", ""], "must be 1 to 128 visible characters"),
         (["check", "--url", UNUSED, "--off", "data"], "choose from 'CLUSTER_READ'"),
         ([], "VERB"),
     ],
@@ -122,8 +133,6 @@ def test_what_is_waited_for_is_told_once_for_each_change() -> None:
         now_s[0] += seconds
 
     def ask() -> str:
-        from grid_member.client.errors import PassingError
-
         text = next(answers, None)
         if text is not None:
             raise PassingError(text)

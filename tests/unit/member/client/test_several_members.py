@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
 
+from grid_member.client.errors import FinalError
+from grid_member.client.group import Group
+from grid_member.client.leave import Leaving
+from grid_member.client.patience import Patience
+from grid_member.client.wire import Way
 from tests.unit.member.client.running import AT_ONCE
 from tests.unit.member.cluster.processes import HttpClient, Members
 from tests.unit.ports import free_ports
@@ -70,17 +76,39 @@ async def test_members_leave_one_after_the_other(command: Command, tmp_path: Pat
         assert await client.get(1, "m", "k") == "v"
 
 
-async def test_members_that_start_are_waited_for(
+async def test_members_that_start_are_waited_for_longer(
+    start_member: Callable[..., RunningMember], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("grid_member.client.leave.SILENCE_S", 0.0)
+    member = await start_member().open()
+    member.member.address = f"127.0.5.1:{member.port}"
+    loop, asked = asyncio.get_running_loop(), asyncio.Event()
+    group = Group(f"http://127.0.{{ordinal}}.1:{member.port}", Way(), "dev")
+
+    def said(_: str) -> None:
+        loop.call_soon_threadsafe(asked.set)
+
+    leaving = Leaving(group, 2, Patience(60.0, said), said)
+    waiting = asyncio.create_task(asyncio.to_thread(leaving.refuse, may_be_silent=True))
+    await asked.wait()
+    await member.member.join()
+    with pytest.raises(FinalError, match=r"127\.0\.5\.1:.* is a member"):
+        await waiting
+
+
+async def test_members_that_never_join_keep_nobody_from_mending_them(
     command: Command,
     start_member: Callable[..., RunningMember],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("grid_member.client.leave.SILENCE_S", 0.0)
+    for time_s in ("SILENCE_S", "STARTING_S"):
+        monkeypatch.setattr(f"grid_member.client.leave.{time_s}", 0.0)
     member = await start_member().open()
     words = ("leave", "--url", f"http://127.0.{{ordinal}}.1:{member.port}", "--size", 2)
-    found = await command.run(*words, "--refuse", "--allow-silence", *AT_ONCE)
-    assert (found.code, found.said) == (1, "")
-    assert "cannot tell: " in found.told
+    for more in (["--refuse"], []):
+        found = await command.run(*words, *more, "--allow-silence")
+        assert (found.code, found.said) == (0, "no member above a size of 2 is known\n")
+        assert "no member tells whether one would have to leave" in found.told
 
 
 async def test_nobody_has_to_leave_where_nobody_is(
