@@ -148,7 +148,7 @@ def test_what_is_wrong_is_named(scraped: Scraped, expression: str, problem: str)
 def test_every_panel_shows_something(
     promtool: Promtool, texts: dict[str, str], tmp_path: Path
 ) -> None:
-    """promtool evaluates each with the metrics of a healthy cluster and its operator."""
+    """With the metrics of a healthy cluster and its operator; no expression may fail either."""
     assert {one.place for one in panel_expressions()} > NOTHING_IS_WRONG
     shown = [one for one in panel_expressions() if one.place not in NOTHING_IS_WRONG]
     file = tmp_path / "panels.yaml"
