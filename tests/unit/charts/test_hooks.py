@@ -329,9 +329,7 @@ PLAIN_BETWEEN: Final[Tree] = {
 
 
 @pytest.mark.parametrize("values", [*CASES.values(), PLAIN_BETWEEN], ids=[*CASES, "plain-between"])
-def test_no_job_waits_for_a_secret_that_members_do_not_need(
-    grid_chart: Helm, values: Tree
-) -> None:
+def test_no_job_waits_for_a_secret_that_members_do_not_need(grid_chart: Helm, values: Tree) -> None:
     """A pod waits for ever for a Secret that is missing, or a key of it; the client says so."""
     objects = grid_chart.objects(values)
     (members,) = (one for one in objects if one["kind"] == "StatefulSet")
