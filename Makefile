@@ -66,7 +66,7 @@ crds: setup ## Write crds/gridcluster.yaml, and what charts/ has of it, from the
 	$(BIN)/python -m grid_operator.api.crd
 	$(BIN)/python -m grid_operator.api.chart
 
-manifests: setup ## Copy monitoring/ into charts/grid-operator, and write from it what kustomize installs
+manifests: setup ## Copy monitoring/ into the charts, and write from charts/grid-operator what kustomize installs
 	$(BIN)/python -m tests.helm.manifests
 
 schema: setup ## Write docs/schema/ and the settings table from the table of settings

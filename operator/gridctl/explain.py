@@ -14,7 +14,6 @@ from grid_operator.api.conditions import (
     ConditionStatus,
     ConditionType,
     ProgressingReason,
-    ReadyReason,
     StalledReason,
     find_condition,
 )
@@ -51,8 +50,6 @@ _ALWAYS_TOLD: Final = ("ConfigValid", "RequestsValid", "StructuresMatch", "Child
                        "DefinitionMatches", "ClusterStateAsDesired", "BackupSucceeded",
                        "Restored")  # fmt: skip
 """Conditions that are told whenever they are False, also of a cluster that is Ready."""
-_REPEATS: Final = frozenset({ReadyReason.CONFIG_INVALID.value, ProgressingReason.BLOCKED.value})
-"""Reasons of conditions that repeat ConfigValid, and append what else there is to say."""
 _FAILED_STARTS: Final = frozenset(
     {StalledReason.PARTIAL_START_FAILED.value, StalledReason.FORCE_START_FAILED.value}
 )
@@ -160,13 +157,14 @@ def _headline(cluster: KubeObject, status: GridClusterStatus, now: datetime) -> 
 def worth_telling(status: GridClusterStatus) -> list[Condition]:
     """Return the conditions that say why something is not as it should be.
 
-    When ConfigValid is among them, those that only repeat it are left out.
+    When ConfigValid is among them, those that end with its words are left out: only what comes
+    behind these, such as what members lack, is more than it says.
     """
     told = [c for c in status.conditions if _is_worth_telling(c, status)]
     valid = find_condition(told, ConditionType.CONFIG_VALID)
-    if valid is None:
+    if valid is None or not valid.message:
         return told
-    return [c for c in told if not (c.reason in _REPEATS and c.message.endswith(valid.message))]
+    return [c for c in told if c is valid or not c.message.endswith(valid.message)]
 
 
 def _is_worth_telling(condition: Condition, status: GridClusterStatus) -> bool:
@@ -310,9 +308,11 @@ def _hints(told: list[Condition]) -> list[str]:
 
 def _names(cluster: KubeObject, status: GridClusterStatus) -> dict[str, str]:
     meta = cluster["metadata"]
-    unready = (member.pod for member in status.members if not member.ready)
+    unready = [member.pod for member in status.members if not member.ready]
+    if status.operation is not None and status.operation.target in unready:
+        unready.insert(0, status.operation.target)  # others may only be waiting for it
     return {
-        "POD": next(unready, f"{meta.get('name', 'NAME')}-0"),
+        "POD": next(iter(unready), f"{meta.get('name', 'NAME')}-0"),
         "NAMESPACE": str(meta.get("namespace", "default")),
         "NAME": str(meta.get("name", "NAME")),
         "UID": str(meta.get("uid", "UID")),

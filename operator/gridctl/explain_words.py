@@ -239,6 +239,11 @@ _NEW_DISK: Final = (
     "NAMESPACE NAME-{0}"
 )
 """By the number of the member, which begins empty then."""
+_CERTIFICATES: Final = (
+    "correct the Secret that spec.tls.secretName names: tls.crt for servers and for clients and "
+    "for the name *.NAME-members.NAMESPACE.svc, ca.crt with the authority that signed it. Members "
+    "take it within two minutes, without a restart"
+)
 _MADE_ANEW: Final = "with deletionPolicy Retain, which keeps the claims, delete this GridCluster"
 HINTS: Final[Mapping[str, str]] = {
     "PersistentVolumeClaim": "kubectl describe pvc -n NAMESPACE says what a volume waits for: a "
@@ -267,6 +272,8 @@ HINTS: Final[Mapping[str, str]] = {
     "ended; give the name of another container that is named in place of member",
     "CreateContainerConfigError": "kubectl describe pod -n NAMESPACE POD names the Secret, or the "
     "key in it, that is not there",
+    "do not take each other: each member needs a certificate": _CERTIFICATES,
+    "do not take each other: a certificate of one of them": _CERTIFICATES,
     "holds the data of a member that was alone": "claim data-NAME-0 is of a former GridCluster of "
     f"one member, and the others wait for that one. If its data is wanted: {_MADE_ANEW}, delete "
     "the claims data-NAME-1 and up, create it again with size 1, gridctl backup NAME, and gridctl "

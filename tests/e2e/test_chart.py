@@ -68,6 +68,11 @@ class Released(Written):
         """Return why the release cannot be upgraded with other values."""
         return self.helm.refused_deploy({**self.values, **values}, *WAITED_FOR)
 
+    def uninstall(self) -> None:
+        """Remove the release, and wait until its pods are gone as well."""
+        self.helm.uninstall()
+        self.kube.wait_for(lambda: self.uids() == {}, CHANGE_TIMEOUT_S, "the end of all pods")
+
     def check(self) -> None:
         """Let `helm test` see that all works."""
         ran = self.helm.run("test", self.name, "--namespace", NAMESPACE, "--logs")
@@ -164,14 +169,13 @@ def test_helm_3_installs_one_member_and_helm_4_finds_its_data(grid: Released, he
     solo.deploy(pod={"annotations": CHANGED})
     assert set(solo.uids()) == set(before)
     assert solo.uids() != before
-    solo.helm.uninstall()
-    assert solo.uids() == {}
+    solo.uninstall()
 
     again = Released(grid.kube, grid.member_image, replace(helm, release=SOLO))
     again.deploy()
     again.wait_answers()
     assert again.read("kept") == "1"
-    again.helm.uninstall()
+    again.uninstall()
 
 
 def test_three_members_are_one_cluster(grid: Released) -> None:
@@ -194,7 +198,7 @@ def test_a_configuration_that_cannot_work_touches_no_pod(written: Released) -> N
     # What the schema of the values cannot know.
     config = {"map": {"a": {"time-to-live-seconds": "${TTL}"}}}
     said = written.refused_upgrade(config=config, pod={"env": [{"name": "TTL", "value": "-1"}]})
-    assert "config-check" in said
+    assert "pre-upgrade" in said
     (job,) = written.get("jobs")["items"]
     assert "map.a.time-to-live-seconds" in written.kubectl("logs", f"job/{job['metadata']['name']}")
     assert written.uids() == before
@@ -264,6 +268,7 @@ def test_members_that_were_scaled_away_by_hand_come_back_with_all(written: Relea
     )
     scale(size)
     written.kubectl("rollout", "status", f"statefulset/{NAME}", "--timeout=90s")
+    written.wait_writes()
     written.check_nothing_is_lost()
     assert len(written.get("pvc")["items"]) == len(claims)
 
@@ -293,10 +298,9 @@ def test_a_node_is_drained_of_one_member_at_a_time(written: Released) -> None:
 
 
 def test_an_uninstalled_release_finds_its_data_again(written: Released) -> None:
-    written.helm.uninstall()
-    assert written.uids() == {}
+    written.uninstall()
     written.deploy()
-    written.wait_answers()
+    written.wait_writes()
     written.check_nothing_is_lost()
     assert written.read(f"{NAME}-0") == f"of {NAME}-0"
 
@@ -309,6 +313,7 @@ def test_the_operator_takes_the_members_over_with_their_data(
     del written.values["management"]  # the operator sees to that
     written.deploy(mode="GridCluster")
     written.wait_ready(NAME)
+    written.wait_writes()
     assert written.cluster(NAME)["status"]["readyMembers"] == SIZE
     written.check_nothing_is_lost()
     assert written.read(f"{NAME}-0") == f"of {NAME}-0"

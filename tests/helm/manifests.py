@@ -1,4 +1,4 @@
-"""Writes the chart's copy of `monitoring/`, and from the operator's chart what kustomize installs.
+"""Writes the charts' copies of `monitoring/`, and what kustomize installs from the operator's.
 
 `python -m tests.helm.manifests` does both.
 """

@@ -6,6 +6,8 @@
   "disruption" (dict "enabled" true)
   "update" (dict "partition" 0 "waitForSafeSeconds" 60)
   "podMonitor" (dict "enabled" false "labels" dict "interval" "" "relabelings" list "metricRelabelings" list)
+  "rules" (dict "enabled" false "labels" dict "disabled" list "alertLabels" dict "runbookUrl" "")
+  "dashboard" (dict "enabled" false "labels" (dict "grafana_dashboard" "1") "annotations" dict)
   "config" dict
   "existingConfigMap" ""
   "test" (dict "enabled" true)
@@ -101,6 +103,16 @@
 {{- end -}}
 {{- if and $values.podMonitor.enabled (not $values.metrics.enabled) -}}
 {{- fail "podMonitor.enabled has nothing to read while metrics.enabled is false: set metrics.enabled, or podMonitor.enabled to false" -}}
+{{- end -}}
+{{- range $switch := list "rules" "dashboard" -}}
+{{- if and (get $values $switch).enabled (not $values.metrics.enabled) -}}
+{{- fail (printf "%s.enabled has nothing to go by while metrics.enabled is false: set metrics.enabled, or %s.enabled to false" $switch $switch) -}}
+{{- end -}}
+{{- end -}}
+{{- range $label := list "severity" "alertname" -}}
+{{- if hasKey ($values.rules.alertLabels | default dict) $label -}}
+{{- fail (printf "rules.alertLabels may not hold %s, which the rules set: remove it" $label) -}}
+{{- end -}}
 {{- end -}}
 {{- if and $values.existingConfigMap $values.config -}}
 {{- fail "existingConfigMap and config exclude each other: existingConfigMap brings the whole configuration" -}}

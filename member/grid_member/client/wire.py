@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import base64
 import http.client
+import math
 import re
 import socket
 import ssl
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
@@ -27,6 +29,8 @@ REQUEST_S: Final = 10.0
 """For one step of an exchange: to connect, or for more bytes of the answer."""
 CALL_S: Final = 45.0
 """For calls that are answered when all members have heard of it."""
+LAST_LOOK_S: Final = 3.0
+"""For a request that is begun as the time ends."""
 ANSWER_LIMIT_BYTES: Final = 4 * 1024 * 1024
 _LABEL: Final = "[A-Za-z0-9_-]{1,63}"
 _HOST: Final = re.compile(rf"{_LABEL}(\.{_LABEL})*\.?|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*")
@@ -64,6 +68,8 @@ class Way:
     """Host to connect to. A certificate still has to be for that of the URL."""
     tls: ssl.SSLContext | None = None
     credentials: Credentials | None = None
+    until_s: float = math.inf
+    """By the monotonic clock: when what members do not answer is given up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +147,7 @@ def exchange(
         SilentError: There is none, or it is cut off.
         FinalError: The certificate is not trusted, or the answer is none of a member.
     """
+    timeout_s = min(timeout_s, max(LAST_LOOK_S, way.until_s - time.monotonic()))
     sent = {**(headers or {}), "Connection": "close"}
     if way.credentials is not None:
         sent["Authorization"] = way.credentials.header

@@ -11,6 +11,7 @@ import argparse
 import contextlib
 import re
 import sys
+import time
 import uuid
 from dataclasses import replace
 from pathlib import Path
@@ -60,6 +61,9 @@ def main(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
         return EXIT_USAGE
     except (ClientError, OutputError) as error:
         _tell(str(error))
+        return EXIT_FAILED
+    except KeyboardInterrupt:
+        _tell("given up; what members were asked to do goes on")
         return EXIT_FAILED
 
 
@@ -262,6 +266,7 @@ def _way(chosen: argparse.Namespace) -> Way:
         chosen.connect or "",
         tls_context(chosen.ca) if encrypted else None,
         _credentials(chosen.credentials) if chosen.credentials is not None else None,
+        time.monotonic() + chosen.timeout,
     )
 
 

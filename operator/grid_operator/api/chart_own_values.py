@@ -163,6 +163,53 @@ OF_STATEFUL_SET: Final[dict[str, Schema]] = {
             "default": [],
         },
     ),
+    "rules": _section(
+        "A PrometheusRule of the Prometheus operator, with the alerts about members, of this "
+        "cluster alone.",
+        enabled=_switch("Whether there is one.", default=False),
+        labels={
+            "description": "Its labels, by which Prometheus finds it.",
+            **_LABELS,
+            "default": {},
+        },
+        disabled={
+            "description": "Names of alerts to leave out, such as GridCommitsSlow.",
+            "type": "array",
+            "items": _TEXT,
+            "uniqueItems": True,
+            "default": [],
+        },
+        alertLabels={
+            "description": "Labels of every alert, such as a team, by which Alertmanager chooses a "
+            "receiver.",
+            "type": "object",
+            "patternProperties": {"^[a-zA-Z_][a-zA-Z0-9_]*$": _TEXT},
+            "additionalProperties": False,
+            "default": {},
+        },
+        runbookUrl={
+            "description": "Where the pages of docs/runbooks are served; empty: alerts name the "
+            "page's path in the sources.",
+            "type": "string",
+            "pattern": r"^(https?://\S+)?$",
+            "default": "",
+        },
+    ),
+    "dashboard": _section(
+        "A ConfigMap with a dashboard of this cluster, for the sidecar of Grafana's chart.",
+        enabled=_switch("Whether there is one.", default=False),
+        labels={
+            "description": "Its labels, by which the sidecar finds it.",
+            **_LABELS,
+            "default": {"grafana_dashboard": "1"},
+        },
+        annotations={
+            "description": "Its annotations, such as grafana_folder: Grid.",
+            "type": "object",
+            "additionalProperties": _TEXT,
+            "default": {},
+        },
+    ),
     "config": {
         "description": "More of the members' configuration, in its own language, from below `grid` "
         "on. What the chart sets itself cannot be set here.",

@@ -171,6 +171,17 @@ def test_every_value_has_an_effect(operator_chart: Helm, path: str) -> None:
     assert operator_chart.objects(after) != operator_chart.objects(before)
 
 
+@pytest.mark.parametrize(
+    "path", [path for path in CHANGES if path.startswith(tuple(f"{name}." for name in SWITCHED))]
+)
+def test_null_takes_what_may_be_missing_away(operator_chart: Helm, path: str) -> None:
+    section, _, name = path.partition(".")
+    off = nested(name.partition(".")[0], None)
+    values = {section: off if name == "enabled" else {"enabled": True, **off}}
+
+    assert operator_chart.objects(values)
+
+
 def test_the_schema_knows_the_values_and_no_others() -> None:
     # That of a chart that has this one as a dependency.
     assert compared(SCHEMA, {**VALUES, "enabled": True}) == []

@@ -202,6 +202,10 @@ def test_the_member_that_is_not_ready_is_the_one_to_look_at() -> None:
     unready = condition("Ready", "False", "MembersNotReady", "demo-1 is not ready yet")
     assert any("kubectl logs -n grids demo-1" in line for line in told(unready, members=members).do)
     assert any("kubectl logs -n grids demo-0" in line for line in told(unready).do)
+    members[0]["ready"] = False
+    replaced = operation("Restart", "AwaitReady", target="demo-1")
+    found = told(unready, members=members, operation=replaced)
+    assert any("kubectl logs -n grids demo-1" in line for line in found.do), "it was taken away"
 
 
 def test_a_pod_that_is_not_made_is_looked_for_at_its_statefulset() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from gridctl.columns import problem_lines
 from tests.unit.gridctl.fake_api import cluster_object, condition, operation
-from tests.unit.gridctl.test_explain import told
+from tests.unit.gridctl.test_explain import READY, told
 
 TEXT = "Secret shop-tls is not there: create it"
 NOT_READY = condition("Ready", "False", "ConfigInvalid", f"the spec cannot work: {TEXT}")
@@ -38,6 +38,12 @@ def test_a_problem_of_a_secret_needs_no_change_of_the_spec(reason: str) -> None:
     assert not any("change the field" in step for step in found.do)
 
 
+def test_a_spec_that_the_api_server_refuses_is_told_once() -> None:
+    refused = condition("Progressing", "False", "ApiRefused", TEXT)
+    found = told(READY, refused, condition("ConfigValid", "False", "ApiRefused", TEXT))
+    assert found.why == (f"ConfigValid is False since 2m (ApiRefused): {TEXT}",)
+
+
 def test_what_members_lack_beside_the_problem_is_told() -> None:
     lacks = condition("Ready", "False", "ConfigInvalid", f"{TEXT}; and demo-0 does not answer")
     found = told(lacks, BLOCKED, condition("ConfigValid", "False", "InvalidLabel", TEXT))
@@ -51,3 +57,8 @@ def test_an_operation_that_a_problem_holds_up_is_told() -> None:
     found = told(NOT_READY, held, invalid, operation=operation("Stop", "Passive"))
     assert any("Stop stays" in line for line in found.why)
     assert len(found.next) == 2  # of the step, and of the problem
+
+
+def test_a_problem_without_words_hides_nothing() -> None:
+    found = told(NOT_READY, BLOCKED, condition("ConfigValid", "False", "InvalidLabel"))
+    assert len(found.why) == 3

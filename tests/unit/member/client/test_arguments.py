@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from grid_member.client.errors import PassingError
 from grid_member.client.patience import Patience
 from grid_member.command.client import main
 from grid_member.command.line import main as whole_command
@@ -132,8 +133,6 @@ def test_what_is_waited_for_is_told_once_for_each_change() -> None:
         now_s[0] += seconds
 
     def ask() -> str:
-        from grid_member.client.errors import PassingError
-
         text = next(answers, None)
         if text is not None:
             raise PassingError(text)

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
+import aiohttp
 import pytest
 from aiohttp import web
 
 from tests.unit.member.client.running import AT_ONCE
 from tests.unit.member.running import configuration
 from tests.unit.member.security.certificates import Authority
-from tests.unit.serving import serving
+from tests.unit.serving import HOST, listening, serving
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
     from tests.unit.member.client.running import Command
@@ -79,7 +81,7 @@ async def test_drain_does_not_wait_for_a_member_that_has_not_joined(
 
 
 @asynccontextmanager
-async def answering(status: int, body: str = "", text: str = ""):  # type: ignore[no-untyped-def]
+async def answering(status: int, body: str = "", text: str = "") -> AsyncIterator[str]:
     """A listener that answers everything the same."""
 
     async def answer(_: web.Request) -> web.Response:
@@ -106,6 +108,33 @@ async def test_drain_never_fails_a_hook(
         found = await command.run("drain", "--url", place, *AT_ONCE)
     assert found.code == 0
     assert reason in found.said
+
+
+async def test_a_member_that_hangs_holds_a_stop_back_for_its_time_alone(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a request takes longer than the hook would be missing from the grace period."""
+    allowed = list[float]()
+    former = socket.create_connection
+
+    def noted(place: tuple[str, int], timeout: float) -> socket.socket:
+        allowed.append(timeout)
+        return former(place, timeout)
+
+    monkeypatch.setattr("grid_member.client.wire.LAST_LOOK_S", 0.05)
+    monkeypatch.setattr("grid_member.client.wire.socket.create_connection", noted)
+    ended = asyncio.Event()
+
+    async def hang(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await ended.wait()
+        writer.close()
+
+    async with listening(hang) as port:
+        found = await command.run("drain", "--url", f"http://{HOST}:{port}", "--timeout", 0.2)
+        ended.set()
+    assert found.code == 0
+    assert "gives no answer: timed out" in found.said
+    assert max(allowed) <= 0.2
 
 
 STRANGE = ["", "x", "[]", "{", "3", '{"status": 1}', "[" * 100_000]
@@ -211,17 +240,9 @@ async def test_check_tells_each_thing_in_a_line(
 
 
 async def keys_of(member: RunningMember) -> int:
-    usage = await asyncio.to_thread(_usage, member.port)
-    return sum(one["entries"] for one in usage["structures"])
-
-
-def _usage(port: int):  # type: ignore[no-untyped-def]
-    import json
-    import urllib.request
-
-    place = f"http://127.0.0.1:{port}/grid/rest/management/cluster/usage"
-    with urllib.request.urlopen(place) as reply:
-        return json.load(reply)
+    place = f"{url(member)}/grid/rest/management/cluster/usage"
+    async with aiohttp.ClientSession() as session, session.get(place) as reply:
+        return sum(one["entries"] for one in (await reply.json())["structures"])
 
 
 async def test_check_looks_at_everything_and_fails_for_one(
