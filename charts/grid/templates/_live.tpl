@@ -6,7 +6,8 @@ words. Nothing that is rendered depends on it.
 {{- define "grid.refuse.live" -}}
 {{- $name := include "grid.name" . -}}
 {{- $live := lookup "apps/v1" "StatefulSet" .Release.Namespace $name -}}
-{{- if $live -}}
+{{- /* Of another one's StatefulSet Helm itself says that it is another one's. */ -}}
+{{- if eq (dig "metadata" "labels" "app.kubernetes.io/name" "" $live) "grid" -}}
 {{- range dig "metadata" "ownerReferences" list $live -}}
 {{- if eq .kind "GridCluster" -}}
 {{- fail (printf "mode: StatefulSet: an operator runs the members of the GridCluster %s, and they are not handed back: set mode: GridCluster, or another nameOverride" $name) -}}

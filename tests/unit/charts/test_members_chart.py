@@ -9,7 +9,6 @@ import pytest
 import yaml
 
 from grid_member.config.load import parse_config
-from tests.helm.looked_at import looked_at
 from tests.unit.charts.conftest import CHARTS
 
 if TYPE_CHECKING:
@@ -138,53 +137,6 @@ NOT_SET: Final[Values] = {
 }
 """What a second values file says to take away what the first one has set."""
 
-CHANGES_REFUSED: Final[list[tuple[Values, Values, str]]] = [
-    ({"size": 5}, THREE, "size: 3 instead of 5: members that are gone would still count"),
-    ({"size": 5}, {**THREE, **MANAGED}, "the members of now do not listen for management yet"),
-    (THREE, {"size": 1}, "size: 1 instead of 3: a single member keeps its data in another way"),
-    ({"size": 1}, THREE, "size: 3 instead of 1: a single member keeps its data in another way"),
-    ({**THREE, "runState": "Stopped"}, {"size": 5}, "no member joins or leaves a cluster that"),
-    (
-        {**THREE, **MANAGED},
-        {"size": 2, **MANAGED, "runState": "Stopped"},
-        "start the members with runState: Running",
-    ),
-    (KEPT, {}, "persistence.enabled: the claims of a StatefulSet are fixed: set it back to true"),
-    ({}, KEPT, "persistence.enabled: the claims of a StatefulSet are fixed: set it back to false"),
-    (
-        KEPT,
-        {"persistence": {"enabled": True, "size": "2Gi"}},
-        "kubectl delete statefulset demo --cascade=orphan -n grids",
-    ),
-    (
-        KEPT,
-        {"persistence": {**KEPT["persistence"], "storageClassName": "fast"}},
-        'persistence.storageClassName: "fast" instead of ""',
-    ),
-    (
-        {**THREE, **KEPT},
-        {**THREE, **KEPT, "clusterName": "other"},
-        "clusterName: other instead of dev: the data of several members",
-    ),
-    (THREE, {**THREE, "clusterName": "other"}, "would never join each other: set it back"),
-    (THREE, {**THREE, "security": {"enabled": True}}, "security.enabled: members of now"),
-    (THREE, {**THREE, **TLS}, "tls.members: members of now and members that start"),
-    ({**THREE, **TLS}, THREE, "tls: members of now and members that start with the change"),
-]
-"""Values that are installed, those of an upgrade, and what is said of it."""
-CHANGES_TAKEN: Final[list[tuple[Values, Values]]] = [
-    (THREE, {"size": 5}),
-    ({"size": 5, **MANAGED}, {**THREE, **MANAGED}),
-    (KEPT, {"persistence": {"enabled": True, "size": "1Gi"}}),
-    (KEPT, {"persistence": {"enabled": True, "size": "1073741824"}, "clusterName": "other"}),
-    (THREE, {**THREE, **TLS, "runState": "Stopped"}),
-    ({**THREE, "runState": "Stopped"}, {**THREE, **TLS, "clusterName": "1e3"}),
-    ({**THREE, "clusterName": "1e3"}, {**THREE, "clusterName": "1e3"}),
-    ({**THREE, "maps": [{"name": "cluster-name"}]}, {**THREE, "metrics": {"enabled": False}}),
-    ({}, {"security": {"enabled": True}, **TLS}),
-]
-
-
 EXPANDED: Final = re.compile(r"\$\(\w+\)")
 """A variable in another one's value, which Kubernetes replaces."""
 FILES: Final = sorted((CHARTS / "grid" / "ci").glob("statefulset-*-values.yaml"))
@@ -230,35 +182,6 @@ def test_null_takes_what_may_be_missing_away(grid_chart: Helm, values: Values) -
 @pytest.mark.parametrize("values", [THREE, {"mode": "GridCluster"}], ids=["members", "operator"])
 def test_null_of_what_has_no_default_is_nothing(grid_chart: Helm, values: Values) -> None:
     assert grid_chart.objects({**values, **NOT_SET}) == grid_chart.objects(values)
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "words"), CHANGES_REFUSED, ids=[words for *_, words in CHANGES_REFUSED]
-)
-def test_changes_that_members_would_not_survive_are_refused(
-    grid_chart: Helm, before: Values, after: Values, words: str
-) -> None:
-    with looked_at(grid_chart, grid_chart.objects(before)) as cluster:
-        assert words in grid_chart.refusal(after, *cluster)
-
-
-@pytest.mark.parametrize(("before", "after"), CHANGES_TAKEN, ids=str)
-def test_other_changes_are_rendered_as_without_a_cluster(
-    grid_chart: Helm, before: Values, after: Values
-) -> None:
-    with looked_at(grid_chart, grid_chart.objects(before)) as cluster:
-        seen = grid_chart.objects(after, *cluster, "--no-hooks")
-    assert seen == grid_chart.objects(after, "--no-hooks")
-
-
-def test_what_an_operator_has_taken_over_is_not_taken_back(grid_chart: Helm) -> None:
-    objects = grid_chart.objects()
-    owner = {"apiVersion": "gridcluster.io/v1alpha1", "kind": "GridCluster", "name": "demo"}
-    (found,) = of_kind(objects, "StatefulSet")
-    found["metadata"]["ownerReferences"] = [owner]
-
-    with looked_at(grid_chart, objects) as cluster:
-        assert "they are not handed back" in grid_chart.refusal({}, *cluster)
 
 
 def test_rendering_twice_is_the_same(grid_chart: Helm) -> None:
