@@ -15,6 +15,7 @@ from grid_member.client.wire import Way
 from tests.unit.member.client.running import AT_ONCE
 from tests.unit.member.cluster.processes import HttpClient, Members
 from tests.unit.ports import free_ports
+from tests.unit.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,8 +63,19 @@ async def test_members_leave_one_after_the_other(command: Command, tmp_path: Pat
         found = await command.run("leave", *url, "--size", 2, *AT_ONCE)
         assert found.code == 1
         assert await client.size(0) >= SIZE - 1
+
+        async def is_missed() -> bool:
+            return not await client.safe(0)
+
+        await eventually(is_missed)
+        own = ("--url", f"http://{members.host(0)}:{members.rest_ports[0]}")
+        drained = await command.run("drain", *own, *AT_ONCE)
+        assert drained.code == 0
+        assert "does not call the cluster safe" in drained.said
+        draining = asyncio.create_task(command.run("drain", *own, "--timeout", 120))
         members.start(1)
         await members.ready(1)
+        assert "every copy is current" in (await draining).said
 
         left = await command.run("leave", *url, "--size", 2, "--timeout", 150)
         assert (left.code, left.said) == (0, "2 members have left, 2 stay and are safe\n"), left
