@@ -193,6 +193,26 @@ def test_the_configuration_is_checked_as_members_read_it(
     assert check(spec) == 0
 
 
+def test_the_check_waits_for_no_object_of_the_release_itself(grid_chart: Helm) -> None:
+    """Such as a Secret of extraObjects: a pod waits for what is missing until its time is over."""
+    of_secret = {"secretKeyRef": {"name": "s", "key": "a"}}
+    of_map = {"configMapKeyRef": {"name": "c", "key": "b"}}
+    pod = {
+        "env": [{"name": "A", "valueFrom": of_secret}, {"name": "B", "valueFrom": of_map}],
+        "envFrom": [{"secretRef": {"name": "s"}}, {"prefix": "P_", "configMapRef": {"name": "c"}}],
+    }
+    objects = grid_chart.objects({"pod": pod})
+    (container,) = pod_spec(hooks(objects)["Job/demo-config-check-1"])["containers"]
+    sources = [next(iter(v["valueFrom"].values())) for v in container["env"] if "valueFrom" in v]
+    named = [one for one in sources if "name" in one]
+    named += [v for one in container["envFrom"] for k, v in one.items() if k.endswith("Ref")]
+
+    assert len(named) == 4
+    assert all(one["optional"] for one in named)
+    (members,) = (one for one in objects if one["kind"] == "StatefulSet")
+    assert "optional" not in str(pod_spec(members)["containers"])
+
+
 @pytest.fixture
 def check(
     grid_chart: Helm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
