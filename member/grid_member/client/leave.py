@@ -95,6 +95,8 @@ class Leaving:
         Members that refuse to tell have other credentials, certificates or endpoint groups than the
         caller. The upgrade that waits here may be the one that changes those.
         """
+        if self.other is not None and replace(self, group=self.other)._all_may_stay():
+            return None
         try:
             return self._patience(SILENCE_S).until(self._highest)
         except FinalError as error:
@@ -113,6 +115,13 @@ class Leaving:
             )
         self.say(f"no member tells whether one would have to leave: {found_out}")
         return None
+
+    def _all_may_stay(self) -> bool:
+        """Return whether a member says, at the first question, that none has to leave."""
+        try:
+            return self._highest() is None
+        except ClientError:
+            return False
 
     def _patience(self, seconds: float) -> Patience:
         return Patience(min(seconds, self.patience.left_s), self.say)
