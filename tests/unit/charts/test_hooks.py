@@ -134,6 +134,16 @@ def test_what_keeps_members_apart_leaves_room_for_jobs(grid_chart: Helm) -> None
         assert template["metadata"]["labels"]["app.kubernetes.io/instance"] != "demo"
 
 
+def test_jobs_have_a_limit_of_cpu_where_members_have_one(grid_chart: Helm) -> None:
+    """A quota of limits.cpu refuses every pod without one, and Jobs wait for their pods."""
+    for given, limits in ((None, {"memory": "128Mi"}), (2, {"memory": "128Mi", "cpu": "2"})):
+        pod = {"resources": {"limits": {"cpu": given}}} if given else {}
+        for one in hooks(grid_chart.objects({**FULL, "pod": pod})).values():
+            if one["kind"] != "ConfigMap":
+                (container,) = pod_spec(one)["containers"]
+                assert container["resources"]["limits"] == limits
+
+
 @pytest.mark.parametrize("values", CASES.values(), ids=CASES)
 def test_the_members_command_takes_the_arguments(grid_chart: Helm, values: Tree) -> None:
     found = hooks(grid_chart.objects(values))
