@@ -94,15 +94,19 @@ class Released(Written):
     def read(self, key: str, host: str = "") -> str:
         return self.http("client", "GET", f"{MAP}{key}", host=host or self.name).body
 
-    def members(self, pod: str) -> set[str]:
-        """Return the members that one of them knows."""
-        told = self.http("client", "GET", "/grid/rest/cluster", host=self.host(pod)).body
-        return {member["uuid"] for member in json.loads(told)["members"]}
+    def members(self, pod: str) -> frozenset[str]:
+        """Return the members that one of them knows, none when its name is not known yet."""
+        told = self.http("client", "GET", "/grid/rest/cluster", host=self.host(pod))
+        if told.status != 200:
+            return frozenset()
+        return frozenset(member["uuid"] for member in json.loads(told.body)["members"])
 
-    def check_all_know_all(self, size: int) -> None:
-        known = [self.members(pod) for pod in self.uids()]
-        assert [len(members) for members in known] == [size] * size
-        assert len(set().union(*known)) == size
+    def wait_all_know_all(self, size: int) -> None:
+        def all_know_all() -> bool:
+            known = [self.members(pod) for pod in self.uids()]
+            return len(known) == size == len(known[0]) and len(set(known)) == 1
+
+        self.kube.wait_for(all_know_all, CHANGE_TIMEOUT_S, "members that know each other")
 
     def ages(self) -> list[str]:
         """Return since when each pod is there, by ordinals."""
@@ -182,7 +186,7 @@ def test_three_members_are_one_cluster(grid: Released) -> None:
     grid.deploy(size=SIZE)
     grid.wait_answers()
     assert len({grid.node_of(pod) for pod in grid.uids()}) == NODES
-    grid.check_all_know_all(SIZE)
+    grid.wait_all_know_all(SIZE)
     for pod in grid.uids():
         grid.put(pod, f"of {pod}")
     for key in grid.uids():
@@ -239,7 +243,7 @@ def test_three_become_five(written: Released) -> None:
     written.deploy(size=MORE, management={"enabled": True, "existingSecret": SECRET})
     assert written.failed(since) == "[]"
     assert not set(written.uids().values()) & set(before.values()), "all know all of the list"
-    written.check_all_know_all(MORE)
+    written.wait_all_know_all(MORE)
     written.check_nothing_is_lost()
     written.check()
 
@@ -249,7 +253,7 @@ def test_five_become_three(written: Released) -> None:
     written.deploy(size=SIZE)
     assert written.failed(since) == "[]"
     assert not set(written.uids().values()) & set(before.values()), "all know the shorter list"
-    written.check_all_know_all(SIZE)
+    written.wait_all_know_all(SIZE)
     written.check_nothing_is_lost()
     written.check()
 
