@@ -14,6 +14,7 @@ from grid_operator.api.conditions import (
     ConditionStatus,
     ConditionType,
     ProgressingReason,
+    ReadyReason,
     StalledReason,
     find_condition,
 )
@@ -107,10 +108,11 @@ def explain(cluster: KubeObject, now: datetime) -> Explanation:
     status = status_of(cluster)
     told = worth_telling(status)
     why = [_line(condition, now) for condition in told]
-    advice = [_advice(condition) for condition in told]
+    paused = pause_text(cluster, now)
+    held = paused is not None or find_condition(told, ConditionType.CONFIG_VALID) is not None
+    advice = [_advice(condition, held) for condition in told]
     nexts = [*_next(status), *(a.next for a in advice)]
     steps = [a.do for a in advice]
-    paused = pause_text(cluster, now)
     if paused is not None:
         why.insert(0, paused)
     for problem in _unseen(cluster, status):
@@ -192,7 +194,10 @@ def _line(condition: Condition, now: datetime) -> str:
     return f"{state}: {condition.message}" if condition.message else state
 
 
-def _advice(condition: Condition) -> Advice:
+def _advice(condition: Condition, held: bool) -> Advice:
+    """Return what its reason means; held: nothing of the spec is applied, whatever is outdated."""
+    if held and condition.reason == ReadyReason.MEMBERS_OUTDATED:
+        return Advice()
     return ADVICE.get(condition.reason, Advice())
 
 

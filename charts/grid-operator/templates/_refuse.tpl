@@ -1,5 +1,8 @@
 {{/* Refuses what the schema cannot say, or not in words that help. */}}
 {{- define "grid-operator.refuse" -}}
+{{- if eq (toString .Values.enabled) "false" -}}
+{{- fail "enabled: false is for a chart that has this one as a dependency, with condition: grid-operator.enabled: here it takes nothing away; remove it" -}}
+{{- end -}}
 {{- if and .Values.watch.all .Values.watch.namespaces -}}
 {{- fail "watch.all and watch.namespaces exclude each other: remove watch.namespaces, or set watch.all to false" -}}
 {{- end -}}

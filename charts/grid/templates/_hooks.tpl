@@ -50,7 +50,9 @@ containers:
     {{- end }}
     resources:
       requests: {cpu: 50m, memory: 64Mi}
-      limits: {memory: 128Mi}
+      {{- /* A quota of limits.cpu refuses pods without one: where members have one, so have these. */}}
+      limits: {memory: 128Mi
+        {{- with dig "resources" "limits" "cpu" "" $root.Values.pod }}, cpu: {{ toString . | quote }}{{ end }}}
     securityContext:
       {{- include "grid.containerSecurityContext" $root | nindent 6 }}
     terminationMessagePolicy: FallbackToLogsOnError

@@ -17,7 +17,7 @@
 {{/* The fields of the spec but for the image, as JSON. */}}
 {{- define "grid.spec" -}}
 {{- $own := mustFromJson (include "grid.ownOfStatefulSet" .) -}}
-{{- $both := list "mode" "nameOverride" "global" "image" "commonLabels" "commonAnnotations" "extraObjects" -}}
+{{- $both := list "mode" "enabled" "nameOverride" "global" "image" "commonLabels" "commonAnnotations" "extraObjects" -}}
 {{- $spec := dict -}}
 {{- range $key, $value := .Values -}}
 {{- if not (or (has $key $both) (hasKey $own $key)) -}}

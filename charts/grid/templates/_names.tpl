@@ -1,3 +1,34 @@
+{{/*
+Takes away the values that are null: they are not set, as for the API server. Every template begins with it, since none knows
+whether it is the first one. What is in a language of its own stays as it is.
+*/}}
+{{- define "grid.settle" -}}
+{{- range $key, $value := .Values -}}
+{{- if kindIs "invalid" $value -}}
+{{- $_ := unset $.Values $key -}}
+{{- else if not (has $key (list "global" "config" "extraObjects")) -}}
+{{- include "grid.withoutNulls" $value -}}
+{{- end -}}
+{{- end -}}
+{{- end }}
+
+{{- define "grid.withoutNulls" -}}
+{{- if kindIs "map" . -}}
+{{- $map := . -}}
+{{- range $key, $value := . -}}
+{{- if kindIs "invalid" $value -}}
+{{- $_ := unset $map $key -}}
+{{- else -}}
+{{- include "grid.withoutNulls" $value -}}
+{{- end -}}
+{{- end -}}
+{{- else if kindIs "slice" . -}}
+{{- range . -}}
+{{- include "grid.withoutNulls" . -}}
+{{- end -}}
+{{- end -}}
+{{- end }}
+
 {{- define "grid.name" -}}
 {{- .Values.nameOverride | default .Release.Name -}}
 {{- end }}

@@ -1,5 +1,8 @@
 {{/* Refuses what the schema cannot say, or not in words that help. */}}
 {{- define "grid.refuse" -}}
+{{- if eq (toString .Values.enabled) "false" -}}
+{{- fail "enabled: false is for a chart that has this one as a dependency, with condition: grid.enabled: here it takes nothing away; remove it" -}}
+{{- end -}}
 {{- if eq .Values.mode "GridCluster" -}}
 {{- include "grid.refuse.withOperator" . -}}
 {{- else -}}

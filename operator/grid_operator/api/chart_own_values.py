@@ -229,6 +229,10 @@ OF_STATEFUL_SET: Final[dict[str, Schema]] = {
     ),
 }
 """What says how members are run without an operator."""
+CONDITION: Final[Schema] = {
+    "description": "For a chart that has this one as a dependency: its condition.",
+    "type": "boolean",
+}
 CERT_MANAGER: Final[Schema] = {
     "description": "Let cert-manager write the Secret of tls.secretName, for exactly the names by "
     "which members and clients are called.",

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import yaml
 
-from grid_operator.api.chart_own_values import CERT_MANAGER, OWN_VALUES
+from grid_operator.api.chart_own_values import CERT_MANAGER, CONDITION, OWN_VALUES
 from grid_operator.api.crd import cluster_schema
 from grid_operator.api.names import VERSION
 
@@ -34,8 +34,9 @@ def values_schema(member: Schema) -> Schema:
     """
     properties = {name: value for name, value in OWN_VALUES.items() if name != "image"}
     for name, field in _spec_schema()["properties"].items():
-        properties[name] = OWN_VALUES["image"] if name == "image" else json_schema(field)
-    properties["tls"]["properties"]["certManager"] = CERT_MANAGER
+        properties[name] = OWN_VALUES["image"] if name == "image" else _or_null(json_schema(field))
+    properties["tls"]["properties"]["certManager"] = _or_null(CERT_MANAGER)
+    properties["enabled"] = CONDITION
     own_language = _without_words(member["properties"]["grid"])
     properties["config"] = {**OWN_VALUES["config"], **own_language, "type": "object"}
     schema = {"type": "object", "additionalProperties": False, "properties": properties}
@@ -68,17 +69,32 @@ def _with_required(schema: Schema, defaults: dict[str, Any]) -> Schema:
 
 
 def json_schema(field: Schema) -> Schema:
-    """Return a structural schema as JSON Schema, in which an unknown field is an error."""
+    """Return a structural schema as JSON Schema, in which an unknown field is an error.
+
+    A field without a default may be null, as for the API server: so a values file takes away what
+    one before it has set.
+    """
     open_to_all = "x-kubernetes-preserve-unknown-fields" in field
     out = {key: value for key, value in field.items() if not key.startswith("x-kubernetes-")}
     if "properties" in field:
-        out["properties"] = {k: json_schema(v) for k, v in field["properties"].items()}
+        required = field.get("required", ())
+        out["properties"] = {
+            name: json_schema(value) if name in required else _or_null(json_schema(value))
+            for name, value in field["properties"].items()
+        }
         out["additionalProperties"] = open_to_all
     elif isinstance(field.get("additionalProperties"), dict):
         out["additionalProperties"] = json_schema(field["additionalProperties"])
     if "items" in field:
         out["items"] = json_schema(field["items"])
     return out
+
+
+def _or_null(schema: Schema) -> Schema:
+    if "default" in schema or not isinstance(schema.get("type"), str):
+        return schema
+    values = {"enum": [*schema["enum"], None]} if "enum" in schema else {}
+    return {**schema, "type": [schema["type"], "null"], **values}
 
 
 def _without_words(schema: Any) -> Any:

@@ -134,6 +134,16 @@ def test_what_keeps_members_apart_leaves_room_for_jobs(grid_chart: Helm) -> None
         assert template["metadata"]["labels"]["app.kubernetes.io/instance"] != "demo"
 
 
+def test_jobs_have_a_limit_of_cpu_where_members_have_one(grid_chart: Helm) -> None:
+    """A quota of limits.cpu refuses every pod without one, and Jobs wait for their pods."""
+    for given, limits in ((None, {"memory": "128Mi"}), (2, {"memory": "128Mi", "cpu": "2"})):
+        pod = {"resources": {"limits": {"cpu": given}}} if given else {}
+        for one in hooks(grid_chart.objects({**FULL, "pod": pod})).values():
+            if one["kind"] != "ConfigMap":
+                (container,) = pod_spec(one)["containers"]
+                assert container["resources"]["limits"] == limits
+
+
 @pytest.mark.parametrize("values", CASES.values(), ids=CASES)
 def test_the_members_command_takes_the_arguments(grid_chart: Helm, values: Tree) -> None:
     found = hooks(grid_chart.objects(values))
@@ -191,6 +201,26 @@ def test_the_configuration_is_checked_as_members_read_it(
     assert texts["demo-config"] == texts["demo-config-check-1"]
     assert arguments(job) == ["config", "check", "/etc/grid/grid.yaml"]
     assert check(spec) == 0
+
+
+def test_the_check_waits_for_no_object_of_the_release_itself(grid_chart: Helm) -> None:
+    """Such as a Secret of extraObjects: a pod waits for what is missing until its time is over."""
+    of_secret = {"secretKeyRef": {"name": "s", "key": "a"}}
+    of_map = {"configMapKeyRef": {"name": "c", "key": "b"}}
+    pod = {
+        "env": [{"name": "A", "valueFrom": of_secret}, {"name": "B", "valueFrom": of_map}],
+        "envFrom": [{"secretRef": {"name": "s"}}, {"prefix": "P_", "configMapRef": {"name": "c"}}],
+    }
+    objects = grid_chart.objects({"pod": pod})
+    (container,) = pod_spec(hooks(objects)["Job/demo-config-check-1"])["containers"]
+    sources = [next(iter(v["valueFrom"].values())) for v in container["env"] if "valueFrom" in v]
+    named = [one for one in sources if "name" in one]
+    named += [v for one in container["envFrom"] for k, v in one.items() if k.endswith("Ref")]
+
+    assert len(named) == 4
+    assert all(one["optional"] for one in named)
+    (members,) = (one for one in objects if one["kind"] == "StatefulSet")
+    assert "optional" not in str(pod_spec(members)["containers"])
 
 
 @pytest.fixture
@@ -329,9 +359,7 @@ PLAIN_BETWEEN: Final[Tree] = {
 
 
 @pytest.mark.parametrize("values", [*CASES.values(), PLAIN_BETWEEN], ids=[*CASES, "plain-between"])
-def test_no_job_waits_for_a_secret_that_members_do_not_need(
-    grid_chart: Helm, values: Tree
-) -> None:
+def test_no_job_waits_for_a_secret_that_members_do_not_need(grid_chart: Helm, values: Tree) -> None:
     """A pod waits for ever for a Secret that is missing, or a key of it; the client says so."""
     objects = grid_chart.objects(values)
     (members,) = (one for one in objects if one["kind"] == "StatefulSet")

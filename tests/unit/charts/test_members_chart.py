@@ -128,6 +128,14 @@ LEFT_OUT: Final[list[Values]] = [
     {"image": {"tag": None, "registry": None, "digest": None}, "nameOverride": None},
 ]
 """What null may take away."""
+NOT_SET: Final[Values] = {
+    **dict.fromkeys(("tls", "clusterState", "restoreFrom", "license", "pausedUntil")),
+    "persistence": {"backup": None, "storageClassName": None},
+    "exposure": {"nodePort": None, "loadBalancerClass": None},
+    "shutdown": {"drainSeconds": None},
+    "pod": {"affinity": None, "priorityClassName": None, "dnsConfig": None},
+}
+"""What a second values file says to take away what the first one has set."""
 
 EXPANDED: Final = re.compile(r"\$\(\w+\)")
 """A variable in another one's value, which Kubernetes replaces."""
@@ -169,6 +177,11 @@ def test_what_cannot_be_kept_is_refused_by_name(
 @pytest.mark.parametrize("values", LEFT_OUT, ids=str)
 def test_null_takes_what_may_be_missing_away(grid_chart: Helm, values: Values) -> None:
     assert grid_chart.objects(values)
+
+
+@pytest.mark.parametrize("values", [THREE, {"mode": "GridCluster"}], ids=["members", "operator"])
+def test_null_of_what_has_no_default_is_nothing(grid_chart: Helm, values: Values) -> None:
+    assert grid_chart.objects({**values, **NOT_SET}) == grid_chart.objects(values)
 
 
 def test_rendering_twice_is_the_same(grid_chart: Helm) -> None:

@@ -62,3 +62,15 @@ def test_an_operation_that_a_problem_holds_up_is_told() -> None:
 def test_a_problem_without_words_hides_nothing() -> None:
     found = told(NOT_READY, BLOCKED, condition("ConfigValid", "False", "InvalidLabel"))
     assert len(found.why) == 3
+
+
+@pytest.mark.parametrize("paused", [True, False], ids=["paused", "refused"])
+def test_no_pod_is_said_to_be_replaced_while_nothing_is_applied(paused: bool) -> None:
+    outdated = condition("Ready", "False", "MembersOutdated", "running an older revision: demo-0")
+    held = condition("ConfigValid", "False", "ApiRefused", TEXT)
+    pause = condition("Progressing", "False", "Paused", "spec.paused is true")
+    found = told(outdated, pause if paused else held, spec={"paused": paused})
+    assert len(found.why) == (3 if paused else 2)
+    assert not any("replaces the named pods" in line for line in found.next)
+    assert not any("SafeToDisrupt" in line for line in found.do)
+    assert any("replaces the named pods" in line for line in told(outdated).next)

@@ -39,8 +39,10 @@ SPEC: Final[dict[str, Any]] = {
     "queues": [{"name": "default"}, {"name": "short", "maxSize": 1}],
     "persistence": {"enabled": True, "backup": {"volume": {"accessMode": "ReadWriteMany"}}},
 }
-NOBODY: Final = "127.255.255.254"
+SILENT: Final = "127.255.255.254"
+"""An address at which no process listens."""
 PATIENCE_S: Final = 60
+"""Three members and an operator start beside other tests."""
 SET: Final = "/apis/apps/v1/namespaces/grids/statefulsets/demo"
 POD: Final = "/api/v1/namespaces/grids/pods/demo-0"
 CLUSTER: Final = "/apis/gridcluster.io/v1alpha1/namespaces/grids/gridclusters/demo"
@@ -48,8 +50,9 @@ CLUSTER: Final = "/apis/gridcluster.io/v1alpha1/namespaces/grids/gridclusters/de
 
 @contextmanager
 def members(directory: Path) -> Iterator[Up]:
-    """Run three with everything that has metrics: TLS, limits, a backup, refused requests."""
+    """Run three members with all that has metrics: TLS, limits, a backup, refused requests."""
     up = Up(directory)
+    up.patience_s = PATIENCE_S
     authority = Authority(directory)
     hosts = [str(ipaddress.IPv4Address(up.address) + member) for member in range(SIZE)]
     names = ",".join(["DNS:*.demo-members.default.svc", *(f"IP:{host}" for host in hosts)])
@@ -64,14 +67,18 @@ def members(directory: Path) -> Iterator[Up]:
         up.start()
         use(hosts[0], authority.client())
         up.annotate(backup="first")
-        until(lambda: (up.ended("Backup") or {}).get("outcome") == "Succeeded", "no backup")
+        until(
+            lambda: (up.ended("Backup") or {}).get("outcome") == "Succeeded",
+            "no backup",
+            PATIENCE_S,
+        )
         yield up
     finally:
         up.kill()
 
 
 def use(host: str, context: ssl.SSLContext) -> None:
-    """Have requests answered, one with 403 and one with 503, as its queue is full."""
+    """Send requests; the member answers one with 403 and one, as its queue is full, with 503."""
     asked = [
         *(("POST", f"maps/{name}/key", b"value", 200) for name in ("default", "few", "small")),
         ("GET", "maps/default/key", None, 200),
@@ -92,7 +99,7 @@ def use(host: str, context: ssl.SSLContext) -> None:
 
 
 async def operator_metrics(directory: Path) -> str:
-    """Return what a `grid-operator` tells that stops a member which does not answer."""
+    """Return the metrics of a `grid-operator` while it stops a member that does not answer."""
     async with started() as api, operator(api, directory, "grids") as running:
         api.put(CLUSTER, scheduled())
         await _told(running, "grid_cluster_backup_longest_interval_seconds{")
@@ -106,7 +113,7 @@ async def operator_metrics(directory: Path) -> str:
 
 
 def scheduled() -> dict[str, Any]:
-    """Return a GridCluster whose backups were made, and failed, before."""
+    """Return a GridCluster with a complete backup and a failed one."""
     kept = {"volume": {"size": "1Gi"}, "schedule": {"cron": "0 2 * * *"}}
     cluster = cluster_object(persistence={"enabled": True, "backup": kept})
     ended = {"lastSuccessfulTime": "2026-01-02T02:00:05Z", "lastFailedTime": "2026-01-01T02:00:05Z"}
@@ -114,7 +121,7 @@ def scheduled() -> dict[str, Any]:
 
 
 def pod_of(stateful_set: dict[str, Any]) -> dict[str, Any]:
-    """Return a pod that runs, and in which nobody listens."""
+    """Return a pod that runs, and whose member does not answer."""
     template = stateful_set["spec"]["template"]
     owner = {"kind": "StatefulSet", "uid": stateful_set["metadata"]["uid"]}
     meta = {"name": "demo-0", "namespace": "grids", "ownerReferences": [owner]}
@@ -123,7 +130,7 @@ def pod_of(stateful_set: dict[str, Any]) -> dict[str, Any]:
         "kind": "Pod",
         "metadata": {**template["metadata"], **meta},
         "spec": template["spec"],
-        "status": {"phase": "Running", "podIP": NOBODY},
+        "status": {"phase": "Running", "podIP": SILENT},
     }
 
 

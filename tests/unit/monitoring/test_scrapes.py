@@ -1,4 +1,4 @@
-"""Rules and dashboards name only what real members and a real operator tell."""
+"""Rules and dashboards name only metrics that real members and a real operator have."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ VALUES: Final = {
     "status": [one.value for one in ConditionStatus],
     "kind": [one.value for one in OperationKind],
 }
-"""Of labels whose values the operator has as types, as not every condition is met in one scrape."""
+"""More values of labels: one scrape does not meet every condition and every operation."""
 OF_THE_LIBRARY: Final = "_created"
-"""How the names end of what Prometheus' library adds to counters and histograms by itself."""
+"""The end of the names that Prometheus' library adds to counters and histograms by itself."""
 PAGES: Final = {"member.md": "## Metrics", "operator.md": "## Metrics"}
 
 
@@ -47,7 +47,7 @@ TARGETS: Final = {
 }
 """Labels that Prometheus would give."""
 CHOSEN: Final = {"namespace": "grids", "cluster": "demo", "member": ".*", "operator": ".*"}
-"""What a person chooses in a dashboard."""
+"""Values that a person chooses in a dashboard."""
 NOTHING_IS_WRONG: Final = {
     "grid-clusters: Members that are not ready",
     "grid-operator: Watches that fail",
@@ -56,7 +56,7 @@ NOTHING_IS_WRONG: Final = {
 
 
 def panel_expressions() -> list[Expression]:
-    """Return the expressions of dashboards with what a person has chosen."""
+    """Return the expressions of dashboards, with values in place of variables."""
     return [
         replace(one, text=re.sub(r"\$([a-z]+)", lambda found: CHOSEN[found[1]], one.text))
         for one in expressions()
@@ -66,7 +66,7 @@ def panel_expressions() -> list[Expression]:
 
 @pytest.fixture(scope="module")
 def texts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """What each process told: three members with TLS and a backup, and an operator."""
+    """The metrics of each process: three members with TLS and a backup, and an operator."""
     with members(tmp_path_factory.mktemp("members")) as up:
         told = {f"member {number}": up.metrics(number) for number in range(SIZE)}
     place = tmp_path_factory.mktemp("operator")
@@ -148,7 +148,7 @@ def test_what_is_wrong_is_named(scraped: Scraped, expression: str, problem: str)
 def test_every_panel_shows_something(
     promtool: Promtool, texts: dict[str, str], tmp_path: Path
 ) -> None:
-    """With what a healthy cluster and its operator tell; each expression is also evaluated."""
+    """With the metrics of a healthy cluster and its operator; no expression may fail either."""
     assert {one.place for one in panel_expressions()} > NOTHING_IS_WRONG
     shown = [one for one in panel_expressions() if one.place not in NOTHING_IS_WRONG]
     file = tmp_path / "panels.yaml"
