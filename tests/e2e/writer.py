@@ -103,11 +103,15 @@ lines = [line.split()[0] for line in open("/tmp/answered") if line.endswith("\\n
 def check(host, keys):
     connection = http.client.HTTPConnection(host, 5701, timeout=15)
     for key in keys:
-        connection.request("GET", f"/grid/rest/maps/default/{key}")
-        answer = connection.getresponse()
-        body = answer.read().decode()
-        if (answer.status, body) != (200, key.split("-")[1]):
-            wrong.append((host, key, answer.status, body))
+        try:
+            connection.request("GET", f"/grid/rest/maps/default/{key}")
+            answer = connection.getresponse()
+            found = answer.status, answer.read().decode()
+        except (OSError, http.client.HTTPException) as error:
+            found = 0, repr(error)
+            connection.close()
+        if found != (200, key.split("-")[1]):
+            wrong.append((host, key, *found))
 
 parts = [(host, lines[n :: len(hosts)]) for n, host in enumerate(hosts)]
 threads = [threading.Thread(target=check, args=part) for part in parts]

@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 from typing import TYPE_CHECKING, Final
 
-from tests.e2e.installation import CHANGE_TIMEOUT_S, NAMESPACE, POD, Installation
+from tests.e2e.installation import CHANGE_TIMEOUT_S, HEALTH, NAMESPACE, POD, Installation
 from tests.e2e.writer import CHECK_CODE, FAILED_CODE, LONGEST_GAP_CODE, NOW_CODE, WRITE_CODE
 
 if TYPE_CHECKING:
@@ -152,8 +152,18 @@ class Written(Installation):
         """Return what the writer, who tries again, had no answer to in good time since then."""
         return self.python("writer", FAILED_CODE, str(since))
 
+    def wait_names(self) -> None:
+        """Wait until the writer finds each member by its name: a pod's name follows its address."""
+
+        def are_found() -> bool:
+            asked = (self.http("writer", "GET", HEALTH, host=self.host(pod)) for pod in self.uids())
+            return all(answer.status == 200 for answer in asked)
+
+        self.kube.wait_for(are_found, CHANGE_TIMEOUT_S, "the names of all members")
+
     def check_nothing_is_lost(self) -> int:
         """Read whatever was answered, a part of it from each member; return how much it was."""
+        self.wait_names()
         number, _, wrong = self.python(
             "writer", CHECK_CODE, *map(self.host, self.uids())
         ).partition(" ")

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from grid_member.client.patience import Patience
 
 STARTING: Final = "STARTING"
+PASSIVE: Final = "PASSIVE"
+ACTIVE: Final = "ACTIVE"
 
 
 def drain(member: Member, patience: Patience) -> str:
@@ -32,9 +34,14 @@ def _require_dispensable(member: Member) -> None:
     except NoListenerError as error:
         raise _NothingToLoseError(str(error)) from None
     except PassingError:
+        health = member.health()
+        node = health.get("nodeState")
         # A member that has not joined serves nobody. Its pod is often replaced because of that.
-        if member.health().get("nodeState") == STARTING:
+        if node == STARTING:
             raise _NothingToLoseError(f"{member.name} has not joined the cluster") from None
+        # Nor does one that is parked, as one that has left for good: it never calls itself safe.
+        if node == PASSIVE and health.get("clusterState") == ACTIVE:
+            raise _NothingToLoseError(f"{member.name} is parked or stops already") from None
         raise
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.unit.member.client.running import Command
-    from tests.unit.member.running import RunningMember
+    from tests.unit.member.running import MemberProcess, RunningMember
 
 
 def url(member: RunningMember) -> str:
@@ -78,6 +78,40 @@ async def test_drain_does_not_wait_for_a_member_that_has_not_joined(
     found = await command.run("drain", "--url", url(member), "--timeout", "600")
     assert found.code == 0
     assert found.said.endswith("has not joined the cluster\n")
+
+
+async def test_drain_does_not_wait_for_a_member_that_is_parked(
+    command: Command, member_process: Callable[..., MemberProcess], tmp_path: Path
+) -> None:
+    """One that has left for good never calls itself safe, and its pod is about to go."""
+    parked = tmp_path / "parked"
+    parked.touch()
+    member = member_process(configuration(extra=f"  shutdown: {{parked-file: {parked}}}\n"))
+    member.wait_for("parked")
+    port = next(e["port"] for e in member.log if e.get("listener") == "rest")
+    found = await command.run("drain", "--url", f"http://127.0.0.1:{port}", *AT_ONCE)
+    assert found.code == 0
+    assert found.said.endswith("is parked or stops already\n")
+
+
+async def test_all_may_stay_when_the_other_listener_says_so(
+    command: Command, member: RunningMember
+) -> None:
+    """The management listener, enabled by the upgrade that asks, is not asked in vain."""
+    asked = list[object]()
+
+    async def note(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.append(writer)
+        writer.close()
+
+    member.member.address = f"127.0.0.1:{member.port}"
+    async with listening(note) as port:
+        words = ("leave", "--url", f"http://127.0.{{ordinal}}.1:{port}", "--allow-silence")
+        rest = ("--rest-url", f"http://127.0.{{ordinal}}.1:{member.port}", "--size", 2)
+        for more in (["--refuse"], []):
+            found = await command.run(*words, *rest, *more)
+            assert (found.code, found.said) == (0, "no member above a size of 2 is known\n")
+    assert asked == []
 
 
 @asynccontextmanager
