@@ -89,19 +89,6 @@ class Leaving:
     def _nobody(self) -> str:
         return f"no member above a size of {self.size} is known"
 
-    def _all_stay_elsewhere(self) -> bool:
-        """Return whether the other listener says at once that all may stay.
-
-        Where this one is enabled only now, each look at it would last until connections that a
-        packet filter swallows are given up, one after the other.
-        """
-        if self.other is None:
-            return False
-        try:
-            return replace(self, group=self.other)._highest() is None
-        except ClientError:
-            return False
-
     def _first_look(self) -> int | None:
         """Return the highest ordinal that has to leave; None as well when no member tells.
 
