@@ -116,6 +116,19 @@ class Leaving:
         self.say(f"no member tells whether one would have to leave: {found_out}")
         return None
 
+    def _all_stay_elsewhere(self) -> bool:
+        """Return whether the other listener says at once that all may stay.
+
+        Where this one is enabled only now, each look at it would last until connections that a
+        packet filter swallows are given up, one after the other.
+        """
+        if self.other is None:
+            return False
+        try:
+            return replace(self, group=self.other)._highest() is None
+        except ClientError:
+            return False
+
     def _patience(self, seconds: float) -> Patience:
         return Patience(min(seconds, self.patience.left_s), self.say)
 
