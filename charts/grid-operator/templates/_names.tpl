@@ -24,7 +24,7 @@ app.kubernetes.io/name: {{ include "grid-operator.name" . }}
 {{- end }}
 
 {{- define "grid-operator.podLabels" -}}
-{{- include "grid-operator.yaml" (mustMerge (mustFromJson (include "grid-operator.ownLabels" .)) .Values.podLabels .Values.commonLabels) -}}
+{{- include "grid-operator.yaml" (mustMerge (mustFromJson (include "grid-operator.ownLabels" .)) (.Values.podLabels | default dict) (.Values.commonLabels | default dict)) -}}
 {{- end }}
 
 {{- define "grid-operator.labelTree" -}}
@@ -32,7 +32,7 @@ app.kubernetes.io/name: {{ include "grid-operator.name" . }}
   "app.kubernetes.io/managed-by" .Release.Service
   "helm.sh/chart" (printf "%s-%s" .Chart.Name (.Chart.Version | replace "+" "_"))
 -}}
-{{- mustToJson (mustMerge $release (mustFromJson (include "grid-operator.ownLabels" .)) .Values.commonLabels) -}}
+{{- mustToJson (mustMerge $release (mustFromJson (include "grid-operator.ownLabels" .)) (.Values.commonLabels | default dict)) -}}
 {{- end }}
 
 {{- define "grid-operator.labels" -}}

@@ -19,7 +19,7 @@ kubectl port-forward -n {{ $namespace }} service/{{ $name }} 5701:5701
 curl {{ ternary "--insecure https" "http" (hasKey .Values "tls") }}://localhost:5701/grid/rest/cluster
 {{- if gt $size 1 }}
 
-Members that kubectl scale takes away are expected back{{ if .Values.persistence.enabled }}, and their claims are kept{{ else }}; what all of them held in memory is lost{{ end }}. Fewer than a majority of {{ $size }}
+The members count those that kubectl scale takes away as missing{{ if .Values.persistence.enabled }}, and their claims are kept{{ else }}; what all of them held in memory is lost{{ end }}. Fewer than a majority of {{ $size }}
 answer 503 until it is scaled back to {{ $size }}. For fewer members for good lower size
 {{- if .Values.management.enabled }}: a Job has them leave before their pods go.
 {{- else }}, for which management.enabled has to be true in an upgrade before: members have to leave before their pods go.
@@ -31,7 +31,8 @@ answer 503 until it is scaled back to {{ $size }}. For fewer members for good lo
 {{- end }}
 {{- if .Release.IsUpgrade }}
 
-A pod that did not become ready in an upgrade that failed is waited for, also by the next upgrade. When that mends it, delete the pod:
+When an upgrade fails since a pod does not become ready, Kubernetes waits for that pod in the next upgrade, too. Delete the pod when the next
+upgrade brings what mends it:
 
 kubectl get pods -n {{ $namespace }} -l app.kubernetes.io/name=grid,app.kubernetes.io/instance={{ $name }}
 kubectl delete pod -n {{ $namespace }} {{ $name }}-N   # the one that is not ready
@@ -48,8 +49,8 @@ kubectl delete pod -n {{ $namespace }} {{ $name }}-N   # the one that is not rea
 {{- end -}}
 {{- end -}}
 {{- with $left -}}
-The members that leave keep their claims. What is on them is of no use any more, and no new member starts on it: delete them when the
-others are ready, and in any case before size grows again:
+The claims of the members that leave stay. Their data is no longer used, and no new member starts on it: delete them when the
+other members are ready, and in any case before size grows again:
 
 kubectl delete pvc -n {{ $.Release.Namespace }} {{ join " " . }}
 {{- end -}}

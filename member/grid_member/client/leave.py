@@ -60,7 +60,7 @@ class Leaving:
         Raises:
             FinalError: A member does not leave; the message says why.
         """
-        if may_be_silent and (self._all_stay_elsewhere() or self._first_look() is None):
+        if may_be_silent and self._first_look() is None:
             return self._nobody()
         left = 0
         while (ordinal := self.patience.until(self._highest)) is not None:
@@ -77,8 +77,6 @@ class Leaving:
         Raises:
             FinalError: One has to, with what to change; or it is not known.
         """
-        if may_be_silent and self._all_stay_elsewhere():
-            return self._nobody()
         ordinal = self._first_look() if may_be_silent else self.patience.until(self._highest)
         if ordinal is None:
             return self._nobody()
@@ -91,25 +89,14 @@ class Leaving:
     def _nobody(self) -> str:
         return f"no member above a size of {self.size} is known"
 
-    def _all_stay_elsewhere(self) -> bool:
-        """Return whether the other listener says at once that all may stay.
-
-        Where this one is enabled only now, each look at it would last until connections that a
-        packet filter swallows are given up, one after the other.
-        """
-        if self.other is None:
-            return False
-        try:
-            return replace(self, group=self.other)._highest() is None
-        except ClientError:
-            return False
-
     def _first_look(self) -> int | None:
         """Return the highest ordinal that has to leave; None as well when no member tells.
 
         Members that refuse to tell have other credentials, certificates or endpoint groups than the
         caller. The upgrade that waits here may be the one that changes those.
         """
+        if self.other is not None and replace(self, group=self.other)._all_may_stay():
+            return None
         try:
             return self._patience(SILENCE_S).until(self._highest)
         except FinalError as error:
@@ -128,6 +115,13 @@ class Leaving:
             )
         self.say(f"no member tells whether one would have to leave: {found_out}")
         return None
+
+    def _all_may_stay(self) -> bool:
+        """Return whether a member says, at the first question, that none has to leave."""
+        try:
+            return self._highest() is None
+        except ClientError:
+            return False
 
     def _patience(self, seconds: float) -> Patience:
         return Patience(min(seconds, self.patience.left_s), self.say)

@@ -123,7 +123,8 @@ OF_STATEFUL_SET: Final[dict[str, Schema]] = {
     "update": _section(
         "How members are replaced: one at a time, the highest ordinal first.",
         partition={
-            "description": "Members of lower ordinals stay as they are.",
+            "description": "Pods of lower ordinals are not replaced. A member of them that is "
+            "started again for another reason reads the new configuration all the same.",
             "type": "integer",
             "minimum": 0,
             "maximum": 1000,

@@ -193,6 +193,11 @@ def test_null_removes_a_default(operator_chart: Helm) -> None:
     assert "runAsUser" not in deployment["spec"]["template"]["spec"]["securityContext"]
 
 
+@pytest.mark.parametrize("labels", ["commonLabels", "podLabels"])
+def test_null_is_no_labels(operator_chart: Helm, labels: str) -> None:
+    assert operator_chart.objects({labels: None}) == operator_chart.objects()
+
+
 def test_the_name_of_the_release_is_in_labels_alone(operator_chart: Helm) -> None:
     """A second release in the namespace is refused by Helm, since its objects are there already."""
     named = {(o["kind"], o["metadata"]["name"]) for o in operator_chart.objects()}
