@@ -15,9 +15,12 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 import yaml
 
+from grid_operator.api.names import API_VERSION, KIND
 from tests.e2e.installation import CHANGE_TIMEOUT_S, NAMESPACE, READY_TIMEOUT_S, ROOT, Installation
 from tests.helm.program import helm_program
 from tests.helm.running import Helm
+from tests.unit.operator.api.bad_specs import BAD_SPECS, broken_rules
+from tests.unit.operator.api.clusters import SPECS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -131,6 +134,28 @@ def test_the_api_server_takes_every_object(grid: Installation, helm: Helm, file:
     # Of a pod that the restricted standard forbids it warns.
     assert (tried.returncode, tried.stderr) == (0, "")
     assert len(tried.stdout.splitlines()) == len(objects) > 0
+
+
+def test_the_api_server_refuses_and_takes_the_same_specs_as_python(grid: Installation) -> None:
+    """Helm does so in tests/unit/charts/test_grid_chart.py, which has the same table."""
+    cases = [(spec, broken_rules(spec)) for spec, _ in BAD_SPECS]
+    cases += [(spec, []) for spec in SPECS.values()]
+    items = [
+        {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": f"spec-{n}"}, "spec": spec}
+        for n, (spec, _) in enumerate(cases)
+    ]
+    words = ("-n", NAMESPACE, "create", "--dry-run=server", "-o", "name", "-f", "-")
+
+    # Of a list kubectl looks at all items before the API server does.
+    done = grid.kube.try_kubectl(*words, stdin="\n---\n".join(map(json.dumps, items)))
+
+    taken = re.findall(r"/spec-(\d+)\n", done.stdout)
+    assert taken == [str(number) for number in range(len(BAD_SPECS), len(cases))]
+    said = re.split(r'"spec-(\d+)" is invalid', done.stderr)
+    answers = dict(zip(said[1::2], said[2::2], strict=True))
+    for number, (spec, broken) in enumerate(cases):
+        told = answers.get(str(number), "")
+        assert [rule for rule in broken if rule not in told] == [], spec
 
 
 def is_foreign(one: dict[str, Any]) -> bool:

@@ -4,9 +4,35 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import pytest
+
+from grid_operator.api.base import SpecModel
+from grid_operator.api.gridcluster import InvalidClusterError
+from tests.unit.operator.api.clusters import make_cluster
+
 ADVANCED = {"advancedNetwork": {"enabled": True}}
 ADA = {"name": "ada", "secretName": "ada"}
 CRON = {"cron": "* * * * *"}
+
+
+def all_models(model: type[SpecModel]) -> list[type[SpecModel]]:
+    return [model, *(deep for sub in model.__subclasses__() for deep in all_models(sub))]
+
+
+RULES: Final = tuple(
+    rule.message
+    for model in all_models(SpecModel)
+    for rule in model.rules
+    if rule.holds is not None
+)
+"""What spans several fields, and does not compare with the GridCluster before."""
+
+
+def broken_rules(spec: dict[str, Any]) -> list[str]:
+    """Return the words of each rule that a bad spec breaks."""
+    with pytest.raises(InvalidClusterError) as caught:
+        make_cluster(spec)
+    return [rule for rule in RULES if any(rule in problem for problem in caught.value.problems)]
 
 
 def maps(**fields: Any) -> dict[str, Any]:
