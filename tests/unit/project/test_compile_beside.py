@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 ROOT: Final = Path(__file__).resolve().parents[3]
-PATIENCE_S: Final = 30.0
+pytestmark = pytest.mark.timeout(300)
+
+PATIENCE_S: Final = 120.0
+"""What runs here has the lowest priority, and waits for all else that keeps the machine busy."""
 Members: TypeAlias = "Callable[[], subprocess.Popen[bytes]]"
 # Run as the user that the tests name, whoever runs the tests.
 COMPILE: Final = """
