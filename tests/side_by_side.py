@@ -1,11 +1,11 @@
 """Runs the tests of a layer in several processes: `python -m tests.side_by_side LAYER [arguments]`.
 
 The arguments go to pytest. Of the layer `unit`, the tests of several members mostly wait, for
-elections and for patience that ends: four processes run them and a fifth those of the operator, of
-the charts and of monitoring, beside the one that runs all others. The tests of the data path run a
-second time, compiled, as soon as the first of the five has ended. Of the layer `e2e`, the modules
-that bring up a Kubernetes of their own, those of releases of the charts, and those that share one
-Kubernetes run beside each other.
+elections and for patience that ends: four processes run them beside the one that runs all others.
+As soon as one of the four has ended, another runs the tests of the operator, of the charts and of
+monitoring, and the next those of the data path a second time, compiled. Of the layer `e2e`, the
+modules that bring up a Kubernetes of their own, those of releases of the charts, and those that
+share one Kubernetes run beside each other.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.e2e.provider.choice import NATIVE, chosen_kind
 
 NOTHING_FOUND: Final = 5
 """Pytest's exit status when no test fits the arguments."""
-AT_ONCE: Final = 5
+AT_ONCE: Final = 4
 """How many processes run beside the one whose tests are shown."""
 PYTEST: Final = (sys.executable, "-m", "pytest", "-p", "no:cacheprovider")
 
