@@ -167,7 +167,10 @@ async def test_two_lose_their_disks_while_the_one_with_the_last_copy_of_a_log_is
             await until_told(cluster.engines[cut_off], SHARD, *names, "partialStart")
             await nobody_shows(cluster, IN_SHARD)
             assert not any(start.done() for start in starts)
-            await cluster.engines[lost[0]].rescue(wipe=False)
+            asked = cluster.engines[lost[0]]
+            # A log may have had a leader for a moment when the line was mended.
+            await until(lambda: asked.waiting is not None, STEP_S)
+            await asked.rescue(wipe=False)
             await asyncio.wait_for(asyncio.gather(*starts), STEP_S)
         for driver in cluster.drivers:
             for name in MAPS:
