@@ -3,9 +3,8 @@
 The arguments go to pytest. Of the layer `unit`, the tests of several members mostly wait, for
 elections and for patience that ends: four processes run them beside the one that runs all others.
 As soon as one of the four has ended, another runs the tests of the operator, of the charts and of
-monitoring, and the next those of the data path a second time, compiled. Of the layer `e2e`, the
-modules that bring up a Kubernetes of their own, those of releases of the charts, and those that
-share one Kubernetes run beside each other.
+monitoring, and the next those of the data path a second time, compiled. Of the layer `e2e`, half of
+the modules run beside the other half.
 """
 
 from __future__ import annotations
@@ -77,12 +76,13 @@ UNIT: Final = Layer(
     ),
 )
 IN_ORDER: Final = ("-p", "no:randomly")
-SEVERAL_E2E: Final = _files("tests/e2e", "several", "several_data", "watches")
-"""Those that bring up a Kubernetes of their own."""
-HELM_E2E: Final = _files("tests/e2e", "chart", "tutorial", "releases")
+SECOND_E2E: Final = _files(
+    "tests/e2e", "several", "several_data", "tutorial", "watches", "releases"
+)
+"""About half of the time. A third process at once would keep two cores busier than probes bear."""
 E2E: Final = Layer(
-    shown=((*IN_ORDER, "tests/e2e", *_without((*SEVERAL_E2E, *HELM_E2E))),),
-    beside=((*IN_ORDER, *SEVERAL_E2E), (*IN_ORDER, *HELM_E2E)),
+    shown=((*IN_ORDER, "tests/e2e", *_without(SECOND_E2E)),),
+    beside=((*IN_ORDER, *SECOND_E2E),),
 )
 ONE_KUBERNETES: Final = Layer(shown=((*IN_ORDER, "tests/e2e"),), beside=())
 
