@@ -30,26 +30,21 @@ CLUSTER: Final = pytest.StashKey[Kube]()
 Report = pytest.TestReport
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Order the tests, and give them their time; bringing up the cluster has its own."""
-    _put_in_order(items)
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> Generator[None]:
+    """Keep the order in which the tests stand, and give them their time.
+
+    Tests build on what those before them in their module leave, so that no plugin may shuffle them.
+    Bringing up the cluster has a time of its own.
+    """
+    if any(Path(__file__).parent in item.path.parents for item in items):
+        config.option.randomly_reorganize = False
     for item in items:
         if item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(TEST_TIMEOUT_S, func_only=True))
-
-
-def _put_in_order(items: list[pytest.Item]) -> None:
-    """Undo what a plugin shuffled within modules: tests build on what those before them leave."""
-    modules = {path: number for number, path in enumerate(dict.fromkeys(i.path for i in items))}
-
-    def place(item: pytest.Item) -> tuple[int, int, tuple[int, ...]]:
-        if Path(__file__).parent not in item.path.parents:
-            return modules[item.path], 0, ()  # those of other layers stay as they are
-        parameters = getattr(item, "callspec", None)
-        indices = tuple(parameters.indices.values()) if parameters is not None else ()
-        return modules[item.path], item.location[1] or 0, indices
-
-    items.sort(key=place)
+    return (yield)
 
 
 @pytest.hookimpl(wrapper=True)

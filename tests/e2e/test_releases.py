@@ -37,7 +37,7 @@ HELM_LIMIT_S: Final = 200.0
 LONGER_THAN_A_TEST: Final = "--timeout=1h"
 WAITED_FOR: Final = ("--wait", "--timeout=120s")
 VALUES_FILES: Final = sorted(CHARTS.glob("*/ci/*-values.yaml"))
-FOREIGN_GROUPS: Final = {"monitoring.coreos.com"}
+FOREIGN_GROUPS: Final = {"cert-manager.io", "monitoring.coreos.com"}
 """Their definitions are not here."""
 LIST: Final = {"apiVersion": "v1", "kind": "List"}
 DRY_RUN: Final = (
