@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from grid_operator.api.names import CLUSTER_LABEL, KIND, statefulset_name
@@ -90,6 +91,25 @@ def has_orphans(labelled: list[KubeObject], cluster: GridCluster) -> bool:
     name = re.compile(rf"{re.escape(statefulset_name(cluster.metadata.name))}-[0-9]+")
     metas = (pod["metadata"] for pod in labelled)
     return any(name.fullmatch(meta["name"]) and not meta.get("ownerReferences") for meta in metas)
+
+
+def check_names_are_free(labelled: list[KubeObject], cluster: KubeObject, now: datetime) -> None:
+    """Return if a new StatefulSet can make all of its pods.
+
+    Its controller tries a name that a former pod still has ever more seldom, after minutes in the
+    end. A pod that is there beyond its time, as on a node that is lost, holds the others up no
+    longer.
+
+    Raises:
+        NotReady: Pods of a former StatefulSet still stop.
+    """
+    name = re.compile(rf"{re.escape(statefulset_name(cluster['metadata']['name']))}-[0-9]+")
+    for pod in labelled:
+        meta = pod["metadata"]
+        ends = meta.get("deletionTimestamp")
+        stops = datetime.fromisoformat(ends) > now if ends else bool(meta.get("ownerReferences"))
+        if name.fullmatch(meta["name"]) and stops:
+            raise NotReady(f"until the former {ObjectRef.of(pod)} is gone", REMOVAL_DELAY_S)
 
 
 def job_pods(labelled: list[KubeObject], children: list[KubeObject]) -> list[KubeObject]:

@@ -31,7 +31,9 @@ from grid_operator.reconcile.contests import Contests
 from grid_operator.reconcile.materials import MaterialSource, new_password
 from grid_operator.reconcile.outbox import Outbox
 from grid_operator.reconcile.ownership import (
+    STATEFUL_SET,
     check_may_take,
+    check_names_are_free,
     has_orphans,
     job_pods,
     member_pods,
@@ -302,6 +304,8 @@ class Reconciler:
         ref = ObjectRef.of(child)
         found = await self._kube.fetch(ref)
         check_may_take(ref, found, live)
+        if found is None and child["kind"] == STATEFUL_SET:
+            check_names_are_free(await self._kube.fetch_pods(live), live, self._now())
         if found is not None and is_same_rendering(child, found):
             self._outbox.put(live, [drift_event(child, found, status)])
         return found

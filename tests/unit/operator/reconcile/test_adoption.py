@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from grid_operator.api.names import MANAGED_BY_LABEL
 from grid_operator.api.objects import ObjectRef
+from grid_operator.ports.errors import NotReady
 from grid_operator.ports.kube import is_child
 from grid_operator.reconcile.reconciler import REFUSED_REQUEUE_S
 from tests.unit.operator.fake_kube import FakeKube, cluster_object
-from tests.unit.operator.reconcile.test_reconciler import make, settle
+from tests.unit.operator.reconcile.test_reconciler import KEY, NOW, make, settle
 
 if TYPE_CHECKING:
     from grid_operator.api.objects import KubeObject
@@ -88,6 +90,56 @@ async def test_a_restore_does_not_replace_what_an_orphaned_statefulset_holds() -
     assert "apply Job" not in kube.writes
     assert kube.get("GridCluster")["status"]["restoredFrom"]
     assert kube.get("StatefulSet")["spec"]["replicas"] == 1
+
+
+def former_member(**metadata: Any) -> KubeObject:
+    """Return a pod of a StatefulSet that is gone."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": "demo-0",
+            "namespace": "grids",
+            "uid": "uid-of-pod",
+            "labels": {"gridcluster.io/cluster": "demo"},
+            **metadata,
+        },
+        "spec": {"containers": []},
+    }
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"ownerReferences": [{"kind": "StatefulSet", "name": "demo", "uid": "uid-gone"}]},
+        {"deletionTimestamp": (NOW + timedelta(seconds=1)).isoformat()},
+    ],
+    ids=["owned", "stopping"],
+)
+async def test_new_members_wait_for_former_ones_to_stop(metadata: dict[str, Any]) -> None:
+    """The controller of StatefulSets tries a name that is taken after minutes at last."""
+    kube = FakeKube(cluster_object())
+    former = former_member(**metadata)
+    kube.objects[ObjectRef.of(former)] = former
+    with pytest.raises(NotReady):
+        await make(kube).reconcile(KEY)
+    assert "apply StatefulSet" not in kube.writes
+    assert kube.condition("Progressing")["message"] == "until the former Pod grids/demo-0 is gone"
+    del kube.objects[ObjectRef.of(former)]
+
+    await settle(make(kube))
+
+    assert kube.condition("Ready")["status"] == "True"
+
+
+async def test_a_pod_that_does_not_end_in_its_time_holds_up_no_others() -> None:
+    kube = FakeKube(cluster_object())
+    lost = former_member(deletionTimestamp=(NOW - timedelta(seconds=1)).isoformat())
+    kube.objects[ObjectRef.of(lost)] = lost
+
+    await make(kube).reconcile(KEY)
+
+    assert "apply StatefulSet" in kube.writes
 
 
 def beforehand(**labels: str) -> KubeObject:
