@@ -316,7 +316,7 @@ def test_the_operator_takes_the_members_over_with_their_data(
     chart = replace(written.helm, chart=ROOT / "charts" / "grid-operator", release="grid-operator")
     chart.deploy({"image": images.operator}, *WAITED_FOR)
     # The operator sees to that.
-    del written.values["management"]
+    written.values.pop("management", None)
     written.deploy(mode="GridCluster")
     written.wait_ready(NAME)
     written.wait_writes()
