@@ -10,7 +10,7 @@ import pytest
 from grid_operator.api.names import STRUCTURES_ANNOTATION, child_labels
 from grid_operator.api.objects import ObjectRef
 from grid_operator.decide.calls import Endpoint
-from grid_operator.ports.errors import Rejected
+from grid_operator.ports.errors import NotReady, Rejected
 from tests.unit.operator.reconcile.test_calls import World
 
 if TYPE_CHECKING:
@@ -206,7 +206,7 @@ async def test_pods_whose_set_was_taken_away_keep_what_they_speak(members: bool 
     assert world.kube.condition("ConfigValid")["reason"] == reason
 
 
-async def test_pods_on_their_way_out_with_their_former_set_hold_nothing_up() -> None:
+async def test_pods_of_a_former_set_do_not_say_what_new_members_speak() -> None:
     world = World(size=3, tls={"secretName": "theirs"})
     put(world, secret("theirs", ca_crt="a", tls_crt="c", tls_key="k"))
     put_pods_without_a_set(world)
@@ -214,7 +214,8 @@ async def test_pods_on_their_way_out_with_their_former_set_hold_nothing_up() -> 
         owner = {"kind": "StatefulSet", "name": "demo", "uid": "of-a-release", "controller": True}
         pod["metadata"]["ownerReferences"] = [owner]
 
-    await world.round()
+    with pytest.raises(NotReady, match="until the former Pod"):
+        await world.round()
 
     (found,) = (o for o in world.kube.objects.values() if o["kind"] == "ConfigMap")
     assert "ca-file" in found["data"]["grid.yaml"]
