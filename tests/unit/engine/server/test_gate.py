@@ -37,7 +37,11 @@ if TYPE_CHECKING:
     from grid_member.engine.cluster_settings import ClusterSettings
     from grid_member.engine.nats.client import NatsClient
 
+pytestmark = pytest.mark.timeout(150)
+
 OWN, OTHER = "0" * 16, "1" * 16
+PATIENCE_S = 60.0
+"""Longer than a turn of members that wait for each other, on a machine that is busy."""
 LOT = "ab" * 8
 GO, WAIT = Verdict(True), Verdict(False)
 
@@ -106,7 +110,7 @@ class Gate:
         return self.said[0]
 
     async def let_in(self) -> Entry:
-        return await asyncio.wait_for(asyncio.shield(self.task), 30)
+        return await asyncio.wait_for(asyncio.shield(self.task), PATIENCE_S)
 
     async def end(self) -> None:
         self.task.cancel()
