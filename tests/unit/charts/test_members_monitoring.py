@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from tests.helm.running import Helm
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(300, func_only=True)
 
 RUN_LIMIT_S = 50.0
 GROUP = "grid-members"

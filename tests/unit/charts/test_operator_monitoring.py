@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from tests.helm.running import Helm
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(300, func_only=True)
 
 RULE_ON = {"rules": {"enabled": True}}
 

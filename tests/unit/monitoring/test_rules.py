@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tests.unit.monitoring.conftest import Promtool
 
 # The first test may have to fetch promtool.
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(300, func_only=True)
 
 NAMES = alert_names()
 PAGES = [RUNBOOKS.parent / "monitoring.md", *sorted(RUNBOOKS.glob("*.md"))]

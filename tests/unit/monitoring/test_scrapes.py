@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from tests.unit.monitoring.conftest import Promtool
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(300, func_only=True)
 
 OWN: Final = re.compile(r"grid_\w+")
 VALUES: Final = {
