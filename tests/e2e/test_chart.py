@@ -16,16 +16,17 @@ import pytest
 from tests.e2e.conftest import a_cluster, images_in, shown_on_failure
 from tests.e2e.installation import CHANGE_TIMEOUT_S, HEALTH, NAMESPACE, ROOT
 from tests.e2e.provider.images import PUBLIC_REGISTRY
+from tests.e2e.releases import helm_on
 from tests.e2e.visitor import visiting
 from tests.e2e.written import Written
 from tests.helm.program import helm_program
-from tests.helm.running import Helm
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tests.e2e.conftest import Images, Kube
     from tests.e2e.provider.base import Provider
+    from tests.helm.running import Helm
 
 pytestmark = [pytest.mark.timeout(300, func_only=True), pytest.mark.capability("storage")]
 
@@ -35,7 +36,6 @@ SOLO: Final = "solo"
 SIZE: Final = 3
 MORE: Final = 5
 MAP: Final = "/grid/rest/maps/default/"
-HELM_LIMIT_S: Final = 240.0
 WAITED_FOR: Final = ("--wait", "--timeout=200s")
 RESTRICTED: Final = ("pod-security.kubernetes.io/enforce=restricted",)
 CHANGED: Final = {"example.org/changed": "yes"}
@@ -135,17 +135,7 @@ def helm(kube: Kube, tmp_path_factory: pytest.TempPathFactory) -> Helm:
     """The chart of members, for a namespace that takes restricted pods alone."""
     kube.kubectl("create", "namespace", NAMESPACE)
     kube.kubectl("label", "namespace", NAMESPACE, *RESTRICTED)
-    context = kube.provider.kubectl
-    named = ("--kube-context", context[-1]) if "--context" in context else ()
-    return Helm(
-        helm_program(4),
-        ROOT / "charts" / "grid",
-        tmp_path_factory.mktemp("helm"),
-        release=NAME,
-        namespace=NAMESPACE,
-        limit_s=HELM_LIMIT_S,
-        cluster=("--kubeconfig", str(kube.kubeconfig), *named),
-    )
+    return helm_on(kube, "grid", tmp_path_factory.mktemp("helm"), NAME)
 
 
 @pytest.fixture(scope="module")

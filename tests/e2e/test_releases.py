@@ -17,8 +17,8 @@ import yaml
 
 from grid_operator.api.names import API_VERSION, KIND
 from tests.e2e.installation import CHANGE_TIMEOUT_S, NAMESPACE, READY_TIMEOUT_S, ROOT, Installation
+from tests.e2e.releases import helm_on
 from tests.helm.program import helm_program
-from tests.helm.running import Helm
 from tests.unit.operator.api.bad_specs import BAD_SPECS, broken_rules
 from tests.unit.operator.api.clusters import SPECS
 
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.e2e.conftest import Images, Kube
+    from tests.helm.running import Helm
 
 pytestmark = pytest.mark.timeout(300, func_only=True)
 
 CHARTS: Final = ROOT / "charts"
 TEAM: Final = "grid-team"
 FIRST: Final = "grid-first"
-HELM_LIMIT_S: Final = 200.0
 LONGER_THAN_A_TEST: Final = "--timeout=1h"
 WAITED_FOR: Final = ("--wait", "--timeout=120s")
 VALUES_FILES: Final = sorted(CHARTS.glob("*/ci/*-values.yaml"))
@@ -84,16 +84,7 @@ def grid(kube: Kube, images: Images) -> Iterator[Installation]:
 @pytest.fixture(scope="module")
 def helm(kube: Kube, tmp_path_factory: pytest.TempPathFactory) -> Helm:
     """Helm 4 with the operator's chart."""
-    context = kube.provider.kubectl
-    named = ("--kube-context", context[-1]) if "--context" in context else ()
-    return Helm(
-        helm_program(4),
-        CHARTS / "grid-operator",
-        tmp_path_factory.mktemp("helm"),
-        namespace=NAMESPACE,
-        limit_s=HELM_LIMIT_S,
-        cluster=("--kubeconfig", str(kube.kubeconfig), *named),
-    )
+    return helm_on(kube, "grid-operator", tmp_path_factory.mktemp("helm"), "grid-operator")
 
 
 @pytest.fixture(scope="module")
