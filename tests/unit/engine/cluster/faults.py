@@ -68,18 +68,28 @@ def pid_of(cluster: Cluster, member: int) -> int:
 
 
 async def kill_servers(cluster: Cluster, *members: int) -> None:
-    """End servers as crashes would, all at once; return when there are others."""
+    """End servers as crashes would, all at once; return when there are others.
+
+    A member may just be starting its server, as it had held the former one back.
+    """
+    servers = [server_of(cluster, member) for member in members]
+    await condition(lambda: all(one.process_id is not None for one in servers))
     former = [pid_of(cluster, member) for member in members]
     for pid in former:
-        os.kill(pid, signal.SIGKILL)
-    servers = [server_of(cluster, member) for member in members]
+        with contextlib.suppress(ProcessLookupError):  # its member was as fast
+            os.kill(pid, signal.SIGKILL)
     await condition(lambda: all(one.process_id not in {None, *former} for one in servers))
 
 
 async def servers_released(cluster: Cluster) -> None:
-    """Return when no server is held back any more, which its member ends to start another one."""
+    """Return when no server is held back and each runs: a member ends the one it held back.
+
+    Between that one and the next, which keeps streams, the member has no server.
+    """
     servers = [server_of(cluster, member) for member in range(cluster.size)]
-    await condition(lambda: not any(server.held_back._held for server in servers))
+    await condition(
+        lambda: not any(one.held_back._held or one.process_id is None for one in servers)
+    )
 
 
 @contextlib.contextmanager
