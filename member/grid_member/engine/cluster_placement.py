@@ -52,7 +52,7 @@ SUBJECT: Final = b"grid.kept"
 ANSWER_S: Final = 5.0
 """How long one of them may take to answer; where none listens nobody waits. One that stands still
 for longer serves nobody meanwhile, and goes by the log when it does again."""
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("grid_member.engine.cluster_placement")
 
 
 class AgreedPlacement(Placement):

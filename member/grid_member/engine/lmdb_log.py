@@ -54,7 +54,7 @@ IDLE_S: Final = 1.0
 
 _REFUSED: Final = "the log cannot take writes now"
 _UNKNOWN: Final = "the member stopped before the disk told whether this was written"
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("grid_member.engine.lmdb_log")
 
 
 class LmdbLog:

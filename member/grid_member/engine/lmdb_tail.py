@@ -45,7 +45,7 @@ _SIZE: Final = struct.Struct(">I")
 SALT_BYTES: Final = _RANDOM_BYTES + _SIZE.size
 _HEAD: Final = struct.Struct(f">{SALT_BYTES}sQIII")
 _FLAGS: Final = os.O_WRONLY | os.O_DSYNC | os.O_CLOEXEC
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("grid_member.engine.lmdb_tail")
 
 
 class Found(NamedTuple):

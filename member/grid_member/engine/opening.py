@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("grid_member.engine.opening")
 
 
 class Opening:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 MAX_WARNINGS: Final = 20
 """Structures of a kind that a start names because their data is not where their settings say."""
 T = TypeVar("T")
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("grid_member.engine.placement")
 
 SettingsOf: TypeAlias = Callable[[str], MapSettings | QueueSettings | None]
 
