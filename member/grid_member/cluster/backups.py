@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from grid_member.cluster.membership import Membership
     from grid_member.cluster.operations import Operations
     from grid_member.engine.backup import Draft
-    from grid_member.engine.image import Image
     from grid_member.engine.log import Clock
-    from grid_member.engine.system import SystemStore
+    from grid_member.engine.state.snapshot import Image
+    from grid_member.engine.state.system import SystemStore
 
 KIND: Final = "backup"
 NOTED_PERCENT: Final = 10

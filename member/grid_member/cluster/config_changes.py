@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from grid_member.config.model_cluster import ClusterConfig
     from grid_member.config.setting import Value
     from grid_member.config.values import Values
-    from grid_member.engine.system import SystemStore
+    from grid_member.engine.state.system import SystemStore
 
 MAX_ADDED_BLOCKS: Final = 1000
 """Of all changes together."""

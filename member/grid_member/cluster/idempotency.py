@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 from grid_member.cluster.system_store import Put
 
 if TYPE_CHECKING:
-    from grid_member.engine.system import SystemStore
+    from grid_member.engine.state.system import SystemStore
 
 MAX_KEY_CHARACTERS: Final = 128
 KEPT_S: Final = 25 * 3600

@@ -13,7 +13,7 @@ from grid_member.cluster.system_store import Put
 from grid_member.config.addresses import MAX_ADDRESSES, member_problem
 
 if TYPE_CHECKING:
-    from grid_member.engine.system import SystemStore
+    from grid_member.engine.state.system import SystemStore
 
 JOIN_LIST: Final = "member-list"
 _SEPARATORS: Final = re.compile(r"[,; ]+")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, TypedDict
 from grid_member.cluster.system_store import Put
 
 if TYPE_CHECKING:
-    from grid_member.engine.system import SystemStore
+    from grid_member.engine.state.system import SystemStore
 
 MAX_LICENSE_BYTES: Final = 8 << 10
 _KEY: Final = "license"

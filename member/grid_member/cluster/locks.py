@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from grid_member.cluster.conditions import Conditions
     from grid_member.cluster.roll import Roll
     from grid_member.engine.api import Refused
-    from grid_member.engine.system import SystemStore
+    from grid_member.engine.state.system import SystemStore
 
 LOCK: Final = "lock/"
 CHANGE: Final = "change"

@@ -19,7 +19,7 @@ from grid_member.cluster.usage import UsageSource
 from grid_member.cluster.versions import Versions
 from grid_member.engine.api import EngineError, Refused
 from grid_member.engine.log import Clock, wall_clock_ms
-from grid_member.engine.system import SystemStore
+from grid_member.engine.state.system import SystemStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator

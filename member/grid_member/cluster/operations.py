@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from grid_member.engine.log import Clock
-    from grid_member.engine.system import SystemStore
+    from grid_member.engine.state.system import SystemStore
 
 MAX_OPERATIONS: Final = 100
 """Of them all; beyond it the oldest that have ended are forgotten."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from grid_member.cluster.rescue import Waiting
     from grid_member.config.model import MemberConfig, PersistenceConfig
     from grid_member.engine.log import Clock
-    from grid_member.engine.system import SystemStore
+    from grid_member.engine.state.system import SystemStore
 
 SHARDS: Final = 1
 """Logs of a store, as `open_engine` makes them."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from grid_member.engine.system import SystemStore
+from grid_member.engine.state.system import SystemStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

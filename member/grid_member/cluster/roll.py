@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from grid_member.cluster.system_store import Put
 
 if TYPE_CHECKING:
-    from grid_member.engine.system import SystemStore
+    from grid_member.engine.state.system import SystemStore
 
 MEMBER: Final = "member/"
 LEFT: Final = "left/"

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from grid_member.cluster.replicated import ReplicatedEngine
     from grid_member.cluster.roll import Roll
     from grid_member.cluster.system_store import Begin
-    from grid_member.engine.system import SystemStore
+    from grid_member.engine.state.system import SystemStore
 
 CLUSTER_STOP_PATIENCE_S: Final = 5.0
 """How long a stop of the cluster waits for the log to take the state that goes before it."""

@@ -15,7 +15,7 @@ from grid_member.cluster.futures import begun
 from grid_member.engine.api import Refused
 
 if TYPE_CHECKING:
-    from grid_member.engine.system import SystemStore
+    from grid_member.engine.state.system import SystemStore
 
 Begin: TypeAlias = Callable[[Callable[[object], None]], object]
 """Proposes one operation; what it is given is called with the outcome, a `Refused` among them."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from grid_member.cluster.system_store import Put
 
 if TYPE_CHECKING:
-    from grid_member.engine.system import SystemStore
+    from grid_member.engine.state.system import SystemStore
 
 MAX_NUMBER: Final = 127
 """For major and minor."""

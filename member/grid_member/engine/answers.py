@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from grid_member.engine.api import Done
     from grid_member.engine.lane import Lane
-    from grid_member.engine.operations import ClusterStateChange, TransientStateChange
+    from grid_member.engine.state.operations import ClusterStateChange, TransientStateChange
 
 T = TypeVar("T")
 FAILED: Final = Refused(Reason.FAILED, "unexpected error")

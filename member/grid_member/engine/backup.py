@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from grid_member.engine.image import Image
+    from grid_member.engine.state.snapshot import Image
 
 BACKUP: Final = "backup-"
 CREATING: Final = ".creating-"

@@ -17,7 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
 from grid_member.engine.api import EngineError
-from grid_member.engine.operations import SystemPut, SystemRemove
+from grid_member.engine.state.operations import SystemPut, SystemRemove
 from grid_member.engine.system_side import ignore
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from grid_member.engine.api import Refused
     from grid_member.engine.cluster_lane import ClusterLane, Reader
-    from grid_member.engine.image import Image
+    from grid_member.engine.state.snapshot import Image
 
 MARK: Final = "cut/"
 """Begins the keys of marks in the system store of each lane."""

@@ -27,10 +27,10 @@ from grid_member.engine.hosting import Hosting
 from grid_member.engine.map_side import MapRead
 from grid_member.engine.nats.groups import ServerGroups
 from grid_member.engine.nats.places import LEFT, REMOVED
-from grid_member.engine.operations import SystemPut, SystemRemove
 from grid_member.engine.replication import NOT_REPLICATED, NOTHING_TO_RESCUE
 from grid_member.engine.roll_call import without_majority
-from grid_member.engine.sharding import merged, without_values
+from grid_member.engine.state.operations import SystemPut, SystemRemove
+from grid_member.engine.state.sharding import merged, without_values
 from grid_member.engine.system_side import outcome_of
 
 if TYPE_CHECKING:
@@ -40,13 +40,13 @@ if TYPE_CHECKING:
     from grid_member.engine.cluster_departure import Evacuation
     from grid_member.engine.cluster_lane import ClusterLane
     from grid_member.engine.cluster_lanes import ClusterLanes
-    from grid_member.engine.image import Image
     from grid_member.engine.lane import Lane
     from grid_member.engine.log import Clock
     from grid_member.engine.nats.client import NatsClient
     from grid_member.engine.polls import QueuePolls
     from grid_member.engine.replication import Colleagues, Replication
-    from grid_member.engine.stored import Stored
+    from grid_member.engine.state.snapshot import Image
+    from grid_member.engine.state.stored import Stored
 
 CURRENT_RETRY_S: Final = 0.2
 NOTE_RETRY_S: Final = 0.5

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from grid_member.engine.cluster_lane import Reader
     from grid_member.engine.lane import Lane
     from grid_member.engine.log import Clock
-    from grid_member.engine.operations import Record
     from grid_member.engine.shared_log import SharedLog
+    from grid_member.engine.state.operations import Record
 
 
 class WaitingLane(PackingLane, metaclass=abc.ABCMeta):

@@ -21,7 +21,7 @@ from grid_member.engine.cluster_settings import MOST_HOLDERS
 from grid_member.engine.ending import STOPPING, unless
 from grid_member.engine.nats.again import LONGEST_S, longer, until_longer
 from grid_member.engine.nats.errors import NatsError, ShortError
-from grid_member.engine.operations import SystemPut, SystemRemove
+from grid_member.engine.state.operations import SystemPut, SystemRemove
 from grid_member.engine.system_side import ignore
 
 if TYPE_CHECKING:

@@ -17,7 +17,6 @@ from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from grid_member.engine import codec, image
 from grid_member.engine.api import EngineError
 from grid_member.engine.lmdb_bulk import changed_log
 from grid_member.engine.lmdb_replay import Replay
@@ -26,10 +25,11 @@ from grid_member.engine.nats.errors import NatsError
 from grid_member.engine.nats.images import ImageWriter, look_at
 from grid_member.engine.nats.replay import Chunk, replayed
 from grid_member.engine.nats.streams import NoStreamError, answered, asked, stream_config
-from grid_member.engine.operations import Committed
 from grid_member.engine.restore import restore_once
-from grid_member.engine.sharding import merged, split, without_values
-from grid_member.engine.state import State
+from grid_member.engine.state import codec, snapshot
+from grid_member.engine.state.machine import State
+from grid_member.engine.state.operations import Committed
+from grid_member.engine.state.sharding import merged, split, without_values
 from grid_member.engine.store import CLUSTER, shard_path
 from grid_member.engine.store_errors import unusable
 from grid_member.engine.store_exchange import STORE
@@ -40,10 +40,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from grid_member.engine.cluster_settings import ClusterSettings
-    from grid_member.engine.image import Image, Part
     from grid_member.engine.nats.client import NatsClient
     from grid_member.engine.nats.replay import Source
     from grid_member.engine.nats.streams import Stream
+    from grid_member.engine.state.snapshot import Image, Part
 
 IMPORT: Final = "import"
 """In the directory of the importer, until it is done: its checked copy of the backup, which
@@ -281,7 +281,7 @@ def _loaded(steps: Iterable[Committed | Sequence[Part]]) -> State:
 
 def _content(found: Image) -> _Content:
     digest = hashlib.sha256()
-    for part in image.parts(found, ordered=True):
+    for part in snapshot.parts(found, ordered=True):
         digest.update(codec.encode_part(part))
     return _Content(
         sum(len(one.entries) for one in found.maps.values()),

@@ -32,8 +32,8 @@ from grid_member.engine.cluster_reload import (
 from grid_member.engine.landing import LANDING_RETRY_S
 from grid_member.engine.lane import _Flight
 from grid_member.engine.nats.outbox import GIVE_UP_S
-from grid_member.engine.operations import Record
 from grid_member.engine.probe import Probe
+from grid_member.engine.state.operations import Record
 from grid_member.engine.system_side import ignore, nothing, unchecked
 
 if TYPE_CHECKING:
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from grid_member.engine.lane import Answer, Lane
     from grid_member.engine.log import Steps
     from grid_member.engine.nats.reached import Check
-    from grid_member.engine.operations import Committed, Operation, QueueReturn
     from grid_member.engine.shared_log import SharedLog
+    from grid_member.engine.state.operations import Committed, Operation, QueueReturn
 
 Reader: TypeAlias = "Callable[[Refused | None], None]"
 """Is called when the state is current, or with why it cannot be known."""

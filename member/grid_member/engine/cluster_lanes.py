@@ -50,7 +50,7 @@ from grid_member.engine.own_server import (
 )
 from grid_member.engine.replication import NOTHING_TO_RESCUE
 from grid_member.engine.roll_call import NO_LEADER, NOT_THERE, RollCall
-from grid_member.engine.sharding import shard_of
+from grid_member.engine.state.sharding import shard_of
 from grid_member.engine.system_side import ignore
 from grid_member.engine.usage import tree_bytes
 
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from grid_member.engine.lane import Lane
     from grid_member.engine.nats.client import NatsClient
     from grid_member.engine.nats.identity import OpenIdentity
-    from grid_member.engine.state import State
+    from grid_member.engine.state.machine import State
 
 CLUSTER_SHARDS: Final = 3
 """Streams of durable structures: the death of one leader does not stop all."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING, NamedTuple
 
-from grid_member.engine.operations import MemberGone
+from grid_member.engine.state.operations import MemberGone
 from grid_member.engine.system_side import ignore
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from grid_member.engine.nats.identity import Identity
     from grid_member.engine.nats.replay import Source
     from grid_member.engine.nats.streams import Stream
-    from grid_member.engine.state import State
+    from grid_member.engine.state.machine import State
 
 INCARNATION_BITS: Final = 20
 """Lives that a member may begin anew within one start."""

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Final
 
 from grid_member.config.names import DEFAULT, find, taken_from
 from grid_member.engine.nats.errors import NatsError, NoRespondersError, RequestTimeoutError
-from grid_member.engine.operations import SystemPut
 from grid_member.engine.placement import MAX_WARNINGS, Placement
+from grid_member.engine.state.operations import SystemPut
 from grid_member.engine.system_side import ignore
 from grid_member.engine.usage import held_structures
 

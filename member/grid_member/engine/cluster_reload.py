@@ -16,8 +16,8 @@ from grid_member.engine.api import EngineError, Item, Reason, Refused
 from grid_member.engine.log import graced_until_ms
 from grid_member.engine.nats.again import longer
 from grid_member.engine.nats.errors import NatsError, ShortError, unexpected
-from grid_member.engine.operations import Committed, QueueReturn
-from grid_member.engine.state import COUNTER_WINDOW, State
+from grid_member.engine.state.machine import COUNTER_WINDOW, State
+from grid_member.engine.state.operations import Committed, QueueReturn
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence

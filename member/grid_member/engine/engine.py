@@ -25,10 +25,10 @@ from grid_member.engine.landing import Landings
 from grid_member.engine.lanes import Lanes, LogOpener
 from grid_member.engine.log import Clock, wall_clock_ms
 from grid_member.engine.map_side import MAX_WAYS, PASSIVE, MapSide, not_configured
-from grid_member.engine.operations import QueueConfirm, QueueOffer, QueueReturn, made
 from grid_member.engine.placement import Placement
 from grid_member.engine.polls import NoPoll, QueuePolls
-from grid_member.engine.stored import shared
+from grid_member.engine.state.operations import QueueConfirm, QueueOffer, QueueReturn, made
+from grid_member.engine.state.stored import shared
 from grid_member.engine.system_side import NOT_STARTED
 
 if TYPE_CHECKING:

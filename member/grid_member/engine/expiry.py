@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from grid_member.engine.operations import SystemExpire
+from grid_member.engine.state.operations import SystemExpire
 
 if TYPE_CHECKING:
     import asyncio
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from grid_member.engine.api import Refused
     from grid_member.engine.lane import Lane
-    from grid_member.engine.operations import MapExpire, MapExpireIdle
+    from grid_member.engine.state.operations import MapExpire, MapExpireIdle
 
 EXPIRY_PERIOD_S: Final = 1.0
 """Seconds between two looks for expired entries."""

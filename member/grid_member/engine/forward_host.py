@@ -12,7 +12,6 @@ import logging
 from collections import deque
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from grid_member.engine.fields import CodecError
 from grid_member.engine.forward_words import (
     AGAIN_S,
     TOO_LARGE,
@@ -28,6 +27,7 @@ from grid_member.engine.forward_words import (
 from grid_member.engine.leasehold import steady_s
 from grid_member.engine.nats.errors import WireError
 from grid_member.engine.nats.wire import no_responders
+from grid_member.engine.state.fields import CodecError
 from grid_member.engine.system_side import ignore
 
 if TYPE_CHECKING:

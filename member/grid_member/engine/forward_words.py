@@ -12,7 +12,7 @@ import struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from grid_member.engine.api import Entry, Item, Reason, Refused
-from grid_member.engine.fields import CodecError, Reader, put_entry
+from grid_member.engine.state.fields import CodecError, Reader, put_entry
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -13,7 +13,6 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final
 
-from grid_member.engine.fields import CodecError
 from grid_member.engine.forward_words import (
     HOSTS,
     Flag,
@@ -25,6 +24,7 @@ from grid_member.engine.forward_words import (
     forward_subject,
 )
 from grid_member.engine.guest import Guest
+from grid_member.engine.state.fields import CodecError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

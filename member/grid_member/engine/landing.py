@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from grid_member.engine.operations import QueueConfirm, QueueReturn
+from grid_member.engine.state.operations import QueueConfirm, QueueReturn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 from grid_member.engine.api import Reason, Refused
 from grid_member.engine.gathering import Gathering
 from grid_member.engine.log import GROWING, OPERATION_BYTES, graced_until_ms, grows, is_note
-from grid_member.engine.operations import (
+from grid_member.engine.reads import MapReads
+from grid_member.engine.state.machine import State
+from grid_member.engine.state.operations import (
     MAX_OPERATIONS_PER_RECORD,
     SYSTEM,
     Committed,
@@ -27,8 +29,6 @@ from grid_member.engine.operations import (
     SystemRemove,
     made,
 )
-from grid_member.engine.reads import MapReads
-from grid_member.engine.state import State
 
 if TYPE_CHECKING:
     from grid_member.engine.ground import Ground

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, TypeAlias
 from grid_member.engine.files import taken_on_disk
 from grid_member.engine.lane import Lane
 from grid_member.engine.log import Clock, Log, MemoryLog
-from grid_member.engine.sharding import shard_of
+from grid_member.engine.state.sharding import shard_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from grid_member.engine.image import Image
     from grid_member.engine.opening import Opening
+    from grid_member.engine.state.snapshot import Image
     from grid_member.engine.store import Store
 
 LogOpener: TypeAlias = Callable[[Path, int, Clock], Log]

@@ -15,8 +15,8 @@ from grid_member.engine.cluster_engine import ClusterEngine
 from grid_member.engine.forward_words import Kind, Word
 from grid_member.engine.forwarding import Forwarding
 from grid_member.engine.map_side import not_configured
-from grid_member.engine.operations import ClusterStateChange, TransientStateChange
 from grid_member.engine.polls import MAX_TIMER_S, NoPoll
+from grid_member.engine.state.operations import ClusterStateChange, TransientStateChange
 from grid_member.engine.system_side import NOT_STARTED, nothing
 from grid_member.engine.usage import unpacked_usage
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from grid_member.engine.api import ClusterState, Done, Entry, Item, Poll, Structures
     from grid_member.engine.cluster_lanes import ClusterLanes
     from grid_member.engine.forward_host import Call
-    from grid_member.engine.image import Image
     from grid_member.engine.log import Clock
+    from grid_member.engine.state.snapshot import Image
     from grid_member.engine.usage import StructureUsage
 
 _NO_DATA: Final = (

@@ -5,13 +5,13 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from grid_member.engine import codec, image
 from grid_member.engine.lmdb_tables import CHUNK, SEQUENCE
 from grid_member.engine.lmdb_values import pack_base
+from grid_member.engine.state import codec, snapshot
 
 if TYPE_CHECKING:
-    from grid_member.engine.image import Image, Part
     from grid_member.engine.lmdb_tables import Tables
+    from grid_member.engine.state.snapshot import Image, Part
 
 IMAGE_CHUNK_PARTS: Final = 1000
 """Entries of an image that are encoded at a time, a few milliseconds of work."""
@@ -24,7 +24,7 @@ PURGE_BATCH: Final = 2000
 PURGE_BYTES: Final = 2 * 1024 * 1024
 """Bytes after which a transaction removes no more: their list of free pages fits into one page."""
 _WITH_VALUE: Final = (
-    image.EntryPart, image.TrackedEntryPart, image.ItemPart, image.SystemValuePart,
+    snapshot.EntryPart, snapshot.TrackedEntryPart, snapshot.ItemPart, snapshot.SystemValuePart,
 )  # fmt: skip
 
 
@@ -53,7 +53,7 @@ class ImageJob:
         self.live_bytes = live_bytes
         self.size_bytes = 0
         self.parts_stored = 0
-        self._parts = image.parts(image_)
+        self._parts = snapshot.parts(image_)
         self._chunks = 0
         self._chunk_bytes = chunk_bytes
 

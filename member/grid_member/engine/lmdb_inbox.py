@@ -14,7 +14,7 @@ from grid_member.engine.log import taken_bytes
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from grid_member.engine.operations import Record
+    from grid_member.engine.state.operations import Record
 
 GROUP_RECORDS: Final = 1024
 """Records of one transaction at most."""

@@ -36,10 +36,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from grid_member.engine.image import Image
     from grid_member.engine.lmdb_tables import Environments, Tables
     from grid_member.engine.log import Clock, Feed, Steps
-    from grid_member.engine.operations import Record
+    from grid_member.engine.state.operations import Record
+    from grid_member.engine.state.snapshot import Image
 from grid_member.engine.lmdb_tables import MAP_SIZE_BYTES, open_environment, open_tables
 from grid_member.engine.lmdb_values import packed_records
 

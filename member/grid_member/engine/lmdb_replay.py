@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from grid_member.engine import codec
 from grid_member.engine.lmdb_check import explained
 from grid_member.engine.lmdb_tables import CHUNK, SEQUENCE
 from grid_member.engine.lmdb_tail import read_tail
 from grid_member.engine.lmdb_values import unpack_record
-from grid_member.engine.operations import Committed
+from grid_member.engine.state import codec
+from grid_member.engine.state.operations import Committed
 from grid_member.engine.store_errors import LOG_ERRORS, damaged
 
 if TYPE_CHECKING:
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from grid_member.engine.api import EngineError
-    from grid_member.engine.image import Part
     from grid_member.engine.lmdb_tables import Tables
+    from grid_member.engine.state.snapshot import Part
 
 
 class Replay:

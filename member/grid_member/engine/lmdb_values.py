@@ -10,12 +10,12 @@ import struct
 import zlib
 from typing import TYPE_CHECKING, Final
 
-from grid_member.engine import codec
+from grid_member.engine.state import codec
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from grid_member.engine.operations import Record
+    from grid_member.engine.state.operations import Record
 
 _PLACE: Final = struct.Struct(">QQ")  # sequence, timestamp
 _HEAD: Final = struct.Struct(">QI")  # timestamp, CRC-32 of sequence and timestamp

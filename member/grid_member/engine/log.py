@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
-from grid_member.engine.operations import (
+from grid_member.engine.state.operations import (
     Committed,
     MapPut,
     MapPutBounded,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from grid_member.engine.api import Refused
     from grid_member.engine.ground import Ground
-    from grid_member.engine.image import Image, Part
+    from grid_member.engine.state.snapshot import Image, Part
 
 Clock: TypeAlias = Callable[[], int]
 """Milliseconds since the epoch."""

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from grid_member.engine.answers import FAILED
 from grid_member.engine.api import Done, Entry, Reason, Refused, Structures
-from grid_member.engine.operations import (
+from grid_member.engine.placement import Placement
+from grid_member.engine.state.operations import (
     MapClear,
     MapPut,
     MapPutBounded,
@@ -14,15 +15,14 @@ from grid_member.engine.operations import (
     Operation,
     made,
 )
-from grid_member.engine.placement import Placement
-from grid_member.engine.stored import shared
+from grid_member.engine.state.stored import shared
 from grid_member.engine.system_side import SystemSide
 
 if TYPE_CHECKING:
     from grid_member.engine.lane import Lane
     from grid_member.engine.lanes import Lanes
     from grid_member.engine.log import Clock
-    from grid_member.engine.stored import Stored
+    from grid_member.engine.state.stored import Stored
 
 MAX_WAYS: Final = 1024
 """Maps whose lane is remembered."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.lane import Lane, _Flight
 from grid_member.engine.log import taken_bytes
-from grid_member.engine.operations import (
+from grid_member.engine.state.operations import (
     MAX_OPERATIONS_PER_RECORD,
     MapPut,
     MapPutBounded,
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from grid_member.engine.lane import Answer
-    from grid_member.engine.operations import Operation
+    from grid_member.engine.state.operations import Operation
 
 FEW_OPERATIONS: Final = 64
 """Whatever their names and content types, so many of them are no large record."""

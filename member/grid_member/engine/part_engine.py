@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     )
     from grid_member.engine.cluster_lane import ClusterLane
     from grid_member.engine.cluster_lanes import ClusterLanes
-    from grid_member.engine.image import Image
     from grid_member.engine.log import Clock
+    from grid_member.engine.state.snapshot import Image
     from grid_member.engine.usage import StructureUsage
 
 LOOK_S: Final = 1.0

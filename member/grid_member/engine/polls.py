@@ -6,7 +6,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.api import Done, Item, Reason, Refused
-from grid_member.engine.operations import QueueTake
+from grid_member.engine.state.operations import QueueTake
 
 if TYPE_CHECKING:
     import asyncio

@@ -15,16 +15,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from grid_member.engine.api import Refused
-from grid_member.engine.heard import Heard
-from grid_member.engine.operations import Access, MapExpireIdle, MapTouch
-from grid_member.engine.stored import as_entry
+from grid_member.engine.state.local_reads import Heard
+from grid_member.engine.state.operations import Access, MapExpireIdle, MapTouch
+from grid_member.engine.state.stored import as_entry
 
 if TYPE_CHECKING:
     from grid_member.engine.api import Done, Entry, MapSettings
     from grid_member.engine.lane import Lane
     from grid_member.engine.log import Clock
-    from grid_member.engine.maps import MapData
-    from grid_member.engine.operations import MapExpire
+    from grid_member.engine.state.maps import MapData
+    from grid_member.engine.state.operations import MapExpire
 
 
 class MapReads:

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Final
 
 import lmdb
 
-from grid_member.engine import codec
 from grid_member.engine.api import EngineError
 from grid_member.engine.directory_lock import lock_directory
 from grid_member.engine.files import sync_directory
@@ -42,6 +41,7 @@ from grid_member.engine.lmdb_tables import (
 from grid_member.engine.lmdb_tail import read_tail
 from grid_member.engine.lmdb_values import unpack_base, unpack_record, unpack_salt
 from grid_member.engine.restore import end_flights
+from grid_member.engine.state import codec
 from grid_member.engine.store import (
     DIRECTORY_MODE,
     check_directory,

@@ -23,7 +23,6 @@ import lmdb
 from grid_member.engine.api import EngineError
 from grid_member.engine.directory_lock import LOCK, lock_directory
 from grid_member.engine.files import sync_directory
-from grid_member.engine.image import ItemPart, MemberPart, SystemPart
 from grid_member.engine.lmdb_bulk import changed_log, put_records
 from grid_member.engine.lmdb_replay import Replay
 from grid_member.engine.lmdb_values import pack_record
@@ -36,7 +35,8 @@ from grid_member.engine.manifest import (
     file_checksum,
     read_manifest,
 )
-from grid_member.engine.operations import Committed, Record
+from grid_member.engine.state.operations import Committed, Record
+from grid_member.engine.state.snapshot import ItemPart, MemberPart, SystemPart
 from grid_member.engine.store import (
     CREATING,
     DIRECTORY_MODE,

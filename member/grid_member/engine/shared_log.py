@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from grid_member.engine.api import EngineError
     from grid_member.engine.nats.errors import ShortError
-    from grid_member.engine.operations import Record
+    from grid_member.engine.state.operations import Record
 
 
 class SharedLog(Log, Protocol):

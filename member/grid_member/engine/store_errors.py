@@ -11,7 +11,7 @@ import lmdb
 from lmdb.verify import VerifyError
 
 from grid_member.engine.api import EngineError
-from grid_member.engine.codec import CodecError, NewerError
+from grid_member.engine.state.codec import CodecError, NewerError
 
 if TYPE_CHECKING:
     from pathlib import Path

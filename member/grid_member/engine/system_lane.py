@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.cluster_lane import ClusterLane
-from grid_member.engine.image import EntryPart, ItemPart, TrackedEntryPart
 from grid_member.engine.nats.log import JetStreamLog
-from grid_member.engine.operations import (
+from grid_member.engine.state.machine import State
+from grid_member.engine.state.operations import (
     MapClear,
     MapExpire,
     MapExpireIdle,
@@ -24,17 +24,17 @@ from grid_member.engine.operations import (
     QueueReturn,
     QueueTake,
 )
-from grid_member.engine.state import State
+from grid_member.engine.state.snapshot import EntryPart, ItemPart, TrackedEntryPart
 from grid_member.engine.system_side import unchecked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from grid_member.engine.image import Part
     from grid_member.engine.lane import Lane
     from grid_member.engine.nats.reached import Check
-    from grid_member.engine.operations import Operation
     from grid_member.engine.shared_log import SharedLog
+    from grid_member.engine.state.operations import Operation
+    from grid_member.engine.state.snapshot import Part
 
 OF_DATA: Final[tuple[type[Operation], ...]] = (
     *(MapPut, MapPutBounded, MapTouch, MapRemove, MapExpire, MapExpireIdle, MapClear),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.answers import StateChange
 from grid_member.engine.api import ClusterState, EngineError, Reason, Refused
-from grid_member.engine.operations import (
+from grid_member.engine.state.operations import (
     ClusterStateChange,
     SystemPut,
     SystemRemove,
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from grid_member.engine.api import Done
-    from grid_member.engine.image import Image
     from grid_member.engine.lane import Lane
     from grid_member.engine.lanes import Lanes
     from grid_member.engine.log import Clock
-    from grid_member.engine.state import State
-    from grid_member.engine.system import SystemValues
+    from grid_member.engine.state.machine import State
+    from grid_member.engine.state.snapshot import Image
+    from grid_member.engine.state.system import SystemValues
     from grid_member.engine.usage import Kind, StructureUsage
 
 NOT_STARTED: Final = Refused(Reason.CLOSING, "the member has not started")

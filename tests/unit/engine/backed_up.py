@@ -14,8 +14,8 @@ from grid_member.engine.api import Eviction, EvictionPolicy, MapSettings
 from grid_member.engine.backup import open_draft
 from grid_member.engine.lmdb_replay import Replay
 from grid_member.engine.lmdb_tables import MAP_SIZE_BYTES, open_environment, open_tables
-from grid_member.engine.operations import Committed
-from grid_member.engine.state import State
+from grid_member.engine.state.machine import State
+from grid_member.engine.state.operations import Committed
 from tests.unit.engine.drive import Driver, FixedStructures
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import FrameType
 
-    from grid_member.engine.image import Image
+    from grid_member.engine.state.snapshot import Image
 
 CREATED_MS = 1_700_000_000_000
 MEMBER = uuid.UUID(int=7)
@@ -64,8 +64,8 @@ def dumps(images: Sequence[Image]) -> list[bytes]:
 
 
 def codec_part(image: Image) -> list[bytes]:
-    from grid_member.engine import codec
-    from grid_member.engine.image import parts
+    from grid_member.engine.state import codec
+    from grid_member.engine.state.snapshot import parts
 
     return [codec.encode_part(part) for part in parts(image, ordered=True)]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from grid_member.engine.api import Eviction, EvictionPolicy
-from grid_member.engine.maps import MAX_VICTIMS_PER_PUT
+from grid_member.engine.state.maps import MAX_VICTIMS_PER_PUT
 
 
 @dataclass

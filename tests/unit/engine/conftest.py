@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
 
     from grid_member.engine.api import Structures
-    from grid_member.engine.image import Image
     from grid_member.engine.lane import Lane
+    from grid_member.engine.state.snapshot import Image
 
 IMPATIENCE_S = 0.01
 KINDS = ("memory", "lmdb", "lmdb-volatile", "lmdb-sharded", "stream", "stream-durable",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from grid_member.engine.api import Item, Reason, Refused
 from grid_member.engine.cluster_polls import ClusterPolls
 from grid_member.engine.leasehold import Leasehold
-from grid_member.engine.state import State
+from grid_member.engine.state.machine import State
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import pytest
 
     from grid_member.engine.log import Clock, Feed
-    from grid_member.engine.operations import Operation, Record
+    from grid_member.engine.state.operations import Operation, Record
 
 O = TypeVar("O", bound="Operation")  # noqa: E741
 FULL = Refused(Reason.UNAVAILABLE, "the disk is full")

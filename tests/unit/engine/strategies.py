@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from hypothesis import strategies as st
 
-from grid_member.engine import codec
 from grid_member.engine.api import ClusterState, Eviction, EvictionPolicy
-from grid_member.engine.operations import (
+from grid_member.engine.state import codec
+from grid_member.engine.state.operations import (
     Access,
     ClusterStateChange,
     MapClear,

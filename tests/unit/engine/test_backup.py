@@ -14,7 +14,7 @@ from grid_member.engine.api import ClusterState, EngineError
 from grid_member.engine.backup import BackupInterruptedError, Draft, open_draft, remove_unfinished
 from grid_member.engine.manifest import file_checksum, read_manifest
 from grid_member.engine.restore import restore_backup
-from grid_member.engine.stored import as_entry
+from grid_member.engine.state.stored import as_entry
 from tests.unit.engine.backed_up import (
     CREATED_MS,
     MEMBER,

@@ -9,9 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grid_member.engine import codec
 from grid_member.engine.api import EvictionPolicy
-from grid_member.engine.image import (
+from grid_member.engine.state import codec
+from grid_member.engine.state.operations import (
+    MapPut,
+    MapPutBounded,
+    QueueOffer,
+    Record,
+    SystemExpire,
+)
+from grid_member.engine.state.snapshot import (
     EntryPart,
     ItemPart,
     MemberMark,
@@ -21,13 +28,6 @@ from grid_member.engine.image import (
     SystemPart,
     SystemValuePart,
     TrackedEntryPart,
-)
-from grid_member.engine.operations import (
-    MapPut,
-    MapPutBounded,
-    QueueOffer,
-    Record,
-    SystemExpire,
 )
 from tests.unit.engine.strategies import (
     CLUSTER_STATES,
@@ -44,7 +44,7 @@ from tests.unit.engine.strategies import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from grid_member.engine.operations import Operation
+    from grid_member.engine.state.operations import Operation
 
 T = TypeVar("T")
 

@@ -4,20 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from grid_member.engine import codec
 from grid_member.engine.api import ClusterState, Eviction, EvictionPolicy
-from grid_member.engine.image import (
-    EntryPart,
-    ItemPart,
-    MemberMark,
-    MemberPart,
-    Part,
-    RestartStatePart,
-    SystemPart,
-    SystemValuePart,
-    TrackedEntryPart,
-)
-from grid_member.engine.operations import (
+from grid_member.engine.state import codec
+from grid_member.engine.state.operations import (
     Access,
     ClusterStateChange,
     MapClear,
@@ -36,6 +25,17 @@ from grid_member.engine.operations import (
     SystemPut,
     SystemRemove,
     TransientStateChange,
+)
+from grid_member.engine.state.snapshot import (
+    EntryPart,
+    ItemPart,
+    MemberMark,
+    MemberPart,
+    Part,
+    RestartStatePart,
+    SystemPart,
+    SystemValuePart,
+    TrackedEntryPart,
 )
 
 MEMBER = bytes(range(16))

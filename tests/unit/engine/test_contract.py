@@ -17,11 +17,11 @@ from grid_member.engine.api import (
     Reason,
     Refused,
 )
-from grid_member.engine.maps import Maps
+from grid_member.engine.state.maps import Maps
 from tests.unit.engine.drive import condition
 
 if TYPE_CHECKING:
-    from grid_member.engine.operations import MapExpire, MapExpireIdle
+    from grid_member.engine.state.operations import MapExpire, MapExpireIdle
     from tests.unit.engine.conftest import Bench
 
 LIMIT = 500

@@ -12,8 +12,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from grid_member.engine.api import Item, QueueSettings, Refused
-from grid_member.engine.operations import QueueConfirm, QueueOffer, QueueReturn, QueueTake, Record
-from grid_member.engine.state import State
+from grid_member.engine.state.machine import State
+from grid_member.engine.state.operations import (
+    QueueConfirm,
+    QueueOffer,
+    QueueReturn,
+    QueueTake,
+    Record,
+)
 from tests.unit.engine.drive import condition
 from tests.unit.engine.images import through_an_image
 from tests.unit.engine.recording import ticks

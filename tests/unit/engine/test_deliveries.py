@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from grid_member.engine import landing, open_engine
 from grid_member.engine.api import Item
-from grid_member.engine.operations import (
+from grid_member.engine.state.machine import State
+from grid_member.engine.state.operations import (
     MemberGone,
     Operation,
     QueueConfirm,
@@ -18,7 +19,6 @@ from grid_member.engine.operations import (
     QueueTake,
     Record,
 )
-from grid_member.engine.state import State
 from tests.unit.engine.drive import Driver, FixedStructures
 from tests.unit.engine.images import through_an_image
 

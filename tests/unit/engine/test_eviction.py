@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from grid_member.engine.api import Eviction, EvictionPolicy
-from grid_member.engine.eviction import empty_order, lot
-from grid_member.engine.maps import MAX_VICTIMS_PER_PUT, key_bytes
-from grid_member.engine.operations import (
+from grid_member.engine.state.eviction import empty_order, lot
+from grid_member.engine.state.machine import State
+from grid_member.engine.state.maps import MAX_VICTIMS_PER_PUT, key_bytes
+from grid_member.engine.state.operations import (
     Access,
     MapClear,
     MapPut,
@@ -22,15 +23,14 @@ from grid_member.engine.operations import (
     Operation,
     Record,
 )
-from grid_member.engine.state import State
 from tests.unit.engine.bounded import BoundedMap
 from tests.unit.engine.images import through_an_image
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from grid_member.engine.eviction import EvictionOrder
-    from grid_member.engine.image import Level
+    from grid_member.engine.state.eviction import EvictionOrder
+    from grid_member.engine.state.snapshot import Level
 
 MEMBER = b"M" * 16
 KEYS = st.sampled_from(["a", "b", "c", "d", "e", "ä", "€€"])

@@ -6,8 +6,9 @@ import asyncio
 
 from grid_member.engine.api import Entry, Eviction, EvictionPolicy, MapSettings, Reason, Refused
 from grid_member.engine.expiry import ExpiryRounds
-from grid_member.engine.maps import EXPIRY_SLACK
-from grid_member.engine.operations import (
+from grid_member.engine.state.machine import State
+from grid_member.engine.state.maps import EXPIRY_SLACK
+from grid_member.engine.state.operations import (
     Access,
     MapClear,
     MapExpire,
@@ -19,7 +20,6 @@ from grid_member.engine.operations import (
     Operation,
     Record,
 )
-from grid_member.engine.state import State
 from tests.unit.engine.cluster.proposals import OTHER, Proposals
 from tests.unit.engine.images import through_an_image
 

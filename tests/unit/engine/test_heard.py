@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from grid_member.engine import heard as limits
-from grid_member.engine.heard import Heard
-from grid_member.engine.operations import Access
+from grid_member.engine.state import local_reads as limits
+from grid_member.engine.state.local_reads import Heard
+from grid_member.engine.state.operations import Access
 
 
 def test_reads_come_in_the_order_of_each_keys_last() -> None:

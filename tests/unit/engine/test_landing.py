@@ -10,14 +10,14 @@ import pytest
 from grid_member.engine import landing
 from grid_member.engine.api import Item, Reason, Refused
 from grid_member.engine.landing import Landings
-from grid_member.engine.operations import QueueConfirm, QueueReturn
+from grid_member.engine.state.operations import QueueConfirm, QueueReturn
 from tests.unit.engine.drive import condition
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from grid_member.engine.lane import Answer, Lane
-    from grid_member.engine.operations import Operation
+    from grid_member.engine.state.operations import Operation
 
 ITEMS: Final = [Item(b"v", None, "q", number, 10 + number) for number in (1, 2, 3)]
 CONFIRMS: Final = [QueueConfirm("q", item.item_id, item.take_id) for item in ITEMS]

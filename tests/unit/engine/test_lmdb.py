@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, Final
 import lmdb
 import pytest
 
-from grid_member.engine import LocalEngine, image, lmdb_check, lmdb_space, open_engine
+from grid_member.engine import LocalEngine, lmdb_check, lmdb_space, open_engine
 from grid_member.engine.api import EngineError, Item
 from grid_member.engine.lmdb_log import LmdbLog
 from grid_member.engine.lmdb_pages import Pages, open_file
 from grid_member.engine.lmdb_tables import Tables, open_environment
 from grid_member.engine.lmdb_tail import TAIL_BYTES
 from grid_member.engine.recovery import salvage_store
+from grid_member.engine.state import snapshot
 from grid_member.engine.store_errors import DamagedStoreError
 from tests.unit.engine.drive import Driver, FixedStructures, condition
 from tests.unit.engine.strategies import newer_record
@@ -62,10 +63,10 @@ async def started(engine: LocalEngine) -> Driver:
     return Driver(engine)
 
 
-def data(driver: Driver) -> list[image.Part]:
+def data(driver: Driver) -> list[snapshot.Part]:
     """Return what the durable lane holds, without the members that wrote it."""
-    parts = image.parts(driver.engine.lanes[0].state.snapshot(), ordered=True)
-    return [part for part in parts if isinstance(part, (image.EntryPart, image.ItemPart))]
+    parts = snapshot.parts(driver.engine.lanes[0].state.snapshot(), ordered=True)
+    return [part for part in parts if isinstance(part, (snapshot.EntryPart, snapshot.ItemPart))]
 
 
 def stored(directory: Path) -> tuple[int, int]:

@@ -21,7 +21,7 @@ from grid_member.engine.lmdb_tables import (
     open_tables,
 )
 from grid_member.engine.lmdb_tail import SMALL_BYTES, Tail
-from grid_member.engine.operations import Committed, MapPut, Record
+from grid_member.engine.state.operations import Committed, MapPut, Record
 from tests.unit.engine.drive import condition
 from tests.unit.engine.test_lmdb import RESERVE_BYTES, SMALL_TAIL_BYTES, engine_at, started
 from tests.unit.engine.test_lmdb_tail import LAST, TAIL, VALUE, copied, lively

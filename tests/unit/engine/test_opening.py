@@ -27,8 +27,8 @@ from grid_member.engine.lmdb_tables import (
 )
 from grid_member.engine.lmdb_values import pack_record
 from grid_member.engine.opening import Opening
-from grid_member.engine.operations import Record
 from grid_member.engine.recovery import refuse_healthy, salvage_store
+from grid_member.engine.state.operations import Record
 from grid_member.engine.store_errors import DamagedStoreError
 from tests.unit.engine.backed_up import STRUCTURES, flipped, wild_value
 from tests.unit.engine.drive import Driver, condition
@@ -36,8 +36,8 @@ from tests.unit.engine.drive import Driver, condition
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from grid_member.engine.image import Part
-    from grid_member.engine.operations import Committed
+    from grid_member.engine.state.operations import Committed
+    from grid_member.engine.state.snapshot import Part
 
 PAGE: Final = 4096
 LOG: Final = Path("store/shard-0/data.mdb")

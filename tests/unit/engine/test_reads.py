@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from grid_member.engine.api import ClusterState, Eviction, EvictionPolicy, MapSettings, Refused
-from grid_member.engine.heard import MAX_PENDING_READS
-from grid_member.engine.operations import MapExpireIdle, MapPut, MapPutBounded, MapTouch
+from grid_member.engine.state.local_reads import MAX_PENDING_READS
+from grid_member.engine.state.operations import MapExpireIdle, MapPut, MapPutBounded, MapTouch
 from tests.unit.engine.drive import condition
 from tests.unit.engine.recording import Recorded, ticks
 

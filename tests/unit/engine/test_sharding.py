@@ -5,10 +5,10 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grid_member.engine.image import Image, MemberMark
-from grid_member.engine.operations import MapPut, QueueOffer, Record, SystemPut
-from grid_member.engine.sharding import merged, shard_of, split, without_values
-from grid_member.engine.state import State
+from grid_member.engine.state.machine import State
+from grid_member.engine.state.operations import MapPut, QueueOffer, Record, SystemPut
+from grid_member.engine.state.sharding import merged, shard_of, split, without_values
+from grid_member.engine.state.snapshot import Image, MemberMark
 from tests.unit.engine.backed_up import dumps
 
 NAMES = st.text(max_size=3)

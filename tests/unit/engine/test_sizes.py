@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grid_member.engine.image import EntryPart
-from grid_member.engine.maps import ENTRY_OVERHEAD_BYTES, Maps, key_bytes
-from grid_member.engine.operations import MapPut, MapPutBounded, MapRemove
-from grid_member.engine.stored import value_bytes
+from grid_member.engine.state.maps import ENTRY_OVERHEAD_BYTES, Maps, key_bytes
+from grid_member.engine.state.operations import MapPut, MapPutBounded, MapRemove
+from grid_member.engine.state.snapshot import EntryPart
+from grid_member.engine.state.stored import value_bytes
 
 KEYS = st.sampled_from(["a", "bc", "ü", "long key"])
 VALUES = st.binary(max_size=5)

@@ -7,9 +7,10 @@ from collections import deque
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grid_member.engine import codec
 from grid_member.engine.api import ClusterState, Item
-from grid_member.engine.operations import (
+from grid_member.engine.state import codec
+from grid_member.engine.state.machine import COUNTER_WINDOW, State
+from grid_member.engine.state.operations import (
     ClusterStateChange,
     MapClear,
     MapPut,
@@ -21,7 +22,6 @@ from grid_member.engine.operations import (
     QueueTake,
     Record,
 )
-from grid_member.engine.state import COUNTER_WINDOW, State
 from tests.unit.engine.images import through_an_image
 from tests.unit.engine.strategies import SMALL_RECORDS
 

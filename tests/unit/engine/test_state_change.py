@@ -13,7 +13,7 @@ from tests.unit.engine.drive import awaited
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from grid_member.engine.operations import Operation
+    from grid_member.engine.state.operations import Operation
     from tests.unit.engine.drive import Driver
 
 GIVEN_UP = Refused(Reason.UNAVAILABLE, "no quorum")

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grid_member.engine import open_engine, system
+from grid_member.engine import open_engine
 from grid_member.engine.api import ClusterState, EngineError, Reason, Refused
 from grid_member.engine.expiry import ExpiryRounds
 from grid_member.engine.lmdb_log import LmdbLog
-from grid_member.engine.operations import SystemExpire
+from grid_member.engine.state import system
+from grid_member.engine.state.operations import SystemExpire
 from tests.unit.engine.drive import Driver, FixedStructures, condition
 from tests.unit.engine.recording import Recorded
 

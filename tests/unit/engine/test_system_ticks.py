@@ -13,7 +13,7 @@ from grid_member.engine import lmdb_log
 from grid_member.engine.api import ClusterState, Reason, Refused
 from grid_member.engine.lmdb_tables import Tables
 from grid_member.engine.log import MAX_NOTE_BYTES
-from grid_member.engine.operations import (
+from grid_member.engine.state.operations import (
     MAX_OPERATIONS_PER_RECORD,
     ClusterStateChange,
     Committed,

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grid_member.engine import system
 from grid_member.engine.api import ClusterState, Reason, Refused
-from grid_member.engine.operations import (
+from grid_member.engine.state import system
+from grid_member.engine.state.machine import State
+from grid_member.engine.state.operations import (
     ClusterStateChange,
     Operation,
     Record,
@@ -17,7 +18,6 @@ from grid_member.engine.operations import (
     SystemPut,
     SystemRemove,
 )
-from grid_member.engine.state import State
 from tests.unit.engine.images import through_an_image
 
 if TYPE_CHECKING:

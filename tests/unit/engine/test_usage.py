@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grid_member.engine import codec, image, open_engine
+from grid_member.engine import open_engine
 from grid_member.engine.api import EngineError, Eviction, EvictionPolicy, Item, MapSettings
-from grid_member.engine.state import State
-from grid_member.engine.stored import value_bytes
+from grid_member.engine.state import codec, snapshot
+from grid_member.engine.state.machine import State
+from grid_member.engine.state.stored import value_bytes
 from grid_member.engine.usage import StructureUsage
 from tests.unit.engine.drive import FixedStructures, condition
 
@@ -96,7 +97,7 @@ async def test_usage_is_the_same_after_a_restart(durable: Bench, shards: int) ->
     driver = await durable.open()
     assert driver.engine.structure_usage() == before
     copy = State()
-    for part in image.parts(driver.engine.snapshot()[0]):
+    for part in snapshot.parts(driver.engine.snapshot()[0]):
         copy.load([part])
     for name, found in driver.engine.lanes[0].state.maps.found.items():
         assert copy.maps.found[name].size_bytes == found.size_bytes
@@ -141,7 +142,7 @@ async def test_a_snapshot_is_one_moment(bench: Bench) -> None:
     for one in images:
         # Written out and read while the engine goes on.
         states.append(State())
-        for part in image.parts(one):
+        for part in snapshot.parts(one):
             states[-1].load(codec.decode_parts(codec.encode_parts([part])))
         assert states[-1].sequence == one.sequence
     assert states[0].system.items("", 0) == [("config/1", b"{}")]

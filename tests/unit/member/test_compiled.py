@@ -40,8 +40,8 @@ from pathlib import Path
 from grid_member.compiled import use
 {before}
 print(use(sys.argv[1], Path(sys.argv[2])))
-import grid_member.engine.maps
-print(grid_member.engine.maps.__file__)
+import grid_member.engine.state.maps
+print(grid_member.engine.state.maps.__file__)
 """
 
 

@@ -28,9 +28,9 @@ from grid_member.engine.nats.streams import answered
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from grid_member.engine.image import Image
     from grid_member.engine.nats.client import NatsClient
     from grid_member.engine.nats.images import End
+    from grid_member.engine.state.snapshot import Image
 
 SLACK_BYTES = 64 * 1024 * 1024
 """A log that is smaller is left alone, whatever lives. Not final, which compiled modules would have

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from grid_member.engine.nats.client import NatsClient
     from grid_member.engine.nats.identity import Identity
     from grid_member.engine.nats.streams import Stream
-    from grid_member.engine.state import State
+    from grid_member.engine.state.machine import State
 
 LOOK_S: Final = 2.0
 """How often servers are asked while a start waits."""

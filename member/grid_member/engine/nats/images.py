@@ -23,16 +23,16 @@ from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from grid_member.engine import codec, image
 from grid_member.engine.nats.errors import NatsError
 from grid_member.engine.nats.streams import answered, asked
+from grid_member.engine.state import codec, snapshot
 from grid_member.engine.store_errors import newer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping
 
-    from grid_member.engine.image import Image
     from grid_member.engine.nats.client import NatsClient
+    from grid_member.engine.state.snapshot import Image
 
 CHUNK_BYTES: Final = 256 * 1024
 """Of parts that travel together; a larger one travels alone."""
@@ -338,7 +338,7 @@ async def _purge(client: NatsClient, stream: str, end: End) -> None:
 
 async def _chunks(image_: Image) -> AsyncIterator[bytes]:
     """Encode the image little by little, so that the loop hardly notices."""
-    encoded = map(codec.encode_part, image.parts(image_))
+    encoded = map(codec.encode_part, snapshot.parts(image_))
     pieces: list[bytes] = []
     size_bytes = 0
     while True:

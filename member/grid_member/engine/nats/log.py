@@ -15,14 +15,6 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Final, Protocol
 
 from grid_member.engine.api import ClusterState, EngineError, Reason, Refused
-from grid_member.engine.codec import (
-    CodecError,
-    NewerError,
-    decode_parts,
-    decode_record,
-    record_name,
-)
-from grid_member.engine.image import SystemPart
 from grid_member.engine.leasehold import steady_s
 from grid_member.engine.log import Feed
 from grid_member.engine.nats.again import until_longer
@@ -32,18 +24,26 @@ from grid_member.engine.nats.loss import give_up_lost
 from grid_member.engine.nats.outbox import Outbox
 from grid_member.engine.nats.pace import Pace
 from grid_member.engine.nats.replay import Chunk, replayed
-from grid_member.engine.operations import Committed, Record
+from grid_member.engine.state.codec import (
+    CodecError,
+    NewerError,
+    decode_parts,
+    decode_record,
+    record_name,
+)
+from grid_member.engine.state.operations import Committed, Record
+from grid_member.engine.state.snapshot import SystemPart
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from grid_member.engine.ground import Ground
-    from grid_member.engine.image import Image
     from grid_member.engine.log import Steps
     from grid_member.engine.nats.client import NatsClient
     from grid_member.engine.nats.errors import ShortError
     from grid_member.engine.nats.feed import Fed
     from grid_member.engine.nats.replay import GiveUp, Source
+    from grid_member.engine.state.snapshot import Image
 
 MAX_IN_FLIGHT: Final = 2
 """Records of this member on their way; what comes meanwhile travels together afterwards."""

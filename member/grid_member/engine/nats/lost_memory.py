@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from grid_member.engine.nats.memory_logs import MemoryLane
     from grid_member.engine.nats.places import Place
     from grid_member.engine.nats.streams import Stream
-    from grid_member.engine.state import State
+    from grid_member.engine.state.machine import State
 
 LOOK_S: Final = 0.25
 """How often it is looked whether something is to be done."""

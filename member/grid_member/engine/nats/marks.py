@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from grid_member.engine.state import State
+    from grid_member.engine.state.machine import State
 
 REACHED_FORMAT: Final = 1
 """Counts changes of the layout that an older program must not touch."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from grid_member.engine.nats.client import NatsClient
     from grid_member.engine.nats.places import Place
     from grid_member.engine.nats.streams import Stream
-    from grid_member.engine.state import State
+    from grid_member.engine.state.machine import State
 
 _log: Final = logging.getLogger("grid.engine.nats")
 

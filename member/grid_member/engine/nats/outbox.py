@@ -17,17 +17,17 @@ import math
 from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.api import Reason, Refused
-from grid_member.engine.codec import encode_record
 from grid_member.engine.nats.errors import NatsError, WireError
 from grid_member.engine.nats.streams import asked
-from grid_member.engine.state import COUNTER_WINDOW
+from grid_member.engine.state.codec import encode_record
+from grid_member.engine.state.machine import COUNTER_WINDOW
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from grid_member.engine.nats.client import NatsClient, Subscription
     from grid_member.engine.nats.wire import Message
-    from grid_member.engine.operations import Record
+    from grid_member.engine.state.operations import Record
 
 MAX_AHEAD: Final = COUNTER_WINDOW // 2
 """Records that are published before the oldest of them came back.

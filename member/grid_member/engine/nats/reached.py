@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from grid_member.engine.nats.marks import Mark
     from grid_member.engine.nats.streams import Stream
     from grid_member.engine.nats.wire import Message
-    from grid_member.engine.state import State
+    from grid_member.engine.state.machine import State
 
 Check: TypeAlias = "Callable[[str, State, Callable[[], State]], Awaitable[None]]"
 """Looks at what was read of a log: `Damage.check` of its stream."""

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import uuid
     from collections.abc import Callable
 
-    from grid_member.engine.state import State
+    from grid_member.engine.state.machine import State
 
 
 class ReadLog:

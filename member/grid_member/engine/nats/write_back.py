@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from grid_member.engine.cluster_settings import ClusterSettings
-    from grid_member.engine.image import Image
     from grid_member.engine.nats.client import NatsClient
     from grid_member.engine.nats.images import Held
     from grid_member.engine.nats.streams import Stream
+    from grid_member.engine.state.snapshot import Image
 
 GENERATION: Final = "grid.generation"
 """How often a log was written back; servers keep it with the stream."""

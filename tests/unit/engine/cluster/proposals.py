@@ -6,16 +6,16 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from grid_member.engine.cluster_lane import ClusterLane
-from grid_member.engine.operations import Committed, MapPut, MemberGone, Record
+from grid_member.engine.state.operations import Committed, MapPut, MemberGone, Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from grid_member.engine.api import EngineError, Refused
-    from grid_member.engine.image import Image
     from grid_member.engine.lane import Lane
     from grid_member.engine.log import Feed, Steps
     from grid_member.engine.nats.errors import ShortError
+    from grid_member.engine.state.snapshot import Image
 
 OWN, OTHER = b"o" * 16, b"x" * 16
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from grid_member.engine import cluster_placement, image
+from grid_member.engine import cluster_placement
 from grid_member.engine.cluster_placement import (
     AGREED,
     FURTHER,
@@ -23,8 +23,9 @@ from grid_member.engine.log import MemoryLog, wall_clock_ms
 from grid_member.engine.nats.errors import NoRespondersError
 from grid_member.engine.nats.streams import answered, stream_config
 from grid_member.engine.nats.wire import Message
-from grid_member.engine.operations import SystemPut
-from grid_member.engine.state import State
+from grid_member.engine.state import snapshot
+from grid_member.engine.state.machine import State
+from grid_member.engine.state.operations import SystemPut
 from tests.unit.engine.cluster.clusters import Cluster
 from tests.unit.engine.cluster.proposals import put
 from tests.unit.engine.drive import condition
@@ -132,7 +133,7 @@ async def test_of_several_proposals_the_first_counts_also_behind_an_image() -> N
     await condition(lambda: not lanes.volatile.busy)
     assert await lanes.agreed({"map": {"m": True}, "queue": {}}) == first
     state = State()
-    state.load(list(image.parts(lanes.volatile.state.snapshot())))
+    state.load(list(snapshot.parts(lanes.volatile.state.snapshot())))
     lanes.volatile.state = state
     assert await lanes.agreed({"map": {"m": True}, "queue": {}}) == first
 

@@ -13,14 +13,14 @@ from grid_member.engine import cluster_lane, cluster_reload, probe
 from grid_member.engine.api import EngineError, Reason, Refused
 from grid_member.engine.cluster_lane import ClusterLane
 from grid_member.engine.nats.errors import NatsError
-from grid_member.engine.operations import MemberGone, QueueOffer, QueueTake, Record, SystemPut
+from grid_member.engine.state.operations import MemberGone, QueueOffer, QueueTake, Record, SystemPut
 from tests.unit.engine.cluster.proposals import OTHER, OWN, HandLog, put
 from tests.unit.engine.drive import condition
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from grid_member.engine.operations import Operation
+    from grid_member.engine.state.operations import Operation
 
 NO_QUORUM = Refused(Reason.UNAVAILABLE, "no quorum")
 TOO_LARGE = Refused(Reason.UNAVAILABLE, "too large")

@@ -15,8 +15,8 @@ from grid_member.engine.cluster_cut import MARK, MARK_MS, Cuts
 from grid_member.engine.cluster_engine import ClusterEngine
 from grid_member.engine.cluster_lane import ClusterLane
 from grid_member.engine.cluster_lanes import CLUSTER_SHARDS
-from grid_member.engine.operations import SystemPut, SystemRemove
-from grid_member.engine.sharding import shard_of
+from grid_member.engine.state.operations import SystemPut, SystemRemove
+from grid_member.engine.state.sharding import shard_of
 from grid_member.engine.system_side import ignore
 from tests.unit.engine.cluster.clusters import START_S, Cluster
 from tests.unit.waiting import eventually, until
@@ -24,9 +24,9 @@ from tests.unit.waiting import eventually, until
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Iterable
 
-    from grid_member.engine.image import Image
     from grid_member.engine.lane import Answer
-    from grid_member.engine.operations import Operation
+    from grid_member.engine.state.operations import Operation
+    from grid_member.engine.state.snapshot import Image
 
 SPREAD_S = 0.03
 """Between the marks of a cut, many times as long as a write takes."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from grid_member.engine import gathering
 from grid_member.engine.api import ClusterState
 from grid_member.engine.lane import Lane
-from grid_member.engine.operations import ClusterStateChange
+from grid_member.engine.state.operations import ClusterStateChange
 from tests.unit.engine.cluster.proposals import OWN, HandLog, Proposals, put
 from tests.unit.engine.drive import condition
 from tests.unit.engine.recording import FULL

@@ -25,9 +25,9 @@ from grid_member.engine.cluster_lanes import ClusterLanes
 from grid_member.engine.cluster_settings import MOST_HOLDERS, ClusterSettings
 from grid_member.engine.log import wall_clock_ms
 from grid_member.engine.nats.errors import NatsError, ShortError
-from grid_member.engine.operations import Record
 from grid_member.engine.part_engine import PartEngine
-from grid_member.engine.state import State
+from grid_member.engine.state.machine import State
+from grid_member.engine.state.operations import Record
 from tests.unit.engine.drive import FixedStructures, HandClock
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from grid_member.engine.cluster_lane import ClusterLane
     from grid_member.engine.lane import Answer
     from grid_member.engine.nats.client import NatsClient
-    from grid_member.engine.operations import Operation
+    from grid_member.engine.state.operations import Operation
 
 MANY = 5
 

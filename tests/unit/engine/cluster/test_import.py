@@ -16,7 +16,7 @@ from grid_member.engine.cluster_lanes import ClusterLanes
 from grid_member.engine.log import wall_clock_ms
 from grid_member.engine.nats.images import ImageWriter
 from grid_member.engine.restore import restore_backup
-from grid_member.engine.sharding import merged, without_values
+from grid_member.engine.state.sharding import merged, without_values
 from grid_member.engine.store import CLUSTER
 from grid_member.engine.store_exchange import STORE
 from tests.unit.engine.backed_up import (
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from grid_member.engine.cluster_engine import ClusterEngine
-    from grid_member.engine.image import Image
+    from grid_member.engine.state.snapshot import Image
 
 OF_MEMBERS = ("server/", "operation/", "cut/")
 BINARY = "m\udc80 b\0"

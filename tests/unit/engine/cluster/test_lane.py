@@ -12,7 +12,7 @@ import pytest
 from grid_member.engine import probe
 from grid_member.engine.api import ClusterState, Entry, Item, Reason, Refused
 from grid_member.engine.leasehold import steady_s
-from grid_member.engine.operations import ClusterStateChange, QueueOffer, QueueTake, Record
+from grid_member.engine.state.operations import ClusterStateChange, QueueOffer, QueueTake, Record
 from tests.unit.engine.cluster.proposals import OTHER, Proposals, put
 from tests.unit.engine.drive import condition
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 import pytest
 
 from grid_member.engine.api import ClusterState, EngineError
-from grid_member.engine.image import SystemPart
 from grid_member.engine.nats import log as log_module
 from grid_member.engine.nats import replay
 from grid_member.engine.nats.errors import ShortError, WireError
@@ -25,8 +24,9 @@ from grid_member.engine.nats.outbox import (
     quorum_silence_s,
 )
 from grid_member.engine.nats.replay import Chunk, Source
-from grid_member.engine.operations import MapPut, Record
-from grid_member.engine.state import COUNTER_WINDOW, State
+from grid_member.engine.state.machine import COUNTER_WINDOW, State
+from grid_member.engine.state.operations import MapPut, Record
+from grid_member.engine.state.snapshot import SystemPart
 from tests.unit.engine.drive import condition
 from tests.unit.engine.strategies import newer_record
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from grid_member.engine.api import Refused
     from grid_member.engine.nats.client import NatsClient
     from grid_member.engine.nats.wire import Message
-    from grid_member.engine.operations import Committed
+    from grid_member.engine.state.operations import Committed
 
 OWN = b"o" * 16
 SUBJECT = b"grid.log.shard-0"

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from grid_member.engine.api import EngineError, Refused
-from grid_member.engine.codec import encode_record
 from grid_member.engine.nats import cleaning, consumers, loss
 from grid_member.engine.nats.errors import NatsError
 from grid_member.engine.nats.images import End, ImageWriter, look_at
 from grid_member.engine.nats.streams import answered, stream_config
-from grid_member.engine.operations import Record
+from grid_member.engine.state.codec import encode_record
+from grid_member.engine.state.operations import Record
 from tests.unit.engine.cluster.clusters import Cluster
 from tests.unit.engine.cluster.test_never_stale import MAP
 from tests.unit.engine.cluster.test_rescue import until_told, until_waiting

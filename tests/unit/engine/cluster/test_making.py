@@ -11,7 +11,7 @@ from grid_member.engine.api import EngineError
 from grid_member.engine.cluster_making import _check
 from grid_member.engine.nats.errors import ShortError
 from grid_member.engine.nats.streams import Stream
-from grid_member.engine.state import State
+from grid_member.engine.state.machine import State
 
 if TYPE_CHECKING:
     from grid_member.engine.cluster_lanes import ClusterLanes

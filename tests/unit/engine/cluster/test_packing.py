@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 
 from grid_member.engine.api import Reason, Refused
-from grid_member.engine.operations import (
+from grid_member.engine.packing import MAX_RECORD_BYTES, MAX_SYSTEM_BYTES, packed
+from grid_member.engine.state.operations import (
     MAX_OPERATIONS_PER_RECORD,
     MapPut,
     QueueOffer,
     SystemPut,
     SystemRemove,
 )
-from grid_member.engine.packing import MAX_RECORD_BYTES, MAX_SYSTEM_BYTES, packed
 from tests.unit.engine.cluster.proposals import Proposals, put
 
 TOO_LARGE = Refused(Reason.UNAVAILABLE, "too large")

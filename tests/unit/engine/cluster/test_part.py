@@ -17,7 +17,7 @@ from grid_member.engine.cluster_settings import MOST_HOLDERS
 from grid_member.engine.ending import STOPPING
 from grid_member.engine.nats.log import JetStreamLog
 from grid_member.engine.part_engine import PartEngine
-from grid_member.engine.sharding import shard_of
+from grid_member.engine.state.sharding import shard_of
 from tests.unit.engine.cluster.clusters import Cluster
 from tests.unit.engine.cluster.faults import (
     EngineClient,
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from grid_member.engine.image import Part
-    from grid_member.engine.operations import Committed
+    from grid_member.engine.state.operations import Committed
+    from grid_member.engine.state.snapshot import Part
 
 SIZE = 6
 LONG_S = 600.0

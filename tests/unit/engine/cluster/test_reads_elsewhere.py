@@ -13,7 +13,7 @@ from grid_member.engine.api import (
     Reason,
     Refused,
 )
-from grid_member.engine.operations import (
+from grid_member.engine.state.operations import (
     Access,
     MapExpireIdle,
     MapPutBounded,
@@ -25,7 +25,7 @@ from tests.unit.engine.cluster.proposals import OTHER, Proposals
 from tests.unit.engine.drive import condition
 
 if TYPE_CHECKING:
-    from grid_member.engine.maps import MapData
+    from grid_member.engine.state.maps import MapData
 
 GIVEN_UP = Refused(Reason.UNAVAILABLE, "no quorum")
 IDLE_MS = 1000

@@ -11,7 +11,7 @@ import pytest
 
 from grid_member.engine.api import Item, Refused
 from grid_member.engine.leasehold import steady_s
-from grid_member.engine.sharding import shard_of
+from grid_member.engine.state.sharding import shard_of
 from tests.unit.engine.cluster.echoes import SHARDS, EchoLog, echoing
 from tests.unit.engine.drive import Driver, condition
 

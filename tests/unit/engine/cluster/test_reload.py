@@ -17,7 +17,7 @@ from grid_member.engine.nats import feed as feed_module
 from grid_member.engine.nats.errors import NatsError, ShortError
 from grid_member.engine.nats.feed import StreamFeed
 from grid_member.engine.nats.wire import Message
-from grid_member.engine.operations import QueueOffer, QueueTake, Record
+from grid_member.engine.state.operations import QueueOffer, QueueTake, Record
 from tests.unit.engine.cluster.proposals import OTHER, OWN, HandLog, Proposals, put
 from tests.unit.engine.drive import condition
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from grid_member.engine.log import Steps
     from grid_member.engine.nats.client import NatsClient
     from grid_member.engine.nats.feed import Fed
-    from grid_member.engine.state import State
+    from grid_member.engine.state.machine import State
 
 GIVEN_UP = Refused(Reason.UNAVAILABLE, "no quorum")
 

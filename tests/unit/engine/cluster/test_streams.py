@@ -29,7 +29,7 @@ from grid_member.engine.nats.errors import (
 from grid_member.engine.nats.loss import info
 from grid_member.engine.nats.streams import Stream, ensure_stream, stream_config
 from grid_member.engine.nats.wire import Message
-from grid_member.engine.state import State
+from grid_member.engine.state.machine import State
 from tests.unit.engine.cluster.clusters import HOST, START_S
 from tests.unit.engine.drive import Driver, FixedStructures
 from tests.unit.waiting import until

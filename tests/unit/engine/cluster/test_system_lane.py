@@ -6,8 +6,8 @@ import asyncio
 from typing import get_args
 
 from grid_member.engine.api import ClusterState
-from grid_member.engine.image import parts
-from grid_member.engine.operations import (
+from grid_member.engine.state.machine import State
+from grid_member.engine.state.operations import (
     SYSTEM,
     ClusterStateChange,
     MemberGone,
@@ -16,7 +16,7 @@ from grid_member.engine.operations import (
     Record,
     SystemPut,
 )
-from grid_member.engine.state import State
+from grid_member.engine.state.snapshot import parts
 from grid_member.engine.system_lane import OF_DATA, SystemLane, SystemState
 from grid_member.engine.system_side import ignore
 from tests.unit.engine.cluster.proposals import OTHER, OWN, HandLog, put

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 
 from grid_member.engine.api import Entry, Item, Reason, Refused
-from grid_member.engine.fields import CodecError
 from grid_member.engine.forward_words import (
     MAX_MESSAGE_BYTES,
     Flag,
@@ -20,6 +19,7 @@ from grid_member.engine.forward_words import (
     encode_said,
     together,
 )
+from grid_member.engine.state.fields import CodecError
 
 LIFE = bytes(range(16))
 NUMBERS = st.integers(0, 2**64 - 1)

@@ -12,8 +12,8 @@ from grid_member.engine.nats.peers import Peers
 from grid_member.engine.nats.reached import Reached
 from grid_member.engine.nats.streams import Stream
 from grid_member.engine.nats.wire import Message
-from grid_member.engine.operations import Record
-from grid_member.engine.state import State
+from grid_member.engine.state.machine import State
+from grid_member.engine.state.operations import Record
 from tests.unit.waiting import until
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from grid_member.engine.nats.damage import Copy, Damage, copies_found, described
 from grid_member.engine.nats.errors import LackingError, NatsError, ShortError
 from grid_member.engine.nats.identity import Identity
 from grid_member.engine.nats.streams import Stream
-from grid_member.engine.state import State
+from grid_member.engine.state.machine import State
 from tests.unit.waiting import until
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grid_member.engine import image
+from grid_member.engine.state import snapshot
 from tests.unit.engine.cleaned import clean_always
 from tests.unit.engine.nats.worlds import COUNT, StateFeed
 from tests.unit.waiting import until
@@ -35,7 +35,7 @@ async def test_who_missed_records_of_a_log_that_is_empty_now_reads_its_image(
     await until(lambda: feed.losses)
     await asyncio.to_thread(feed.load, late)
     found = feed.state.snapshot()
-    assert list(image.parts(found, ordered=True)) == list(image.parts(written, ordered=True))
+    assert list(snapshot.parts(found, ordered=True)) == list(snapshot.parts(written, ordered=True))
     late.resume()
     await world.write(COUNT + 1, COUNT + 1)
     await until(lambda: feed.state.sequence == COUNT + 1)

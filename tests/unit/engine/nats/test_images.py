@@ -15,8 +15,8 @@ from grid_member.engine.nats import cleaning
 from grid_member.engine.nats.client import NatsClient
 from grid_member.engine.nats.images import ImageWriter, OvertakenError, look_at
 from grid_member.engine.nats.streams import answered
-from grid_member.engine.operations import Committed
-from grid_member.engine.state import State
+from grid_member.engine.state.machine import State
+from grid_member.engine.state.operations import Committed
 from tests.unit.engine.cleaned import clean_always, cleaner_of
 from tests.unit.engine.conftest import StreamBench
 from tests.unit.engine.drive import Driver, condition
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from grid_member.engine.cluster_engine import ClusterEngine
-    from grid_member.engine.image import Image
+    from grid_member.engine.state.snapshot import Image
 
 STREAM = "shard-0"
 VALUE = b"x" * 100

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grid_member.engine import image
 from grid_member.engine.api import EngineError
 from grid_member.engine.nats import cleaning, loss
 from grid_member.engine.nats.images import OvertakenError
 from grid_member.engine.nats.replay import replayed
 from grid_member.engine.nats.streams import answered
+from grid_member.engine.state import snapshot
 from tests.unit.engine.cleaned import clean_always
 from tests.unit.engine.nats.worlds import COUNT, StateFeed
 from tests.unit.waiting import until
@@ -56,7 +56,7 @@ async def test_who_knows_the_state_writes_the_image_that_only_an_older_one_is_le
     again = StateFeed()
     await asyncio.to_thread(again.load, world.member())
     found, known = again.state.snapshot(), feed.state.snapshot()
-    assert list(image.parts(found, ordered=True)) == list(image.parts(known, ordered=True))
+    assert list(snapshot.parts(found, ordered=True)) == list(snapshot.parts(known, ordered=True))
 
 
 async def test_who_starts_waits_for_the_image_while_somebody_knows_the_state(world: World) -> None:

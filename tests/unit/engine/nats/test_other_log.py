@@ -28,7 +28,7 @@ from grid_member.engine.nats.images import (
 )
 from grid_member.engine.nats.replay import Chunk, replayed
 from grid_member.engine.nats.streams import answered
-from grid_member.engine.state import State
+from grid_member.engine.state.machine import State
 from tests.unit.engine.cleaned import clean_always
 from tests.unit.engine.nats.worlds import COUNT, StateFeed, World
 from tests.unit.waiting import until

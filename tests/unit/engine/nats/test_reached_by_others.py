@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from grid_member.engine.nats.wire import Message
-    from grid_member.engine.state import State
+    from grid_member.engine.state.machine import State
 
 
 async def another(servers: Servers, directory: Path) -> Reached:

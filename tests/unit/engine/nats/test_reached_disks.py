@@ -29,7 +29,7 @@ from tests.unit.waiting import until
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from grid_member.engine.state import State
+    from grid_member.engine.state.machine import State
 
 DEADLINE_S = 20.0
 LOOKS = 5

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from grid_member.cluster.backup_requests import LiteBackups, serve_requests
 from grid_member.cluster.backups import Backups
-from grid_member.engine.state import State
+from grid_member.engine.state.machine import State
 from tests.unit.member.membership.shared_log import UNAVAILABLE
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pytest
 
     from grid_member.engine.api import Done
-    from grid_member.engine.image import Image
+    from grid_member.engine.state.snapshot import Image
     from tests.unit.member.membership.several import OneOfSeveral, Several
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from grid_member.engine.operations import Access
+from grid_member.engine.state.operations import Access
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable

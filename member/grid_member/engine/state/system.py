@@ -11,12 +11,12 @@ from bisect import bisect_left, insort
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from grid_member.engine.api import Reason, Refused
-from grid_member.engine.maps import ENTRY_OVERHEAD_BYTES, key_bytes
+from grid_member.engine.state.maps import ENTRY_OVERHEAD_BYTES, key_bytes
 
 if TYPE_CHECKING:
     from grid_member.engine.api import Done
-    from grid_member.engine.image import SystemValuePart
-    from grid_member.engine.operations import SystemExpire, SystemPut, SystemRemove
+    from grid_member.engine.state.operations import SystemExpire, SystemPut, SystemRemove
+    from grid_member.engine.state.snapshot import SystemValuePart
 
 MAX_SYSTEM_BYTES: Final = 64 * 1024 * 1024
 """Bytes of all keys and values together, and `ENTRY_OVERHEAD_BYTES` for each."""

@@ -6,17 +6,17 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from grid_member.engine.api import Item
-from grid_member.engine.maps import ENTRY_OVERHEAD_BYTES
+from grid_member.engine.state.maps import ENTRY_OVERHEAD_BYTES
 
 if TYPE_CHECKING:
-    from grid_member.engine.image import ItemPart
-    from grid_member.engine.operations import (
+    from grid_member.engine.state.operations import (
         QueueConfirm,
         QueueOffer,
         QueueReturn,
         QueueTake,
     )
-    from grid_member.engine.stored import Flying, Queued
+    from grid_member.engine.state.snapshot import ItemPart
+    from grid_member.engine.state.stored import Flying, Queued
 
 
 class QueueData:

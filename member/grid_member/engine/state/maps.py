@@ -9,9 +9,8 @@ from __future__ import annotations
 import heapq
 from typing import TYPE_CHECKING, Final
 
-from grid_member.engine.eviction import EvictionOrder, empty_order, lot
-from grid_member.engine.image import EntryPart, Idleness, MapImage, TrackedEntryPart
-from grid_member.engine.operations import (
+from grid_member.engine.state.eviction import EvictionOrder, empty_order, lot
+from grid_member.engine.state.operations import (
     MapClear,
     MapExpire,
     MapExpireIdle,
@@ -20,11 +19,12 @@ from grid_member.engine.operations import (
     MapRemove,
     MapTouch,
 )
-from grid_member.engine.stored import Stored, as_entry, as_stored, value_bytes
+from grid_member.engine.state.snapshot import EntryPart, Idleness, MapImage, TrackedEntryPart
+from grid_member.engine.state.stored import Stored, as_entry, as_stored, value_bytes
 
 if TYPE_CHECKING:
     from grid_member.engine.api import Entry, Eviction, EvictionPolicy
-    from grid_member.engine.heard import Heard
+    from grid_member.engine.state.local_reads import Heard
 
 ENTRY_OVERHEAD_BYTES: Final = 32
 """What an entry or item costs in the log beyond its key and value, about."""

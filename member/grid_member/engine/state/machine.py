@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from grid_member.engine import codec, image
 from grid_member.engine.api import ClusterState, Entry, Reason, Refused
-from grid_member.engine.maps import Maps
-from grid_member.engine.operations import (
+from grid_member.engine.state import codec
+from grid_member.engine.state import snapshot as image
+from grid_member.engine.state.maps import Maps
+from grid_member.engine.state.operations import (
     ClusterStateChange,
     MapClear,
     MapExpire,
@@ -34,8 +35,8 @@ from grid_member.engine.operations import (
     TransientStateChange,
     made,
 )
-from grid_member.engine.queues import Queues
-from grid_member.engine.system import SystemValues
+from grid_member.engine.state.queues import Queues
+from grid_member.engine.state.system import SystemValues
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeAlias, TypeVar
 
 from grid_member.engine.api import ClusterState, EvictionPolicy
-from grid_member.engine.stored import shared
+from grid_member.engine.state.stored import shared
 
 T = TypeVar("T")
 EntryFields: TypeAlias = tuple[str, str, bytes, str | None, int]

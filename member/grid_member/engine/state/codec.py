@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final, cast
 
 from grid_member.engine.api import Eviction
-from grid_member.engine.fields import (
+from grid_member.engine.state.fields import (
     ENTRY_FIELDS,
     U32,
     U64,
@@ -28,18 +28,7 @@ from grid_member.engine.fields import (
     put_policy,
     put_text,
 )
-from grid_member.engine.image import (
-    EntryPart,
-    ItemPart,
-    MemberMark,
-    MemberPart,
-    Part,
-    RestartStatePart,
-    SystemPart,
-    SystemValuePart,
-    TrackedEntryPart,
-)
-from grid_member.engine.operations import (
+from grid_member.engine.state.operations import (
     Access,
     ClusterStateChange,
     MapClear,
@@ -60,6 +49,17 @@ from grid_member.engine.operations import (
     SystemPut,
     SystemRemove,
     TransientStateChange,
+)
+from grid_member.engine.state.snapshot import (
+    EntryPart,
+    ItemPart,
+    MemberMark,
+    MemberPart,
+    Part,
+    RestartStatePart,
+    SystemPart,
+    SystemValuePart,
+    TrackedEntryPart,
 )
 
 __all__ = ["CodecError", "NewerError", "decode_parts", "decode_record", "encode_part",

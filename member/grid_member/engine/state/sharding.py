@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from grid_member.engine.image import Image
+    from grid_member.engine.state.snapshot import Image
 
 
 def shard_of(name: str, shards: int) -> int:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from grid_member.engine.api import EvictionPolicy
 
 if TYPE_CHECKING:
-    from grid_member.engine.image import Level
+    from grid_member.engine.state.snapshot import Level
 
 _MASK_64: Final = 2**64 - 1
 

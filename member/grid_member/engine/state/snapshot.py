@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from grid_member.engine.api import ClusterState, EvictionPolicy
-    from grid_member.engine.stored import Flying, Queued, Stored
+    from grid_member.engine.state.stored import Flying, Queued, Stored
 
 TOUCHES_PER_IDLE_TIME: Final = 4
 """How often in its idle time a key that is read all the time is touched in the log."""
