@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from grid_member.engine.nats.errors import NatsError
 from grid_member.engine.nats.life import Life, unpacked
 from grid_member.engine.nats.peers import ACCOUNT
-from grid_member.engine.nats.server_config import (
+from grid_member.engine.nats.route_identity import (
     ROUTE_USER,
     route_cluster,
     route_password,

@@ -35,11 +35,11 @@ from grid_member.engine.nats.lifetimes import Lifetimes
 from grid_member.engine.nats.meeting import meet
 from grid_member.engine.nats.ports_file import client_address, remove_ports
 from grid_member.engine.nats.renewal import looked, renewals
+from grid_member.engine.nats.route_identity import route_password
 from grid_member.engine.nats.runtime import make_runtime, no_directory
 from grid_member.engine.nats.server_config import (
     SYSTEM_ACCOUNT,
     ServerPlaces,
-    route_password,
     server_config,
 )
 from grid_member.engine.nats.server_environment import server_environment

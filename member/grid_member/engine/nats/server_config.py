@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import ipaddress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from grid_member.engine.nats.identity import plain_name
 from grid_member.engine.nats.peers import ACCOUNT, peer_id
+from grid_member.engine.nats.route_identity import ROUTE_USER, route_cluster, route_password
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,8 +20,6 @@ SYSTEM_USER: Final = "sys"
 """The member at its own server, in the account that servers report in."""
 SYSTEM_ACCOUNT: Final = "SYS"
 PORTS_SUFFIX: Final = ".ports"
-ROUTE_USER: Final = "grid"
-"""A server at another one."""
 _MAX_PENDING_BYTES: Final = 256 << 20
 """What may wait for one connection: a member that does not read is cut off then."""
 _STORE_BYTES: Final = 1 << 40
@@ -35,8 +31,6 @@ _CLIENT_PING_S: Final = 20
 _ROUTE_PING_S: Final = 5
 """A machine that went without a word is noticed after two of them."""
 _PINGS_UNANSWERED: Final = 2
-_NAME_CHARACTERS: Final = 40
-_DIGEST_CHARACTERS: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,23 +74,6 @@ def server_config(settings: ClusterSettings, server_name: str, places: ServerPla
         *_cluster(settings),
     ]
     return "\n".join(lines) + "\n"
-
-
-def route_password(settings: ClusterSettings) -> str:
-    """Return what the servers of the members show each other.
-
-    It is derived: neither the file nor the wire holds the configured password, no text in it means
-    anything to the server (`$2a$…` would be taken for a hash), and members of clusters with other
-    names or users never fit.
-    """
-    said = "\0".join(("grid route 1", settings.cluster_name, settings.user)).encode()
-    return hmac.new(settings.password.encode(), said, hashlib.sha256).hexdigest()
-
-
-def route_cluster(cluster_name: str) -> str:
-    """Return the cluster's name as servers take it: no two clusters have the same."""
-    digest = hashlib.sha256(cluster_name.encode()).hexdigest()[:_DIGEST_CHARACTERS]
-    return f"{plain_name(cluster_name, _NAME_CHARACTERS)}-{digest}"
 
 
 def quoted(text: str) -> str:

@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 
 from grid_member.engine.cluster_settings import ClusterSettings, ClusterTls
 from grid_member.engine.nats.binary import find_server
+from grid_member.engine.nats.route_identity import route_cluster, route_password
 from grid_member.engine.nats.server_config import (
     ServerPlaces,
     quoted,
-    route_cluster,
-    route_password,
     server_config,
 )
 
