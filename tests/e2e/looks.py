@@ -7,7 +7,7 @@ from typing import Final
 # Prints how many streams each server leads, as the member's own nats-server knows it.
 LEADERS_CODE: Final = """
 import collections, glob, json, re
-from grid_member.engine.nats.blocking import BlockingClient
+from grid_member.engine.nats.client.blocking import BlockingClient
 (config,) = glob.glob("/tmp/grid-nats.*/nats.conf")
 (ports,) = glob.glob("/tmp/grid-nats.*/*.ports")
 password = re.search('user: grid, password: "([^"]*)"', open(config).read())[1]

@@ -35,8 +35,8 @@ from grid_member.cluster.cp import (
     refuse_metadata_sessions,
 )
 from grid_member.cluster.cp_records import CpRecords
-from grid_member.engine.nats.errors import NatsError
-from grid_member.engine.nats.peers import peer_id
+from grid_member.engine.nats.admin.peers import peer_id
+from grid_member.engine.nats.client.errors import NatsError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from grid_member.cluster.cp_records import CpGroup, CpMember
     from grid_member.cluster.cp_sessions import CpSessions
     from grid_member.cluster.membership import Membership
-    from grid_member.engine.nats.groups import ServerGroup
+    from grid_member.engine.nats.admin.groups import ServerGroup
 
 STEP_S: Final = 0.2
 """How often it is looked how far the servers are with a change."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from grid_member.cluster.cp import DEFAULT_GROUP, CpConflictError
 from grid_member.cluster.cp_records import CpGroup, CpMember, CpRecords
-from grid_member.engine.nats.places import LEAVING
+from grid_member.engine.nats.admin.server_records import LEAVING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

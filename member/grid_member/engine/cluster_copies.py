@@ -10,9 +10,9 @@ import contextlib
 import logging
 from typing import TYPE_CHECKING, Final
 
-from grid_member.engine.nats.errors import NatsError
-from grid_member.engine.nats.peers import Peers, peer_id, peers, unsettled
-from grid_member.engine.nats.streams import Copies, change_copies, copies_of
+from grid_member.engine.nats.admin.peers import Peers, peer_id, peers, unsettled
+from grid_member.engine.nats.admin.streams import Copies, change_copies, copies_of
+from grid_member.engine.nats.client.errors import NatsError
 from grid_member.engine.replication import NOT_REPLICATED, LockedOutError, Replication
 
 if TYPE_CHECKING:

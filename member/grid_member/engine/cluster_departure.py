@@ -11,23 +11,23 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from grid_member.engine.nats.errors import NatsError
-from grid_member.engine.nats.peers import (
+from grid_member.engine.nats.admin.peers import (
     evacuate_server,
     peer_id,
     peers,
     remove_server,
     step_down,
 )
-from grid_member.engine.nats.places import LEAVING, LEFT, REMOVED, SERVER
-from grid_member.engine.nats.streams import Copies, all_copies, change_copies
+from grid_member.engine.nats.admin.server_records import LEAVING, LEFT, REMOVED, SERVER
+from grid_member.engine.nats.admin.streams import Copies, all_copies, change_copies
+from grid_member.engine.nats.client.errors import NatsError
 from grid_member.engine.replication import LockedOutError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from grid_member.engine.cluster_servers import Servers
-    from grid_member.engine.nats.peers import Peers
+    from grid_member.engine.nats.admin.peers import Peers
 
 LOOK_S: Final = 0.5
 LEAST: Final = 2

@@ -25,8 +25,8 @@ from grid_member.engine.cluster_servers import Servers, Store
 from grid_member.engine.engine import LocalEngine
 from grid_member.engine.hosting import Hosting
 from grid_member.engine.map_side import MapRead
-from grid_member.engine.nats.groups import ServerGroups
-from grid_member.engine.nats.places import LEFT, REMOVED
+from grid_member.engine.nats.admin.groups import ServerGroups
+from grid_member.engine.nats.admin.server_records import LEFT, REMOVED
 from grid_member.engine.replication import NOT_REPLICATED, NOTHING_TO_RESCUE
 from grid_member.engine.roll_call import without_majority
 from grid_member.engine.state.operations import SystemPut, SystemRemove
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from grid_member.engine.cluster_lanes import ClusterLanes
     from grid_member.engine.lane import Lane
     from grid_member.engine.log import Clock
-    from grid_member.engine.nats.client import NatsClient
+    from grid_member.engine.nats.client.client import NatsClient
     from grid_member.engine.polls import QueuePolls
     from grid_member.engine.replication import Colleagues, Replication
     from grid_member.engine.state.snapshot import Image

@@ -20,7 +20,7 @@ from grid_member.engine.api import EngineError
 from grid_member.engine.cluster_settings import MOST_HOLDERS
 from grid_member.engine.ending import STOPPING, unless
 from grid_member.engine.nats.again import LONGEST_S, longer, until_longer
-from grid_member.engine.nats.errors import NatsError, ShortError
+from grid_member.engine.nats.client.errors import NatsError, ShortError
 from grid_member.engine.state.operations import SystemPut, SystemRemove
 from grid_member.engine.system_side import ignore
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from grid_member.engine.api import Refused
     from grid_member.engine.cluster_lane import ClusterLane
     from grid_member.engine.cluster_settings import ClusterSettings
-    from grid_member.engine.nats.client import NatsClient
+    from grid_member.engine.nats.client.client import NatsClient
 
 HOST: Final = "host/"
 """Begins the keys of places in the system store."""

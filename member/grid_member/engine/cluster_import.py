@@ -21,10 +21,10 @@ from grid_member.engine.api import EngineError
 from grid_member.engine.lmdb_bulk import changed_log
 from grid_member.engine.lmdb_replay import Replay
 from grid_member.engine.manifest import MANIFEST_FILE, read_manifest
-from grid_member.engine.nats.errors import NatsError
+from grid_member.engine.nats.admin.streams import NoStreamError, answered, asked, stream_config
+from grid_member.engine.nats.client.errors import NatsError
 from grid_member.engine.nats.images import ImageWriter, look_at
 from grid_member.engine.nats.replay import Chunk, replayed
-from grid_member.engine.nats.streams import NoStreamError, answered, asked, stream_config
 from grid_member.engine.restore import restore_once
 from grid_member.engine.state import codec, snapshot
 from grid_member.engine.state.machine import State
@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from grid_member.engine.cluster_settings import ClusterSettings
-    from grid_member.engine.nats.client import NatsClient
+    from grid_member.engine.nats.admin.streams import Stream
+    from grid_member.engine.nats.client.client import NatsClient
     from grid_member.engine.nats.replay import Source
-    from grid_member.engine.nats.streams import Stream
     from grid_member.engine.state.snapshot import Image, Part
 
 IMPORT: Final = "import"

@@ -25,20 +25,20 @@ from grid_member.engine.ending import unless
 from grid_member.engine.footing import Footing
 from grid_member.engine.lanes import Lanes
 from grid_member.engine.log import wall_clock_ms
+from grid_member.engine.nats.admin.peer_removal import delete_streams, take_off_lost
+from grid_member.engine.nats.admin.peers import count_voting
+from grid_member.engine.nats.admin.streams import NoStreamError, Stream, streams_of_lanes
+from grid_member.engine.nats.client.errors import NatsError
 from grid_member.engine.nats.cluster_id import named
 from grid_member.engine.nats.company import Company
 from grid_member.engine.nats.complaints import Complaints
 from grid_member.engine.nats.damage import Damage
 from grid_member.engine.nats.emptied import Emptied
-from grid_member.engine.nats.errors import NatsError
 from grid_member.engine.nats.identity import open_identity
 from grid_member.engine.nats.lost_memory import LostMemory
-from grid_member.engine.nats.peers import count_voting
 from grid_member.engine.nats.replay import Source
-from grid_member.engine.nats.rescue import delete_streams, take_off_lost
 from grid_member.engine.nats.server import NatsServer
 from grid_member.engine.nats.server_config import SYSTEM_USER, USER
-from grid_member.engine.nats.streams import NoStreamError, Stream, streams_of_lanes
 from grid_member.engine.own_server import (
     begun,
     check_counted,
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from grid_member.engine.cluster_lane import ClusterLane
     from grid_member.engine.cluster_settings import ClusterSettings
     from grid_member.engine.lane import Lane
-    from grid_member.engine.nats.client import NatsClient
+    from grid_member.engine.nats.client.client import NatsClient
     from grid_member.engine.nats.identity import OpenIdentity
     from grid_member.engine.state.machine import State
 

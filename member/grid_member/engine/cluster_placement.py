@@ -19,7 +19,7 @@ import uuid
 from typing import TYPE_CHECKING, Final
 
 from grid_member.config.names import DEFAULT, find, taken_from
-from grid_member.engine.nats.errors import NatsError, NoRespondersError, RequestTimeoutError
+from grid_member.engine.nats.client.errors import NatsError, NoRespondersError, RequestTimeoutError
 from grid_member.engine.placement import MAX_WARNINGS, Placement
 from grid_member.engine.state.operations import SystemPut
 from grid_member.engine.system_side import ignore
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from grid_member.engine.cluster_lanes import ClusterLanes
     from grid_member.engine.lane import Lane
     from grid_member.engine.lanes import Lanes
-    from grid_member.engine.nats.client import NatsClient
-    from grid_member.engine.nats.wire import Message
+    from grid_member.engine.nats.client.client import NatsClient
+    from grid_member.engine.nats.client.wire import Message
     from grid_member.engine.placement import SettingsOf
     from grid_member.engine.usage import Kind
 

@@ -12,9 +12,8 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from grid_member.engine.nats.errors import NatsError
-from grid_member.engine.nats.peers import Peers, peer_id, peers, remove_server
-from grid_member.engine.nats.places import (
+from grid_member.engine.nats.admin.peers import Peers, peer_id, peers, remove_server
+from grid_member.engine.nats.admin.server_records import (
     LEAVING,
     LEFT,
     REMOVED,
@@ -23,7 +22,8 @@ from grid_member.engine.nats.places import (
     noted,
     place_of,
 )
-from grid_member.engine.nats.streams import Copies, copies_of
+from grid_member.engine.nats.admin.streams import Copies, copies_of
+from grid_member.engine.nats.client.errors import NatsError
 from grid_member.engine.replication import Colleagues, LockedOutError
 
 if TYPE_CHECKING:
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from grid_member.engine.cluster_settings import ClusterSettings
-    from grid_member.engine.nats.client import NatsClient
-    from grid_member.engine.nats.places import Place
+    from grid_member.engine.nats.admin.server_records import Place
+    from grid_member.engine.nats.client.client import NatsClient
 
 LOOK_S: Final = 1.0
 FORMER_S: Final = 3.0

@@ -25,8 +25,8 @@ from grid_member.engine.forward_words import (
     together,
 )
 from grid_member.engine.leasehold import steady_s
-from grid_member.engine.nats.errors import WireError
-from grid_member.engine.nats.wire import no_responders
+from grid_member.engine.nats.client.errors import WireError
+from grid_member.engine.nats.client.wire import no_responders
 from grid_member.engine.state.fields import CodecError
 from grid_member.engine.system_side import ignore
 
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from grid_member.engine.api import Refused
-    from grid_member.engine.nats.client import NatsClient, Subscription
-    from grid_member.engine.nats.wire import Message
+    from grid_member.engine.nats.client.client import NatsClient, Subscription
+    from grid_member.engine.nats.client.wire import Message
 
 SILENT_S: Final = 4.0
 """A host is given up whose last sign of life was asked for so long ago. Far below the time after

@@ -23,12 +23,12 @@ from grid_member.engine.api import Item, Reason, Refused
 from grid_member.engine.forward_host import Call, Delivery, Host
 from grid_member.engine.forward_words import HARMLESS, HOSTS, LIFE_BYTES, Kind, Word, as_outcome
 from grid_member.engine.leasehold import steady_s
-from grid_member.engine.nats.errors import NatsError
+from grid_member.engine.nats.client.errors import NatsError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from grid_member.engine.nats.client import NatsClient
+    from grid_member.engine.nats.client.client import NatsClient
 
 PATIENCE_S: Final = 10.0
 """How long a call waits for a host, and for its outcome; a poll that much longer than it asks."""

@@ -23,7 +23,7 @@ from grid_member.engine.forward_words import (
 )
 from grid_member.engine.guest_poll import GuestPoll
 from grid_member.engine.leasehold import LATE, steady_s
-from grid_member.engine.nats.errors import WireError, unexpected
+from grid_member.engine.nats.client.errors import WireError, unexpected
 from grid_member.engine.state.operations import ClusterStateChange, TransientStateChange
 from grid_member.engine.system_side import nothing
 from grid_member.engine.usage import packed_usage

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from grid_member.engine.guest import HostEngine
-    from grid_member.engine.nats.client import NatsClient, Subscription
-    from grid_member.engine.nats.wire import Message
+    from grid_member.engine.nats.client.client import NatsClient, Subscription
+    from grid_member.engine.nats.client.wire import Message
 
 GUEST_SILENT_S: Final = 10.0
 """A guest that gave no sign of life for so long is gone. It has given up this host long before."""

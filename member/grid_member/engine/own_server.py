@@ -6,10 +6,10 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.api import EngineError, NotYetError
-from grid_member.engine.nats.client import NatsClient
-from grid_member.engine.nats.errors import NatsError
-from grid_member.engine.nats.peers import peer_id, peers, remove_server, step_down
-from grid_member.engine.nats.places import REMOVED
+from grid_member.engine.nats.admin.peers import peer_id, peers, remove_server, step_down
+from grid_member.engine.nats.admin.server_records import REMOVED
+from grid_member.engine.nats.client.client import NatsClient
+from grid_member.engine.nats.client.errors import NatsError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -24,7 +24,7 @@ from grid_member.engine.engine import _CLOSING
 from grid_member.engine.forward_words import HOSTS
 from grid_member.engine.forwarding import FIND_S
 from grid_member.engine.lite_engine import LiteEngine
-from grid_member.engine.nats.errors import NatsError, unexpected
+from grid_member.engine.nats.client.errors import NatsError, unexpected
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

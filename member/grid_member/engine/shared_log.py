@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from grid_member.engine.api import EngineError
-    from grid_member.engine.nats.errors import ShortError
+    from grid_member.engine.nats.client.errors import ShortError
     from grid_member.engine.state.operations import Record
 
 

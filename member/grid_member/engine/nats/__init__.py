@@ -1,1 +1,1 @@
-"""The nats-server of a member and the clients that talk to it. `wire` is the protocol."""
+"""What talks to the nats-server of a member. `client.wire` is the protocol."""

@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
-from grid_member.engine.nats.errors import NatsError
-from grid_member.engine.nats.peers import peer_id
-from grid_member.engine.nats.streams import NoStreamError, answered
+from grid_member.engine.nats.admin.peers import peer_id
+from grid_member.engine.nats.admin.streams import NoStreamError, answered
+from grid_member.engine.nats.client.errors import NatsError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from grid_member.engine.nats.client import NatsClient
-    from grid_member.engine.nats.errors import ShortError
+    from grid_member.engine.nats.client.client import NatsClient
+    from grid_member.engine.nats.client.errors import ShortError
 
 ASK_S: Final = 1.0
 """How often it is asked where a log ends."""

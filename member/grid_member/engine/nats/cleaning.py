@@ -14,7 +14,8 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.api import EngineError
-from grid_member.engine.nats.errors import NatsError
+from grid_member.engine.nats.admin.streams import answered
+from grid_member.engine.nats.client.errors import NatsError
 from grid_member.engine.nats.images import (
     Held,
     ImageWriter,
@@ -23,12 +24,11 @@ from grid_member.engine.nats.images import (
     look_at,
     purge,
 )
-from grid_member.engine.nats.streams import answered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from grid_member.engine.nats.client import NatsClient
+    from grid_member.engine.nats.client.client import NatsClient
     from grid_member.engine.nats.images import End
     from grid_member.engine.state.snapshot import Image
 

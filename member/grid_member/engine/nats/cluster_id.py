@@ -12,15 +12,15 @@ import hashlib
 import logging
 from typing import TYPE_CHECKING, Final
 
-from grid_member.engine.nats.errors import NatsError
+from grid_member.engine.nats.admin.streams import NoStreamError, answered
+from grid_member.engine.nats.client.errors import NatsError
 from grid_member.engine.nats.identity import of_cluster
-from grid_member.engine.nats.streams import NoStreamError, answered
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from grid_member.engine.cluster_settings import ClusterSettings
-    from grid_member.engine.nats.client import NatsClient
+    from grid_member.engine.nats.client.client import NatsClient
     from grid_member.engine.nats.identity import OpenIdentity
 
 RETRY_S: Final = 0.1

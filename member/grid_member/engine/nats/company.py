@@ -11,13 +11,13 @@ import contextlib
 import json
 from typing import TYPE_CHECKING, Final
 
-from grid_member.engine.nats.errors import NatsError
+from grid_member.engine.nats.admin.peers import is_sole
+from grid_member.engine.nats.client.errors import NatsError
 from grid_member.engine.nats.hail import as_server
-from grid_member.engine.nats.peers import is_sole
 
 if TYPE_CHECKING:
     from grid_member.engine.cluster_settings import ClusterSettings
-    from grid_member.engine.nats.client import NatsClient
+    from grid_member.engine.nats.client.client import NatsClient
 
 RETRY_S: Final = 0.5
 LOOK_S: Final = 2.0

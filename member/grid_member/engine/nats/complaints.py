@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from grid_member.engine.cluster_settings import ClusterSettings
-    from grid_member.engine.nats.client import NatsClient
-    from grid_member.engine.nats.wire import Message
+    from grid_member.engine.nats.client.client import NatsClient
+    from grid_member.engine.nats.client.wire import Message
 
 SUBJECT: Final = b"grid.complaint"
 TELL_S: Final = 2.0

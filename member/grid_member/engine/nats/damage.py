@@ -18,21 +18,21 @@ import logging
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from grid_member.engine.nats.admin.peer_removal import all_answers
+from grid_member.engine.nats.admin.peers import ACCOUNT, groups_of
 from grid_member.engine.nats.advice import Way, advised
-from grid_member.engine.nats.errors import LackingError, NatsError, ShortError
+from grid_member.engine.nats.client.errors import LackingError, NatsError, ShortError
 from grid_member.engine.nats.identity import member_of
-from grid_member.engine.nats.peers import ACCOUNT, groups_of
 from grid_member.engine.nats.reached import Reached
-from grid_member.engine.nats.rescue import all_answers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from collections.abc import Set as AbstractSet
     from pathlib import Path
 
-    from grid_member.engine.nats.client import NatsClient
+    from grid_member.engine.nats.admin.streams import Stream
+    from grid_member.engine.nats.client.client import NatsClient
     from grid_member.engine.nats.identity import Identity
-    from grid_member.engine.nats.streams import Stream
     from grid_member.engine.state.machine import State
 
 LOOK_S: Final = 2.0

@@ -22,19 +22,19 @@ import math
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from grid_member.engine.nats.admin.peer_removal import ANSWERS_S, all_answers
+from grid_member.engine.nats.admin.peers import ACCOUNT, groups_of, meta_cluster, peer_id, peers_of
+from grid_member.engine.nats.admin.streams import delete_stream
+from grid_member.engine.nats.client.errors import NatsError
 from grid_member.engine.nats.damage import details_of
-from grid_member.engine.nats.errors import NatsError
-from grid_member.engine.nats.peers import ACCOUNT, groups_of, meta_cluster, peer_id, peers_of
-from grid_member.engine.nats.rescue import ANSWERS_S, all_answers
-from grid_member.engine.nats.streams import delete_stream
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
     from grid_member.engine.cluster_settings import ClusterSettings
-    from grid_member.engine.nats.client import NatsClient
-    from grid_member.engine.nats.streams import Stream
+    from grid_member.engine.nats.admin.streams import Stream
+    from grid_member.engine.nats.client.client import NatsClient
 
 LOOK_S: Final = 2.0
 PERIOD_S: Final = LOOK_S + ANSWERS_S

@@ -13,16 +13,16 @@ import json
 import logging
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from grid_member.engine.nats.consumers import REQUEST_TIMEOUT_S, Consumers
-from grid_member.engine.nats.errors import NatsError, unexpected
+from grid_member.engine.nats.admin.consumers import REQUEST_TIMEOUT_S, Consumers
+from grid_member.engine.nats.client.errors import NatsError, unexpected
+from grid_member.engine.nats.client.wire import status
 from grid_member.engine.nats.homing import Homing
-from grid_member.engine.nats.wire import status
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from grid_member.engine.nats.client import NatsClient, Subscription
-    from grid_member.engine.nats.wire import Message
+    from grid_member.engine.nats.client.client import NatsClient, Subscription
+    from grid_member.engine.nats.client.wire import Message
 
 SILENCE_S: Final = 3.5
 """After so long without a word the consumer is made anew."""

@@ -22,9 +22,9 @@ import ssl
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from grid_member.engine.nats.errors import NatsError
+from grid_member.engine.nats.admin.peers import ACCOUNT
+from grid_member.engine.nats.client.errors import NatsError
 from grid_member.engine.nats.life import Life, unpacked
-from grid_member.engine.nats.peers import ACCOUNT
 from grid_member.engine.nats.route_identity import (
     ROUTE_USER,
     route_cluster,
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
     from grid_member.engine.cluster_settings import ClusterSettings
-    from grid_member.engine.nats.client import NatsClient
-    from grid_member.engine.nats.wire import Message
+    from grid_member.engine.nats.client.client import NatsClient
+    from grid_member.engine.nats.client.wire import Message
 
 SUBJECT: Final = b"grid.cluster"
 """What members are asked for the id of their cluster with."""

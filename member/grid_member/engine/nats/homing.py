@@ -13,15 +13,15 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final
 
-from grid_member.engine.nats.errors import NatsError
-from grid_member.engine.nats.peers import peer_id
-from grid_member.engine.nats.streams import copies_of
+from grid_member.engine.nats.admin.peers import peer_id
+from grid_member.engine.nats.admin.streams import copies_of
+from grid_member.engine.nats.client.errors import NatsError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from grid_member.engine.nats.client import NatsClient
-    from grid_member.engine.nats.consumers import Consumers
+    from grid_member.engine.nats.admin.consumers import Consumers
+    from grid_member.engine.nats.client.client import NatsClient
 
 TRIES: Final = 12
 """Consumers made, one after the other, in the hope of one that the own server leads."""

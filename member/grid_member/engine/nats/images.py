@@ -23,15 +23,15 @@ from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from grid_member.engine.nats.errors import NatsError
-from grid_member.engine.nats.streams import answered, asked
+from grid_member.engine.nats.admin.streams import answered, asked
+from grid_member.engine.nats.client.errors import NatsError
 from grid_member.engine.state import codec, snapshot
 from grid_member.engine.store_errors import newer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping
 
-    from grid_member.engine.nats.client import NatsClient
+    from grid_member.engine.nats.client.client import NatsClient
     from grid_member.engine.state.snapshot import Image
 
 CHUNK_BYTES: Final = 256 * 1024

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from grid_member.engine.nats.errors import NatsError
+from grid_member.engine.nats.admin.streams import NoStreamError, answered
+from grid_member.engine.nats.client.errors import NatsError
 from grid_member.engine.nats.own_copies import leader_of
-from grid_member.engine.nats.streams import NoStreamError, answered
 
 if TYPE_CHECKING:
-    from grid_member.engine.nats.client import NatsClient
+    from grid_member.engine.nats.client.client import NatsClient
 
 LEADERLESS_S: Final = 12.0
 """How long a log may be without a leader until none is expected. Elections take up to nine."""

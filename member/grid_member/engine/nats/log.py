@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 
     from grid_member.engine.ground import Ground
     from grid_member.engine.log import Steps
-    from grid_member.engine.nats.client import NatsClient
-    from grid_member.engine.nats.errors import ShortError
+    from grid_member.engine.nats.client.client import NatsClient
+    from grid_member.engine.nats.client.errors import ShortError
     from grid_member.engine.nats.feed import Fed
     from grid_member.engine.nats.replay import GiveUp, Source
     from grid_member.engine.state.snapshot import Image

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from grid_member.engine.api import EngineError
 from grid_member.engine.nats.advice import RESTORE
-from grid_member.engine.nats.errors import NatsError, RequestTimeoutError, ShortError
+from grid_member.engine.nats.client.errors import NatsError, RequestTimeoutError, ShortError
 from grid_member.engine.nats.images import (
     End,
     OvertakenError,
@@ -41,7 +41,7 @@ from grid_member.engine.nats.outbox import SILENT_S, quorum_silence_s
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from grid_member.engine.nats.blocking import BlockingClient
+    from grid_member.engine.nats.client.blocking import BlockingClient
 
 LOOKS: Final = 20
 """That have to agree."""

@@ -14,18 +14,18 @@ import logging
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from grid_member.engine.nats.errors import NatsError, unexpected
+from grid_member.engine.nats.admin.peer_removal import lead_without_gone
+from grid_member.engine.nats.admin.peers import peer_id
+from grid_member.engine.nats.admin.server_records import place_of
+from grid_member.engine.nats.admin.streams import answered
+from grid_member.engine.nats.client.errors import NatsError, unexpected
 from grid_member.engine.nats.images import OvertakenError
 from grid_member.engine.nats.leaders import Leaders
 from grid_member.engine.nats.loss import give_up_lost
 from grid_member.engine.nats.memory_logs import MemoryLogs, log_now
 from grid_member.engine.nats.newcomer import Newcomer
 from grid_member.engine.nats.own_copies import are_complete, leader_of
-from grid_member.engine.nats.peers import peer_id
-from grid_member.engine.nats.places import place_of
-from grid_member.engine.nats.rescue import lead_without_gone
 from grid_member.engine.nats.roundup import Connections, Roundup
-from grid_member.engine.nats.streams import answered
 from grid_member.engine.nats.survivors import (
     Act,
     Report,
@@ -46,11 +46,11 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from grid_member.engine.cluster_settings import ClusterSettings
-    from grid_member.engine.nats.blocking import BlockingClient
-    from grid_member.engine.nats.client import NatsClient
+    from grid_member.engine.nats.admin.server_records import Place
+    from grid_member.engine.nats.admin.streams import Stream
+    from grid_member.engine.nats.client.blocking import BlockingClient
+    from grid_member.engine.nats.client.client import NatsClient
     from grid_member.engine.nats.memory_logs import MemoryLane
-    from grid_member.engine.nats.places import Place
-    from grid_member.engine.nats.streams import Stream
     from grid_member.engine.state.machine import State
 
 LOOK_S: Final = 0.25

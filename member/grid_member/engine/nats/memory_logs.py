@@ -6,11 +6,11 @@ import logging
 from collections import defaultdict
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from grid_member.engine.nats.errors import NatsError
+from grid_member.engine.nats.admin.peers import peer_id
+from grid_member.engine.nats.admin.server_records import SERVER, noted
+from grid_member.engine.nats.admin.streams import answered
+from grid_member.engine.nats.client.errors import NatsError
 from grid_member.engine.nats.marks import holds
-from grid_member.engine.nats.peers import peer_id
-from grid_member.engine.nats.places import SERVER, noted
-from grid_member.engine.nats.streams import answered
 from grid_member.engine.nats.survivors import Holding
 from grid_member.engine.nats.write_back import generation_of
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from grid_member.engine.api import Refused
-    from grid_member.engine.nats.client import NatsClient
-    from grid_member.engine.nats.places import Place
-    from grid_member.engine.nats.streams import Stream
+    from grid_member.engine.nats.admin.server_records import Place
+    from grid_member.engine.nats.admin.streams import Stream
+    from grid_member.engine.nats.client.client import NatsClient
     from grid_member.engine.state.machine import State
 
 _log: Final = logging.getLogger("grid.engine.nats")

@@ -17,16 +17,16 @@ import math
 from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.api import Reason, Refused
-from grid_member.engine.nats.errors import NatsError, WireError
-from grid_member.engine.nats.streams import asked
+from grid_member.engine.nats.admin.streams import asked
+from grid_member.engine.nats.client.errors import NatsError, WireError
 from grid_member.engine.state.codec import encode_record
 from grid_member.engine.state.machine import COUNTER_WINDOW
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from grid_member.engine.nats.client import NatsClient, Subscription
-    from grid_member.engine.nats.wire import Message
+    from grid_member.engine.nats.client.client import NatsClient, Subscription
+    from grid_member.engine.nats.client.wire import Message
     from grid_member.engine.state.operations import Record
 
 MAX_AHEAD: Final = COUNTER_WINDOW // 2

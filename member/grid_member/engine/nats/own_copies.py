@@ -6,14 +6,14 @@ import json
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from grid_member.engine.nats.admin.peers import ACCOUNT, REQUEST_TIMEOUT_S, peer_id
+from grid_member.engine.nats.admin.streams import answered
 from grid_member.engine.nats.damage import details_of
-from grid_member.engine.nats.peers import ACCOUNT, REQUEST_TIMEOUT_S, peer_id
-from grid_member.engine.nats.streams import answered
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from grid_member.engine.nats.client import NatsClient
+    from grid_member.engine.nats.client.client import NatsClient
 
 _STREAMS: Final = b"$SYS.REQ.SERVER.PING.JSZ"
 

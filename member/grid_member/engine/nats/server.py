@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Final
 from grid_member.engine.api import EngineError
 from grid_member.engine.ending import unless
 from grid_member.engine.nats.binary import find_server
-from grid_member.engine.nats.errors import unexpected
+from grid_member.engine.nats.client.errors import unexpected
 from grid_member.engine.nats.gate import Entry, admitted, stranger_comes
 from grid_member.engine.nats.held_back import HeldBack
 from grid_member.engine.nats.identity import JETSTREAM

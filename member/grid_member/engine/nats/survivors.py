@@ -17,7 +17,7 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from grid_member.engine.nats.places import Place, noted
+from grid_member.engine.nats.admin.server_records import Place, noted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
     from grid_member.engine.api import EngineError
     from grid_member.engine.cluster_settings import ClusterSettings
-    from grid_member.engine.nats.client import NatsClient
+    from grid_member.engine.nats.client.client import NatsClient
+    from grid_member.engine.nats.client.wire import Message
     from grid_member.engine.nats.identity import Identity
     from grid_member.engine.nats.life import Life, TwinError
-    from grid_member.engine.nats.wire import Message
 
 BEAT_S: Final = 1.0
 SILENT_S: Final = 10.0

@@ -19,8 +19,8 @@ from grid_member.engine.cluster_settings import ClusterSettings
 from grid_member.engine.lite_engine import LiteEngine
 from grid_member.engine.log import wall_clock_ms
 from grid_member.engine.nats import server as server_module
+from grid_member.engine.nats.admin.streams import asked
 from grid_member.engine.nats.server_config import server_config
-from grid_member.engine.nats.streams import asked
 from grid_member.engine.part_engine import PartEngine
 from tests.unit.engine.drive import Driver, FixedStructures
 from tests.unit.ports import free_ports

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from grid_member.engine.lane import Lane
     from grid_member.engine.log import Feed
-    from grid_member.engine.nats.client import NatsClient
+    from grid_member.engine.nats.client.client import NatsClient
     from grid_member.engine.state.operations import Record
 
 SHARDS: Final = 2

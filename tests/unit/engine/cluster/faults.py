@@ -10,7 +10,7 @@ import time
 from typing import TYPE_CHECKING
 
 from grid_member.engine.api import Refused
-from grid_member.engine.nats.blocking import BlockingClient
+from grid_member.engine.nats.client.blocking import BlockingClient
 from tests.unit.engine.cluster.checker import NOTHING, Span
 from tests.unit.engine.drive import condition
 

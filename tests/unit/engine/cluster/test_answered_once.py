@@ -12,7 +12,7 @@ import pytest
 from grid_member.engine import cluster_lane, cluster_reload, probe
 from grid_member.engine.api import EngineError, Reason, Refused
 from grid_member.engine.cluster_lane import ClusterLane
-from grid_member.engine.nats.errors import NatsError
+from grid_member.engine.nats.client.errors import NatsError
 from grid_member.engine.state.operations import MemberGone, QueueOffer, QueueTake, Record, SystemPut
 from tests.unit.engine.cluster.proposals import OTHER, OWN, HandLog, put
 from tests.unit.engine.drive import condition

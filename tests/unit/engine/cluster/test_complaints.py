@@ -11,13 +11,13 @@ import pytest
 
 from grid_member.engine.cluster_settings import ClusterSettings
 from grid_member.engine.nats import complaints
+from grid_member.engine.nats.client.wire import Message
 from grid_member.engine.nats.complaints import BELIEVED_S, SUBJECT, Complaints
-from grid_member.engine.nats.wire import Message
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
 
-    from grid_member.engine.nats.client import NatsClient
+    from grid_member.engine.nats.client.client import NatsClient
 
 PATIENCE_S = 20.0
 SETTINGS = {

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from grid_member.engine.nats.errors import NatsError, RequestTimeoutError
-from grid_member.engine.nats.peers import CHANGE_TIMEOUT_S
-from grid_member.engine.nats.streams import (
+from grid_member.engine.nats.admin.peers import CHANGE_TIMEOUT_S
+from grid_member.engine.nats.admin.streams import (
     NEARLY_CURRENT,
     all_copies,
     change_copies,
     copies_of,
     is_current,
 )
-from grid_member.engine.nats.wire import Message
+from grid_member.engine.nats.client.errors import NatsError, RequestTimeoutError
+from grid_member.engine.nats.client.wire import Message
 
 if TYPE_CHECKING:
-    from grid_member.engine.nats.client import NatsClient
+    from grid_member.engine.nats.client.client import NatsClient
 
 LATELY_NS, LONG_AGO_NS = 20_000_000, 9_000_000_000
 

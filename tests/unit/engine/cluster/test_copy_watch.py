@@ -18,9 +18,9 @@ from grid_member.engine.cluster_copies import (
     CopyWatch,
 )
 from grid_member.engine.cluster_settings import ClusterSettings
-from grid_member.engine.nats.errors import NatsError
-from grid_member.engine.nats.peers import Peers
-from grid_member.engine.nats.streams import Copies
+from grid_member.engine.nats.admin.peers import Peers
+from grid_member.engine.nats.admin.streams import Copies
+from grid_member.engine.nats.client.errors import NatsError
 from grid_member.engine.replication import NOT_REPLICATED, LockedOutError
 
 if TYPE_CHECKING:

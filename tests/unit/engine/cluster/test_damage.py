@@ -13,9 +13,9 @@ import pytest
 from grid_member.engine.api import EngineError, Refused
 from grid_member.engine.cluster_settings import MOST_HOLDERS
 from grid_member.engine.nats import reached
+from grid_member.engine.nats.admin.peers import peer_id
+from grid_member.engine.nats.admin.streams import copies_of
 from grid_member.engine.nats.damage import Damage
-from grid_member.engine.nats.peers import peer_id
-from grid_member.engine.nats.streams import copies_of
 from grid_member.engine.part_engine import NO_HOLDER
 from tests.unit.engine.cluster.clusters import Cluster
 from tests.unit.engine.cluster.test_rescue import STEP_S, until_told, until_waiting

@@ -8,17 +8,17 @@ import pytest
 
 from grid_member.engine import cluster_departure, cluster_servers
 from grid_member.engine.cluster_departure import MAX_TOLD_CHARACTERS, Departure, Evacuation
-from grid_member.engine.nats.errors import RequestTimeoutError
-from grid_member.engine.nats.peers import Peers, peer_id
-from grid_member.engine.nats.places import LEAVING, LEFT, REMOVED
-from grid_member.engine.nats.streams import Copies
+from grid_member.engine.nats.admin.peers import Peers, peer_id
+from grid_member.engine.nats.admin.server_records import LEAVING, LEFT, REMOVED
+from grid_member.engine.nats.admin.streams import Copies
+from grid_member.engine.nats.client.errors import RequestTimeoutError
 from grid_member.engine.replication import LockedOutError
 from tests.unit.engine.cluster.test_servers import World, ids
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from grid_member.engine.nats.client import NatsClient
+    from grid_member.engine.nats.client.client import NatsClient
 
 STREAM = "shard-0"
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, ParamSpec, TypeAlias, TypeVar
 
 import pytest
 
-from grid_member.engine.nats.errors import NatsError
+from grid_member.engine.nats.client.errors import NatsError
 from tests.unit.engine.cluster.clusters import Cluster
 from tests.unit.engine.cluster.faults import (
     EngineClient,

@@ -9,14 +9,14 @@ import pytest
 
 from grid_member.engine import own_server
 from grid_member.engine.api import EngineError
-from grid_member.engine.nats.errors import NatsError
-from grid_member.engine.nats.peers import peer_id, peers, remove_server
+from grid_member.engine.nats.admin.peers import peer_id, peers, remove_server
+from grid_member.engine.nats.client.errors import NatsError
 from tests.unit.engine.cluster.clusters import Cluster
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from grid_member.engine.nats.client import NatsClient
+    from grid_member.engine.nats.client.client import NatsClient
 
 LED_S = 40
 pytestmark = pytest.mark.timeout(120)

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grid_member.engine.nats.errors import NatsError
-from grid_member.engine.nats.peers import peer_id
-from grid_member.engine.nats.streams import asked
+from grid_member.engine.nats.admin.peers import peer_id
+from grid_member.engine.nats.admin.streams import asked
+from grid_member.engine.nats.client.errors import NatsError
 from tests.unit.engine.cluster.clusters import Cluster
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from grid_member.engine.nats.groups import ServerGroup, ServerGroups
+    from grid_member.engine.nats.admin.groups import ServerGroup, ServerGroups
 
 PATIENCE_S = 40.0
 pytestmark = pytest.mark.timeout(180)

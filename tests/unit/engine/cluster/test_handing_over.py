@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grid_member.engine.nats.errors import NatsError
-from grid_member.engine.nats.peers import meta_cluster
-from grid_member.engine.nats.streams import all_copies, answered
+from grid_member.engine.nats.admin.peers import meta_cluster
+from grid_member.engine.nats.admin.streams import all_copies, answered
+from grid_member.engine.nats.client.errors import NatsError
 from tests.unit.engine.cluster.clusters import Cluster
 from tests.unit.waiting import eventually
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from grid_member.engine.nats.errors import NatsError
-from grid_member.engine.nats.streams import answered
+from grid_member.engine.nats.admin.streams import answered
+from grid_member.engine.nats.client.errors import NatsError
 from tests.unit.engine.cluster.clusters import Cluster
 from tests.unit.engine.cluster.test_never_stale import MAP, Register
 from tests.unit.engine.drive import condition

@@ -24,7 +24,7 @@ from grid_member.engine.cluster_holders import (
 from grid_member.engine.cluster_lanes import ClusterLanes
 from grid_member.engine.cluster_settings import MOST_HOLDERS, ClusterSettings
 from grid_member.engine.log import wall_clock_ms
-from grid_member.engine.nats.errors import NatsError, ShortError
+from grid_member.engine.nats.client.errors import NatsError, ShortError
 from grid_member.engine.part_engine import PartEngine
 from grid_member.engine.state.machine import State
 from grid_member.engine.state.operations import Record
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from grid_member.engine.cluster_lane import ClusterLane
     from grid_member.engine.lane import Answer
-    from grid_member.engine.nats.client import NatsClient
+    from grid_member.engine.nats.client.client import NatsClient
     from grid_member.engine.state.operations import Operation
 
 MANY = 5

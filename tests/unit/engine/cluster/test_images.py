@@ -11,8 +11,8 @@ import pytest
 from grid_member.engine.api import Entry, Item, Refused
 from grid_member.engine.nats import cleaning
 from grid_member.engine.nats import images as image_module
-from grid_member.engine.nats.errors import NatsError
-from grid_member.engine.nats.streams import answered
+from grid_member.engine.nats.admin.streams import answered
+from grid_member.engine.nats.client.errors import NatsError
 from tests.unit.engine.cleaned import clean_always, cleaner_of
 from tests.unit.engine.cluster.clusters import Cluster
 from tests.unit.engine.cluster.faults import first_held, server_of

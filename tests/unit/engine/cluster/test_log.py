@@ -12,7 +12,7 @@ import pytest
 from grid_member.engine.api import ClusterState, EngineError
 from grid_member.engine.nats import log as log_module
 from grid_member.engine.nats import replay
-from grid_member.engine.nats.errors import ShortError, WireError
+from grid_member.engine.nats.client.errors import ShortError, WireError
 from grid_member.engine.nats.feed import Fed
 from grid_member.engine.nats.images import End, end_fields, end_of
 from grid_member.engine.nats.log import JetStreamLog
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
 
     from grid_member.engine.api import Refused
-    from grid_member.engine.nats.client import NatsClient
-    from grid_member.engine.nats.wire import Message
+    from grid_member.engine.nats.client.client import NatsClient
+    from grid_member.engine.nats.client.wire import Message
     from grid_member.engine.state.operations import Committed
 
 OWN = b"o" * 16

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from grid_member.engine.api import EngineError, Refused
-from grid_member.engine.nats import cleaning, consumers, loss
-from grid_member.engine.nats.errors import NatsError
+from grid_member.engine.nats import cleaning, loss
+from grid_member.engine.nats.admin import consumers
+from grid_member.engine.nats.admin.streams import answered, stream_config
+from grid_member.engine.nats.client.errors import NatsError
 from grid_member.engine.nats.images import End, ImageWriter, look_at
-from grid_member.engine.nats.streams import answered, stream_config
 from grid_member.engine.state.codec import encode_record
 from grid_member.engine.state.operations import Record
 from tests.unit.engine.cluster.clusters import Cluster

@@ -9,8 +9,8 @@ import pytest
 
 from grid_member.engine.api import EngineError
 from grid_member.engine.cluster_making import _check
-from grid_member.engine.nats.errors import ShortError
-from grid_member.engine.nats.streams import Stream
+from grid_member.engine.nats.admin.streams import Stream
+from grid_member.engine.nats.client.errors import ShortError
 from grid_member.engine.state.machine import State
 
 if TYPE_CHECKING:

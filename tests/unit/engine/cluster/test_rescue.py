@@ -14,11 +14,11 @@ import pytest
 from grid_member.engine import cluster_copies
 from grid_member.engine.api import EngineError, NotYetError
 from grid_member.engine.cluster_engine import ClusterEngine
-from grid_member.engine.nats import rescue
-from grid_member.engine.nats.errors import NatsError
-from grid_member.engine.nats.peers import Peers, meta_cluster, peer_id, peers
-from grid_member.engine.nats.rescue import take_off_lost
-from grid_member.engine.nats.streams import copies_of
+from grid_member.engine.nats.admin import peer_removal as rescue
+from grid_member.engine.nats.admin.peer_removal import take_off_lost
+from grid_member.engine.nats.admin.peers import Peers, meta_cluster, peer_id, peers
+from grid_member.engine.nats.admin.streams import copies_of
+from grid_member.engine.nats.client.errors import NatsError
 from tests.unit.engine.cluster.clusters import Cluster
 from tests.unit.engine.drive import Driver
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
-    from grid_member.engine.nats.client import NatsClient
+    from grid_member.engine.nats.client.client import NatsClient
 
 pytestmark = pytest.mark.timeout(180)
 STEP_S = 60.0

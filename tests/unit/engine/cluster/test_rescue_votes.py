@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from grid_member.engine.api import EngineError
-from grid_member.engine.nats.errors import RequestTimeoutError
-from grid_member.engine.nats.rescue import take_off_lost
-from grid_member.engine.nats.wire import Message
+from grid_member.engine.nats.admin.peer_removal import take_off_lost
+from grid_member.engine.nats.client.errors import RequestTimeoutError
+from grid_member.engine.nats.client.wire import Message
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from grid_member.engine.nats.client import NatsClient
+    from grid_member.engine.nats.client.client import NatsClient
 
 KNOWN = {"error": {"description": "raft: leader is known"}}
 EMPTY = {"error": {"description": "raft: log is empty"}}

@@ -12,9 +12,8 @@ import pytest
 from grid_member.engine import cluster_servers
 from grid_member.engine.cluster_servers import FORMER_S, LEADERLESS_S, UNKNOWN_S, Servers, Store
 from grid_member.engine.cluster_settings import ClusterSettings
-from grid_member.engine.nats.errors import NatsError
-from grid_member.engine.nats.peers import Peers, peer_id
-from grid_member.engine.nats.places import (
+from grid_member.engine.nats.admin.peers import Peers, peer_id
+from grid_member.engine.nats.admin.server_records import (
     LEAVING,
     LEFT,
     REMOVED,
@@ -24,14 +23,15 @@ from grid_member.engine.nats.places import (
     noted,
     place_of,
 )
-from grid_member.engine.nats.streams import Copies
+from grid_member.engine.nats.admin.streams import Copies
+from grid_member.engine.nats.client.errors import NatsError
 from grid_member.engine.replication import LockedOutError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable
     from pathlib import Path
 
-    from grid_member.engine.nats.client import NatsClient
+    from grid_member.engine.nats.client.client import NatsClient
 
 SETTINGS = ClusterSettings("dev", "m1", 5704, (("a", 1), ("b", 2), ("c", 3)), "grid", "pw")
 HERE = Place("host", "m1", 5704, (), durable=True)

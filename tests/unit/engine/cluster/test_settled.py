@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from grid_member.engine.nats.peers import peers, unsettled
-from grid_member.engine.nats.streams import copies_of
-from grid_member.engine.nats.wire import Message
+from grid_member.engine.nats.admin.peers import peers, unsettled
+from grid_member.engine.nats.admin.streams import copies_of
+from grid_member.engine.nats.client.wire import Message
 from tests.unit.engine.cluster.clusters import Cluster
 from tests.unit.engine.drive import condition
 
 if TYPE_CHECKING:
-    from grid_member.engine.nats.client import NatsClient
+    from grid_member.engine.nats.client.client import NatsClient
 
 PATIENCE_S = 30.0
 SETTLED = {"leader": "a", "pindex": 1, "observer": False, "peers": {"a": {}, "b": {}}}

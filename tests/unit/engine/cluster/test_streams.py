@@ -18,17 +18,17 @@ from grid_member.engine.cluster_lanes import ClusterLanes
 from grid_member.engine.cluster_settings import ClusterSettings
 from grid_member.engine.cluster_streams import Streams
 from grid_member.engine.log import wall_clock_ms
-from grid_member.engine.nats.blocking import BlockingClient
-from grid_member.engine.nats.damage import Damage
-from grid_member.engine.nats.errors import (
+from grid_member.engine.nats.admin.streams import Stream, ensure_stream, stream_config
+from grid_member.engine.nats.client.blocking import BlockingClient
+from grid_member.engine.nats.client.errors import (
     LackingError,
     NatsError,
     RequestTimeoutError,
     ShortError,
 )
+from grid_member.engine.nats.client.wire import Message
+from grid_member.engine.nats.damage import Damage
 from grid_member.engine.nats.loss import info
-from grid_member.engine.nats.streams import Stream, ensure_stream, stream_config
-from grid_member.engine.nats.wire import Message
 from grid_member.engine.state.machine import State
 from tests.unit.engine.cluster.clusters import HOST, START_S
 from tests.unit.engine.drive import Driver, FixedStructures
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from grid_member.engine.nats.client import NatsClient
+    from grid_member.engine.nats.client.client import NatsClient
     from grid_member.engine.nats.log import JetStreamLog
     from grid_member.engine.nats.replay import Source
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, cast
 
-from grid_member.engine.nats.errors import NoRespondersError, RequestTimeoutError, WireError
-from grid_member.engine.nats.wire import Message
+from grid_member.engine.nats.client.errors import NoRespondersError, RequestTimeoutError, WireError
+from grid_member.engine.nats.client.wire import Message
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from grid_member.engine.nats.client import NatsClient
+    from grid_member.engine.nats.client.client import NatsClient
 
 NOBODY = b"NATS/1.0 503\r\n\r\n"
 

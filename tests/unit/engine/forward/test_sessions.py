@@ -25,8 +25,8 @@ from grid_member.engine.leasehold import steady_s
 from grid_member.engine.lite_engine import LiteEngine
 from grid_member.engine.lmdb_log import LmdbLog
 from grid_member.engine.log import wall_clock_ms
-from grid_member.engine.nats.errors import RequestTimeoutError
-from grid_member.engine.nats.wire import Message
+from grid_member.engine.nats.client.errors import RequestTimeoutError
+from grid_member.engine.nats.client.wire import Message
 from tests.unit.engine.drive import FixedStructures, awaited, condition
 from tests.unit.engine.forward.bus import Connection
 from tests.unit.engine.forward.parties import Parties

@@ -6,12 +6,12 @@ import json
 import uuid
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-from grid_member.engine.nats.errors import NatsError
+from grid_member.engine.nats.admin.peers import Peers
+from grid_member.engine.nats.admin.streams import Stream
+from grid_member.engine.nats.client.errors import NatsError
+from grid_member.engine.nats.client.wire import Message
 from grid_member.engine.nats.identity import Identity
-from grid_member.engine.nats.peers import Peers
 from grid_member.engine.nats.reached import Reached
-from grid_member.engine.nats.streams import Stream
-from grid_member.engine.nats.wire import Message
 from grid_member.engine.state.machine import State
 from grid_member.engine.state.operations import Record
 from tests.unit.waiting import until
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from grid_member.engine.nats.client import NatsClient
+    from grid_member.engine.nats.client.client import NatsClient
 
 LOG = Stream("shard-1", durable=True)
 OTHER = Stream("shard-2", durable=True)

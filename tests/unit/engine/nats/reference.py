@@ -6,7 +6,7 @@ import json
 import re
 from typing import Final
 
-from grid_member.engine.nats.wire import (
+from grid_member.engine.nats.client.wire import (
     MAX_HEADER_BYTES,
     MAX_LINE_BYTES,
     Event,

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from grid_member.engine.nats import again
+from grid_member.engine.nats.admin.peers import peer_id
 from grid_member.engine.nats.again import LONGEST_S, longer, until_longer
-from grid_member.engine.nats.errors import RequestTimeoutError, ShortError
-from grid_member.engine.nats.peers import peer_id
-from grid_member.engine.nats.wire import Message
+from grid_member.engine.nats.client.errors import RequestTimeoutError, ShortError
+from grid_member.engine.nats.client.wire import Message
 from tests.unit.waiting import until
 
 if TYPE_CHECKING:
-    from grid_member.engine.nats.client import NatsClient
+    from grid_member.engine.nats.client.client import NatsClient
 
 LAST = 40
 SHORT = ShortError("shard-1", LAST)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grid_member.engine.nats import blocking
-from grid_member.engine.nats.blocking import BlockingClient
-from grid_member.engine.nats.errors import (
+from grid_member.engine.nats.client import blocking
+from grid_member.engine.nats.client.blocking import BlockingClient
+from grid_member.engine.nats.client.errors import (
     DisconnectedError,
     NatsRefusedError,
     NoRespondersError,
@@ -32,7 +32,7 @@ from tests.unit.waiting import until
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from grid_member.engine.nats.wire import Message
+    from grid_member.engine.nats.client.wire import Message
 
 SHORT_S = 0.05
 

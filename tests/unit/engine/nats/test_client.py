@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grid_member.engine.nats.client import PING_INTERVAL_S, NatsClient
-from grid_member.engine.nats.errors import (
+from grid_member.engine.nats.client.client import PING_INTERVAL_S, NatsClient
+from grid_member.engine.nats.client.errors import (
     DisconnectedError,
     NatsRefusedError,
     NoRespondersError,
@@ -23,7 +23,7 @@ from tests.unit.waiting import until
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
-    from grid_member.engine.nats.wire import Message
+    from grid_member.engine.nats.client.wire import Message
 
 IMPATIENT_S = 0.1
 

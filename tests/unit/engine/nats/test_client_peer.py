@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grid_member.engine.nats import client as module
-from grid_member.engine.nats.client import NatsClient
-from grid_member.engine.nats.errors import (
+from grid_member.engine.nats.client import client as module
+from grid_member.engine.nats.client.client import NatsClient
+from grid_member.engine.nats.client.errors import (
     DisconnectedError,
     NatsRefusedError,
     OverloadedError,

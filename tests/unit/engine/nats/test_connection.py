@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grid_member.engine.nats.connection import SILENT_INTERVALS, Connection
+from grid_member.engine.nats.client.connection import SILENT_INTERVALS, Connection
 from tests.unit.engine.nats.served import INFO
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from grid_member.engine.nats.wire import Message
+    from grid_member.engine.nats.client.wire import Message
 
 NEVER_S = 3600.0
 LIMIT_BYTES = 1000

@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import pytest
 
 from grid_member.engine.nats import emptied as module
+from grid_member.engine.nats.admin.peers import peer_id
+from grid_member.engine.nats.admin.streams import Stream
+from grid_member.engine.nats.client.errors import NatsError
 from grid_member.engine.nats.emptied import (
     ELECTING,
     LEADS,
@@ -21,16 +24,13 @@ from grid_member.engine.nats.emptied import (
     described,
     emptied,
 )
-from grid_member.engine.nats.errors import NatsError
-from grid_member.engine.nats.peers import peer_id
-from grid_member.engine.nats.streams import Stream
 from tests.unit.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from grid_member.engine.cluster_settings import ClusterSettings
-    from grid_member.engine.nats.client import NatsClient
+    from grid_member.engine.nats.client.client import NatsClient
 
 LOG: Final = Stream("volatile", durable=False)
 GROUPS: Final = {"volatile": "S-R3M-a", "volatile-image": "S-R3M-b"}

@@ -13,7 +13,7 @@ from tests.unit.engine.nats.worlds import COUNT, StateFeed
 from tests.unit.waiting import until
 
 if TYPE_CHECKING:
-    from grid_member.engine.nats.wire import Message
+    from grid_member.engine.nats.client.wire import Message
     from tests.unit.engine.nats.worlds import World
 
 

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from grid_member.engine.nats.consumers import Consumers
-from grid_member.engine.nats.errors import RequestTimeoutError
+from grid_member.engine.nats.admin.consumers import Consumers
+from grid_member.engine.nats.admin.peers import peer_id
+from grid_member.engine.nats.client.errors import RequestTimeoutError
+from grid_member.engine.nats.client.wire import Message
 from grid_member.engine.nats.feed import StreamFeed
 from grid_member.engine.nats.homing import AT_HOME_S, NO_COPY_S, SOON_S, TRIES, Homing
-from grid_member.engine.nats.peers import peer_id
-from grid_member.engine.nats.wire import Message
 from tests.unit.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from grid_member.engine.nats.client import NatsClient
+    from grid_member.engine.nats.client.client import NatsClient
 
 OWN, OTHER = "own", "other"
 

@@ -10,7 +10,7 @@ import pytest
 
 from grid_member.engine.cluster_settings import ClusterSettings
 from grid_member.engine.nats import lost_memory
-from grid_member.engine.nats.errors import NatsError
+from grid_member.engine.nats.client.errors import NatsError
 from grid_member.engine.nats.held_back import HeldBack
 from grid_member.engine.nats.lost_memory import LostMemory
 from grid_member.engine.nats.roundup import Roundup
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from grid_member.engine.nats.client import NatsClient
+    from grid_member.engine.nats.client.client import NatsClient
 
 SETTINGS = ClusterSettings(
     cluster_name="dev",

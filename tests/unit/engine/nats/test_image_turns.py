@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from grid_member.engine.nats import cleaning, images
-from grid_member.engine.nats.streams import answered
+from grid_member.engine.nats.admin.streams import answered
 from tests.unit.engine.cleaned import clean_always
 from tests.unit.engine.nats.worlds import COUNT, StateFeed
 from tests.unit.waiting import until
 
 if TYPE_CHECKING:
-    from grid_member.engine.nats.client import NatsClient
+    from grid_member.engine.nats.client.client import NatsClient
     from tests.unit.engine.nats.worlds import World
 
 BUSY_S = 60.0

@@ -12,9 +12,9 @@ import pytest
 
 from grid_member.engine.api import Refused
 from grid_member.engine.nats import cleaning
-from grid_member.engine.nats.client import NatsClient
+from grid_member.engine.nats.admin.streams import answered
+from grid_member.engine.nats.client.client import NatsClient
 from grid_member.engine.nats.images import ImageWriter, OvertakenError, look_at
-from grid_member.engine.nats.streams import answered
 from grid_member.engine.state.machine import State
 from grid_member.engine.state.operations import Committed
 from tests.unit.engine.cleaned import clean_always, cleaner_of

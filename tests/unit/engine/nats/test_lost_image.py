@@ -9,9 +9,9 @@ import pytest
 
 from grid_member.engine.api import EngineError
 from grid_member.engine.nats import cleaning, loss
+from grid_member.engine.nats.admin.streams import answered
 from grid_member.engine.nats.images import OvertakenError
 from grid_member.engine.nats.replay import replayed
-from grid_member.engine.nats.streams import answered
 from grid_member.engine.state import snapshot
 from tests.unit.engine.cleaned import clean_always
 from tests.unit.engine.nats.worlds import COUNT, StateFeed

@@ -11,9 +11,10 @@ import pytest
 
 from grid_member.engine.api import EngineError
 from grid_member.engine.nats import loss, replay
+from grid_member.engine.nats.admin.streams import answered
 from grid_member.engine.nats.cleaning import Cleaner
-from grid_member.engine.nats.client import NatsClient
-from grid_member.engine.nats.errors import RequestTimeoutError, ShortError
+from grid_member.engine.nats.client.client import NatsClient
+from grid_member.engine.nats.client.errors import RequestTimeoutError, ShortError
 from grid_member.engine.nats.feed import Fed, place
 from grid_member.engine.nats.images import (
     End,
@@ -27,7 +28,6 @@ from grid_member.engine.nats.images import (
     record_ms,
 )
 from grid_member.engine.nats.replay import Chunk, replayed
-from grid_member.engine.nats.streams import answered
 from grid_member.engine.state.machine import State
 from tests.unit.engine.cleaned import clean_always
 from tests.unit.engine.nats.worlds import COUNT, StateFeed, World
@@ -36,7 +36,7 @@ from tests.unit.waiting import until
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from grid_member.engine.nats.wire import Message
+    from grid_member.engine.nats.client.wire import Message
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,7 @@ import pytest
 
 from grid_member.engine.api import EngineError
 from grid_member.engine.nats import reached
-from grid_member.engine.nats.errors import NatsError, ShortError
+from grid_member.engine.nats.client.errors import NatsError, ShortError
 from grid_member.engine.nats.reached import Reached
 from grid_member.engine.state.operations import MemberGone, Record
 from tests.unit.engine.nats.notes import (

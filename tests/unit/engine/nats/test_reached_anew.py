@@ -11,10 +11,10 @@ import pytest
 from grid_member.engine.api import EngineError
 from grid_member.engine.cluster_lanes import ClusterLanes
 from grid_member.engine.cluster_settings import ClusterSettings
-from grid_member.engine.nats.errors import ShortError
+from grid_member.engine.nats.admin.peers import peer_id
+from grid_member.engine.nats.client.errors import ShortError
 from grid_member.engine.nats.identity import open_identity
 from grid_member.engine.nats.marks import Mark, packed, read_marks
-from grid_member.engine.nats.peers import peer_id
 from grid_member.engine.nats.reached import Reached
 from grid_member.engine.nats.server import NatsServer
 from tests.unit.engine.nats.notes import (

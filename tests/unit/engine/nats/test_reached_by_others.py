@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from grid_member.engine.nats import reached
-from grid_member.engine.nats.errors import NatsError, ShortError
-from grid_member.engine.nats.peers import peer_id
+from grid_member.engine.nats.admin.peers import peer_id
+from grid_member.engine.nats.client.errors import NatsError, ShortError
 from grid_member.engine.nats.reached import Reached
 from tests.unit.engine.nats.notes import (
     FILE,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from grid_member.engine.nats.wire import Message
+    from grid_member.engine.nats.client.wire import Message
     from grid_member.engine.state.machine import State
 
 

@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pytest
 
 from grid_member.engine.nats import replay
-from grid_member.engine.nats.blocking import BlockingClient
-from grid_member.engine.nats.errors import LackingError, RequestTimeoutError
+from grid_member.engine.nats.admin.streams import Stream, stream_config
+from grid_member.engine.nats.client.blocking import BlockingClient
+from grid_member.engine.nats.client.errors import LackingError, RequestTimeoutError
 from grid_member.engine.nats.images import End, OvertakenError, images_of
 from grid_member.engine.nats.loss import Found, info, look
 from grid_member.engine.nats.replay import Source, replayed
-from grid_member.engine.nats.streams import Stream, stream_config
 from tests.unit.engine.nats.served import DEADLINE_S, PASSWORD, USER, Served
 from tests.unit.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from grid_member.engine.nats.wire import Message
+    from grid_member.engine.nats.client.wire import Message
 
 LOG = Stream("log", durable=False)
 RECORDS = [b"%d" % number for number in range(100)]

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from grid_member.engine.nats.errors import NatsError
-from grid_member.engine.nats.peers import SILENCE_S, peer_id, step_down
-from grid_member.engine.nats.wire import Message
+from grid_member.engine.nats.admin.peers import SILENCE_S, peer_id, step_down
+from grid_member.engine.nats.client.errors import NatsError
+from grid_member.engine.nats.client.wire import Message
 
 if TYPE_CHECKING:
-    from grid_member.engine.nats.client import NatsClient
+    from grid_member.engine.nats.client.client import NatsClient
 
 LATELY_NS = 20_000_000
 OWN = peer_id("own")

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grid_member.engine.nats.places import Place
+from grid_member.engine.nats.admin.server_records import Place
 from grid_member.engine.nats.survivors import (
     Act,
     Holding,

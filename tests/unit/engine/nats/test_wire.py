@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grid_member.engine.nats import wire
-from grid_member.engine.nats.errors import WireError
-from grid_member.engine.nats.wire import (
+from grid_member.engine.nats.client import wire
+from grid_member.engine.nats.client.errors import WireError
+from grid_member.engine.nats.client.wire import (
     Event,
     Info,
     Message,

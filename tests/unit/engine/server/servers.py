@@ -10,8 +10,8 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from grid_member.engine.cluster_settings import ClusterSettings
-from grid_member.engine.nats.client import NatsClient
-from grid_member.engine.nats.errors import NatsError
+from grid_member.engine.nats.client.client import NatsClient
+from grid_member.engine.nats.client.errors import NatsError
 from grid_member.engine.nats.identity import open_identity
 from grid_member.engine.nats.server import NatsServer
 from grid_member.engine.nats.server_config import USER
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
     from pathlib import Path
 
-    from grid_member.engine.nats.wire import Message
+    from grid_member.engine.nats.client.wire import Message
 
 HOST = "127.0.0.1"
 PATIENCE_S = 30.0

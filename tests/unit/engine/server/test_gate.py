@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from grid_member.engine.cluster_settings import ClusterSettings
-    from grid_member.engine.nats.client import NatsClient
+    from grid_member.engine.nats.client.client import NatsClient
 
 pytestmark = pytest.mark.timeout(150)
 

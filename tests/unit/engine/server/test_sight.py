@@ -5,12 +5,12 @@ import asyncio
 import pytest
 
 from grid_member.engine.nats import cluster_id, lookout, sight
+from grid_member.engine.nats.admin.streams import NoStreamError
 from grid_member.engine.nats.cluster_id import named
 from grid_member.engine.nats.hail import Present
 from grid_member.engine.nats.identity import open_identity
 from grid_member.engine.nats.lookout import Lookout
 from grid_member.engine.nats.sight import Sight
-from grid_member.engine.nats.streams import NoStreamError
 from tests.unit.engine.server.servers import HOST, settings
 
 OTHER = "1" * 16

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from grid_member.engine.nats.blocking import BlockingClient
+from grid_member.engine.nats.client.blocking import BlockingClient
 from tests.unit.member.cluster.bad_days import Days, eventually, three
 
 if TYPE_CHECKING:

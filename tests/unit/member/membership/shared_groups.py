@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from grid_member.engine.nats.groups import NO_LEADER, ServerGroup
-from grid_member.engine.nats.peers import peer_id
+from grid_member.engine.nats.admin.groups import NO_LEADER, ServerGroup
+from grid_member.engine.nats.admin.peers import peer_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -9,8 +9,8 @@ import pytest
 
 from grid_member.cluster.cp_cluster import STEPS_S
 from grid_member.cluster.pulse import LEASE_S
-from grid_member.engine.nats.peers import peer_id
-from grid_member.engine.nats.places import LEAVING
+from grid_member.engine.nats.admin.peers import peer_id
+from grid_member.engine.nats.admin.server_records import LEAVING
 from tests.unit.member.management.managed import content, reason
 from tests.unit.member.membership.several import uuids
 

@@ -15,15 +15,15 @@ import contextlib
 import json
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from grid_member.engine.nats.errors import NatsError
-from grid_member.engine.nats.peers import is_silent, meta_cluster, peer_id
-from grid_member.engine.nats.streams import asked, is_current
+from grid_member.engine.nats.admin.peers import is_silent, meta_cluster, peer_id
+from grid_member.engine.nats.admin.streams import asked, is_current
+from grid_member.engine.nats.client.errors import NatsError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from collections.abc import Set as AbstractSet
 
-    from grid_member.engine.nats.client import NatsClient
+    from grid_member.engine.nats.client.client import NatsClient
 
 WRITE_TIMEOUT_S: Final = 2.0
 _NOT_FOUND: Final = 10059

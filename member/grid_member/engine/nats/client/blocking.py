@@ -10,7 +10,7 @@ from collections import deque
 from itertools import count
 from typing import TYPE_CHECKING, Final, Self
 
-from grid_member.engine.nats.errors import (
+from grid_member.engine.nats.client.errors import (
     DisconnectedError,
     NatsError,
     NatsRefusedError,
@@ -18,7 +18,7 @@ from grid_member.engine.nats.errors import (
     OverloadedError,
     RequestTimeoutError,
 )
-from grid_member.engine.nats.wire import (
+from grid_member.engine.nats.client.wire import (
     MAX_PAYLOAD_BYTES,
     PING,
     PONG,

@@ -17,19 +17,19 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from grid_member.engine.api import EngineError, NotYetError
-from grid_member.engine.nats.errors import NatsError
-from grid_member.engine.nats.peers import Peers, peer_id, peers, remove_server
-from grid_member.engine.nats.streams import (
+from grid_member.engine.nats.admin.peers import Peers, peer_id, peers, remove_server
+from grid_member.engine.nats.admin.streams import (
     NoStreamError,
     copies_of,
     delete_stream,
 )
+from grid_member.engine.nats.client.errors import NatsError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from grid_member.engine.nats.client import NatsClient
-    from grid_member.engine.nats.wire import Message
+    from grid_member.engine.nats.client.client import NatsClient
+    from grid_member.engine.nats.client.wire import Message
 
 LEAD_S: Final = 12.0
 """How long an election is waited for; it takes up to some nine seconds."""

@@ -7,13 +7,13 @@ import json
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from grid_member.engine.api import EngineError
-from grid_member.engine.nats.errors import NatsError
-from grid_member.engine.nats.peers import CHANGE_TIMEOUT_S, peer_id
+from grid_member.engine.nats.admin.peers import CHANGE_TIMEOUT_S, peer_id
+from grid_member.engine.nats.client.errors import NatsError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping
 
-    from grid_member.engine.nats.client import NatsClient
+    from grid_member.engine.nats.client.client import NatsClient
 
 REQUEST_TIMEOUT_S: Final = 1.0
 ASK_AGAIN_S: Final = 0.2

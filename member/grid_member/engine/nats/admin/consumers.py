@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from grid_member.engine.nats.streams import answered
+from grid_member.engine.nats.admin.streams import answered
 
 if TYPE_CHECKING:
-    from grid_member.engine.nats.client import NatsClient
+    from grid_member.engine.nats.client.client import NatsClient
 
 HEARTBEAT_S: Final = 1.0
 """How often the server tells that the consumer lives while nothing happens."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
-from grid_member.engine.nats.errors import WireError
-from grid_member.engine.nats.wire import (
+from grid_member.engine.nats.client.errors import WireError
+from grid_member.engine.nats.client.wire import (
     PING,
     PONG,
     Event,

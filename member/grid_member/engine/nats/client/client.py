@@ -9,8 +9,8 @@ import secrets
 from itertools import count
 from typing import TYPE_CHECKING, Final, cast
 
-from grid_member.engine.nats.connection import Connection
-from grid_member.engine.nats.errors import (
+from grid_member.engine.nats.client.connection import Connection
+from grid_member.engine.nats.client.errors import (
     DisconnectedError,
     NatsRefusedError,
     NoRespondersError,
@@ -18,7 +18,7 @@ from grid_member.engine.nats.errors import (
     RequestTimeoutError,
     WireError,
 )
-from grid_member.engine.nats.wire import (
+from grid_member.engine.nats.client.wire import (
     MAX_PAYLOAD_BYTES,
     Info,
     Message,

@@ -13,7 +13,7 @@ import json
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from grid_member.engine.nats.errors import WireError
+from grid_member.engine.nats.client.errors import WireError
 
 MAX_LINE_BYTES: Final = 64 * 1024
 """The longest control line; INFO, which names the servers of the cluster, is the longest."""

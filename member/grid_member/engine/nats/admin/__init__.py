@@ -1,0 +1,1 @@
+"""Asking servers about their streams, groups and peers, and telling them what to change."""

@@ -1,0 +1,1 @@
+"""The client of a nats-server. `wire` is the protocol."""
