@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from aiohttp import web
 
-from grid_member.engine.listening import close_servers
+from grid_member.engine.io.listening import close_servers
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable

@@ -28,7 +28,7 @@ from grid_member.cluster.recovery import (
     step,
 )
 from grid_member.engine.api import EngineError
-from grid_member.engine.store_errors import DamagedStoreError
+from grid_member.engine.io.errors import DamagedStoreError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable

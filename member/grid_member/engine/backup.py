@@ -21,12 +21,12 @@ from typing import TYPE_CHECKING, Final
 import lmdb
 
 from grid_member.engine.api import EngineError
-from grid_member.engine.files import sync_directory
+from grid_member.engine.io.errors import unusable
+from grid_member.engine.io.files import sync_directory
 from grid_member.engine.lmdb_bulk import new_log
 from grid_member.engine.lmdb_cleaning import IMAGE_CHUNK_BYTES, ImageJob
 from grid_member.engine.manifest import Checksum, Manifest, file_checksum, write_manifest
 from grid_member.engine.store import DIRECTORY_MODE, make_directories, shard_path
-from grid_member.engine.store_errors import unusable
 from grid_member.engine.store_exchange import check_unfinished, numbered
 from grid_member.engine.store_identity import IDENTITY_FILE, Identity, write_identity
 

@@ -18,6 +18,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from grid_member.engine.api import EngineError
+from grid_member.engine.io.errors import unusable
 from grid_member.engine.lmdb_bulk import changed_log
 from grid_member.engine.lmdb_replay import Replay
 from grid_member.engine.manifest import MANIFEST_FILE, read_manifest
@@ -31,7 +32,6 @@ from grid_member.engine.state.machine import State
 from grid_member.engine.state.operations import Committed
 from grid_member.engine.state.sharding import merged, split, without_values
 from grid_member.engine.store import CLUSTER, shard_path
-from grid_member.engine.store_errors import unusable
 from grid_member.engine.store_exchange import STORE
 from grid_member.engine.store_identity import IDENTITY_FILE, read_identity
 

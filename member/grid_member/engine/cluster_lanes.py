@@ -21,8 +21,8 @@ from grid_member.engine.cluster_holders import first_lanes
 from grid_member.engine.cluster_import import BackupImport
 from grid_member.engine.cluster_making import made_lane
 from grid_member.engine.cluster_streams import Streams
-from grid_member.engine.ending import unless
 from grid_member.engine.footing import Footing
+from grid_member.engine.io.ending import unless
 from grid_member.engine.lanes import Lanes
 from grid_member.engine.log import wall_clock_ms
 from grid_member.engine.nats.admin.peer_removal import delete_streams, take_off_lost

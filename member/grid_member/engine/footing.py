@@ -12,8 +12,8 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.api import EngineError
-from grid_member.engine.directory_lock import LOCK
-from grid_member.engine.ground import Ground
+from grid_member.engine.io.directory_lock import LOCK
+from grid_member.engine.io.ground import Ground
 from grid_member.engine.nats.identity import JETSTREAM
 from grid_member.engine.nats.twins import Twins
 from grid_member.engine.store import CLUSTER

@@ -31,7 +31,7 @@ from grid_member.engine.state.operations import (
 )
 
 if TYPE_CHECKING:
-    from grid_member.engine.ground import Ground
+    from grid_member.engine.io.ground import Ground
     from grid_member.engine.log import Clock, Log, Steps
 
 MAX_WAITING_OPERATIONS: Final = 65_536

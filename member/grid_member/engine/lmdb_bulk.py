@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import lmdb
 
-from grid_member.engine.files import sync_directory
+from grid_member.engine.io.files import sync_directory
 from grid_member.engine.lmdb_tables import (
     CHUNK,
     MAP_SIZE_BYTES,

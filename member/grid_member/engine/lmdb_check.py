@@ -15,8 +15,8 @@ import lmdb
 from lmdb.verify import verify
 
 from grid_member.engine.api import EngineError
+from grid_member.engine.io.errors import LOG_ERRORS, DamagedStoreError, damaged, failed
 from grid_member.engine.lmdb_pages import Pages, open_file
-from grid_member.engine.store_errors import LOG_ERRORS, DamagedStoreError, damaged, failed
 
 if TYPE_CHECKING:
     from pathlib import Path

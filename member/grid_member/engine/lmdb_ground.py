@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from grid_member.engine.directory_lock import LOCK
-from grid_member.engine.ground import Ground
+from grid_member.engine.io.directory_lock import LOCK
+from grid_member.engine.io.ground import Ground
 from grid_member.engine.lmdb_tables import DATA_FILE
 
 if TYPE_CHECKING:

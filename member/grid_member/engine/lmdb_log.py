@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 import lmdb
 
 from grid_member.engine.api import EngineError, Reason, Refused
-from grid_member.engine.ground import LostGroundError
+from grid_member.engine.io.ground import LostGroundError
 from grid_member.engine.lmdb_cleaning import IMAGE_CHUNK_BYTES, SHORT_CHUNK_BYTES, ImageJob, purge
 from grid_member.engine.lmdb_ground import log_ground
 from grid_member.engine.lmdb_inbox import Inbox

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from grid_member.engine.io.errors import LOG_ERRORS, damaged
 from grid_member.engine.lmdb_check import explained
 from grid_member.engine.lmdb_tables import CHUNK, SEQUENCE
 from grid_member.engine.lmdb_tail import read_tail
 from grid_member.engine.lmdb_values import unpack_record
 from grid_member.engine.state import codec
 from grid_member.engine.state.operations import Committed
-from grid_member.engine.store_errors import LOG_ERRORS, damaged
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import lmdb
 
-from grid_member.engine.files import PRIVATE_MODE, sync_directory
+from grid_member.engine.io.files import PRIVATE_MODE, sync_directory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

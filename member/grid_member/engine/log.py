@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
     from grid_member.engine.api import Refused
-    from grid_member.engine.ground import Ground
+    from grid_member.engine.io.ground import Ground
     from grid_member.engine.state.snapshot import Image, Part
 
 Clock: TypeAlias = Callable[[], int]

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from grid_member.engine.api import EngineError
 from grid_member.engine.backup import BACKUP
+from grid_member.engine.io.errors import unusable
 from grid_member.engine.manifest import MANIFEST_FILE, read_manifest
-from grid_member.engine.store_errors import unusable
 from grid_member.engine.store_exchange import STORE, numbered
 from grid_member.engine.store_identity import IDENTITY_FILE, read_identity
 

@@ -21,8 +21,9 @@ from typing import TYPE_CHECKING, Final
 import lmdb
 
 from grid_member.engine.api import EngineError
-from grid_member.engine.directory_lock import lock_directory
-from grid_member.engine.files import sync_directory
+from grid_member.engine.io.directory_lock import lock_directory
+from grid_member.engine.io.errors import DamagedStoreError, foreign, newer, unusable
+from grid_member.engine.io.files import sync_directory
 from grid_member.engine.lmdb_bulk import new_log, put_base, put_chunks, put_records
 from grid_member.engine.lmdb_check import check_pages
 from grid_member.engine.lmdb_pages import Pages, open_file
@@ -49,7 +50,6 @@ from grid_member.engine.store import (
     make_empty,
     shard_path,
 )
-from grid_member.engine.store_errors import DamagedStoreError, foreign, newer, unusable
 from grid_member.engine.store_exchange import (
     BUILDING,
     EMPTIED,

@@ -21,8 +21,9 @@ from typing import TYPE_CHECKING, Final
 import lmdb
 
 from grid_member.engine.api import EngineError
-from grid_member.engine.directory_lock import LOCK, lock_directory
-from grid_member.engine.files import sync_directory
+from grid_member.engine.io.directory_lock import LOCK, lock_directory
+from grid_member.engine.io.errors import unusable
+from grid_member.engine.io.files import sync_directory
 from grid_member.engine.lmdb_bulk import changed_log, put_records
 from grid_member.engine.lmdb_replay import Replay
 from grid_member.engine.lmdb_values import pack_record
@@ -45,7 +46,6 @@ from grid_member.engine.store import (
     make_directories,
     shard_path,
 )
-from grid_member.engine.store_errors import unusable
 from grid_member.engine.store_exchange import (
     EMPTIED,
     SALVAGED,

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Final
 import lmdb
 
 from grid_member.engine.api import EngineError
-from grid_member.engine.directory_lock import lock_data, lock_directory
-from grid_member.engine.files import close_files, sync_directory
+from grid_member.engine.io.directory_lock import lock_data, lock_directory
+from grid_member.engine.io.errors import damaged, foreign, unusable
+from grid_member.engine.io.files import close_files, sync_directory
 from grid_member.engine.lmdb_tables import DATA_FILE, create_log
 from grid_member.engine.manifest import MANIFEST_FILE
-from grid_member.engine.store_errors import damaged, foreign, unusable
 from grid_member.engine.store_exchange import (
     STORE,
     check_unfinished,

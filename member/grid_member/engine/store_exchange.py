@@ -14,7 +14,7 @@ import shutil
 from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.api import EngineError
-from grid_member.engine.files import sync_directory
+from grid_member.engine.io.files import sync_directory
 from grid_member.engine.manifest import MANIFEST_FILE
 from grid_member.engine.store_identity import IDENTITY_FILE
 

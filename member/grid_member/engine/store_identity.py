@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.api import EngineError
-from grid_member.engine.files import open_private
-from grid_member.engine.store_errors import damaged, newer
+from grid_member.engine.io.errors import damaged, newer
+from grid_member.engine.io.files import open_private
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,7 +9,7 @@ import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
-from grid_member.engine.files import taken_on_disk
+from grid_member.engine.io.files import taken_on_disk
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

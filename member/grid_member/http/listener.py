@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from grid_member.cluster.logs import event
-from grid_member.engine.listening import close_servers
+from grid_member.engine.io.listening import close_servers
 from grid_member.http.admission import Admission, is_probe, open_files_limit, room, tell_room
 from grid_member.http.answers import WireResponse
 from grid_member.http.calls import ConnectionCounts

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from prometheus_client.metrics_core import GaugeMetricFamily
 
 from grid_member.engine.api import ClusterState
-from grid_member.engine.certificates import end, end_of_authorities
+from grid_member.engine.io.certificates import end, end_of_authorities
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

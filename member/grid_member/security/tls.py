@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from grid_member.cluster.logs import event
 from grid_member.config.model_security import ClientCertificates
-from grid_member.engine.files import file_signature
-from grid_member.engine.key_pairs import CERTIFICATE, authorities_problem, load_key_pair
+from grid_member.engine.io.files import file_signature
+from grid_member.engine.io.key_pairs import CERTIFICATE, authorities_problem, load_key_pair
 from grid_member.security.tls_validity import Validity
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from grid_member.config.model_security import TlsConfig
-    from grid_member.engine.key_pairs import PairProblem
+    from grid_member.engine.io.key_pairs import PairProblem
 
 RELOAD_PERIOD_S: Final = 10.0
 MAX_FILE_BYTES: Final = 1 << 20

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grid_member.engine.certificates import (
+from grid_member.engine.io.certificates import (
     Concern,
     certificates,
     concerns,

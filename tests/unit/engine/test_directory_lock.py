@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grid_member.engine import directory_lock
 from grid_member.engine.api import EngineError
-from grid_member.engine.directory_lock import LOCK_PATIENCE_S, lock_directory
+from grid_member.engine.io import directory_lock
+from grid_member.engine.io.directory_lock import LOCK_PATIENCE_S, lock_directory
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grid_member.engine.ground import Ground, LostGroundError
+from grid_member.engine.io.ground import Ground, LostGroundError
 
 if TYPE_CHECKING:
     from pathlib import Path

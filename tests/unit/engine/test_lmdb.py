@@ -18,13 +18,13 @@ import pytest
 
 from grid_member.engine import LocalEngine, lmdb_check, lmdb_space, open_engine
 from grid_member.engine.api import EngineError, Item
+from grid_member.engine.io.errors import DamagedStoreError
 from grid_member.engine.lmdb_log import LmdbLog
 from grid_member.engine.lmdb_pages import Pages, open_file
 from grid_member.engine.lmdb_tables import Tables, open_environment
 from grid_member.engine.lmdb_tail import TAIL_BYTES
 from grid_member.engine.recovery import salvage_store
 from grid_member.engine.state import snapshot
-from grid_member.engine.store_errors import DamagedStoreError
 from tests.unit.engine.drive import Driver, FixedStructures, condition
 from tests.unit.engine.strategies import newer_record
 

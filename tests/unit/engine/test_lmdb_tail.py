@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from grid_member.engine import lmdb_log, lmdb_tail
+from grid_member.engine.io.errors import DamagedStoreError
 from grid_member.engine.lmdb_pages import Pages
 from grid_member.engine.lmdb_space import Space
 from grid_member.engine.lmdb_tables import (
@@ -22,7 +23,6 @@ from grid_member.engine.lmdb_tables import (
 )
 from grid_member.engine.lmdb_tail import BLOCK_BYTES, TAIL_FILE, Found, Tail, read_tail
 from grid_member.engine.recovery import refuse_healthy, salvage_store
-from grid_member.engine.store_errors import DamagedStoreError
 from tests.unit.engine.drive import condition
 from tests.unit.engine.test_lmdb import SMALL_TAIL_BYTES, engine_at, started
 

@@ -15,6 +15,7 @@ import pytest
 
 from grid_member.engine import open_engine, opening
 from grid_member.engine.api import EngineError
+from grid_member.engine.io.errors import DamagedStoreError
 from grid_member.engine.lmdb_check import check_pages
 from grid_member.engine.lmdb_log import LmdbLog
 from grid_member.engine.lmdb_pages import Pages, open_file
@@ -29,7 +30,6 @@ from grid_member.engine.lmdb_values import pack_record
 from grid_member.engine.opening import Opening
 from grid_member.engine.recovery import refuse_healthy, salvage_store
 from grid_member.engine.state.operations import Record
-from grid_member.engine.store_errors import DamagedStoreError
 from tests.unit.engine.backed_up import STRUCTURES, flipped, wild_value
 from tests.unit.engine.drive import Driver, condition
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from grid_member.engine.api import EngineError
+from grid_member.engine.io.errors import DamagedStoreError
 from grid_member.engine.recovery import salvage_store, wipe_store
 from grid_member.engine.store import open_store
-from grid_member.engine.store_errors import DamagedStoreError
 from grid_member.engine.store_identity import read_identity
 
 LOG = Path("store/shard-0/data.mdb")

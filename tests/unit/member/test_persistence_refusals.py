@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import lmdb
 import pytest
 
-from grid_member.engine.directory_lock import lock_directory
+from grid_member.engine.io.directory_lock import lock_directory
 from grid_member.engine.lmdb_pages import Pages, open_file
 from tests.unit.engine.drive import condition
 from tests.unit.engine.volume import MIB, needs_volumes, privilege, volume

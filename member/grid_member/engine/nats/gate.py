@@ -24,7 +24,7 @@ import enum
 import secrets
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from grid_member.engine.listening import close_servers, server_at
+from grid_member.engine.io.listening import close_servers, server_at
 from grid_member.engine.nats.cluster_id import short
 from grid_member.engine.nats.hail import Present, waiting_line
 from grid_member.engine.nats.meeting import LINGER_S

@@ -10,7 +10,7 @@ import contextlib
 import shutil
 from typing import TYPE_CHECKING, Final
 
-from grid_member.engine.files import replace_file
+from grid_member.engine.io.files import replace_file
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

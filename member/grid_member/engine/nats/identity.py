@@ -19,11 +19,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.api import EngineError
-from grid_member.engine.directory_lock import lock_data, lock_directory
-from grid_member.engine.files import close_files, replace_file, sync_directory
+from grid_member.engine.io.directory_lock import lock_data, lock_directory
+from grid_member.engine.io.errors import damaged, newer, unusable
+from grid_member.engine.io.files import close_files, replace_file, sync_directory
 from grid_member.engine.manifest import MANIFEST_FILE
 from grid_member.engine.store import CLUSTER, DIRECTORY_MODE, make_directories
-from grid_member.engine.store_errors import damaged, newer, unusable
 from grid_member.engine.store_exchange import STORE
 
 if TYPE_CHECKING:

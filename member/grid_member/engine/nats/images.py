@@ -23,10 +23,10 @@ from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from grid_member.engine.io.errors import newer
 from grid_member.engine.nats.admin.streams import answered, asked
 from grid_member.engine.nats.client.errors import NatsError
 from grid_member.engine.state import codec, snapshot
-from grid_member.engine.store_errors import newer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping

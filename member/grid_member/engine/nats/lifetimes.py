@@ -11,13 +11,13 @@ import logging
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from grid_member.engine.certificates import concerns, concerns_of_authorities
+from grid_member.engine.io.certificates import concerns, concerns_of_authorities
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from grid_member.engine.certificates import Concern
     from grid_member.engine.cluster_settings import ClusterTls
+    from grid_member.engine.io.certificates import Concern
 
 LOOK_S: Final = 10.0
 """How often the files are read: as often as it is looked whether they have changed."""

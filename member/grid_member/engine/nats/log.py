@@ -37,7 +37,7 @@ from grid_member.engine.state.snapshot import SystemPart
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from grid_member.engine.ground import Ground
+    from grid_member.engine.io.ground import Ground
     from grid_member.engine.log import Steps
     from grid_member.engine.nats.client.client import NatsClient
     from grid_member.engine.nats.client.errors import ShortError

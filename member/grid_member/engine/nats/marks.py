@@ -14,7 +14,7 @@ import json
 import logging
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from grid_member.engine.store_errors import newer, unusable
+from grid_member.engine.io.errors import newer, unusable
 
 if TYPE_CHECKING:
     import uuid

@@ -20,7 +20,8 @@ import math
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from grid_member.engine.api import EngineError
-from grid_member.engine.files import replace_file
+from grid_member.engine.io.errors import unusable
+from grid_member.engine.io.files import replace_file
 from grid_member.engine.nats.admin.peers import Peers, peer_id, peers
 from grid_member.engine.nats.client.errors import NatsError, ShortError
 from grid_member.engine.nats.identity import JETSTREAM
@@ -28,7 +29,6 @@ from grid_member.engine.nats.marks import fields_of, marks_of, packed, read_mark
 from grid_member.engine.nats.read_log import ReadLog
 from grid_member.engine.nats.server_config import SYSTEM_ACCOUNT
 from grid_member.engine.store import CLUSTER
-from grid_member.engine.store_errors import unusable
 
 if TYPE_CHECKING:
     import uuid

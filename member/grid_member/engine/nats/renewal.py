@@ -7,8 +7,8 @@ import logging
 import ssl
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from grid_member.engine.files import file_signature
-from grid_member.engine.key_pairs import KEY, load_key_pair
+from grid_member.engine.io.files import file_signature
+from grid_member.engine.io.key_pairs import KEY, load_key_pair
 
 if TYPE_CHECKING:
     from collections.abc import Callable

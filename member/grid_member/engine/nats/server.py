@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.api import EngineError
-from grid_member.engine.ending import unless
+from grid_member.engine.io.ending import unless
 from grid_member.engine.nats.binary import find_server
 from grid_member.engine.nats.client.errors import unexpected
 from grid_member.engine.nats.gate import Entry, admitted, stranger_comes

@@ -14,7 +14,7 @@ from grid_member.engine.api import ClusterState, EngineError, Entry, Item, Reaso
 from grid_member.engine.cluster_holders import HOST
 from grid_member.engine.cluster_lanes import CLUSTER_SHARDS
 from grid_member.engine.cluster_settings import MOST_HOLDERS
-from grid_member.engine.ending import STOPPING
+from grid_member.engine.io.ending import STOPPING
 from grid_member.engine.nats.log import JetStreamLog
 from grid_member.engine.part_engine import PartEngine
 from grid_member.engine.state.sharding import shard_of

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from grid_member.engine.files import replace_file
+from grid_member.engine.io.files import replace_file
 from grid_member.engine.nats import reached
 from grid_member.engine.nats.reached import Reached
 from tests.unit.engine.nats.notes import (

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grid_member.engine import directory_lock
 from grid_member.engine.api import EngineError
+from grid_member.engine.io import directory_lock
+from grid_member.engine.io.errors import DamagedStoreError
 from grid_member.engine.nats.identity import Identity, of_cluster, open_identity, plain_name
 from grid_member.engine.store import open_store
-from grid_member.engine.store_errors import DamagedStoreError
 
 if TYPE_CHECKING:
     from pathlib import Path

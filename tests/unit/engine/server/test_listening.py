@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from grid_member.engine.listening import close_servers, server_at
+from grid_member.engine.io.listening import close_servers, server_at
 from tests.unit.engine.server.servers import HOST
 from tests.unit.ports import free_ports
 

@@ -14,9 +14,10 @@ from grid_member.cluster.futures import begun
 from grid_member.cluster.start_calls import START_CALLS_FILE, StartCalls
 from grid_member.command import EXIT_START
 from grid_member.command.restore import restore
-from grid_member.engine import directory_lock, open_engine
+from grid_member.engine import open_engine
 from grid_member.engine.api import EngineError
-from grid_member.engine.directory_lock import lock_directory
+from grid_member.engine.io import directory_lock
+from grid_member.engine.io.directory_lock import lock_directory
 from tests.unit.engine.backed_up import back_up
 from tests.unit.engine.drive import Driver, FixedStructures
 

@@ -12,7 +12,7 @@ import ssl
 import sys
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
-from grid_member.engine.certificates import common_name
+from grid_member.engine.io.certificates import common_name
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -1,0 +1,1 @@
+"""Files, directories, certificates and listening sockets, and the errors that they make."""
