@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from grid_member.cluster.membership import Membership
     from grid_member.cluster.operations import Operations
     from grid_member.engine.backup import Draft
-    from grid_member.engine.log import Clock
+    from grid_member.engine.log.log import Clock
     from grid_member.engine.state.snapshot import Image
     from grid_member.engine.state.system import SystemStore
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from grid_member.cluster.cp import CpChange
     from grid_member.cluster.cp_cluster import Groups
     from grid_member.cluster.membership import Membership
-    from grid_member.engine.log import Clock
+    from grid_member.engine.log.log import Clock
 
 LOOK_S: Final = 2.0
 """How often it is looked whether there is anything to do."""

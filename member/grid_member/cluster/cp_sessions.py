@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from grid_member.cluster.cp import CpSessionDocument
     from grid_member.cluster.membership import Membership
-    from grid_member.engine.log import Clock
+    from grid_member.engine.log.log import Clock
 
 
 class CpSessions:

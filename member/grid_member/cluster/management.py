@@ -18,7 +18,7 @@ from grid_member.cluster.operations import Operations
 from grid_member.cluster.usage import UsageSource
 from grid_member.cluster.versions import Versions
 from grid_member.engine.api import EngineError, Refused
-from grid_member.engine.log import Clock, wall_clock_ms
+from grid_member.engine.log.log import Clock, wall_clock_ms
 from grid_member.engine.state.system import SystemStore
 
 if TYPE_CHECKING:

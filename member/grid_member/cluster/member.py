@@ -21,7 +21,7 @@ from grid_member.cluster.logs import event
 from grid_member.cluster.parking import Parking
 from grid_member.cluster.shutdowns import CLUSTER_STOP_PATIENCE_S, stop_all, stop_with_all
 from grid_member.engine.api import ClusterState
-from grid_member.engine.log import wall_clock_ms
+from grid_member.engine.log.log import wall_clock_ms
 
 if TYPE_CHECKING:
     from grid_member.cluster.management import Management

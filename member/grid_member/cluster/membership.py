@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from grid_member.cluster.replicated import Entrance, ReplicatedEngine
     from grid_member.cluster.shutdowns import ShutdownRequest
-    from grid_member.engine.log import Clock
+    from grid_member.engine.log.log import Clock
 
 TICK_S: Final = 0.5
 """How often time is looked at."""

@@ -16,7 +16,7 @@ from grid_member.cluster.system_store import Put
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from grid_member.engine.log import Clock
+    from grid_member.engine.log.log import Clock
     from grid_member.engine.state.system import SystemStore
 
 MAX_OPERATIONS: Final = 100

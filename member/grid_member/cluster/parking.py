@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from grid_member.engine.log import Clock
+    from grid_member.engine.log.log import Clock
 
 MAX_FILE_BYTES: Final = 4096
 """What is longer was not written by a member; it parks all the same."""

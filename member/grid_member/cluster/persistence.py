@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from grid_member.cluster.operations import Operations
     from grid_member.cluster.rescue import Waiting
     from grid_member.config.model import MemberConfig, PersistenceConfig
-    from grid_member.engine.log import Clock
+    from grid_member.engine.log.log import Clock
     from grid_member.engine.state.system import SystemStore
 
 SHARDS: Final = 1

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from grid_member.engine.log import Clock
+    from grid_member.engine.log.log import Clock
 
 START_CALLS_FILE: Final = "start-calls.json"
 MAX_START_CALLS: Final = 1000

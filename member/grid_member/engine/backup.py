@@ -23,8 +23,8 @@ import lmdb
 from grid_member.engine.api import EngineError
 from grid_member.engine.io.errors import unusable
 from grid_member.engine.io.files import sync_directory
-from grid_member.engine.lmdb_bulk import new_log
-from grid_member.engine.lmdb_cleaning import IMAGE_CHUNK_BYTES, ImageJob
+from grid_member.engine.lmdb.bulk import new_log
+from grid_member.engine.lmdb.compaction import IMAGE_CHUNK_BYTES, ImageJob
 from grid_member.engine.manifest import Checksum, Manifest, file_checksum, write_manifest
 from grid_member.engine.store import DIRECTORY_MODE, make_directories, shard_path
 from grid_member.engine.store_exchange import check_unfinished, numbered

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from grid_member.engine.cluster_lane import ClusterLane
     from grid_member.engine.cluster_lanes import ClusterLanes
     from grid_member.engine.lane import Lane
-    from grid_member.engine.log import Clock
+    from grid_member.engine.log.log import Clock
     from grid_member.engine.nats.client.client import NatsClient
     from grid_member.engine.polls import QueuePolls
     from grid_member.engine.replication import Colleagues, Replication

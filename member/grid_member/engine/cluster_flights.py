@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from grid_member.engine.api import EngineError, Refused
     from grid_member.engine.cluster_lane import Reader
     from grid_member.engine.lane import Lane
-    from grid_member.engine.log import Clock
+    from grid_member.engine.log.log import Clock
     from grid_member.engine.shared_log import SharedLog
     from grid_member.engine.state.operations import Record
 

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from grid_member.engine.api import EngineError
 from grid_member.engine.io.errors import unusable
-from grid_member.engine.lmdb_bulk import changed_log
-from grid_member.engine.lmdb_replay import Replay
+from grid_member.engine.lmdb.bulk import changed_log
+from grid_member.engine.lmdb.replay import Replay
 from grid_member.engine.manifest import MANIFEST_FILE, read_manifest
 from grid_member.engine.nats.admin.streams import NoStreamError, answered, asked, stream_config
 from grid_member.engine.nats.client.errors import NatsError

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from grid_member.engine.lane import Answer, Lane
-    from grid_member.engine.log import Steps
+    from grid_member.engine.log.log import Steps
     from grid_member.engine.nats.reached import Check
     from grid_member.engine.shared_log import SharedLog
     from grid_member.engine.state.operations import Committed, Operation, QueueReturn

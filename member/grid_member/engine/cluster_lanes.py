@@ -24,7 +24,7 @@ from grid_member.engine.cluster_streams import Streams
 from grid_member.engine.footing import Footing
 from grid_member.engine.io.ending import unless
 from grid_member.engine.lanes import Lanes
-from grid_member.engine.log import wall_clock_ms
+from grid_member.engine.log.log import wall_clock_ms
 from grid_member.engine.nats.admin.peer_removal import delete_streams, take_off_lost
 from grid_member.engine.nats.admin.peers import count_voting
 from grid_member.engine.nats.admin.streams import NoStreamError, Stream, streams_of_lanes

@@ -13,7 +13,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from grid_member.engine.api import EngineError, Item, Reason, Refused
-from grid_member.engine.log import graced_until_ms
+from grid_member.engine.log.log import graced_until_ms
 from grid_member.engine.nats.again import longer
 from grid_member.engine.nats.client.errors import NatsError, ShortError, unexpected
 from grid_member.engine.state.machine import COUNTER_WINDOW, State
@@ -22,7 +22,7 @@ from grid_member.engine.state.operations import Committed, QueueReturn
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 
-    from grid_member.engine.log import Log, Steps
+    from grid_member.engine.log.log import Log, Steps
     from grid_member.engine.shared_log import SharedLog
 
 RELOAD_S: Final = 0.2

@@ -23,7 +23,7 @@ from grid_member.engine.api import (
 from grid_member.engine.expiry import ExpiryRounds
 from grid_member.engine.landing import Landings
 from grid_member.engine.lanes import Lanes, LogOpener
-from grid_member.engine.log import Clock, wall_clock_ms
+from grid_member.engine.log.log import Clock, wall_clock_ms
 from grid_member.engine.map_side import MAX_WAYS, PASSIVE, MapSide, not_configured
 from grid_member.engine.placement import Placement
 from grid_member.engine.polls import NoPoll, QueuePolls

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from grid_member.engine.api import Reason, Refused
 from grid_member.engine.gathering import Gathering
-from grid_member.engine.log import GROWING, OPERATION_BYTES, graced_until_ms, grows, is_note
+from grid_member.engine.log.log import GROWING, OPERATION_BYTES, graced_until_ms, grows, is_note
 from grid_member.engine.reads import MapReads
 from grid_member.engine.state.machine import State
 from grid_member.engine.state.operations import (
@@ -32,7 +32,7 @@ from grid_member.engine.state.operations import (
 
 if TYPE_CHECKING:
     from grid_member.engine.io.ground import Ground
-    from grid_member.engine.log import Clock, Log, Steps
+    from grid_member.engine.log.log import Clock, Log, Steps
 
 MAX_WAITING_OPERATIONS: Final = 65_536
 """Operations proposed and not yet answered; more are refused as OVERLOADED."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from grid_member.engine.io.files import taken_on_disk
 from grid_member.engine.lane import Lane
-from grid_member.engine.log import Clock, Log, MemoryLog
+from grid_member.engine.log.log import Clock, Log, MemoryLog
 from grid_member.engine.state.sharding import shard_of
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ class Lanes:
 
     def _open_store(self, directory: Path, arrived: Arrived) -> None:
         # A member that keeps its data in memory need not load what keeps it on a disk.
-        from grid_member.engine.lmdb_log import LmdbLog
+        from grid_member.engine.lmdb.log import LmdbLog
         from grid_member.engine.opening import Opening
         from grid_member.engine.store import open_store
         from grid_member.engine.store_exchange import STORE

@@ -21,7 +21,7 @@ from grid_member.engine.system_side import SystemSide
 if TYPE_CHECKING:
     from grid_member.engine.lane import Lane
     from grid_member.engine.lanes import Lanes
-    from grid_member.engine.log import Clock
+    from grid_member.engine.log.log import Clock
     from grid_member.engine.state.stored import Stored
 
 MAX_WAYS: Final = 1024

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.lane import Lane, _Flight
-from grid_member.engine.log import taken_bytes
+from grid_member.engine.log.log import taken_bytes
 from grid_member.engine.state.operations import (
     MAX_OPERATIONS_PER_RECORD,
     MapPut,

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     )
     from grid_member.engine.cluster_lane import ClusterLane
     from grid_member.engine.cluster_lanes import ClusterLanes
-    from grid_member.engine.log import Clock
+    from grid_member.engine.log.log import Clock
     from grid_member.engine.state.snapshot import Image
     from grid_member.engine.usage import StructureUsage
 

@@ -24,11 +24,11 @@ from grid_member.engine.api import EngineError
 from grid_member.engine.io.directory_lock import lock_directory
 from grid_member.engine.io.errors import DamagedStoreError, foreign, newer, unusable
 from grid_member.engine.io.files import sync_directory
-from grid_member.engine.lmdb_bulk import new_log, put_base, put_chunks, put_records
-from grid_member.engine.lmdb_check import check_pages
-from grid_member.engine.lmdb_pages import Pages, open_file
-from grid_member.engine.lmdb_replay import Replay
-from grid_member.engine.lmdb_tables import (
+from grid_member.engine.lmdb.bulk import new_log, put_base, put_chunks, put_records
+from grid_member.engine.lmdb.check import check_pages
+from grid_member.engine.lmdb.pages import Pages, open_file
+from grid_member.engine.lmdb.replay import Replay
+from grid_member.engine.lmdb.tables import (
     CHUNK,
     FORMAT,
     KIND,
@@ -39,8 +39,8 @@ from grid_member.engine.lmdb_tables import (
     open_environment,
     open_tables,
 )
-from grid_member.engine.lmdb_tail import read_tail
-from grid_member.engine.lmdb_values import unpack_base, unpack_record, unpack_salt
+from grid_member.engine.lmdb.values import unpack_base, unpack_record, unpack_salt
+from grid_member.engine.lmdb.wal import read_tail
 from grid_member.engine.restore import end_flights
 from grid_member.engine.state import codec
 from grid_member.engine.store import (
@@ -71,7 +71,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
-    from grid_member.engine.lmdb_pages import Root
+    from grid_member.engine.lmdb.pages import Root
 
     _ReadTail = Callable[[int], list[tuple[int, bytes]]]
 

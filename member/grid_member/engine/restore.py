@@ -24,9 +24,9 @@ from grid_member.engine.api import EngineError
 from grid_member.engine.io.directory_lock import LOCK, lock_directory
 from grid_member.engine.io.errors import unusable
 from grid_member.engine.io.files import sync_directory
-from grid_member.engine.lmdb_bulk import changed_log, put_records
-from grid_member.engine.lmdb_replay import Replay
-from grid_member.engine.lmdb_values import pack_record
+from grid_member.engine.lmdb.bulk import changed_log, put_records
+from grid_member.engine.lmdb.replay import Replay
+from grid_member.engine.lmdb.values import pack_record
 from grid_member.engine.manifest import (
     HASH_BYTES,
     MANIFEST_FILE,
@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import BinaryIO
 
-    from grid_member.engine.lmdb_tables import Tables
+    from grid_member.engine.lmdb.tables import Tables
 
 _HARMLESS: Final = frozenset({LOCK, "lost+found", "start-calls.json", CREATING})
 """What a directory may hold that is otherwise empty."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from grid_member.engine.log import Log
+from grid_member.engine.log.log import Log
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

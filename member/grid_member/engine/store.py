@@ -20,7 +20,7 @@ from grid_member.engine.api import EngineError
 from grid_member.engine.io.directory_lock import lock_data, lock_directory
 from grid_member.engine.io.errors import damaged, foreign, unusable
 from grid_member.engine.io.files import close_files, sync_directory
-from grid_member.engine.lmdb_tables import DATA_FILE, create_log
+from grid_member.engine.lmdb.tables import DATA_FILE, create_log
 from grid_member.engine.manifest import MANIFEST_FILE
 from grid_member.engine.store_exchange import (
     STORE,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from grid_member.engine.api import Done
     from grid_member.engine.lane import Lane
     from grid_member.engine.lanes import Lanes
-    from grid_member.engine.log import Clock
+    from grid_member.engine.log.log import Clock
     from grid_member.engine.state.machine import State
     from grid_member.engine.state.snapshot import Image
     from grid_member.engine.state.system import SystemValues

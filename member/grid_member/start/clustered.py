@@ -25,7 +25,7 @@ from grid_member.engine.cluster_lanes import ClusterLanes
 from grid_member.engine.cluster_settings import ClusterSettings, ClusterTls
 from grid_member.engine.leasehold import steady_s
 from grid_member.engine.lite_engine import LiteEngine
-from grid_member.engine.log import wall_clock_ms
+from grid_member.engine.log.log import wall_clock_ms
 from grid_member.engine.nats.admin.server_records import LEAVING, REMOVED, SERVER
 from grid_member.engine.part_engine import PartEngine
 

@@ -12,7 +12,7 @@ from grid_member.cluster.member import Member
 from grid_member.cluster.persistence import make_persistence
 from grid_member.cluster.structures import ConfiguredStructures
 from grid_member.engine import open_engine
-from grid_member.engine.log import wall_clock_ms
+from grid_member.engine.log.log import wall_clock_ms
 
 if TYPE_CHECKING:
     from grid_member.config import Config, MemberConfig
@@ -83,8 +83,8 @@ def _timed_logs(model: MemberConfig, measurements: Measurements | None) -> LogOp
     if measurements is None or model.data_directory is None:
         return None
     # A member that keeps its data in memory need not load what keeps it on a disk.
-    from grid_member.engine.lmdb_log import LmdbLog
-    from grid_member.engine.lmdb_timing import timed
+    from grid_member.engine.lmdb.log import LmdbLog
+    from grid_member.engine.lmdb.timing import timed
 
     told = measurements.committed
     return partial(LmdbLog, environments=timed(told), told=told)

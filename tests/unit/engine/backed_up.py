@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from grid_member.engine.api import Eviction, EvictionPolicy, MapSettings
 from grid_member.engine.backup import open_draft
-from grid_member.engine.lmdb_replay import Replay
-from grid_member.engine.lmdb_tables import MAP_SIZE_BYTES, open_environment, open_tables
+from grid_member.engine.lmdb.replay import Replay
+from grid_member.engine.lmdb.tables import MAP_SIZE_BYTES, open_environment, open_tables
 from grid_member.engine.state.machine import State
 from grid_member.engine.state.operations import Committed
 from tests.unit.engine.drive import Driver, FixedStructures

@@ -20,8 +20,8 @@ from grid_member.engine.cluster_engine import ClusterEngine
 from grid_member.engine.cluster_lanes import ClusterLanes
 from grid_member.engine.cluster_settings import ClusterSettings
 from grid_member.engine.lite_engine import LiteEngine
-from grid_member.engine.lmdb_log import LmdbLog
-from grid_member.engine.log import wall_clock_ms
+from grid_member.engine.lmdb.log import LmdbLog
+from grid_member.engine.log.log import wall_clock_ms
 from grid_member.engine.nats import server, server_config
 from grid_member.engine.nats.log import JetStreamLog
 from grid_member.engine.part_engine import PartEngine

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, TypeVar
 
 from grid_member.engine import open_engine
 from grid_member.engine.api import Reason, Refused
-from grid_member.engine.log import MemoryLog
+from grid_member.engine.log.log import MemoryLog
 from tests.unit.engine.drive import Driver, FixedStructures, HandClock
 
 if TYPE_CHECKING:
     import pytest
 
-    from grid_member.engine.log import Clock, Feed
+    from grid_member.engine.log.log import Clock, Feed
     from grid_member.engine.state.operations import Operation, Record
 
 O = TypeVar("O", bound="Operation")  # noqa: E741

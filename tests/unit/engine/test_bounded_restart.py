@@ -10,7 +10,7 @@ import pytest
 
 from grid_member.engine import open_engine
 from grid_member.engine.api import Eviction, EvictionPolicy, MapSettings
-from grid_member.engine.lmdb_log import LmdbLog
+from grid_member.engine.lmdb.log import LmdbLog
 from grid_member.engine.state import snapshot as image
 from tests.unit.engine.drive import Driver, condition
 from tests.unit.engine.recording import ticks
@@ -18,7 +18,7 @@ from tests.unit.engine.recording import ticks
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from grid_member.engine.log import Clock
+    from grid_member.engine.log.log import Clock
     from grid_member.engine.state.machine import State
     from tests.unit.engine.conftest import Bench
 

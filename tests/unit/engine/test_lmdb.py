@@ -16,25 +16,26 @@ from typing import TYPE_CHECKING, Final
 import lmdb
 import pytest
 
-from grid_member.engine import LocalEngine, lmdb_check, lmdb_space, open_engine
+from grid_member.engine import LocalEngine, open_engine
 from grid_member.engine.api import EngineError, Item
 from grid_member.engine.io.errors import DamagedStoreError
-from grid_member.engine.lmdb_log import LmdbLog
-from grid_member.engine.lmdb_pages import Pages, open_file
-from grid_member.engine.lmdb_tables import Tables, open_environment
-from grid_member.engine.lmdb_tail import TAIL_BYTES
+from grid_member.engine.lmdb import check, space
+from grid_member.engine.lmdb.log import LmdbLog
+from grid_member.engine.lmdb.pages import Pages, open_file
+from grid_member.engine.lmdb.tables import Tables, open_environment
+from grid_member.engine.lmdb.wal import TAIL_BYTES
 from grid_member.engine.recovery import salvage_store
 from grid_member.engine.state import snapshot
 from tests.unit.engine.drive import Driver, FixedStructures, condition
 from tests.unit.engine.strategies import newer_record
 
 if TYPE_CHECKING:
-    from grid_member.engine.log import Clock
+    from grid_member.engine.log.log import Clock
 
 ROOT = Path(__file__).parents[3]
 SLACK_BYTES: Final = 50_000
 RESERVE_BYTES: Final = 256 * 1024
-SMALL_TAIL_BYTES: Final = RESERVE_BYTES * TAIL_BYTES // lmdb_space.RESERVE_BYTES
+SMALL_TAIL_BYTES: Final = RESERVE_BYTES * TAIL_BYTES // space.RESERVE_BYTES
 
 
 def engine_at(
@@ -357,7 +358,7 @@ async def test_a_log_without_descriptors_is_no_damage(
         raise OSError(errno.EMFILE, "Too many open files", path)
 
     with monkeypatch.context() as patched:
-        patched.setattr(lmdb_check, "verify", no_verify)
+        patched.setattr(check, "verify", no_verify)
         with pytest.raises(EngineError, match="raise the limit of open files") as raised:
             await engine_at(tmp_path).start()
     assert not isinstance(raised.value, DamagedStoreError)

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import lmdb
 import pytest
 
-from grid_member.engine import lmdb_log
 from grid_member.engine.api import ClusterState, EngineError, Reason, Refused
 from grid_member.engine.gathering import LARGE
-from grid_member.engine.lmdb_log import LmdbLog
-from grid_member.engine.lmdb_tables import MAP_SIZE_BYTES, Tables, open_environment
+from grid_member.engine.lmdb import log as lmdb_log
+from grid_member.engine.lmdb.log import LmdbLog
+from grid_member.engine.lmdb.tables import MAP_SIZE_BYTES, Tables, open_environment
 from tests.unit.engine.drive import condition
 from tests.unit.engine.test_lmdb import engine_at, started
 

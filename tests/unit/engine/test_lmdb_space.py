@@ -9,7 +9,7 @@ import lmdb
 import pytest
 
 from grid_member.engine.api import Item, Reason, Refused
-from grid_member.engine.lmdb_tables import Tables
+from grid_member.engine.lmdb.tables import Tables
 from tests.unit.engine.drive import Driver, condition
 from tests.unit.engine.test_lmdb import RESERVE_BYTES, data, engine_at, started
 from tests.unit.engine.volume import MIB, fill, needs_volumes, volume
@@ -48,7 +48,7 @@ async def test_a_disk_that_does_not_tell_its_room_is_asked_again(
 
     with monkeypatch.context() as patch:
         # From the start on: room that was found once is not looked for again before it is used.
-        patch.setattr("grid_member.engine.lmdb_tables.Tables.free_bytes", silent)
+        patch.setattr("grid_member.engine.lmdb.tables.Tables.free_bytes", silent)
         driver = await started(engine_at(tmp_path))
         async with asyncio.timeout(10):
             assert isinstance(await driver.put("m", "k", b"v"), Refused)

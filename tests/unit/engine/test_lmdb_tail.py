@@ -10,18 +10,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grid_member.engine import lmdb_log, lmdb_tail
 from grid_member.engine.io.errors import DamagedStoreError
-from grid_member.engine.lmdb_pages import Pages
-from grid_member.engine.lmdb_space import Space
-from grid_member.engine.lmdb_tables import (
+from grid_member.engine.lmdb import log as lmdb_log
+from grid_member.engine.lmdb import wal
+from grid_member.engine.lmdb.pages import Pages
+from grid_member.engine.lmdb.space import Space
+from grid_member.engine.lmdb.tables import (
     FORMAT,
     MAP_SIZE_BYTES,
     TAILED_FORMAT,
     open_environment,
     open_tables,
 )
-from grid_member.engine.lmdb_tail import BLOCK_BYTES, TAIL_FILE, Found, Tail, read_tail
+from grid_member.engine.lmdb.wal import BLOCK_BYTES, TAIL_FILE, Found, Tail, read_tail
 from grid_member.engine.recovery import refuse_healthy, salvage_store
 from tests.unit.engine.drive import condition
 from tests.unit.engine.test_lmdb import SMALL_TAIL_BYTES, engine_at, started
@@ -228,7 +229,7 @@ async def test_without_room_there_is_no_tail(
         path.touch()
         raise OSError(errno.ENOSPC, "planted")
 
-    monkeypatch.setattr(lmdb_tail, "_fill", full)
+    monkeypatch.setattr(wal, "_fill", full)
     driver = await started(engine_at(tmp_path))
     for number in range(5):
         assert await driver.put("m", f"k{number}", b"v") is None

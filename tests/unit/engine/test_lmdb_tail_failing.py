@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING
 import lmdb
 import pytest
 
-from grid_member.engine import lmdb_log
 from grid_member.engine.api import Refused
-from grid_member.engine.lmdb_tables import (
+from grid_member.engine.lmdb import log as lmdb_log
+from grid_member.engine.lmdb.tables import (
     MAP_SIZE_BYTES,
     Tables,
     create_log,
     open_environment,
     open_tables,
 )
-from grid_member.engine.lmdb_tail import SMALL_BYTES, Tail
+from grid_member.engine.lmdb.wal import SMALL_BYTES, Tail
 from grid_member.engine.state.operations import Committed, MapPut, Record
 from tests.unit.engine.drive import condition
 from tests.unit.engine.test_lmdb import RESERVE_BYTES, SMALL_TAIL_BYTES, engine_at, started

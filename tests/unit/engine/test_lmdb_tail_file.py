@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grid_member.engine import lmdb_tail
-from grid_member.engine.lmdb_tables import (
+from grid_member.engine.lmdb import wal
+from grid_member.engine.lmdb.tables import (
     MAP_SIZE_BYTES,
     Tables,
     create_log,
     open_environment,
     open_tables,
 )
-from grid_member.engine.lmdb_tail import BLOCK_BYTES, SALT_BYTES, TAIL_FILE, Found, Tail, read_tail
+from grid_member.engine.lmdb.wal import BLOCK_BYTES, SALT_BYTES, TAIL_FILE, Found, Tail, read_tail
 from tests.unit.engine.test_lmdb import SMALL_TAIL_BYTES
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ def test_no_bytes_pass_for_a_group_without_the_salt(tmp_path: Path, tables: Tabl
     written = Written(tmp_path, tables)
     assert written.write([b"mine"])
     salt = tables.salt()
-    other = lmdb_tail._packed(os.urandom(SALT_BYTES), 3, [b"other"])
+    other = wal._packed(os.urandom(SALT_BYTES), 3, [b"other"])
     content = bytearray((tmp_path / TAIL_FILE).read_bytes())
     for place in range(BLOCK_BYTES, len(content), BLOCK_BYTES):
         content[place : place + len(other)] = other
@@ -156,7 +156,7 @@ def test_hostile_bytes_are_no_group(tmp_path: Path, right: bool) -> None:
         count, length = (chance.choice([0, 1, 2, 9, 2**31, 2**32 - 1]) for _ in range(2))
         body = length.to_bytes(4, "big") * chance.randint(0, 3) + chance.randbytes(9)
         first = chance.choice([0, 1, 2, 2**63, 2**64 - 1])
-        head = lmdb_tail._head(salt, first, count, body)
+        head = wal._head(salt, first, count, body)
         if not right:
             place = chance.randrange(SALT_BYTES, len(head))
             head = head[:place] + bytes([head[place] ^ 1]) + head[place + 1 :]

@@ -16,17 +16,17 @@ import pytest
 from grid_member.engine import open_engine, opening
 from grid_member.engine.api import EngineError
 from grid_member.engine.io.errors import DamagedStoreError
-from grid_member.engine.lmdb_check import check_pages
-from grid_member.engine.lmdb_log import LmdbLog
-from grid_member.engine.lmdb_pages import Pages, open_file
-from grid_member.engine.lmdb_tables import (
+from grid_member.engine.lmdb.check import check_pages
+from grid_member.engine.lmdb.log import LmdbLog
+from grid_member.engine.lmdb.pages import Pages, open_file
+from grid_member.engine.lmdb.tables import (
     MAP_SIZE_BYTES,
     SEQUENCE,
     create_log,
     open_environment,
     open_tables,
 )
-from grid_member.engine.lmdb_values import pack_record
+from grid_member.engine.lmdb.values import pack_record
 from grid_member.engine.opening import Opening
 from grid_member.engine.recovery import refuse_healthy, salvage_store
 from grid_member.engine.state.operations import Record
@@ -53,7 +53,7 @@ OPEN: Final = """
 import sys
 from pathlib import Path
 from grid_member.engine.lanes import Lanes
-from grid_member.engine.lmdb_log import LmdbLog
+from grid_member.engine.lmdb.log import LmdbLog
 Lanes(Path(sys.argv[1]), 1, lambda: 0, LmdbLog).open(lambda *_: None)
 """
 

@@ -14,9 +14,9 @@ import pytest
 from grid_member.engine import open_engine
 from grid_member.engine.api import EngineError
 from grid_member.engine.io.errors import DamagedStoreError
-from grid_member.engine.lmdb_log import LmdbLog
-from grid_member.engine.lmdb_pages import Pages, open_file
-from grid_member.engine.lmdb_tables import MAP_SIZE_BYTES, open_environment, open_tables
+from grid_member.engine.lmdb.log import LmdbLog
+from grid_member.engine.lmdb.pages import Pages, open_file
+from grid_member.engine.lmdb.tables import MAP_SIZE_BYTES, open_environment, open_tables
 from grid_member.engine.recovery import salvage_store, wipe_store
 from grid_member.engine.state import codec
 from grid_member.engine.store import open_store
@@ -31,7 +31,7 @@ from tests.unit.engine.backed_up import (
 from tests.unit.engine.drive import Driver, FixedStructures, condition
 
 if TYPE_CHECKING:
-    from grid_member.engine.log import Clock, Log
+    from grid_member.engine.log.log import Clock, Log
 
 pytestmark = pytest.mark.usefixtures("impatient")
 

@@ -10,7 +10,7 @@ import pytest
 from grid_member.engine import open_engine
 from grid_member.engine.api import ClusterState, EngineError, Reason, Refused
 from grid_member.engine.expiry import ExpiryRounds
-from grid_member.engine.lmdb_log import LmdbLog
+from grid_member.engine.lmdb.log import LmdbLog
 from grid_member.engine.state import system
 from grid_member.engine.state.operations import SystemExpire
 from tests.unit.engine.drive import Driver, FixedStructures, condition
@@ -19,7 +19,7 @@ from tests.unit.engine.recording import Recorded
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from grid_member.engine.log import Clock
+    from grid_member.engine.log.log import Clock
     from tests.unit.engine.conftest import Bench
 
 DAY_S = 86_400

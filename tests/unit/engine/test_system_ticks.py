@@ -9,10 +9,10 @@ import lmdb
 import pytest
 
 from grid_member.engine import lane as lane_module
-from grid_member.engine import lmdb_log
 from grid_member.engine.api import ClusterState, Reason, Refused
-from grid_member.engine.lmdb_tables import Tables
-from grid_member.engine.log import MAX_NOTE_BYTES
+from grid_member.engine.lmdb import log as lmdb_log
+from grid_member.engine.lmdb.tables import Tables
+from grid_member.engine.log.log import MAX_NOTE_BYTES
 from grid_member.engine.state.operations import (
     MAX_OPERATIONS_PER_RECORD,
     ClusterStateChange,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from grid_member.engine.log import Feed
+    from grid_member.engine.log.log import Feed
     from tests.unit.engine.conftest import Bench
 
 LARGE = b"v" * MAX_NOTE_BYTES

@@ -13,11 +13,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from grid_member.engine import lmdb_log, open_engine
+from grid_member.engine import open_engine
 from grid_member.engine.api import ClusterState, Item
-from grid_member.engine.lmdb_log import LmdbLog
-from grid_member.engine.lmdb_tables import open_environment
-from grid_member.engine.lmdb_tail import TAIL_FILE, Tail
+from grid_member.engine.lmdb import log
+from grid_member.engine.lmdb.log import LmdbLog
+from grid_member.engine.lmdb.tables import open_environment
+from grid_member.engine.lmdb.wal import TAIL_FILE, Tail
 from tests.unit.engine.drive import Driver, FixedStructures
 
 if TYPE_CHECKING:
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
 
     import lmdb
 
-    from grid_member.engine.lmdb_tables import Environments, Tables
-    from grid_member.engine.log import Clock, Log
+    from grid_member.engine.lmdb.tables import Environments, Tables
+    from grid_member.engine.log.log import Clock, Log
 
 KEYS = 12
 QUEUE = "queue"
@@ -151,7 +152,7 @@ async def change_system(driver: Driver, journal: Journal, chance: random.Random)
 async def run(directory: Path, journal: Journal, build: str, rounds: int, seed: int) -> None:
     chance = random.Random(seed)
     environments, tail = BUILDS[build]
-    setattr(lmdb_log, "Tail", tail)  # noqa: B010 - it takes no other one
+    setattr(log, "Tail", tail)  # noqa: B010 - it takes no other one
 
     def open_log(path: Path, shard: int, clock: Clock) -> Log:
         return LmdbLog(

@@ -15,7 +15,7 @@ import lmdb
 import pytest
 
 from grid_member.engine.io.directory_lock import lock_directory
-from grid_member.engine.lmdb_pages import Pages, open_file
+from grid_member.engine.lmdb.pages import Pages, open_file
 from tests.unit.engine.drive import condition
 from tests.unit.engine.volume import MIB, needs_volumes, privilege, volume
 from tests.unit.member.durable import MAP, durable

@@ -35,8 +35,8 @@ NOT_FOR_A_PLAIN_START: Final = {
 }
 """Modules of the member that write documents, read other syntaxes, or repair and restore stores."""
 NOT_IN_MEMORY: Final = {
-    *("lmdb_bulk", "lmdb_check", "lmdb_cleaning", "lmdb_log", "lmdb_pages", "lmdb_space"),
-    *("lmdb_tables", "lmdb_timing", "backup", "manifest", "opening", "store", "store_exchange"),
+    *("lmdb.bulk", "lmdb.check", "lmdb.compaction", "lmdb.log", "lmdb.pages", "lmdb.space"),
+    *("lmdb.tables", "lmdb.timing", "backup", "manifest", "opening", "store", "store_exchange"),
     "store_identity",
 }
 """Modules of the engine that keep data on a disk."""

@@ -17,7 +17,7 @@ from grid_member.engine.api import EngineError
 
 if TYPE_CHECKING:
     from grid_member.engine.cluster_settings import ClusterSettings
-    from grid_member.engine.log import Clock
+    from grid_member.engine.log.log import Clock
     from grid_member.engine.nats.identity import Identity
 
 _TOKEN_BYTES: Final = 8

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from grid_member.engine.api import ClusterState, EngineError, Reason, Refused
 from grid_member.engine.leasehold import steady_s
-from grid_member.engine.log import Feed
+from grid_member.engine.log.log import Feed
 from grid_member.engine.nats.again import until_longer
 from grid_member.engine.nats.cleaning import RECORD_BYTES, Cleaner
 from grid_member.engine.nats.feed import StreamFeed
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from grid_member.engine.io.ground import Ground
-    from grid_member.engine.log import Steps
+    from grid_member.engine.log.log import Steps
     from grid_member.engine.nats.client.client import NatsClient
     from grid_member.engine.nats.client.errors import ShortError
     from grid_member.engine.nats.feed import Fed

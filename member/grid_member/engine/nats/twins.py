@@ -16,7 +16,7 @@ import math
 import time
 from typing import TYPE_CHECKING, Final
 
-from grid_member.engine.log import wall_clock_ms
+from grid_member.engine.log.log import wall_clock_ms
 from grid_member.engine.nats.hail import answer_with
 from grid_member.engine.nats.life import life_of, twin_error, unpacked
 

@@ -17,7 +17,7 @@ from grid_member.engine.cluster_engine import ClusterEngine
 from grid_member.engine.cluster_lanes import CLUSTER_SHARDS, ClusterLanes
 from grid_member.engine.cluster_settings import ClusterSettings
 from grid_member.engine.lite_engine import LiteEngine
-from grid_member.engine.log import wall_clock_ms
+from grid_member.engine.log.log import wall_clock_ms
 from grid_member.engine.nats import server as server_module
 from grid_member.engine.nats.admin.streams import asked
 from grid_member.engine.nats.server_config import server_config

@@ -10,7 +10,7 @@ from grid_member.engine.cluster_engine import ClusterEngine
 from grid_member.engine.cluster_lane import ClusterLane
 from grid_member.engine.cluster_lanes import ClusterLanes
 from grid_member.engine.cluster_settings import ClusterSettings
-from grid_member.engine.log import wall_clock_ms
+from grid_member.engine.log.log import wall_clock_ms
 from tests.unit.engine.cluster.proposals import HandLog
 from tests.unit.engine.drive import FixedStructures
 from tests.unit.engine.forward.bus import Bus, Connection
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from grid_member.engine.lane import Lane
-    from grid_member.engine.log import Feed
+    from grid_member.engine.log.log import Feed
     from grid_member.engine.nats.client.client import NatsClient
     from grid_member.engine.state.operations import Record
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from grid_member.engine.api import EngineError, Refused
     from grid_member.engine.lane import Lane
-    from grid_member.engine.log import Feed, Steps
+    from grid_member.engine.log.log import Feed, Steps
     from grid_member.engine.nats.client.errors import ShortError
     from grid_member.engine.state.snapshot import Image
 

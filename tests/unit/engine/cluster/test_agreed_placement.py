@@ -19,7 +19,7 @@ from grid_member.engine.cluster_placement import (
     _told,
 )
 from grid_member.engine.lane import Lane
-from grid_member.engine.log import MemoryLog, wall_clock_ms
+from grid_member.engine.log.log import MemoryLog, wall_clock_ms
 from grid_member.engine.nats.admin.streams import answered, stream_config
 from grid_member.engine.nats.client.errors import NoRespondersError
 from grid_member.engine.nats.client.wire import Message

@@ -23,7 +23,7 @@ from grid_member.engine.cluster_holders import (
 )
 from grid_member.engine.cluster_lanes import ClusterLanes
 from grid_member.engine.cluster_settings import MOST_HOLDERS, ClusterSettings
-from grid_member.engine.log import wall_clock_ms
+from grid_member.engine.log.log import wall_clock_ms
 from grid_member.engine.nats.client.errors import NatsError, ShortError
 from grid_member.engine.part_engine import PartEngine
 from grid_member.engine.state.machine import State

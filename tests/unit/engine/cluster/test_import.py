@@ -13,7 +13,7 @@ from grid_member.engine.api import EngineError
 from grid_member.engine.backup import open_draft
 from grid_member.engine.cluster_import import IMPORT
 from grid_member.engine.cluster_lanes import ClusterLanes
-from grid_member.engine.log import wall_clock_ms
+from grid_member.engine.log.log import wall_clock_ms
 from grid_member.engine.nats.images import ImageWriter
 from grid_member.engine.restore import restore_backup
 from grid_member.engine.state.sharding import merged, without_values

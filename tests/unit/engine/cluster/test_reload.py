@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
 
     from grid_member.engine.lane import Lane
-    from grid_member.engine.log import Steps
+    from grid_member.engine.log.log import Steps
     from grid_member.engine.nats.client.client import NatsClient
     from grid_member.engine.nats.feed import Fed
     from grid_member.engine.state.machine import State

@@ -17,7 +17,7 @@ from grid_member.engine.cluster_lane import ClusterLane
 from grid_member.engine.cluster_lanes import ClusterLanes
 from grid_member.engine.cluster_settings import ClusterSettings
 from grid_member.engine.cluster_streams import Streams
-from grid_member.engine.log import wall_clock_ms
+from grid_member.engine.log.log import wall_clock_ms
 from grid_member.engine.nats.admin.streams import Stream, ensure_stream, stream_config
 from grid_member.engine.nats.client.blocking import BlockingClient
 from grid_member.engine.nats.client.errors import (

@@ -11,8 +11,8 @@ from grid_member.engine.forward_words import Kind, Word
 from grid_member.engine.forwarding import Forwarding
 from grid_member.engine.hosting import Hosting
 from grid_member.engine.lanes import Lanes
-from grid_member.engine.lmdb_log import LmdbLog
-from grid_member.engine.log import wall_clock_ms
+from grid_member.engine.lmdb.log import LmdbLog
+from grid_member.engine.log.log import wall_clock_ms
 from tests.unit.engine.drive import Driver, FixedStructures, awaited
 from tests.unit.engine.forward.bus import Bus, Connection
 

@@ -23,8 +23,8 @@ from grid_member.engine.forward_words import HOSTS, Flag, Kind, Said, Word, enco
 from grid_member.engine.lanes import Lanes
 from grid_member.engine.leasehold import steady_s
 from grid_member.engine.lite_engine import LiteEngine
-from grid_member.engine.lmdb_log import LmdbLog
-from grid_member.engine.log import wall_clock_ms
+from grid_member.engine.lmdb.log import LmdbLog
+from grid_member.engine.log.log import wall_clock_ms
 from grid_member.engine.nats.client.errors import RequestTimeoutError
 from grid_member.engine.nats.client.wire import Message
 from tests.unit.engine.drive import FixedStructures, awaited, condition

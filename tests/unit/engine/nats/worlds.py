@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from grid_member.engine.log import wall_clock_ms
+from grid_member.engine.log.log import wall_clock_ms
 from grid_member.engine.nats.admin.streams import Stream, answered, stream_config
 from grid_member.engine.nats.images import look_at
 from grid_member.engine.nats.log import JetStreamLog

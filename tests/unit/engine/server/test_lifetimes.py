@@ -12,7 +12,7 @@ import pytest
 from grid_member.engine.cluster_engine import ClusterEngine
 from grid_member.engine.cluster_lanes import ClusterLanes
 from grid_member.engine.cluster_settings import ClusterTls
-from grid_member.engine.log import wall_clock_ms
+from grid_member.engine.log.log import wall_clock_ms
 from grid_member.engine.nats import lifetimes
 from grid_member.engine.nats.lifetimes import Lifetimes
 from tests.unit.engine.cluster.test_rescue import until_waiting

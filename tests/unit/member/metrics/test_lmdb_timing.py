@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from grid_member.engine.lmdb_tables import create_log, open_environment
-from grid_member.engine.lmdb_timing import timed
+from grid_member.engine.lmdb.tables import create_log, open_environment
+from grid_member.engine.lmdb.timing import timed
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from grid_member.engine.lmdb_tables import open_environment
+from grid_member.engine.lmdb.tables import open_environment
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     import lmdb
 
-    from grid_member.engine.lmdb_tables import Environments
+    from grid_member.engine.lmdb.tables import Environments
 
 Told: TypeAlias = "Callable[[float], None]"
 """Takes the seconds of one commit that succeeded, on the thread that made it."""

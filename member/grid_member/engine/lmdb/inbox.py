@@ -9,7 +9,7 @@ from collections import deque
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Final
 
-from grid_member.engine.log import taken_bytes
+from grid_member.engine.log.log import taken_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable

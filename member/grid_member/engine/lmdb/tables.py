@@ -12,8 +12,8 @@ import lmdb
 
 from grid_member.engine.api import EngineError
 from grid_member.engine.io.errors import LOG_ERRORS, damaged, failed, foreign, newer
-from grid_member.engine.lmdb_check import check_length, check_size, explained
-from grid_member.engine.lmdb_values import pack_base, pack_salt, unpack_base, unpack_salt
+from grid_member.engine.lmdb.check import check_length, check_size, explained
+from grid_member.engine.lmdb.values import pack_base, pack_salt, unpack_base, unpack_salt
 
 LOG_FORMAT: Final = 1
 """Of a log without a tail. Formats count changes of what is stored that an older program must not

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import lmdb
 
 from grid_member.engine.io.files import sync_directory
-from grid_member.engine.lmdb_tables import (
+from grid_member.engine.lmdb.tables import (
     CHUNK,
     MAP_SIZE_BYTES,
     SEQUENCE,
@@ -16,7 +16,7 @@ from grid_member.engine.lmdb_tables import (
     create_log,
     open_tables,
 )
-from grid_member.engine.lmdb_values import pack_base
+from grid_member.engine.lmdb.values import pack_base
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from grid_member.engine.io.directory_lock import LOCK
 from grid_member.engine.io.ground import Ground
-from grid_member.engine.lmdb_tables import DATA_FILE
+from grid_member.engine.lmdb.tables import DATA_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -5,12 +5,12 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from grid_member.engine.lmdb_tables import CHUNK, SEQUENCE
-from grid_member.engine.lmdb_values import pack_base
+from grid_member.engine.lmdb.tables import CHUNK, SEQUENCE
+from grid_member.engine.lmdb.values import pack_base
 from grid_member.engine.state import codec, snapshot
 
 if TYPE_CHECKING:
-    from grid_member.engine.lmdb_tables import Tables
+    from grid_member.engine.lmdb.tables import Tables
     from grid_member.engine.state.snapshot import Image, Part
 
 IMAGE_CHUNK_PARTS: Final = 1000

@@ -16,7 +16,7 @@ from lmdb.verify import verify
 
 from grid_member.engine.api import EngineError
 from grid_member.engine.io.errors import LOG_ERRORS, DamagedStoreError, damaged, failed
-from grid_member.engine.lmdb_pages import Pages, open_file
+from grid_member.engine.lmdb.pages import Pages, open_file
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -23,25 +23,25 @@ import lmdb
 
 from grid_member.engine.api import EngineError, Reason, Refused
 from grid_member.engine.io.ground import LostGroundError
-from grid_member.engine.lmdb_cleaning import IMAGE_CHUNK_BYTES, SHORT_CHUNK_BYTES, ImageJob, purge
-from grid_member.engine.lmdb_ground import log_ground
-from grid_member.engine.lmdb_inbox import Inbox
-from grid_member.engine.lmdb_replay import Replay
-from grid_member.engine.lmdb_space import RESERVE_BYTES, Space
-from grid_member.engine.lmdb_tail import TAIL_BYTES, Tail
-from grid_member.engine.log import committed_at, grows, parted
-from grid_member.engine.writer import Writer
+from grid_member.engine.lmdb.compaction import IMAGE_CHUNK_BYTES, SHORT_CHUNK_BYTES, ImageJob, purge
+from grid_member.engine.lmdb.ground import log_ground
+from grid_member.engine.lmdb.inbox import Inbox
+from grid_member.engine.lmdb.replay import Replay
+from grid_member.engine.lmdb.space import RESERVE_BYTES, Space
+from grid_member.engine.lmdb.wal import TAIL_BYTES, Tail
+from grid_member.engine.lmdb.writer import Writer
+from grid_member.engine.log.log import committed_at, grows, parted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from grid_member.engine.lmdb_tables import Environments, Tables
-    from grid_member.engine.log import Clock, Feed, Steps
+    from grid_member.engine.lmdb.tables import Environments, Tables
+    from grid_member.engine.log.log import Clock, Feed, Steps
     from grid_member.engine.state.operations import Record
     from grid_member.engine.state.snapshot import Image
-from grid_member.engine.lmdb_tables import MAP_SIZE_BYTES, open_environment, open_tables
-from grid_member.engine.lmdb_values import packed_records
+from grid_member.engine.lmdb.tables import MAP_SIZE_BYTES, open_environment, open_tables
+from grid_member.engine.lmdb.values import packed_records
 
 CLEAN_SLACK_BYTES: Final = 16 * 1024 * 1024
 """Garbage that is left alone, so that a small log is not cleaned over and over."""

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from grid_member.engine.lmdb_tables import Tables
+    from grid_member.engine.lmdb.tables import Tables
 
 TAIL_FILE: Final = "tail"
 TAIL_BYTES: Final = 512 * 1024

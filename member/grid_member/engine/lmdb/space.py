@@ -17,7 +17,7 @@ import lmdb
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from grid_member.engine.lmdb_tables import Tables
+    from grid_member.engine.lmdb.tables import Tables
 
 RESERVE_BYTES: Final = 4 * 1024 * 1024
 """Kept for removals on a full disk: tens of thousands of them, or one clear of everything."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from grid_member.engine.io.errors import LOG_ERRORS, damaged
-from grid_member.engine.lmdb_check import explained
-from grid_member.engine.lmdb_tables import CHUNK, SEQUENCE
-from grid_member.engine.lmdb_tail import read_tail
-from grid_member.engine.lmdb_values import unpack_record
+from grid_member.engine.lmdb.check import explained
+from grid_member.engine.lmdb.tables import CHUNK, SEQUENCE
+from grid_member.engine.lmdb.values import unpack_record
+from grid_member.engine.lmdb.wal import read_tail
 from grid_member.engine.state import codec
 from grid_member.engine.state.operations import Committed
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from grid_member.engine.api import EngineError
-    from grid_member.engine.lmdb_tables import Tables
+    from grid_member.engine.lmdb.tables import Tables
     from grid_member.engine.state.snapshot import Part
 
 
