@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from grid_member.cluster.conditions import Conditions
     from grid_member.cluster.membership import Membership
     from grid_member.cluster.operations import Operations
-    from grid_member.engine.backup import Draft
+    from grid_member.engine.backup.backup import Draft
     from grid_member.engine.log.log import Clock
     from grid_member.engine.state.snapshot import Image
     from grid_member.engine.state.system import SystemStore
@@ -327,6 +327,6 @@ def _noted(outcome: object) -> None:
 
 def _open_draft(backup_dir: Path, base_dir: Path) -> Draft:
     # No start makes a backup.
-    from grid_member.engine.backup import open_draft
+    from grid_member.engine.backup.backup import open_draft
 
     return open_draft(backup_dir, base_dir)

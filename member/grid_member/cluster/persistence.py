@@ -127,7 +127,7 @@ def _prepare(directory: Path, config: PersistenceConfig, several: bool) -> bool:
         Whether it was restored now.
     """
     if config.backup_directory is not None:
-        from grid_member.engine.backup import remove_unfinished
+        from grid_member.engine.backup.backup import remove_unfinished
 
         try:
             remove_unfinished(config.backup_directory)
@@ -137,7 +137,7 @@ def _prepare(directory: Path, config: PersistenceConfig, several: bool) -> bool:
     if config.restore_from is None or several:
         return False
     # Few starts have something to restore.
-    from grid_member.engine.restore import restore_once
+    from grid_member.engine.backup.restore import restore_once
 
     place = str(config.restore_from)
     done = restore_once(config.restore_from, directory)

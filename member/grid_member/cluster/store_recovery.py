@@ -1,4 +1,4 @@
-"""Starting a member on a store that may be damaged: what `recovery` says, done."""
+"""Starting a member on a store that may be damaged: what `salvage` says, done."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class StoreDirectory:
     def salvage(self) -> None:
         """Make a store of what is left; the damaged one is kept beside it."""
         # Hardly any start needs it: neither here nor below.
-        from grid_member.engine.recovery import refuse_healthy, salvage_store
+        from grid_member.engine.backup.salvage import refuse_healthy, salvage_store
 
         refuse_healthy(self.directory, self.shards)
         found = salvage_store(self.directory, self.shards)
@@ -74,7 +74,7 @@ class StoreDirectory:
 
     def wipe(self) -> None:
         """Delete what is stored."""
-        from grid_member.engine.recovery import refuse_healthy, wipe_store
+        from grid_member.engine.backup.salvage import refuse_healthy, wipe_store
 
         refuse_healthy(self.directory, self.shards)
         wipe_store(self.directory, self.shards)

@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING
 from grid_member.command import EXIT_START
 from grid_member.command.output import OutputError, show
 from grid_member.engine.api import EngineError
-from grid_member.engine.newest import began_in, newest_backup
-from grid_member.engine.restore import restore_backup, restore_once
-from grid_member.engine.store import CLUSTER
-from grid_member.engine.store_exchange import STORE
+from grid_member.engine.backup.catalogue import began_in, newest_backup
+from grid_member.engine.backup.restore import restore_backup, restore_once
+from grid_member.engine.storage.exchange import STORE
+from grid_member.engine.storage.store import CLUSTER
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from grid_member.engine.restore import Restoration
+    from grid_member.engine.backup.restore import Restoration
 
 
 def restore(

@@ -18,22 +18,22 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from grid_member.engine.api import EngineError
+from grid_member.engine.backup.restore import restore_once
 from grid_member.engine.io.errors import unusable
 from grid_member.engine.lmdb.bulk import changed_log
 from grid_member.engine.lmdb.replay import Replay
-from grid_member.engine.manifest import MANIFEST_FILE, read_manifest
 from grid_member.engine.nats.admin.streams import NoStreamError, answered, asked, stream_config
 from grid_member.engine.nats.client.errors import NatsError
 from grid_member.engine.nats.images import ImageWriter, look_at
 from grid_member.engine.nats.replay import Chunk, replayed
-from grid_member.engine.restore import restore_once
 from grid_member.engine.state import codec, snapshot
 from grid_member.engine.state.machine import State
 from grid_member.engine.state.operations import Committed
 from grid_member.engine.state.sharding import merged, split, without_values
-from grid_member.engine.store import CLUSTER, shard_path
-from grid_member.engine.store_exchange import STORE
-from grid_member.engine.store_identity import IDENTITY_FILE, read_identity
+from grid_member.engine.storage.exchange import STORE
+from grid_member.engine.storage.identity import IDENTITY_FILE, read_identity
+from grid_member.engine.storage.manifest import MANIFEST_FILE, read_manifest
+from grid_member.engine.storage.store import CLUSTER, shard_path
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence

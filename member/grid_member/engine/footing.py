@@ -16,7 +16,7 @@ from grid_member.engine.io.directory_lock import LOCK
 from grid_member.engine.io.ground import Ground
 from grid_member.engine.nats.identity import JETSTREAM
 from grid_member.engine.nats.twins import Twins
-from grid_member.engine.store import CLUSTER
+from grid_member.engine.storage.store import CLUSTER
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -21,9 +21,9 @@ from grid_member.engine.state.sharding import shard_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from grid_member.engine.opening import Opening
     from grid_member.engine.state.snapshot import Image
-    from grid_member.engine.store import Store
+    from grid_member.engine.storage.crash_marker import Opening
+    from grid_member.engine.storage.store import Store
 
 LogOpener: TypeAlias = Callable[[Path, int, Clock], Log]
 """Opens the log in a directory of the store: path, shard, clock."""
@@ -142,9 +142,9 @@ class Lanes:
     def _open_store(self, directory: Path, arrived: Arrived) -> None:
         # A member that keeps its data in memory need not load what keeps it on a disk.
         from grid_member.engine.lmdb.log import LmdbLog
-        from grid_member.engine.opening import Opening
-        from grid_member.engine.store import open_store
-        from grid_member.engine.store_exchange import STORE
+        from grid_member.engine.storage.crash_marker import Opening
+        from grid_member.engine.storage.exchange import STORE
+        from grid_member.engine.storage.store import open_store
 
         open_log = self._open_log or LmdbLog
         self._store = open_store(directory, self._shards)

@@ -11,7 +11,7 @@ import uuid
 from typing import TYPE_CHECKING
 
 from grid_member.engine.api import Eviction, EvictionPolicy, MapSettings
-from grid_member.engine.backup import open_draft
+from grid_member.engine.backup.backup import open_draft
 from grid_member.engine.lmdb.replay import Replay
 from grid_member.engine.lmdb.tables import MAP_SIZE_BYTES, open_environment, open_tables
 from grid_member.engine.state.machine import State

@@ -11,10 +11,15 @@ import pytest
 
 from grid_member.engine import landing
 from grid_member.engine.api import ClusterState, EngineError
-from grid_member.engine.backup import BackupInterruptedError, Draft, open_draft, remove_unfinished
-from grid_member.engine.manifest import file_checksum, read_manifest
-from grid_member.engine.restore import restore_backup
+from grid_member.engine.backup.backup import (
+    BackupInterruptedError,
+    Draft,
+    open_draft,
+    remove_unfinished,
+)
+from grid_member.engine.backup.restore import restore_backup
 from grid_member.engine.state.stored import as_entry
+from grid_member.engine.storage.manifest import file_checksum, read_manifest
 from tests.unit.engine.backed_up import (
     CREATED_MS,
     MEMBER,

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from grid_member.engine import landing, open_engine
-from grid_member.engine.backup import open_draft, remove_unfinished
-from grid_member.engine.recovery import salvage_store, wipe_store
-from grid_member.engine.restore import restore_backup, restore_once
-from grid_member.engine.store import open_store
-from grid_member.engine.store_identity import read_identity
+from grid_member.engine.backup.backup import open_draft, remove_unfinished
+from grid_member.engine.backup.restore import restore_backup, restore_once
+from grid_member.engine.backup.salvage import salvage_store, wipe_store
+from grid_member.engine.storage.identity import read_identity
+from grid_member.engine.storage.store import open_store
 from tests.unit.engine.backed_up import (
     CREATED_MS,
     MEMBER,

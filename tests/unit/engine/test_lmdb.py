@@ -18,13 +18,13 @@ import pytest
 
 from grid_member.engine import LocalEngine, open_engine
 from grid_member.engine.api import EngineError, Item
+from grid_member.engine.backup.salvage import salvage_store
 from grid_member.engine.io.errors import DamagedStoreError
 from grid_member.engine.lmdb import check, space
 from grid_member.engine.lmdb.log import LmdbLog
 from grid_member.engine.lmdb.pages import Pages, open_file
 from grid_member.engine.lmdb.tables import Tables, open_environment
 from grid_member.engine.lmdb.wal import TAIL_BYTES
-from grid_member.engine.recovery import salvage_store
 from grid_member.engine.state import snapshot
 from tests.unit.engine.drive import Driver, FixedStructures, condition
 from tests.unit.engine.strategies import newer_record

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from grid_member.engine.backup.salvage import refuse_healthy, salvage_store
 from grid_member.engine.io.errors import DamagedStoreError
 from grid_member.engine.lmdb import log as lmdb_log
 from grid_member.engine.lmdb import wal
@@ -23,7 +24,6 @@ from grid_member.engine.lmdb.tables import (
     open_tables,
 )
 from grid_member.engine.lmdb.wal import BLOCK_BYTES, TAIL_FILE, Found, Tail, read_tail
-from grid_member.engine.recovery import refuse_healthy, salvage_store
 from tests.unit.engine.drive import condition
 from tests.unit.engine.test_lmdb import SMALL_TAIL_BYTES, engine_at, started
 

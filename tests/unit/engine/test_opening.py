@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from grid_member.engine import open_engine, opening
+from grid_member.engine import open_engine
 from grid_member.engine.api import EngineError
+from grid_member.engine.backup.salvage import refuse_healthy, salvage_store
 from grid_member.engine.io.errors import DamagedStoreError
 from grid_member.engine.lmdb.check import check_pages
 from grid_member.engine.lmdb.log import LmdbLog
@@ -27,9 +28,9 @@ from grid_member.engine.lmdb.tables import (
     open_tables,
 )
 from grid_member.engine.lmdb.values import pack_record
-from grid_member.engine.opening import Opening
-from grid_member.engine.recovery import refuse_healthy, salvage_store
 from grid_member.engine.state.operations import Record
+from grid_member.engine.storage import crash_marker as opening
+from grid_member.engine.storage.crash_marker import Opening
 from tests.unit.engine.backed_up import STRUCTURES, flipped, wild_value
 from tests.unit.engine.drive import Driver, condition
 

@@ -13,13 +13,13 @@ import pytest
 
 from grid_member.engine import landing, open_engine
 from grid_member.engine.api import EngineError
+from grid_member.engine.backup.restore import restore_backup, restore_once
+from grid_member.engine.backup.salvage import salvage_store, wipe_store
 from grid_member.engine.io import directory_lock
 from grid_member.engine.io.directory_lock import lock_directory
 from grid_member.engine.io.errors import DamagedStoreError
-from grid_member.engine.recovery import salvage_store, wipe_store
-from grid_member.engine.restore import restore_backup, restore_once
-from grid_member.engine.store import open_store
-from grid_member.engine.store_identity import read_identity
+from grid_member.engine.storage.identity import read_identity
+from grid_member.engine.storage.store import open_store
 from tests.unit.engine.backed_up import back_up, fill, flipped
 from tests.unit.engine.drive import Driver, FixedStructures
 

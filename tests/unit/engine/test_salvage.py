@@ -13,14 +13,14 @@ import pytest
 
 from grid_member.engine import open_engine
 from grid_member.engine.api import EngineError
+from grid_member.engine.backup.salvage import salvage_store, wipe_store
 from grid_member.engine.io.errors import DamagedStoreError
 from grid_member.engine.lmdb.log import LmdbLog
 from grid_member.engine.lmdb.pages import Pages, open_file
 from grid_member.engine.lmdb.tables import MAP_SIZE_BYTES, open_environment, open_tables
-from grid_member.engine.recovery import salvage_store, wipe_store
 from grid_member.engine.state import codec
-from grid_member.engine.store import open_store
-from grid_member.engine.store_identity import read_identity
+from grid_member.engine.storage.identity import read_identity
+from grid_member.engine.storage.store import open_store
 from tests.unit.engine.backed_up import (
     STRUCTURES,
     back_up,
@@ -314,7 +314,7 @@ async def test_a_wipe_leaves_an_empty_store_of_another_member(plain: Path) -> No
 
 
 async def test_a_wiped_store_is_not_restored_again(plain: Path, memory: Path) -> None:
-    from grid_member.engine.restore import restore_once
+    from grid_member.engine.backup.restore import restore_once
 
     engine = open_engine(STRUCTURES, plain)
     await engine.start()

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from grid_member.engine.api import EngineError
+from grid_member.engine.backup.salvage import salvage_store, wipe_store
 from grid_member.engine.io.errors import DamagedStoreError
-from grid_member.engine.recovery import salvage_store, wipe_store
-from grid_member.engine.store import open_store
-from grid_member.engine.store_identity import read_identity
+from grid_member.engine.storage.identity import read_identity
+from grid_member.engine.storage.store import open_store
 
 LOG = Path("store/shard-0/data.mdb")
 

@@ -17,8 +17,8 @@ import pytest
 from grid_member.command.line import main
 from grid_member.command.restore import restore
 from grid_member.engine import landing, open_engine
-from grid_member.engine.store import open_store
-from grid_member.engine.store_identity import read_identity
+from grid_member.engine.storage.identity import read_identity
+from grid_member.engine.storage.store import open_store
 from tests.unit.engine.backed_up import back_up, fill, killed_at, lines_of, stored
 from tests.unit.engine.drive import Driver, FixedStructures
 

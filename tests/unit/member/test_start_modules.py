@@ -30,14 +30,14 @@ NOT_FOR_A_PLAIN_START: Final = {
     *("command.documents", "command.restore"),
     *("config.convert", "config.schema", "config.schema_json", "config.schema_xsd"),
     *("config.write", "config.xml_elements", "config.xml_source"),
-    *("engine.newest", "engine.recovery", "engine.restore"),
+    *("engine.backup.catalogue", "engine.backup.restore", "engine.backup.salvage"),
     *("http.openapi", "http.openapi_documents", "http.openapi_rows", "http.openapi_schemas"),
 }
 """Modules of the member that write documents, read other syntaxes, or repair and restore stores."""
 NOT_IN_MEMORY: Final = {
     *("lmdb.bulk", "lmdb.check", "lmdb.compaction", "lmdb.log", "lmdb.pages", "lmdb.space"),
-    *("lmdb.tables", "lmdb.timing", "backup", "manifest", "opening", "store", "store_exchange"),
-    "store_identity",
+    *("lmdb.tables", "lmdb.timing", "backup.backup", "storage.manifest", "storage.crash_marker"),
+    *("storage.store", "storage.exchange", "storage.identity"),
 }
 """Modules of the engine that keep data on a disk."""
 NOT_AT_ALL: Final = {
@@ -108,7 +108,7 @@ def test_a_start_loads_what_a_plain_member_needs(member: Loading, kept: str) -> 
     loaded = member.loaded()
     assert "grid_member.http.listener" in loaded
     disk = {name for name in NOT_IN_MEMORY if f"grid_member.engine.{name}" in loaded}
-    assert "store" in disk if kept == "disk" else not disk
+    assert "storage.store" in disk if kept == "disk" else not disk
     assert not loaded & {f"grid_member.{name}" for name in NOT_FOR_A_PLAIN_START}
     assert not {name.partition(".")[0] for name in loaded} & NOT_AT_ALL
 

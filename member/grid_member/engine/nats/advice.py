@@ -6,7 +6,7 @@ import enum
 from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.nats.reached import REACHED_FILE
-from grid_member.engine.store import CLUSTER
+from grid_member.engine.storage.store import CLUSTER
 
 if TYPE_CHECKING:
     from pathlib import Path

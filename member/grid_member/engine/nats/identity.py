@@ -22,9 +22,9 @@ from grid_member.engine.api import EngineError
 from grid_member.engine.io.directory_lock import lock_data, lock_directory
 from grid_member.engine.io.errors import damaged, newer, unusable
 from grid_member.engine.io.files import close_files, replace_file, sync_directory
-from grid_member.engine.manifest import MANIFEST_FILE
-from grid_member.engine.store import CLUSTER, DIRECTORY_MODE, make_directories
-from grid_member.engine.store_exchange import STORE
+from grid_member.engine.storage.exchange import STORE
+from grid_member.engine.storage.manifest import MANIFEST_FILE
+from grid_member.engine.storage.store import CLUSTER, DIRECTORY_MODE, make_directories
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -28,7 +28,7 @@ from grid_member.engine.nats.identity import JETSTREAM
 from grid_member.engine.nats.marks import fields_of, marks_of, packed, read_marks
 from grid_member.engine.nats.read_log import ReadLog
 from grid_member.engine.nats.server_config import SYSTEM_ACCOUNT
-from grid_member.engine.store import CLUSTER
+from grid_member.engine.storage.store import CLUSTER
 
 if TYPE_CHECKING:
     import uuid

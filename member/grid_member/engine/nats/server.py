@@ -44,7 +44,7 @@ from grid_member.engine.nats.server_config import (
 )
 from grid_member.engine.nats.server_environment import server_environment
 from grid_member.engine.nats.server_log import ServerLog, explanation, is_full
-from grid_member.engine.store import CLUSTER
+from grid_member.engine.storage.store import CLUSTER
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,15 +10,15 @@ import pytest
 
 from grid_member.engine import landing, open_engine
 from grid_member.engine.api import EngineError
-from grid_member.engine.backup import open_draft
+from grid_member.engine.backup.backup import open_draft
+from grid_member.engine.backup.restore import restore_backup
 from grid_member.engine.cluster_import import IMPORT
 from grid_member.engine.cluster_lanes import ClusterLanes
 from grid_member.engine.log.log import wall_clock_ms
 from grid_member.engine.nats.images import ImageWriter
-from grid_member.engine.restore import restore_backup
 from grid_member.engine.state.sharding import merged, without_values
-from grid_member.engine.store import CLUSTER
-from grid_member.engine.store_exchange import STORE
+from grid_member.engine.storage.exchange import STORE
+from grid_member.engine.storage.store import CLUSTER
 from tests.unit.engine.backed_up import (
     CREATED_MS,
     MEMBER,

@@ -13,9 +13,9 @@ import pytest
 from grid_member.cluster.persistence import make_persistence
 from grid_member.config.model import PersistenceConfig
 from grid_member.engine.api import EngineError, Reason, Refused
-from grid_member.engine.backup import Draft
-from grid_member.engine.manifest import read_manifest
-from grid_member.engine.restore import restore_backup
+from grid_member.engine.backup.backup import Draft
+from grid_member.engine.backup.restore import restore_backup
+from grid_member.engine.storage.manifest import read_manifest
 from grid_member.http.persistence import (
     backup,
     backup_interrupt,

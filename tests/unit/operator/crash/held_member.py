@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from grid_member.compiled import VARIABLE
-from grid_member.engine.backup import Draft
+from grid_member.engine.backup.backup import Draft
 
 LOOK_PERIOD_S = 0.002
 

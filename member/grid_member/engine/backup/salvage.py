@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Final
 import lmdb
 
 from grid_member.engine.api import EngineError
+from grid_member.engine.backup.restore import end_flights
 from grid_member.engine.io.directory_lock import lock_directory
 from grid_member.engine.io.errors import DamagedStoreError, foreign, newer, unusable
 from grid_member.engine.io.files import sync_directory
@@ -41,16 +42,8 @@ from grid_member.engine.lmdb.tables import (
 )
 from grid_member.engine.lmdb.values import unpack_base, unpack_record, unpack_salt
 from grid_member.engine.lmdb.wal import read_tail
-from grid_member.engine.restore import end_flights
 from grid_member.engine.state import codec
-from grid_member.engine.store import (
-    DIRECTORY_MODE,
-    check_directory,
-    check_shards,
-    make_empty,
-    shard_path,
-)
-from grid_member.engine.store_exchange import (
+from grid_member.engine.storage.exchange import (
     BUILDING,
     EMPTIED,
     SALVAGED,
@@ -59,12 +52,19 @@ from grid_member.engine.store_exchange import (
     exchange,
     finish_exchange,
 )
-from grid_member.engine.store_identity import (
+from grid_member.engine.storage.identity import (
     FORGOTTEN,
     IDENTITY_FILE,
     Identity,
     read_identity,
     write_identity,
+)
+from grid_member.engine.storage.store import (
+    DIRECTORY_MODE,
+    check_directory,
+    check_shards,
+    make_empty,
+    shard_path,
 )
 
 if TYPE_CHECKING:

@@ -27,7 +27,24 @@ from grid_member.engine.io.files import sync_directory
 from grid_member.engine.lmdb.bulk import changed_log, put_records
 from grid_member.engine.lmdb.replay import Replay
 from grid_member.engine.lmdb.values import pack_record
-from grid_member.engine.manifest import (
+from grid_member.engine.state.operations import Committed, Record
+from grid_member.engine.state.snapshot import ItemPart, MemberPart, SystemPart
+from grid_member.engine.storage.exchange import (
+    EMPTIED,
+    SALVAGED,
+    STORE,
+    check_unfinished,
+    finish_exchange,
+)
+from grid_member.engine.storage.identity import (
+    FORGOTTEN,
+    IDENTITY_FILE,
+    Identity,
+    Restored,
+    read_identity,
+    write_identity,
+)
+from grid_member.engine.storage.manifest import (
     HASH_BYTES,
     MANIFEST_FILE,
     Checksum,
@@ -36,30 +53,13 @@ from grid_member.engine.manifest import (
     file_checksum,
     read_manifest,
 )
-from grid_member.engine.state.operations import Committed, Record
-from grid_member.engine.state.snapshot import ItemPart, MemberPart, SystemPart
-from grid_member.engine.store import (
+from grid_member.engine.storage.store import (
     CREATING,
     DIRECTORY_MODE,
     check_directory,
     clear_unfinished,
     make_directories,
     shard_path,
-)
-from grid_member.engine.store_exchange import (
-    EMPTIED,
-    SALVAGED,
-    STORE,
-    check_unfinished,
-    finish_exchange,
-)
-from grid_member.engine.store_identity import (
-    FORGOTTEN,
-    IDENTITY_FILE,
-    Identity,
-    Restored,
-    read_identity,
-    write_identity,
 )
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from grid_member.engine.io.errors import unusable
 from grid_member.engine.io.files import sync_directory
 from grid_member.engine.lmdb.check import check_pages
-from grid_member.engine.store_exchange import OPENING
+from grid_member.engine.storage.exchange import OPENING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from grid_member.engine.api import EngineError
-from grid_member.engine.backup import BACKUP
+from grid_member.engine.backup.backup import BACKUP
 from grid_member.engine.io.errors import unusable
-from grid_member.engine.manifest import MANIFEST_FILE, read_manifest
-from grid_member.engine.store_exchange import STORE, numbered
-from grid_member.engine.store_identity import IDENTITY_FILE, read_identity
+from grid_member.engine.storage.exchange import STORE, numbered
+from grid_member.engine.storage.identity import IDENTITY_FILE, read_identity
+from grid_member.engine.storage.manifest import MANIFEST_FILE, read_manifest
 
 
 def newest_backup(place: Path) -> tuple[Path, list[Path]]:

@@ -21,18 +21,18 @@ from grid_member.engine.io.directory_lock import lock_data, lock_directory
 from grid_member.engine.io.errors import damaged, foreign, unusable
 from grid_member.engine.io.files import close_files, sync_directory
 from grid_member.engine.lmdb.tables import DATA_FILE, create_log
-from grid_member.engine.manifest import MANIFEST_FILE
-from grid_member.engine.store_exchange import (
+from grid_member.engine.storage.exchange import (
     STORE,
     check_unfinished,
     finish_exchange,
 )
-from grid_member.engine.store_identity import (
+from grid_member.engine.storage.identity import (
     IDENTITY_FILE,
     Identity,
     read_identity,
     write_identity,
 )
+from grid_member.engine.storage.manifest import MANIFEST_FILE
 
 if TYPE_CHECKING:
     from pathlib import Path

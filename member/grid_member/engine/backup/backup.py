@@ -25,10 +25,10 @@ from grid_member.engine.io.errors import unusable
 from grid_member.engine.io.files import sync_directory
 from grid_member.engine.lmdb.bulk import new_log
 from grid_member.engine.lmdb.compaction import IMAGE_CHUNK_BYTES, ImageJob
-from grid_member.engine.manifest import Checksum, Manifest, file_checksum, write_manifest
-from grid_member.engine.store import DIRECTORY_MODE, make_directories, shard_path
-from grid_member.engine.store_exchange import check_unfinished, numbered
-from grid_member.engine.store_identity import IDENTITY_FILE, Identity, write_identity
+from grid_member.engine.storage.exchange import check_unfinished, numbered
+from grid_member.engine.storage.identity import IDENTITY_FILE, Identity, write_identity
+from grid_member.engine.storage.manifest import Checksum, Manifest, file_checksum, write_manifest
+from grid_member.engine.storage.store import DIRECTORY_MODE, make_directories, shard_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

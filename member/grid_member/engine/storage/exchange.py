@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.api import EngineError
 from grid_member.engine.io.files import sync_directory
-from grid_member.engine.manifest import MANIFEST_FILE
-from grid_member.engine.store_identity import IDENTITY_FILE
+from grid_member.engine.storage.identity import IDENTITY_FILE
+from grid_member.engine.storage.manifest import MANIFEST_FILE
 
 if TYPE_CHECKING:
     from pathlib import Path

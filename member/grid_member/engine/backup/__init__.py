@@ -1,0 +1,1 @@
+"""Writing, finding, restoring and salvaging backups."""
