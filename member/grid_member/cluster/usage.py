@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypedDict
 from grid_member.cluster.roll import NO_DISK, Disk
 from grid_member.config.names import WILDCARD, find
 from grid_member.engine.api import Refused
-from grid_member.engine.usage import Kind, StructureUsage
+from grid_member.engine.local.usage import Kind, StructureUsage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

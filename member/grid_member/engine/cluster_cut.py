@@ -17,8 +17,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
 from grid_member.engine.api import EngineError
+from grid_member.engine.local.system import ignore
 from grid_member.engine.state.operations import SystemPut, SystemRemove
-from grid_member.engine.system_side import ignore
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence

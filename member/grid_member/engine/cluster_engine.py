@@ -13,7 +13,6 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from grid_member.engine.answers import reader
 from grid_member.engine.api import ClusterState, EngineError
 from grid_member.engine.cluster_copies import CopyWatch
 from grid_member.engine.cluster_cut import Cuts
@@ -22,16 +21,17 @@ from grid_member.engine.cluster_lives import Holder, end_life, holders
 from grid_member.engine.cluster_placement import AgreedPlacement, Agreement
 from grid_member.engine.cluster_polls import ClusterPolls
 from grid_member.engine.cluster_servers import Servers, Store
-from grid_member.engine.engine import LocalEngine
 from grid_member.engine.hosting import Hosting
-from grid_member.engine.map_side import MapRead
+from grid_member.engine.local.engine import LocalEngine
+from grid_member.engine.local.maps import MapRead
+from grid_member.engine.local.system import outcome_of
 from grid_member.engine.nats.admin.groups import ServerGroups
 from grid_member.engine.nats.admin.server_records import LEFT, REMOVED
 from grid_member.engine.replication import NOT_REPLICATED, NOTHING_TO_RESCUE
 from grid_member.engine.roll_call import without_majority
+from grid_member.engine.shard.answers import reader
 from grid_member.engine.state.operations import SystemPut, SystemRemove
 from grid_member.engine.state.sharding import merged, without_values
-from grid_member.engine.system_side import outcome_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,11 +40,11 @@ if TYPE_CHECKING:
     from grid_member.engine.cluster_departure import Evacuation
     from grid_member.engine.cluster_lane import ClusterLane
     from grid_member.engine.cluster_lanes import ClusterLanes
-    from grid_member.engine.lane import Lane
+    from grid_member.engine.local.polls import QueuePolls
     from grid_member.engine.log.log import Clock
     from grid_member.engine.nats.client.client import NatsClient
-    from grid_member.engine.polls import QueuePolls
     from grid_member.engine.replication import Colleagues, Replication
+    from grid_member.engine.shard.shard import Lane
     from grid_member.engine.state.snapshot import Image
     from grid_member.engine.state.stored import Stored
 

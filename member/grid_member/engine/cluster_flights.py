@@ -9,10 +9,10 @@ from __future__ import annotations
 import abc
 from typing import TYPE_CHECKING
 
-from grid_member.engine.lane import _Flight
 from grid_member.engine.leasehold import Leasehold
-from grid_member.engine.packing import PackingLane
-from grid_member.engine.system_side import always, nothing
+from grid_member.engine.local.system import always, nothing
+from grid_member.engine.shard.shard import _Flight
+from grid_member.engine.shard.splitting import PackingLane
 
 if TYPE_CHECKING:
     import asyncio
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from grid_member.engine.api import EngineError, Refused
     from grid_member.engine.cluster_lane import Reader
-    from grid_member.engine.lane import Lane
     from grid_member.engine.log.log import Clock
+    from grid_member.engine.shard.shard import Lane
     from grid_member.engine.shared_log import SharedLog
     from grid_member.engine.state.operations import Record
 

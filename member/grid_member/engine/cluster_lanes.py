@@ -23,7 +23,8 @@ from grid_member.engine.cluster_making import made_lane
 from grid_member.engine.cluster_streams import Streams
 from grid_member.engine.footing import Footing
 from grid_member.engine.io.ending import unless
-from grid_member.engine.lanes import Lanes
+from grid_member.engine.local.system import ignore
+from grid_member.engine.local.usage import tree_bytes
 from grid_member.engine.log.log import wall_clock_ms
 from grid_member.engine.nats.admin.peer_removal import delete_streams, take_off_lost
 from grid_member.engine.nats.admin.peers import count_voting
@@ -50,18 +51,17 @@ from grid_member.engine.own_server import (
 )
 from grid_member.engine.replication import NOTHING_TO_RESCUE
 from grid_member.engine.roll_call import NO_LEADER, NOT_THERE, RollCall
+from grid_member.engine.shard.shards import Lanes
 from grid_member.engine.state.sharding import shard_of
-from grid_member.engine.system_side import ignore
-from grid_member.engine.usage import tree_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from grid_member.engine.cluster_lane import ClusterLane
     from grid_member.engine.cluster_settings import ClusterSettings
-    from grid_member.engine.lane import Lane
     from grid_member.engine.nats.client.client import NatsClient
     from grid_member.engine.nats.identity import OpenIdentity
+    from grid_member.engine.shard.shard import Lane
     from grid_member.engine.state.machine import State
 
 CLUSTER_SHARDS: Final = 3

@@ -9,8 +9,8 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING, NamedTuple
 
+from grid_member.engine.local.system import ignore
 from grid_member.engine.state.operations import MemberGone
-from grid_member.engine.system_side import ignore
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

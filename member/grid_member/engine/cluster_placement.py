@@ -19,23 +19,23 @@ import uuid
 from typing import TYPE_CHECKING, Final
 
 from grid_member.config.names import DEFAULT, find, taken_from
+from grid_member.engine.local.placement import MAX_WARNINGS, Placement
+from grid_member.engine.local.system import ignore
+from grid_member.engine.local.usage import held_structures
 from grid_member.engine.nats.client.errors import NatsError, NoRespondersError, RequestTimeoutError
-from grid_member.engine.placement import MAX_WARNINGS, Placement
 from grid_member.engine.state.operations import SystemPut
-from grid_member.engine.system_side import ignore
-from grid_member.engine.usage import held_structures
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from grid_member.engine.api import Kept, Refused
     from grid_member.engine.cluster_lanes import ClusterLanes
-    from grid_member.engine.lane import Lane
-    from grid_member.engine.lanes import Lanes
+    from grid_member.engine.local.placement import SettingsOf
+    from grid_member.engine.local.usage import Kind
     from grid_member.engine.nats.client.client import NatsClient
     from grid_member.engine.nats.client.wire import Message
-    from grid_member.engine.placement import SettingsOf
-    from grid_member.engine.usage import Kind
+    from grid_member.engine.shard.shard import Lane
+    from grid_member.engine.shard.shards import Lanes
 
 AGREED: Final = "kept/"
 """Begins the keys of proposals, in the system store of the lane in memory."""

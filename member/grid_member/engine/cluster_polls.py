@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from grid_member.engine.api import Item, Reason, Refused
 from grid_member.engine.leasehold import LATE
+from grid_member.engine.local.polls import QueuePoll, QueuePolls
 from grid_member.engine.nats.outbox import GIVE_UP_S
-from grid_member.engine.polls import QueuePoll, QueuePolls
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from grid_member.engine.api import Done
-    from grid_member.engine.lane import Lane
     from grid_member.engine.leasehold import Leasehold
+    from grid_member.engine.shard.shard import Lane
 
 UNSEEN: Final = Refused(
     Reason.UNAVAILABLE,

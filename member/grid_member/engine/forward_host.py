@@ -25,10 +25,10 @@ from grid_member.engine.forward_words import (
     together,
 )
 from grid_member.engine.leasehold import steady_s
+from grid_member.engine.local.system import ignore
 from grid_member.engine.nats.client.errors import WireError
 from grid_member.engine.nats.client.wire import no_responders
 from grid_member.engine.state.fields import CodecError
-from grid_member.engine.system_side import ignore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -7,7 +7,6 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from grid_member.engine.answers import FAILED, StateChange
 from grid_member.engine.api import ClusterState, Engine, Entry, Item, Reason, Refused
 from grid_member.engine.forward_host import SILENT_S
 from grid_member.engine.forward_words import (
@@ -23,16 +22,17 @@ from grid_member.engine.forward_words import (
 )
 from grid_member.engine.guest_poll import GuestPoll
 from grid_member.engine.leasehold import LATE, steady_s
+from grid_member.engine.local.system import nothing
+from grid_member.engine.local.usage import packed_usage
 from grid_member.engine.nats.client.errors import WireError, unexpected
+from grid_member.engine.shard.answers import FAILED, StateChange
 from grid_member.engine.state.operations import ClusterStateChange, TransientStateChange
-from grid_member.engine.system_side import nothing
-from grid_member.engine.usage import packed_usage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from grid_member.engine.lane import Lane
-    from grid_member.engine.usage import StructureUsage
+    from grid_member.engine.local.usage import StructureUsage
+    from grid_member.engine.shard.shard import Lane
 
 _ALWAYS: Final = {Kind.QUEUE_CONFIRM, Kind.QUEUE_RETURN, Kind.CANCEL, Kind.HELD}
 """What is done while this member stops, too."""

@@ -9,24 +9,24 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
-from grid_member.engine.answers import StateChange
 from grid_member.engine.api import EngineError, Refused
 from grid_member.engine.cluster_engine import ClusterEngine
 from grid_member.engine.forward_words import Kind, Word
 from grid_member.engine.forwarding import Forwarding
-from grid_member.engine.map_side import not_configured
-from grid_member.engine.polls import MAX_TIMER_S, NoPoll
+from grid_member.engine.local.maps import not_configured
+from grid_member.engine.local.polls import MAX_TIMER_S, NoPoll
+from grid_member.engine.local.system import NOT_STARTED, nothing
+from grid_member.engine.local.usage import unpacked_usage
+from grid_member.engine.shard.answers import StateChange
 from grid_member.engine.state.operations import ClusterStateChange, TransientStateChange
-from grid_member.engine.system_side import NOT_STARTED, nothing
-from grid_member.engine.usage import unpacked_usage
 
 if TYPE_CHECKING:
     from grid_member.engine.api import ClusterState, Done, Entry, Item, Poll, Structures
     from grid_member.engine.cluster_lanes import ClusterLanes
     from grid_member.engine.forward_host import Call
+    from grid_member.engine.local.usage import StructureUsage
     from grid_member.engine.log.log import Clock
     from grid_member.engine.state.snapshot import Image
-    from grid_member.engine.usage import StructureUsage
 
 _NO_DATA: Final = (
     "this member holds no data (lite-member.enabled): a member that does makes the backups"

@@ -19,11 +19,11 @@ from grid_member.engine.api import EngineError
 from grid_member.engine.cluster_cut import NO_CUT
 from grid_member.engine.cluster_engine import CURRENT_RETRY_S, ClusterEngine
 from grid_member.engine.cluster_holders import RENEW_S, Places, read_lanes
-from grid_member.engine.engine import _CLOSING
 from grid_member.engine.forward_words import HOSTS
 from grid_member.engine.forwarding import FIND_S
 from grid_member.engine.io.ending import undone, unless, with_end
 from grid_member.engine.lite_engine import LiteEngine
+from grid_member.engine.local.engine import _CLOSING
 from grid_member.engine.nats.client.errors import NatsError, unexpected
 
 if TYPE_CHECKING:
@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     )
     from grid_member.engine.cluster_lane import ClusterLane
     from grid_member.engine.cluster_lanes import ClusterLanes
+    from grid_member.engine.local.usage import StructureUsage
     from grid_member.engine.log.log import Clock
     from grid_member.engine.state.snapshot import Image
-    from grid_member.engine.usage import StructureUsage
 
 LOOK_S: Final = 1.0
 """How often a member without a place looks for one."""

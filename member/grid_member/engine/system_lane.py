@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.cluster_lane import ClusterLane
+from grid_member.engine.local.system import unchecked
 from grid_member.engine.nats.log import JetStreamLog
 from grid_member.engine.state.machine import State
 from grid_member.engine.state.operations import (
@@ -25,13 +26,12 @@ from grid_member.engine.state.operations import (
     QueueTake,
 )
 from grid_member.engine.state.snapshot import EntryPart, ItemPart, TrackedEntryPart
-from grid_member.engine.system_side import unchecked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from grid_member.engine.lane import Lane
     from grid_member.engine.nats.reached import Check
+    from grid_member.engine.shard.shard import Lane
     from grid_member.engine.shared_log import SharedLog
     from grid_member.engine.state.operations import Operation
     from grid_member.engine.state.snapshot import Part

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from grid_member.cluster.member import Member
     from grid_member.cluster.operations import OperationDocument
     from grid_member.cluster.roll import Disk
-    from grid_member.engine.usage import StructureUsage
+    from grid_member.engine.local.usage import StructureUsage
     from grid_member.http.measured import ListenerFigures
 
 METRICS_PATH: Final = "/metrics"

@@ -17,7 +17,7 @@ from grid_member.engine.log.log import wall_clock_ms
 if TYPE_CHECKING:
     from grid_member.config import Config, MemberConfig
     from grid_member.engine import LocalEngine
-    from grid_member.engine.lanes import LogOpener
+    from grid_member.engine.shard.shards import LogOpener
 
 
 def make_member(config: Config, name: str, version: str) -> Member:

@@ -9,7 +9,7 @@ from grid_member.engine.nats import cleaning, images
 if TYPE_CHECKING:
     import pytest
 
-    from grid_member.engine.engine import LocalEngine
+    from grid_member.engine.local.engine import LocalEngine
     from grid_member.engine.nats.cleaning import Cleaner
     from grid_member.engine.nats.log import JetStreamLog
 

@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import pytest_asyncio
 
-from grid_member.engine import LocalEngine, cluster_making, landing, open_engine
+from grid_member.engine import LocalEngine, cluster_making, open_engine
 from grid_member.engine.cluster_engine import ClusterEngine
 from grid_member.engine.cluster_lanes import ClusterLanes
 from grid_member.engine.cluster_settings import ClusterSettings
 from grid_member.engine.lite_engine import LiteEngine
 from grid_member.engine.lmdb.log import LmdbLog
+from grid_member.engine.local import deliveries
 from grid_member.engine.log.log import wall_clock_ms
 from grid_member.engine.nats import server, server_config
 from grid_member.engine.nats.log import JetStreamLog
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
 
     from grid_member.engine.api import Structures
-    from grid_member.engine.lane import Lane
+    from grid_member.engine.shard.shard import Lane
     from grid_member.engine.state.snapshot import Image
 
 IMPATIENCE_S = 0.01
@@ -317,7 +318,7 @@ async def durable(tmp_path: Path) -> AsyncIterator[Bench]:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody will confirm what was polled."""
-    monkeypatch.setattr(landing, "DRAIN_TIMEOUT_S", IMPATIENCE_S)
+    monkeypatch.setattr(deliveries, "DRAIN_TIMEOUT_S", IMPATIENCE_S)
 
 
 @pytest.fixture
@@ -334,7 +335,7 @@ async def plain_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store for `plain` to copy: compiled, its engine waits at its end for what was polled."""
     place = tmp_path_factory.mktemp("engine") / "plain"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(landing, "DRAIN_TIMEOUT_S", IMPATIENCE_S)
+        patch.setattr(deliveries, "DRAIN_TIMEOUT_S", IMPATIENCE_S)
         engine = open_engine(STRUCTURES, place, open_log=partial(LmdbLog, tail_bytes=0))
         await engine.start()
         await fill(Driver(engine), rounds=25)
@@ -345,6 +346,6 @@ async def plain_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def plain(plain_once: Path, memory: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A store of records only, all of them in LMDB and nowhere else."""
-    monkeypatch.setattr(landing, "DRAIN_TIMEOUT_S", IMPATIENCE_S)
+    monkeypatch.setattr(deliveries, "DRAIN_TIMEOUT_S", IMPATIENCE_S)
     shutil.copytree(plain_once, memory / "plain")
     return memory / "plain"

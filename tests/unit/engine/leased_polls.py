@@ -14,7 +14,7 @@ from grid_member.engine.state.machine import State
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from grid_member.engine.lane import Lane
+    from grid_member.engine.shard.shard import Lane
 
 REFUSED: Final = Refused(Reason.UNAVAILABLE, "no quorum")
 ITEM: Final = Item(b"v", None, "q", 1, 2)

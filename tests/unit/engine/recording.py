@@ -48,7 +48,7 @@ class Recorded:
         self.structures = FixedStructures()
         self.clock = HandClock()
         self.logs: list[RecordingLog] = []
-        monkeypatch.setattr("grid_member.engine.lanes.MemoryLog", self._log)
+        monkeypatch.setattr("grid_member.engine.shard.shards.MemoryLog", self._log)
 
     def _log(self, clock: Clock, shard: int = 0) -> RecordingLog:
         self.logs.append(RecordingLog(clock, shard))

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grid_member.engine import landing
 from grid_member.engine.api import ClusterState, EngineError
 from grid_member.engine.backup.backup import (
     BackupInterruptedError,
@@ -18,6 +17,7 @@ from grid_member.engine.backup.backup import (
     remove_unfinished,
 )
 from grid_member.engine.backup.restore import restore_backup
+from grid_member.engine.local import deliveries
 from grid_member.engine.state.stored import as_entry
 from grid_member.engine.storage.manifest import file_checksum, read_manifest
 from tests.unit.engine.backed_up import (
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody will confirm what was polled."""
-    monkeypatch.setattr(landing, "DRAIN_TIMEOUT_S", 0.01)
+    monkeypatch.setattr(deliveries, "DRAIN_TIMEOUT_S", 0.01)
 
 
 def maps_of_all_shards() -> list[str]:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grid_member.engine import landing, open_engine
+from grid_member.engine import open_engine
 from grid_member.engine.backup.backup import open_draft, remove_unfinished
 from grid_member.engine.backup.restore import restore_backup, restore_once
 from grid_member.engine.backup.salvage import salvage_store, wipe_store
+from grid_member.engine.local import deliveries
 from grid_member.engine.storage.identity import read_identity
 from grid_member.engine.storage.store import open_store
 from tests.unit.engine.backed_up import (
@@ -47,7 +48,7 @@ def points(work: Callable[[], object], seed: int) -> Iterator[int]:
 @pytest.fixture
 async def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LocalEngine:
     """An engine that was stopped; its state can still be read."""
-    monkeypatch.setattr(landing, "DRAIN_TIMEOUT_S", 0.01)
+    monkeypatch.setattr(deliveries, "DRAIN_TIMEOUT_S", 0.01)
     made = open_engine(STRUCTURES, tmp_path / "base")
     await made.start()
     await fill(Driver(made), rounds=10)

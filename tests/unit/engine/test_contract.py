@@ -250,7 +250,7 @@ async def test_unknown_names_are_refused(bench: Bench) -> None:
 async def test_too_many_waiting_operations_are_refused(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("grid_member.engine.lane.MAX_WAITING_OPERATIONS", LIMIT)
+    monkeypatch.setattr("grid_member.engine.shard.shard.MAX_WAITING_OPERATIONS", LIMIT)
     driver = await bench.open()
     outcomes: list[Refused | None] = []
     for _ in range(LIMIT * 4):
@@ -350,7 +350,7 @@ async def test_everything_is_there_after_a_restart(durable: Bench, shards: int) 
 async def test_a_round_of_expiry_that_fails_is_not_the_last(
     durable: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("grid_member.engine.expiry.EXPIRY_PERIOD_S", 0.01)
+    monkeypatch.setattr("grid_member.engine.local.expiry.EXPIRY_PERIOD_S", 0.01)
     failures: list[Exception] = [ValueError("planted"), ValueError("planted")]
     due = Maps.due
 
@@ -373,7 +373,7 @@ async def test_a_round_of_expiry_that_fails_is_not_the_last(
 async def test_expired_entries_leave_the_memory(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("grid_member.engine.expiry.EXPIRY_PERIOD_S", 0.01)
+    monkeypatch.setattr("grid_member.engine.local.expiry.EXPIRY_PERIOD_S", 0.01)
     bench.structures.maps["m"] = MapSettings(time_to_live_s=1)
     driver = await bench.open()
     await asyncio.gather(*(driver.put("m", str(n), b"v") for n in range(2500)))

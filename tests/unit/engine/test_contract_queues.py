@@ -113,7 +113,7 @@ async def test_who_does_not_wait_leaves_an_item_to_who_does(
         offered = asyncio.Event()
 
         def done(_: object) -> None:
-            crowd.setattr("grid_member.engine.lane.MAX_WAITING_OPERATIONS", 0)
+            crowd.setattr("grid_member.engine.shard.shard.MAX_WAITING_OPERATIONS", 0)
             offered.set()
 
         data.queue_offer("q", b"v", None, done)

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grid_member.engine import landing, open_engine
+from grid_member.engine import open_engine
 from grid_member.engine.api import Item
+from grid_member.engine.local import deliveries as landing
 from grid_member.engine.state.machine import State
 from grid_member.engine.state.operations import (
     MemberGone,

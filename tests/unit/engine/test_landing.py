@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Final, cast
 
 import pytest
 
-from grid_member.engine import landing
 from grid_member.engine.api import Item, Reason, Refused
-from grid_member.engine.landing import Landings
+from grid_member.engine.local import deliveries
+from grid_member.engine.local.deliveries import Landings
 from grid_member.engine.state.operations import QueueConfirm, QueueReturn
 from tests.unit.engine.drive import condition
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from grid_member.engine.lane import Answer, Lane
+    from grid_member.engine.shard.shard import Answer, Lane
     from grid_member.engine.state.operations import Operation
 
 ITEMS: Final = [Item(b"v", None, "q", number, 10 + number) for number in (1, 2, 3)]
@@ -46,7 +46,7 @@ def lane() -> Waiting:
 
 @pytest.fixture
 def landings(lane: Waiting, monkeypatch: pytest.MonkeyPatch) -> Landings:
-    monkeypatch.setattr(landing, "LANDING_RETRY_S", 0)
+    monkeypatch.setattr(deliveries, "LANDING_RETRY_S", 0)
     made = Landings(lambda _: cast("Lane", lane))
     for item in ITEMS:
         made.taken(item)

@@ -10,10 +10,10 @@ import lmdb
 import pytest
 
 from grid_member.engine.api import ClusterState, EngineError, Reason, Refused
-from grid_member.engine.gathering import LARGE
 from grid_member.engine.lmdb import log as lmdb_log
 from grid_member.engine.lmdb.log import LmdbLog
 from grid_member.engine.lmdb.tables import MAP_SIZE_BYTES, Tables, open_environment
+from grid_member.engine.shard.batching import LARGE
 from tests.unit.engine.drive import condition
 from tests.unit.engine.test_lmdb import engine_at, started
 
@@ -149,7 +149,7 @@ async def test_only_what_was_in_a_commit_of_unknown_outcome_waits(
 async def test_a_stop_waits_for_a_silent_disk_only_so_long(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, grace_s: float
 ) -> None:
-    monkeypatch.setattr("grid_member.engine.engine.UNKNOWN_GRACE_S", grace_s)
+    monkeypatch.setattr("grid_member.engine.local.engine.UNKNOWN_GRACE_S", grace_s)
     disk = Silent(monkeypatch)
     driver = await started(engine_at(tmp_path, tail_bytes=0))
     disk.well = False

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from grid_member.engine.api import Item, MapSettings, QueueSettings, Reason, Refused
-from grid_member.engine.placement import MAX_WARNINGS
+from grid_member.engine.local.placement import MAX_WARNINGS
 from tests.unit.engine.drive import Driver, FixedStructures, condition
 
 if TYPE_CHECKING:
-    from grid_member.engine.lane import Lane
+    from grid_member.engine.shard.shard import Lane
     from tests.unit.engine.conftest import Bench
 
 NAMES = ("a", "b")

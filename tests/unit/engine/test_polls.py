@@ -11,12 +11,12 @@ import pytest
 from grid_member.engine.api import Item, Refused
 from grid_member.engine.cluster_polls import UNSEEN
 from grid_member.engine.leasehold import LATE, steady_s
-from grid_member.engine.polls import QueuePolls
+from grid_member.engine.local.polls import QueuePolls
 from tests.unit.engine.drive import condition
 from tests.unit.engine.leased_polls import ITEM, REFUSED, SHORT_S, HandLane, Leased, passed
 
 if TYPE_CHECKING:
-    from grid_member.engine.lane import Lane
+    from grid_member.engine.shard.shard import Lane
 
 pytestmark = pytest.mark.interpreted
 

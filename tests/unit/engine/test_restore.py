@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grid_member.engine import landing, open_engine
+from grid_member.engine import open_engine
 from grid_member.engine.api import EngineError
 from grid_member.engine.backup.restore import restore_backup, restore_once
 from grid_member.engine.backup.salvage import salvage_store, wipe_store
 from grid_member.engine.io import directory_lock
 from grid_member.engine.io.directory_lock import lock_directory
 from grid_member.engine.io.errors import DamagedStoreError
+from grid_member.engine.local import deliveries
 from grid_member.engine.storage.identity import read_identity
 from grid_member.engine.storage.store import open_store
 from tests.unit.engine.backed_up import back_up, fill, flipped
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 async def backup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(landing, "DRAIN_TIMEOUT_S", 0.01)
+    monkeypatch.setattr(deliveries, "DRAIN_TIMEOUT_S", 0.01)
     engine = open_engine(FixedStructures(), tmp_path / "base")
     await engine.start()
     driver = Driver(engine)

@@ -11,10 +11,10 @@ import pytest
 
 from grid_member.engine import open_engine
 from grid_member.engine.api import EngineError, Eviction, EvictionPolicy, Item, MapSettings
+from grid_member.engine.local.usage import StructureUsage
 from grid_member.engine.state import codec, snapshot
 from grid_member.engine.state.machine import State
 from grid_member.engine.state.stored import value_bytes
-from grid_member.engine.usage import StructureUsage
 from tests.unit.engine.drive import FixedStructures, condition
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from grid_member.engine import open_engine
 from grid_member.engine.api import ClusterState, Item, MapSettings, QueueSettings, Reason, Refused
-from grid_member.engine.map_side import MAX_WAYS
+from grid_member.engine.local.maps import MAX_WAYS
 from tests.unit.engine.drive import Driver, FixedStructures, HandClock, condition
 
 if TYPE_CHECKING:

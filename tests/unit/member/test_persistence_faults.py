@@ -13,7 +13,7 @@ import pytest
 
 from grid_member.command import EXIT_UNCONFIRMED
 from grid_member.command.member import THREADS_GRACE_S
-from grid_member.engine.engine import UNKNOWN_GRACE_S
+from grid_member.engine.local.engine import UNKNOWN_GRACE_S
 from grid_member.start.handle import BACKUP_GRACE_S, DISK_GRACE_S, HURRY_DISK_GRACE_S
 from tests.unit.engine.drive import condition
 from tests.unit.member.durable import MAP, QUEUE, READY, DurableMember, durable, is_refusal

@@ -31,9 +31,10 @@ from grid_member.cluster.recovery import (
     step,
 )
 from grid_member.cluster.store_recovery import StoreDirectory, StoreRecovery
-from grid_member.engine import landing, open_engine
+from grid_member.engine import open_engine
 from grid_member.engine.api import EngineError
 from grid_member.engine.io.errors import DamagedStoreError
+from grid_member.engine.local import deliveries
 from tests.unit.engine.backed_up import STRUCTURES, damage_log, fill
 from tests.unit.engine.drive import Driver, condition
 
@@ -287,7 +288,7 @@ async def test_persistence_off() -> None:
 async def test_a_store_that_is_healthy_by_now(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(landing, "DRAIN_TIMEOUT_S", 0.01)
+    monkeypatch.setattr(deliveries, "DRAIN_TIMEOUT_S", 0.01)
     engine = open_engine(STRUCTURES, tmp_path)
     await engine.start()
     await fill(Driver(engine), rounds=20)
@@ -314,7 +315,7 @@ def refused_open(path: Path, *arguments: object, **options: object) -> None:
 
 @pytest.mark.parametrize("forced", [False, True])
 async def test_a_real_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forced: bool) -> None:
-    monkeypatch.setattr(landing, "DRAIN_TIMEOUT_S", 0.01)
+    monkeypatch.setattr(deliveries, "DRAIN_TIMEOUT_S", 0.01)
     engine = open_engine(STRUCTURES, tmp_path)
     await engine.start()
     await fill(Driver(engine), rounds=20)

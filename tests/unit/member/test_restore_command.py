@@ -16,7 +16,8 @@ import pytest
 
 from grid_member.command.line import main
 from grid_member.command.restore import restore
-from grid_member.engine import landing, open_engine
+from grid_member.engine import open_engine
+from grid_member.engine.local import deliveries
 from grid_member.engine.storage.identity import read_identity
 from grid_member.engine.storage.store import open_store
 from tests.unit.engine.backed_up import back_up, fill, killed_at, lines_of, stored
@@ -45,7 +46,7 @@ async def made(tmp_path: Path, count: int, value: bytes = b"v") -> Path:
 
 @pytest.fixture
 async def backups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(landing, "DRAIN_TIMEOUT_S", 0.01)
+    monkeypatch.setattr(deliveries, "DRAIN_TIMEOUT_S", 0.01)
     return await made(tmp_path, 2)
 
 
@@ -187,7 +188,7 @@ def test_killed_anywhere_a_repetition_succeeds(backups: Path, tmp_path: Path) ->
 async def test_a_process_that_is_killed_while_it_copies(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(landing, "DRAIN_TIMEOUT_S", 0.01)
+    monkeypatch.setattr(deliveries, "DRAIN_TIMEOUT_S", 0.01)
     backups, target = await made(tmp_path, 1, bytes(BIG)), tmp_path / "target"
     done = await asyncio.to_thread(killed_and_repeated, backups, target)
     assert (done.returncode, done.stderr) == (0, "")

@@ -14,6 +14,7 @@ import logging
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
+from grid_member.engine.local.system import ignore
 from grid_member.engine.nats.admin.peer_removal import lead_without_gone
 from grid_member.engine.nats.admin.peers import peer_id
 from grid_member.engine.nats.admin.server_records import place_of
@@ -40,7 +41,6 @@ from grid_member.engine.nats.survivors import (
     told_of,
 )
 from grid_member.engine.nats.write_back import write_back
-from grid_member.engine.system_side import ignore
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence

@@ -18,9 +18,9 @@ from tests.unit.engine.forward.bus import Bus, Connection
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from grid_member.engine.lane import Lane
     from grid_member.engine.log.log import Feed
     from grid_member.engine.nats.client.client import NatsClient
+    from grid_member.engine.shard.shard import Lane
     from grid_member.engine.state.operations import Record
 
 SHARDS: Final = 2

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from grid_member.engine.api import EngineError, Refused
-    from grid_member.engine.lane import Lane
     from grid_member.engine.log.log import Feed, Steps
     from grid_member.engine.nats.client.errors import ShortError
+    from grid_member.engine.shard.shard import Lane
     from grid_member.engine.state.snapshot import Image
 
 OWN, OTHER = b"o" * 16, b"x" * 16

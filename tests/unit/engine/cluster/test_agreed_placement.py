@@ -18,11 +18,11 @@ from grid_member.engine.cluster_placement import (
     Agreement,
     _told,
 )
-from grid_member.engine.lane import Lane
 from grid_member.engine.log.log import MemoryLog, wall_clock_ms
 from grid_member.engine.nats.admin.streams import answered, stream_config
 from grid_member.engine.nats.client.errors import NoRespondersError
 from grid_member.engine.nats.client.wire import Message
+from grid_member.engine.shard.shard import Lane
 from grid_member.engine.state import snapshot
 from grid_member.engine.state.machine import State
 from grid_member.engine.state.operations import SystemPut

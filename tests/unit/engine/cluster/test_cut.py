@@ -15,16 +15,16 @@ from grid_member.engine.cluster_cut import MARK, MARK_MS, Cuts
 from grid_member.engine.cluster_engine import ClusterEngine
 from grid_member.engine.cluster_lane import ClusterLane
 from grid_member.engine.cluster_lanes import CLUSTER_SHARDS
+from grid_member.engine.local.system import ignore
 from grid_member.engine.state.operations import SystemPut, SystemRemove
 from grid_member.engine.state.sharding import shard_of
-from grid_member.engine.system_side import ignore
 from tests.unit.engine.cluster.clusters import START_S, Cluster
 from tests.unit.waiting import eventually, until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Iterable
 
-    from grid_member.engine.lane import Answer
+    from grid_member.engine.shard.shard import Answer
     from grid_member.engine.state.operations import Operation
     from grid_member.engine.state.snapshot import Image
 

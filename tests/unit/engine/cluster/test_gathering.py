@@ -6,9 +6,9 @@ import asyncio
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
-from grid_member.engine import gathering
 from grid_member.engine.api import ClusterState
-from grid_member.engine.lane import Lane
+from grid_member.engine.shard import batching
+from grid_member.engine.shard.shard import Lane
 from grid_member.engine.state.operations import ClusterStateChange
 from tests.unit.engine.cluster.proposals import OWN, HandLog, Proposals, put
 from tests.unit.engine.drive import condition
@@ -67,8 +67,8 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
         now[0] += 3600
         return now[0]
 
-    monkeypatch.setattr(gathering, "PATIENCE_S", HOURS)
-    monkeypatch.setattr(gathering, "time", SimpleNamespace(monotonic=clock))
+    monkeypatch.setattr(batching, "PATIENCE_S", HOURS)
+    monkeypatch.setattr(batching, "time", SimpleNamespace(monotonic=clock))
 
 
 async def tick() -> None:

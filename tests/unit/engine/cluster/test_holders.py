@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from grid_member.engine.cluster_lane import ClusterLane
-    from grid_member.engine.lane import Answer
     from grid_member.engine.nats.client.client import NatsClient
+    from grid_member.engine.shard.shard import Answer
     from grid_member.engine.state.operations import Operation
 
 MANY = 5

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from grid_member.engine.cluster_lane import ClusterLane
-    from grid_member.engine.engine import LocalEngine
+    from grid_member.engine.local.engine import LocalEngine
     from tests.unit.engine.drive import Driver
 
 SIZE = 3

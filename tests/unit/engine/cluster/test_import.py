@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grid_member.engine import landing, open_engine
+from grid_member.engine import open_engine
 from grid_member.engine.api import EngineError
 from grid_member.engine.backup.backup import open_draft
 from grid_member.engine.backup.restore import restore_backup
 from grid_member.engine.cluster_import import IMPORT
 from grid_member.engine.cluster_lanes import ClusterLanes
+from grid_member.engine.local import deliveries
 from grid_member.engine.log.log import wall_clock_ms
 from grid_member.engine.nats.images import ImageWriter
 from grid_member.engine.state.sharding import merged, without_values
@@ -81,7 +82,7 @@ async def backup(tmp_path: Path) -> Path:
     assert await driver.offer("large", b"\xff" * (1 << 20)) is True
     place = back_up(driver, tmp_path / "backups", base)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(landing, "DRAIN_TIMEOUT_S", 0.01)  # what was polled stays so
+        patch.setattr(deliveries, "DRAIN_TIMEOUT_S", 0.01)  # what was polled stays so
         await driver.engine.stop()
     return place
 

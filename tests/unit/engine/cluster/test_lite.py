@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grid_member.engine.answers import FAILED
 from grid_member.engine.api import ClusterState, EngineError, Entry, Item, Reason, Refused
-from grid_member.engine.engine import LocalEngine
 from grid_member.engine.lite_engine import LiteEngine
+from grid_member.engine.local.engine import LocalEngine
+from grid_member.engine.shard.answers import FAILED
 from tests.unit.engine.cleaned import clean_always
 from tests.unit.engine.cluster.clusters import Cluster
 from tests.unit.engine.cluster.faults import (
@@ -26,7 +26,7 @@ from tests.unit.engine.drive import condition
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from grid_member.engine.lane import Lane
+    from grid_member.engine.shard.shard import Lane
 
 LITE = 3
 OF_DATA = (0, 1, 2)

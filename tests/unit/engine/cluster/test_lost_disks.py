@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from grid_member.engine import cluster_copies
-from grid_member.engine import engine as engine_module
 from grid_member.engine.api import Item, MapSettings, Refused
 from grid_member.engine.cluster_lanes import CLUSTER_SHARDS
+from grid_member.engine.local import engine as engine_module
 from grid_member.engine.nats.admin.peers import peer_id
 from grid_member.engine.nats.admin.streams import copies_of
 from grid_member.engine.state.sharding import shard_of

@@ -11,7 +11,7 @@ import pytest
 
 from grid_member.engine.api import Entry, Refused
 from grid_member.engine.cluster_engine import ClusterEngine
-from grid_member.engine.engine import LocalEngine
+from grid_member.engine.local.engine import LocalEngine
 from grid_member.engine.nats.outbox import GIVE_UP_S
 from tests.unit.engine.cluster.clusters import Cluster
 from tests.unit.engine.drive import condition

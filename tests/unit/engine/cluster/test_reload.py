@@ -24,10 +24,10 @@ from tests.unit.engine.drive import condition
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
 
-    from grid_member.engine.lane import Lane
     from grid_member.engine.log.log import Steps
     from grid_member.engine.nats.client.client import NatsClient
     from grid_member.engine.nats.feed import Fed
+    from grid_member.engine.shard.shard import Lane
     from grid_member.engine.state.machine import State
 
 GIVEN_UP = Refused(Reason.UNAVAILABLE, "no quorum")

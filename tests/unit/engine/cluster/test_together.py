@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from grid_member.engine import engine as engine_module
 from grid_member.engine.api import ClusterState, Item, Reason, Refused
+from grid_member.engine.local import engine as engine_module
 from tests.unit.engine.cluster.clusters import Cluster
 from tests.unit.engine.drive import condition
 

@@ -6,13 +6,13 @@ import math
 import uuid
 from typing import TYPE_CHECKING, Any, Self
 
-from grid_member.engine.engine import LocalEngine
 from grid_member.engine.forward_words import Kind, Word
 from grid_member.engine.forwarding import Forwarding
 from grid_member.engine.hosting import Hosting
-from grid_member.engine.lanes import Lanes
 from grid_member.engine.lmdb.log import LmdbLog
+from grid_member.engine.local.engine import LocalEngine
 from grid_member.engine.log.log import wall_clock_ms
+from grid_member.engine.shard.shards import Lanes
 from tests.unit.engine.drive import Driver, FixedStructures, awaited
 from tests.unit.engine.forward.bus import Bus, Connection
 

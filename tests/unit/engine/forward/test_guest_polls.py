@@ -15,8 +15,8 @@ from grid_member.engine.forward_host import SILENT_S
 from grid_member.engine.forward_words import Kind, Word
 from grid_member.engine.guest_poll import GuestPoll
 from grid_member.engine.leasehold import LATE, steady_s
-from grid_member.engine.map_side import PASSIVE
-from grid_member.engine.polls import NoPoll
+from grid_member.engine.local.maps import PASSIVE
+from grid_member.engine.local.polls import NoPoll
 from tests.unit.engine.drive import awaited, condition
 from tests.unit.engine.forward.parties import Parties
 

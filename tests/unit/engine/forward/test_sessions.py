@@ -16,17 +16,17 @@ from grid_member.engine import (
     guest_poll,
     hosting,
 )
-from grid_member.engine.answers import FAILED
 from grid_member.engine.api import Entry, Item, Refused
 from grid_member.engine.forward_host import Call
 from grid_member.engine.forward_words import HOSTS, Flag, Kind, Said, Word, encode_said
-from grid_member.engine.lanes import Lanes
 from grid_member.engine.leasehold import steady_s
 from grid_member.engine.lite_engine import LiteEngine
 from grid_member.engine.lmdb.log import LmdbLog
 from grid_member.engine.log.log import wall_clock_ms
 from grid_member.engine.nats.client.errors import RequestTimeoutError
 from grid_member.engine.nats.client.wire import Message
+from grid_member.engine.shard.answers import FAILED
+from grid_member.engine.shard.shards import Lanes
 from tests.unit.engine.drive import FixedStructures, awaited, condition
 from tests.unit.engine.forward.bus import Connection
 from tests.unit.engine.forward.parties import Parties
@@ -34,7 +34,7 @@ from tests.unit.engine.forward.parties import Parties
 if TYPE_CHECKING:
     from grid_member.engine.api import Done, Poll
     from grid_member.engine.cluster_lanes import ClusterLanes
-    from grid_member.engine.usage import StructureUsage
+    from grid_member.engine.local.usage import StructureUsage
 
 LONG_S = 600.0
 PATIENCE_S = 8.0

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from grid_member.cluster.config_changes import ConfigSource
     from grid_member.engine.api import Done, Refused
-    from grid_member.engine.usage import Kind, StructureUsage
+    from grid_member.engine.local.usage import Kind, StructureUsage
     from grid_member.http.answers import Answer
 
 CONFIGURATION = """

@@ -12,7 +12,7 @@ from grid_member.cluster.config_changes import ConfigSource
 from grid_member.cluster.member import Phase
 from grid_member.config.load import read_document
 from grid_member.config.names import find
-from grid_member.engine.usage import StructureUsage
+from grid_member.engine.local.usage import StructureUsage
 from grid_member.http.config_changes import config_reload, config_upload
 from grid_member.http.management import change_state
 from tests.unit.member.management.managed import CONFIGURATION, content, reason

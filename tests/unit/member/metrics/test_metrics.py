@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from grid_member import Config, start_member
-from grid_member.engine import lanes
-from grid_member.engine.usage import StructureUsage
+from grid_member.engine.local.usage import StructureUsage
+from grid_member.engine.shard import shards
 from grid_member.http import metrics
 from grid_member.http.metrics import MAX_NAMED_STRUCTURES, Names
 from grid_member.release import VERSION
@@ -257,7 +257,7 @@ async def test_a_disk_that_does_not_tell_its_size_holds_nobody_up(
         assert answers.wait(30)
         return 4096
 
-    monkeypatch.setattr(lanes, "_disk_bytes", stuck)
+    monkeypatch.setattr(shards, "_disk_bytes", stuck)
     usage = asyncio.create_task(member.ask("GET", "/grid/rest/management/cluster/usage"))
     try:
         for told in await asyncio.gather(member.figures(), member.figures()):
@@ -336,7 +336,7 @@ def test_the_client_library_is_loaded_only_where_it_is_used(enabled: bool) -> No
     program = f"""
 import asyncio, sys
 from grid_member import Config, start_member
-from grid_member.engine import lanes
+from grid_member.engine.shard import shards
 async def main():
     tree = {{"metrics": {{"enabled": {enabled}, "port": {{"port": 0}}}}}}
     member = await start_member(Config(tree))

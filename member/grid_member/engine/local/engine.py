@@ -20,22 +20,22 @@ from grid_member.engine.api import (
     Refused,
     Structures,
 )
-from grid_member.engine.expiry import ExpiryRounds
-from grid_member.engine.landing import Landings
-from grid_member.engine.lanes import Lanes, LogOpener
+from grid_member.engine.local.deliveries import Landings
+from grid_member.engine.local.expiry import ExpiryRounds
+from grid_member.engine.local.maps import MAX_WAYS, PASSIVE, MapSide, not_configured
+from grid_member.engine.local.placement import Placement
+from grid_member.engine.local.polls import NoPoll, QueuePolls
+from grid_member.engine.local.system import NOT_STARTED
 from grid_member.engine.log.log import Clock, wall_clock_ms
-from grid_member.engine.map_side import MAX_WAYS, PASSIVE, MapSide, not_configured
-from grid_member.engine.placement import Placement
-from grid_member.engine.polls import NoPoll, QueuePolls
+from grid_member.engine.shard.shards import Lanes, LogOpener
 from grid_member.engine.state.operations import QueueConfirm, QueueOffer, QueueReturn, made
 from grid_member.engine.state.stored import shared
-from grid_member.engine.system_side import NOT_STARTED
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from grid_member.engine.lane import Lane
+    from grid_member.engine.shard.shard import Lane
 
 MAX_IDLE_QUEUES: Final = 1024
 """Queues whose polls are remembered before those that have none are forgotten."""

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
-    from grid_member.engine.lane import Lane
+    from grid_member.engine.shard.shard import Lane
 
 MAX_TIMER_S: Final = 2**31 - 1
 """Seconds; a longer wait is cut to it."""

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from grid_member.engine.api import Refused
-    from grid_member.engine.lane import Lane
+    from grid_member.engine.shard.shard import Lane
     from grid_member.engine.state.operations import MapExpire, MapExpireIdle
 
 EXPIRY_PERIOD_S: Final = 1.0

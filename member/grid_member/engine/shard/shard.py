@@ -15,9 +15,9 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from grid_member.engine.api import Reason, Refused
-from grid_member.engine.gathering import Gathering
 from grid_member.engine.log.log import GROWING, OPERATION_BYTES, graced_until_ms, grows, is_note
-from grid_member.engine.reads import MapReads
+from grid_member.engine.shard.batching import Gathering
+from grid_member.engine.shard.tracked_reads import MapReads
 from grid_member.engine.state.machine import State
 from grid_member.engine.state.operations import (
     MAX_OPERATIONS_PER_RECORD,

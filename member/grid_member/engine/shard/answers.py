@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from grid_member.engine.api import Done
-    from grid_member.engine.lane import Lane
+    from grid_member.engine.shard.shard import Lane
     from grid_member.engine.state.operations import ClusterStateChange, TransientStateChange
 
 T = TypeVar("T")

@@ -21,8 +21,8 @@ from grid_member.engine.state.stored import as_entry
 
 if TYPE_CHECKING:
     from grid_member.engine.api import Done, Entry, MapSettings
-    from grid_member.engine.lane import Lane
     from grid_member.engine.log.log import Clock
+    from grid_member.engine.shard.shard import Lane
     from grid_member.engine.state.maps import MapData
     from grid_member.engine.state.operations import MapExpire
 

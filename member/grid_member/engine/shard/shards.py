@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from grid_member.engine.io.files import taken_on_disk
-from grid_member.engine.lane import Lane
 from grid_member.engine.log.log import Clock, Log, MemoryLog
+from grid_member.engine.shard.shard import Lane
 from grid_member.engine.state.sharding import shard_of
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from grid_member.engine.io.files import taken_on_disk
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from grid_member.engine.lane import Lane
+    from grid_member.engine.shard.shard import Lane
 
 Kind: TypeAlias = Literal["map", "queue"]
 

@@ -5,27 +5,27 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from grid_member.engine.answers import StateChange
 from grid_member.engine.api import ClusterState, EngineError, Reason, Refused
+from grid_member.engine.local.usage import held_structures, structure_usage
+from grid_member.engine.shard.answers import StateChange
 from grid_member.engine.state.operations import (
     ClusterStateChange,
     SystemPut,
     SystemRemove,
     TransientStateChange,
 )
-from grid_member.engine.usage import held_structures, structure_usage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from grid_member.engine.api import Done
-    from grid_member.engine.lane import Lane
-    from grid_member.engine.lanes import Lanes
+    from grid_member.engine.local.usage import Kind, StructureUsage
     from grid_member.engine.log.log import Clock
+    from grid_member.engine.shard.shard import Lane
+    from grid_member.engine.shard.shards import Lanes
     from grid_member.engine.state.machine import State
     from grid_member.engine.state.snapshot import Image
     from grid_member.engine.state.system import SystemValues
-    from grid_member.engine.usage import Kind, StructureUsage
 
 NOT_STARTED: Final = Refused(Reason.CLOSING, "the member has not started")
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from grid_member.engine.answers import FAILED
 from grid_member.engine.api import Done, Entry, Reason, Refused, Structures
-from grid_member.engine.placement import Placement
+from grid_member.engine.local.placement import Placement
+from grid_member.engine.local.system import SystemSide
+from grid_member.engine.shard.answers import FAILED
 from grid_member.engine.state.operations import (
     MapClear,
     MapPut,
@@ -16,12 +17,11 @@ from grid_member.engine.state.operations import (
     made,
 )
 from grid_member.engine.state.stored import shared
-from grid_member.engine.system_side import SystemSide
 
 if TYPE_CHECKING:
-    from grid_member.engine.lane import Lane
-    from grid_member.engine.lanes import Lanes
     from grid_member.engine.log.log import Clock
+    from grid_member.engine.shard.shard import Lane
+    from grid_member.engine.shard.shards import Lanes
     from grid_member.engine.state.stored import Stored
 
 MAX_WAYS: Final = 1024

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from grid_member.engine.api import Item, Refused
-    from grid_member.engine.lane import Lane
+    from grid_member.engine.shard.shard import Lane
 
 LANDING_RETRY_S: Final = 0.5
 """Seconds until confirms or a return that the log did not take are sent again."""

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from grid_member.engine.api import Done, Refused
-    from grid_member.engine.lane import Lane
-    from grid_member.engine.lanes import Lanes
-    from grid_member.engine.usage import Kind
+    from grid_member.engine.local.usage import Kind
+    from grid_member.engine.shard.shard import Lane
+    from grid_member.engine.shard.shards import Lanes
 
 MAX_WARNINGS: Final = 20
 """Structures of a kind that a start names because their data is not where their settings say."""

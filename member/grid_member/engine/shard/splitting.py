@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from grid_member.engine.lane import Lane, _Flight
 from grid_member.engine.log.log import taken_bytes
+from grid_member.engine.shard.shard import Lane, _Flight
 from grid_member.engine.state.operations import (
     MAX_OPERATIONS_PER_RECORD,
     MapPut,
@@ -16,7 +16,7 @@ from grid_member.engine.state.operations import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from grid_member.engine.lane import Answer
+    from grid_member.engine.shard.shard import Answer
     from grid_member.engine.state.operations import Operation
 
 FEW_OPERATIONS: Final = 64

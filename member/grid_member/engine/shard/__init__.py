@@ -1,0 +1,1 @@
+"""One shard: operations go through its log, and their answers come back."""
