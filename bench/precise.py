@@ -23,13 +23,13 @@ _LINE: Final = re.compile(r"^_TIMER_SLACK_NS = .*$", re.MULTILINE)
 def main() -> int:
     """Run the member with the compiled modules that it would use by itself."""
     use(os.environ.get(VARIABLE) or "auto")  # before what follows is loaded
-    from grid_member.engine.nats import server
+    from grid_member.engine.server import process
 
-    text = server._LAUNCH.read_text(encoding="utf-8")
+    text = process._LAUNCH.read_text(encoding="utf-8")
     with tempfile.TemporaryDirectory() as directory:
         launch = Path(directory) / "launch.py"
         launch.write_text(_LINE.sub(f"_TIMER_SLACK_NS = {SLACK_NS}", text), encoding="utf-8")
-        server._LAUNCH = launch  # type: ignore[misc]
+        process._LAUNCH = launch  # type: ignore[misc]
         return member()
 
 

@@ -17,7 +17,7 @@ with BlockingClient(("127.0.0.1", int(port)), "grid", password, 10) as client:
 print(json.dumps(collections.Counter(stream["cluster"]["leader"] for stream in found)))
 """
 SERVER_CODE: Final = (
-    "from grid_member.engine.nats.binary import find_server; print(find_server(None))"
+    "from grid_member.engine.server.binary import find_server; print(find_server(None))"
 )
 # Prints `open`, or what came of the attempt to connect.
 CONNECT_CODE: Final = """

@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.api import ClusterState, EngineError
+from grid_member.engine.bootstrap.roll_call import without_majority
 from grid_member.engine.cluster_copies import CopyWatch
 from grid_member.engine.cluster_cut import Cuts
 from grid_member.engine.cluster_departure import Departure
@@ -28,7 +29,6 @@ from grid_member.engine.local.system import outcome_of
 from grid_member.engine.nats.admin.groups import ServerGroups
 from grid_member.engine.nats.admin.server_records import LEFT, REMOVED
 from grid_member.engine.replication import NOT_REPLICATED, NOTHING_TO_RESCUE
-from grid_member.engine.roll_call import without_majority
 from grid_member.engine.shard.answers import reader
 from grid_member.engine.state.operations import SystemPut, SystemRemove
 from grid_member.engine.state.sharding import merged, without_values

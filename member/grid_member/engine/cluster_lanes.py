@@ -17,11 +17,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, cast
 
 from grid_member.engine.api import EngineError, NotYetError
+from grid_member.engine.bootstrap.cluster_id import named
+from grid_member.engine.bootstrap.footing import Footing
+from grid_member.engine.bootstrap.identity import open_identity
+from grid_member.engine.bootstrap.quorum_of_one import Company
+from grid_member.engine.bootstrap.roll_call import NO_LEADER, NOT_THERE, RollCall
 from grid_member.engine.cluster_holders import first_lanes
 from grid_member.engine.cluster_import import BackupImport
 from grid_member.engine.cluster_making import made_lane
 from grid_member.engine.cluster_streams import Streams
-from grid_member.engine.footing import Footing
 from grid_member.engine.io.ending import unless
 from grid_member.engine.local.system import ignore
 from grid_member.engine.local.usage import tree_bytes
@@ -30,16 +34,11 @@ from grid_member.engine.nats.admin.peer_removal import delete_streams, take_off_
 from grid_member.engine.nats.admin.peers import count_voting
 from grid_member.engine.nats.admin.streams import NoStreamError, Stream, streams_of_lanes
 from grid_member.engine.nats.client.errors import NatsError
-from grid_member.engine.nats.cluster_id import named
-from grid_member.engine.nats.company import Company
 from grid_member.engine.nats.complaints import Complaints
 from grid_member.engine.nats.damage import Damage
 from grid_member.engine.nats.emptied import Emptied
-from grid_member.engine.nats.identity import open_identity
 from grid_member.engine.nats.lost_memory import LostMemory
 from grid_member.engine.nats.replay import Source
-from grid_member.engine.nats.server import NatsServer
-from grid_member.engine.nats.server_config import SYSTEM_USER, USER
 from grid_member.engine.own_server import (
     begun,
     check_counted,
@@ -50,17 +49,18 @@ from grid_member.engine.own_server import (
     until_connected,
 )
 from grid_member.engine.replication import NOTHING_TO_RESCUE
-from grid_member.engine.roll_call import NO_LEADER, NOT_THERE, RollCall
+from grid_member.engine.server.config import SYSTEM_USER, USER
+from grid_member.engine.server.process import NatsServer
 from grid_member.engine.shard.shards import Lanes
 from grid_member.engine.state.sharding import shard_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from grid_member.engine.bootstrap.identity import OpenIdentity
     from grid_member.engine.cluster_lane import ClusterLane
     from grid_member.engine.cluster_settings import ClusterSettings
     from grid_member.engine.nats.client.client import NatsClient
-    from grid_member.engine.nats.identity import OpenIdentity
     from grid_member.engine.shard.shard import Lane
     from grid_member.engine.state.machine import State
 

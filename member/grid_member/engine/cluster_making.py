@@ -12,10 +12,10 @@ from grid_member.engine.system_lane import SystemLane, SystemLog
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from grid_member.engine.bootstrap.identity import Identity
     from grid_member.engine.cluster_lanes import ClusterLanes
     from grid_member.engine.nats.admin.streams import Stream
     from grid_member.engine.nats.client.client import NatsClient
-    from grid_member.engine.nats.identity import Identity
     from grid_member.engine.nats.replay import Source
     from grid_member.engine.shard.shard import Lane
     from grid_member.engine.state.machine import State

@@ -11,10 +11,10 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from grid_member.engine.bootstrap.roll_call import NO_LEADER
 from grid_member.engine.nats.admin.streams import ensure_stream
 from grid_member.engine.nats.again import longer, until_longer
 from grid_member.engine.nats.client.errors import NatsError, ShortError
-from grid_member.engine.roll_call import NO_LEADER
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence

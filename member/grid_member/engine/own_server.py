@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from grid_member.engine.cluster_lane import ClusterLane
     from grid_member.engine.cluster_settings import ClusterSettings
-    from grid_member.engine.nats.server import NatsServer
+    from grid_member.engine.server.process import NatsServer
     from grid_member.engine.state.machine import State
 
 CONNECT_S: Final = 1.0

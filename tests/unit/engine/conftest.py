@@ -23,9 +23,9 @@ from grid_member.engine.lite_engine import LiteEngine
 from grid_member.engine.lmdb.log import LmdbLog
 from grid_member.engine.local import deliveries
 from grid_member.engine.log.log import wall_clock_ms
-from grid_member.engine.nats import server, server_config
 from grid_member.engine.nats.log import JetStreamLog
 from grid_member.engine.part_engine import PartEngine
+from grid_member.engine.server import config, process
 from tests.unit.engine.backed_up import STRUCTURES, fill
 from tests.unit.engine.cleaned import clean_always
 from tests.unit.engine.drive import Driver, FixedStructures, HandClock
@@ -270,8 +270,8 @@ def alone(monkeypatch: pytest.MonkeyPatch) -> None:
     async def meet(_: ClusterSettings) -> None:
         pass
 
-    monkeypatch.setattr(server_config, "_cluster", lambda _: [])
-    monkeypatch.setattr(server, "meet", meet)
+    monkeypatch.setattr(config, "_cluster", lambda _: [])
+    monkeypatch.setattr(process, "meet", meet)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

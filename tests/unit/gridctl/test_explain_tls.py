@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from grid_member.engine.nats.server_log import ServerLog
+from grid_member.engine.server.output import ServerLog
 from tests.unit.gridctl.fake_api import condition
 from tests.unit.gridctl.test_explain import READY, told
 

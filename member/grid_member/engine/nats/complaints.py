@@ -13,7 +13,7 @@ import logging
 import time
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from grid_member.engine.nats.hail import tell
+from grid_member.engine.bootstrap.probe import tell
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

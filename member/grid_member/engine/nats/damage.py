@@ -18,11 +18,11 @@ import logging
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from grid_member.engine.bootstrap.identity import member_of
 from grid_member.engine.nats.admin.peer_removal import all_answers
 from grid_member.engine.nats.admin.peers import ACCOUNT, groups_of
 from grid_member.engine.nats.advice import Way, advised
 from grid_member.engine.nats.client.errors import LackingError, NatsError, ShortError
-from grid_member.engine.nats.identity import member_of
 from grid_member.engine.nats.reached import Reached
 
 if TYPE_CHECKING:
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
     from pathlib import Path
 
+    from grid_member.engine.bootstrap.identity import Identity
     from grid_member.engine.nats.admin.streams import Stream
     from grid_member.engine.nats.client.client import NatsClient
-    from grid_member.engine.nats.identity import Identity
     from grid_member.engine.state.machine import State
 
 LOOK_S: Final = 2.0

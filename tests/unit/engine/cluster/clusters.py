@@ -18,10 +18,10 @@ from grid_member.engine.cluster_lanes import CLUSTER_SHARDS, ClusterLanes
 from grid_member.engine.cluster_settings import ClusterSettings
 from grid_member.engine.lite_engine import LiteEngine
 from grid_member.engine.log.log import wall_clock_ms
-from grid_member.engine.nats import server as server_module
 from grid_member.engine.nats.admin.streams import asked
-from grid_member.engine.nats.server_config import server_config
 from grid_member.engine.part_engine import PartEngine
+from grid_member.engine.server import process as server_module
+from grid_member.engine.server.config import server_config
 from tests.unit.engine.drive import Driver, FixedStructures
 from tests.unit.ports import free_ports
 from tests.unit.serving import close_server
@@ -29,7 +29,7 @@ from tests.unit.serving import close_server
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from grid_member.engine.nats.server_config import ServerPlaces
+    from grid_member.engine.server.config import ServerPlaces
 
 HOST = "127.0.0.1"
 START_S = 80

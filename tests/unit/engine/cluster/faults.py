@@ -17,7 +17,7 @@ from tests.unit.engine.drive import condition
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from grid_member.engine.nats.server import NatsServer
+    from grid_member.engine.server.process import NatsServer
     from tests.unit.engine.cluster.clusters import Cluster
 
 ASK_S = 5.0

@@ -8,7 +8,7 @@ import os
 import subprocess
 from typing import TYPE_CHECKING, Final
 
-from grid_member.engine.nats.binary import find_server
+from grid_member.engine.server.binary import find_server
 from tests.unit.serving import close_server
 from tests.unit.waiting import until
 

@@ -11,9 +11,9 @@ import pytest
 from grid_member.engine.cluster_settings import ClusterSettings
 from grid_member.engine.nats import lost_memory
 from grid_member.engine.nats.client.errors import NatsError
-from grid_member.engine.nats.held_back import HeldBack
 from grid_member.engine.nats.lost_memory import LostMemory
 from grid_member.engine.nats.roundup import Roundup
+from grid_member.engine.server.held_back import HeldBack
 from tests.unit.engine.nats.test_survivors import report
 
 if TYPE_CHECKING:

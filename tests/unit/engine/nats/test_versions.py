@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Final
 
-from grid_member.engine.nats.binary import OLDEST
+from grid_member.engine.server.binary import OLDEST
 
 ROOT: Final = Path(__file__).resolve().parents[4]
 MODULE: Final = "github.com/nats-io/nats-server/v2"

@@ -9,12 +9,12 @@ import os
 import time
 from typing import TYPE_CHECKING, Any
 
+from grid_member.engine.bootstrap.identity import open_identity
 from grid_member.engine.cluster_settings import ClusterSettings
 from grid_member.engine.nats.client.client import NatsClient
 from grid_member.engine.nats.client.errors import NatsError
-from grid_member.engine.nats.identity import open_identity
-from grid_member.engine.nats.server import NatsServer
-from grid_member.engine.nats.server_config import USER
+from grid_member.engine.server.config import USER
+from grid_member.engine.server.process import NatsServer
 from tests.unit.waiting import eventually
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from grid_member.engine.api import EngineError
-from grid_member.engine.nats import binary
-from grid_member.engine.nats.binary import find_server
+from grid_member.engine.server import binary
+from grid_member.engine.server.binary import find_server
 
 
 def script(path: Path, text: str, mode: int = 0o755) -> Path:

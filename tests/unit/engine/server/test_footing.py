@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from grid_member.engine.footing import Footing
-from grid_member.engine.nats.identity import open_identity
-from grid_member.engine.nats.server import NatsServer
+from grid_member.engine.bootstrap.footing import Footing
+from grid_member.engine.bootstrap.identity import open_identity
+from grid_member.engine.server.process import NatsServer
 from tests.unit.engine.server.servers import PATIENCE_S, settings
 from tests.unit.ports import free_ports
 

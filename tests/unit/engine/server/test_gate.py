@@ -9,21 +9,21 @@ import pytest
 
 from grid_member.engine import own_server
 from grid_member.engine.api import NotYetError
-from grid_member.engine.cluster_settings import ClusterTls
-from grid_member.engine.nats import gate, lookout, sight
-from grid_member.engine.nats import hail as hailing
-from grid_member.engine.nats.gate import (
+from grid_member.engine.bootstrap import admission, discovery, polling
+from grid_member.engine.bootstrap import probe as hailing
+from grid_member.engine.bootstrap.admission import (
     Entry,
     Verdict,
     admitted,
     stranger_comes,
     verdict,
 )
-from grid_member.engine.nats.hail import Present, answer_with, hail, waiting_line
-from grid_member.engine.nats.identity import of_cluster, open_identity
-from grid_member.engine.nats.server import NatsServer
-from grid_member.engine.nats.server_config import USER
+from grid_member.engine.bootstrap.identity import of_cluster, open_identity
+from grid_member.engine.bootstrap.probe import Present, answer_with, hail, waiting_line
+from grid_member.engine.cluster_settings import ClusterTls
 from grid_member.engine.own_server import connection_to, trusted
+from grid_member.engine.server.config import USER
+from grid_member.engine.server.process import NatsServer
 from tests.unit.engine.server.servers import HOST, client_of, lives, settings, started
 from tests.unit.member.security.certificates import Authority
 from tests.unit.ports import free_ports
@@ -137,7 +137,7 @@ async def test_who_met_a_stranger_starts_when_that_one_is_gone(
     first, stranger = Gate(ports[0], ports, OWN), Gate(ports[1], ports, OTHER)
     await first.refused()
     await stranger.refused()
-    monkeypatch.setattr(gate, "ALONE_S", 0.2)
+    monkeypatch.setattr(admission, "ALONE_S", 0.2)
     await stranger.end()
     await first.let_in()
     assert first.task.result() is Entry.ALONE
@@ -180,9 +180,9 @@ async def test_nobody_starts_before_who_takes_its_connection_was_looked_at(
         await asked.wait()
         return serves(OTHER)
 
-    monkeypatch.setattr(sight, "hail", slow)
-    monkeypatch.setattr(sight, "FIRST_LOOK_S", 0.1)
-    monkeypatch.setattr(gate, "ALONE_S", 0.0)
+    monkeypatch.setattr(discovery, "hail", slow)
+    monkeypatch.setattr(discovery, "FIRST_LOOK_S", 0.1)
+    monkeypatch.setattr(admission, "ALONE_S", 0.0)
     first = Gate(0, free_ports(2), OWN)
     done, _ = await asyncio.wait([first.task], timeout=1.0)
     assert not done
@@ -194,7 +194,7 @@ async def test_nobody_starts_before_who_takes_its_connection_was_looked_at(
 async def test_a_member_in_its_turn_gives_way_at_its_end_to_who_waits(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(gate, "TURN_S", 1000.0)
+    monkeypatch.setattr(admission, "TURN_S", 1000.0)
     ports = free_ports(2)
     waiting = Gate(ports[1], ports, OTHER)
     own = settings(ports[0], ports)
@@ -205,13 +205,13 @@ async def test_a_member_in_its_turn_gives_way_at_its_end_to_who_waits(
     done, _ = await asyncio.wait([turn], timeout=1.0)
     assert not done
     turn.cancel()
-    monkeypatch.setattr(gate, "TURN_S", 0.2)
+    monkeypatch.setattr(admission, "TURN_S", 0.2)
     assert await asyncio.wait_for(stranger_comes(own, OWN, Entry.TURN), 30)
     await waiting.end()
 
 
 async def test_who_is_alone_starts_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gate, "ALONE_S", 0.2)
+    monkeypatch.setattr(admission, "ALONE_S", 0.2)
     ports = free_ports(3)
     assert await Gate(ports[0], ports, OWN).let_in() is Entry.ALONE
 
@@ -247,7 +247,7 @@ def tls_of(authority: Authority) -> ClusterTls:
 async def test_a_server_that_was_started_alone_gives_way_to_another_cluster(
     monkeypatch: pytest.MonkeyPatch, joined: bool
 ) -> None:
-    monkeypatch.setattr(gate, "ALONE_S", 0.2)
+    monkeypatch.setattr(admission, "ALONE_S", 0.2)
     ports = free_ports(3)
     said: list[str] = []
     opened = open_identity(None, cluster_name="dev", member_name="m")
@@ -294,7 +294,7 @@ async def one_that_waits(member: ClusterSettings, port: int) -> AsyncIterator[No
 async def test_a_server_in_its_turn_ends_after_it_and_gets_another_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(gate, "TURN_S", 0.5)
+    monkeypatch.setattr(admission, "TURN_S", 0.5)
     ports = free_ports(3)
     opened = open_identity(None, cluster_name="dev", member_name="m")
     own = settings(ports[0], ports)
@@ -350,9 +350,9 @@ async def test_a_server_that_does_not_run_is_told_with_why_and_is_asked_for_agai
 async def test_servers_of_two_clusters_run_in_turn_and_never_at_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(gate, "TURN_S", 2.0)
+    monkeypatch.setattr(admission, "TURN_S", 2.0)
     monkeypatch.setattr(hailing, "ANSWER_S", 0.1)
-    monkeypatch.setattr(lookout, "LOOK_S", 0.1)
+    monkeypatch.setattr(polling, "LOOK_S", 0.1)
     ports = free_ports(3)
     members: list[NatsServer] = []
     clients: list[NatsClient] = []

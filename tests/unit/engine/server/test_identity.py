@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from grid_member.engine.api import EngineError
+from grid_member.engine.bootstrap.identity import Identity, of_cluster, open_identity, plain_name
 from grid_member.engine.io import directory_lock
 from grid_member.engine.io.errors import DamagedStoreError
-from grid_member.engine.nats.identity import Identity, of_cluster, open_identity, plain_name
 from grid_member.engine.storage.store import open_store
 
 if TYPE_CHECKING:

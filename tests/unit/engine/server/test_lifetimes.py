@@ -13,8 +13,8 @@ from grid_member.engine.cluster_engine import ClusterEngine
 from grid_member.engine.cluster_lanes import ClusterLanes
 from grid_member.engine.cluster_settings import ClusterTls
 from grid_member.engine.log.log import wall_clock_ms
-from grid_member.engine.nats import lifetimes
-from grid_member.engine.nats.lifetimes import Lifetimes
+from grid_member.engine.server import lifetimes
+from grid_member.engine.server.lifetimes import Lifetimes
 from tests.unit.engine.cluster.test_rescue import until_waiting
 from tests.unit.engine.drive import FixedStructures
 from tests.unit.engine.server.servers import settings

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from grid_member.engine.nats.gate import ALONE_S, TURN_S, Entry, Patience, Verdict
-from grid_member.engine.nats.hail import Present
+from grid_member.engine.bootstrap.admission import ALONE_S, TURN_S, Entry, Patience, Verdict
+from grid_member.engine.bootstrap.probe import Present
 
 LOT, OTHER = "ab" * 8, "1" * 16
 

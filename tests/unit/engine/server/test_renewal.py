@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from grid_member.engine.cluster_settings import ClusterTls
-from grid_member.engine.nats import renewal
+from grid_member.engine.server import renewal
 from tests.unit.engine.server.servers import HOST, client_of, settings, started
 from tests.unit.member.security.certificates import Authority
 from tests.unit.ports import free_ports

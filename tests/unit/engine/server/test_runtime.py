@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grid_member.engine.nats import server
-from grid_member.engine.nats.runtime import PREFIX, make_runtime
+from grid_member.engine.server import process
+from grid_member.engine.server.runtime import PREFIX, make_runtime
 from tests.unit.engine.server.servers import server_of, settings
 from tests.unit.ports import free_ports
 from tests.unit.waiting import until
@@ -21,11 +21,11 @@ from tests.unit.waiting import until
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from grid_member.engine.nats.runtime import Runtime
+    from grid_member.engine.server.runtime import Runtime
 
 HOLD = """
 import sys
-from grid_member.engine.nats.runtime import make_runtime
+from grid_member.engine.server.runtime import make_runtime
 print(make_runtime().path, flush=True)
 sys.stdin.read()
 """
@@ -92,7 +92,7 @@ async def test_a_start_that_is_given_up_while_its_directory_is_made_leaves_none(
         go_on.wait()
         return runtime
 
-    monkeypatch.setattr(server, "make_runtime", slowly)
+    monkeypatch.setattr(process, "make_runtime", slowly)
     starting = asyncio.ensure_future(server_of(settings(free_ports(1)[0])).start())
     await until(made.is_set)
     starting.cancel()

@@ -16,11 +16,12 @@ from typing import Any
 import pytest
 
 from grid_member.engine.api import EngineError
-from grid_member.engine.nats import meeting, server, server_environment
-from grid_member.engine.nats.binary import find_server
-from grid_member.engine.nats.identity import open_identity
-from grid_member.engine.nats.server import NatsServer
-from grid_member.engine.nats.server_config import SYSTEM_USER
+from grid_member.engine.bootstrap import staggered_start
+from grid_member.engine.bootstrap.identity import open_identity
+from grid_member.engine.server import environment, process
+from grid_member.engine.server.binary import find_server
+from grid_member.engine.server.config import SYSTEM_USER
+from grid_member.engine.server.process import NatsServer
 from tests.unit.engine.server.servers import (
     HOST,
     all_servers,
@@ -193,7 +194,7 @@ async def test_the_server_gets_no_secrets_of_the_member_and_its_share_of_memory(
 ) -> None:
     limit = tmp_path / "memory.max"
     limit.write_text("1073741824\n", encoding="ascii")
-    monkeypatch.setattr(server_environment, "_MEMORY_LIMIT", limit)
+    monkeypatch.setattr(environment, "_MEMORY_LIMIT", limit)
     monkeypatch.setenv("SOME_PASSWORD", "hunter2-hunter2")
     monkeypatch.setenv("GOGC", "123")
     (port,) = free_ports(1)
@@ -213,9 +214,9 @@ def test_on_a_small_machine_the_server_leaves_the_member_a_processor(
 ) -> None:
     monkeypatch.delenv("GOMAXPROCS", raising=False)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(available)))
-    assert server_environment.server_environment()["GOMAXPROCS"] == given
+    assert environment.server_environment()["GOMAXPROCS"] == given
     monkeypatch.setenv("GOMAXPROCS", "7")
-    assert server_environment.server_environment()["GOMAXPROCS"] == "7"
+    assert environment.server_environment()["GOMAXPROCS"] == "7"
 
 
 @pytest.mark.parametrize("limit", ["max\n", "999999999999999999\n", None])
@@ -225,9 +226,9 @@ async def test_without_a_limit_the_memory_is_that_of_the_machine(
     path = tmp_path / "memory.max"
     if limit is not None:
         path.write_text(limit, encoding="ascii")
-    monkeypatch.setattr(server_environment, "_MEMORY_LIMIT", path)
+    monkeypatch.setattr(environment, "_MEMORY_LIMIT", path)
     machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    assert server_environment._memory_bytes() == machine
+    assert environment._memory_bytes() == machine
 
 
 async def test_ctrl_c_is_for_the_member_alone() -> None:
@@ -247,7 +248,7 @@ async def test_timers_of_the_server_may_be_late() -> None:
 async def test_a_taken_port_is_an_error_that_names_it(
     monkeypatch: pytest.MonkeyPatch, temporary: Path
 ) -> None:
-    monkeypatch.setattr(server, "START_S", 0.1)
+    monkeypatch.setattr(process, "START_S", 0.1)
     with socket.create_server((HOST, 0)) as taken:
         port = taken.getsockname()[1]
         one = server_of(settings(port))
@@ -258,7 +259,7 @@ async def test_a_taken_port_is_an_error_that_names_it(
 
 
 async def test_a_port_that_is_freed_in_time_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "START_S", 600.0)
+    monkeypatch.setattr(process, "START_S", 600.0)
     with socket.create_server((HOST, 0)) as taken:
         one = server_of(settings(taken.getsockname()[1]))
         starting = asyncio.ensure_future(one.start())
@@ -273,7 +274,7 @@ async def test_a_port_that_is_freed_in_time_is_no_error(monkeypatch: pytest.Monk
 async def test_a_machine_that_has_no_room_for_a_process_is_waited_for(
     monkeypatch: pytest.MonkeyPatch, temporary: Path
 ) -> None:
-    monkeypatch.setattr(server, "START_S", 600.0)
+    monkeypatch.setattr(process, "START_S", 600.0)
     failures = [OSError(errno.EAGAIN, "too many processes"), RuntimeError("unforeseen")]
     create = asyncio.create_subprocess_exec
 
@@ -292,7 +293,7 @@ async def test_a_machine_that_has_no_room_for_a_process_is_waited_for(
 async def test_a_machine_that_never_has_room_for_a_process_is_an_error(
     monkeypatch: pytest.MonkeyPatch, temporary: Path
 ) -> None:
-    monkeypatch.setattr(server, "START_S", 0.0)
+    monkeypatch.setattr(process, "START_S", 0.0)
 
     async def full(*_: object, **__: object) -> None:
         raise OSError(errno.EAGAIN, "too many processes")
@@ -317,7 +318,7 @@ async def test_an_old_program_is_refused_before_anything_is_written(
 async def test_a_program_that_only_knows_its_version_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, temporary: Path
 ) -> None:
-    monkeypatch.setattr(server, "START_S", 0.0)
+    monkeypatch.setattr(process, "START_S", 0.0)
     path = tmp_path / "nats-server"
     text = "#!/bin/sh\n[ $1 = --version ] && echo v2.15.1 && exit\necho gone wrong >&2; exit 7\n"
     path.write_text(text, encoding="utf-8")
@@ -347,7 +348,7 @@ async def test_a_server_that_stores_nothing_any_more_is_started_again(tmp_path: 
 async def test_one_that_does_not_end_is_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(server, "STOP_S", 0.05)
+    monkeypatch.setattr(process, "STOP_S", 0.05)
     (port,) = free_ports(1)
     async with started(settings(port)) as (one,):
         process_id = one.process_id
@@ -373,7 +374,7 @@ async def test_a_start_that_is_given_up_leaves_nothing(temporary: Path) -> None:
 async def test_a_missing_member_is_told_and_waited_for(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(meeting, "MEETING_S", 0.1)
+    monkeypatch.setattr(staggered_start, "MEETING_S", 0.1)
     ports = free_ports(3)
     async with started(settings(ports[0], ports)) as (one,):
         await until(lambda: f"{HOST}:{ports[1]}" in caplog.text)
@@ -384,7 +385,7 @@ async def test_a_missing_member_is_told_and_waited_for(
 async def test_bad_tls_files_are_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from grid_member.engine.cluster_settings import ClusterTls
 
-    monkeypatch.setattr(server, "START_S", 0.0)
+    monkeypatch.setattr(process, "START_S", 0.0)
     tls = ClusterTls(tmp_path / "crt", tmp_path / "key", tmp_path / "ca")
     with pytest.raises(EngineError, match=r"TLS cannot be used \(.*/crt: no .*\): correct"):
         await server_of(replace(settings(free_ports(1)[0]), tls=tls)).start()

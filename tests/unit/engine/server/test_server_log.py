@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grid_member.engine.nats.server_log import APART_S, SERVERLESS_S, ServerLog, explanation
+from grid_member.engine.server.output import APART_S, SERVERLESS_S, ServerLog, explanation
 from tests.unit.engine.server.servers import settings
 
 if TYPE_CHECKING:

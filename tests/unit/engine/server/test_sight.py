@@ -4,13 +4,13 @@ import asyncio
 
 import pytest
 
-from grid_member.engine.nats import cluster_id, lookout, sight
+from grid_member.engine.bootstrap import cluster_id, discovery, polling
+from grid_member.engine.bootstrap.cluster_id import named
+from grid_member.engine.bootstrap.discovery import Sight
+from grid_member.engine.bootstrap.identity import open_identity
+from grid_member.engine.bootstrap.polling import Lookout
+from grid_member.engine.bootstrap.probe import Present
 from grid_member.engine.nats.admin.streams import NoStreamError
-from grid_member.engine.nats.cluster_id import named
-from grid_member.engine.nats.hail import Present
-from grid_member.engine.nats.identity import open_identity
-from grid_member.engine.nats.lookout import Lookout
-from grid_member.engine.nats.sight import Sight
 from tests.unit.engine.server.servers import HOST, settings
 
 OTHER = "1" * 16
@@ -29,11 +29,11 @@ async def test_who_falls_silent_is_who_it_was_and_who_never_spoke_is_unknown_for
     async def hailed(*_: object) -> Present | None:
         return found
 
-    monkeypatch.setattr(sight, "hail", hailed)
+    monkeypatch.setattr(discovery, "hail", hailed)
     look = Sight(settings(1))
     monkeypatch.setattr(look, "_clock", lambda: now_s)
     assert await look._hailed(HOST, 1) == serves(None)
-    now_s = sight.SILENT_S
+    now_s = discovery.SILENT_S
     assert await look._hailed(HOST, 1) == serves("")
     found = serves(OTHER)
     assert await look._hailed(HOST, 1) == serves(OTHER)
@@ -54,17 +54,17 @@ async def test_who_is_absent_for_long_is_looked_for_less_often(
         nonlocal looks
         looks += 1
 
-    monkeypatch.setattr(lookout, "EAGER_S", 0.0)
+    monkeypatch.setattr(polling, "EAGER_S", 0.0)
     async with Lookout[bool](settings(1), nobody) as late:
         while not late.complete:
             await late.changed(1.0)
-        await late.changed(10 * lookout.ABSENT_LOOK_S)
+        await late.changed(10 * polling.ABSENT_LOOK_S)
     assert looks == 1
-    monkeypatch.setattr(lookout, "EAGER_S", 60.0)
+    monkeypatch.setattr(polling, "EAGER_S", 60.0)
     async with Lookout[bool](settings(1), nobody) as early:
-        await early.changed(10 * lookout.ABSENT_LOOK_S)
+        await early.changed(10 * polling.ABSENT_LOOK_S)
         while looks < 4:
-            await early.changed(lookout.ABSENT_LOOK_S)
+            await early.changed(polling.ABSENT_LOOK_S)
 
 
 async def test_a_stream_that_is_deleted_meanwhile_is_not_asked_for_ever(

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grid_member.engine.nats.gate import admitted
-from grid_member.engine.nats.hail import Present, answer_with, hail
-from grid_member.engine.nats.life import Life, TwinError, is_older_twin, unpacked
-from grid_member.engine.nats.twins import SILENT_S, Heard
+from grid_member.engine.bootstrap.admission import admitted
+from grid_member.engine.bootstrap.incarnation import Life, TwinError, is_older_twin, unpacked
+from grid_member.engine.bootstrap.probe import Present, answer_with, hail
+from grid_member.engine.bootstrap.twins import SILENT_S, Heard
 from tests.unit.engine.server.servers import HOST, client_of, formed, settings, started
 from tests.unit.ports import free_ports
 from tests.unit.waiting import eventually

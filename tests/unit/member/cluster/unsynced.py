@@ -14,12 +14,12 @@ from unittest import mock
 
 from grid_member.__main__ import main
 from grid_member.compiled import VARIABLE
-from grid_member.engine.nats import server as server_module
-from grid_member.engine.nats.server_config import server_config
+from grid_member.engine.server import process as server_module
+from grid_member.engine.server.config import server_config
 
 if TYPE_CHECKING:
     from grid_member.engine.cluster_settings import ClusterSettings
-    from grid_member.engine.nats.server_config import ServerPlaces
+    from grid_member.engine.server.config import ServerPlaces
 
 _PROMISED = "sync_interval: always"
 _PLANTED = 'sync_interval: "2m"'

@@ -12,16 +12,16 @@ import hashlib
 import logging
 from typing import TYPE_CHECKING, Final
 
+from grid_member.engine.bootstrap.identity import of_cluster
 from grid_member.engine.nats.admin.streams import NoStreamError, answered
 from grid_member.engine.nats.client.errors import NatsError
-from grid_member.engine.nats.identity import of_cluster
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from grid_member.engine.bootstrap.identity import OpenIdentity
     from grid_member.engine.cluster_settings import ClusterSettings
     from grid_member.engine.nats.client.client import NatsClient
-    from grid_member.engine.nats.identity import OpenIdentity
 
 RETRY_S: Final = 0.1
 _CHARACTERS: Final = 16

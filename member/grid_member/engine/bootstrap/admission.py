@@ -24,17 +24,17 @@ import enum
 import secrets
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from grid_member.engine.bootstrap.cluster_id import short
+from grid_member.engine.bootstrap.discovery import FIRST_LOOK_S, Sight
+from grid_member.engine.bootstrap.probe import Present, waiting_line
+from grid_member.engine.bootstrap.staggered_start import LINGER_S
 from grid_member.engine.io.listening import close_servers, server_at
-from grid_member.engine.nats.cluster_id import short
-from grid_member.engine.nats.hail import Present, waiting_line
-from grid_member.engine.nats.meeting import LINGER_S
-from grid_member.engine.nats.sight import FIRST_LOOK_S, Sight
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from grid_member.engine.bootstrap.incarnation import Life
     from grid_member.engine.cluster_settings import ClusterSettings
-    from grid_member.engine.nats.life import Life
 
 ALONE_S: Final = 15.0
 """Who has seen fewer than a majority, and no stranger, for so long starts nevertheless."""

@@ -11,9 +11,9 @@ import contextlib
 import json
 from typing import TYPE_CHECKING, Final
 
+from grid_member.engine.bootstrap.probe import as_server
 from grid_member.engine.nats.admin.peers import is_sole
 from grid_member.engine.nats.client.errors import NatsError
-from grid_member.engine.nats.hail import as_server
 
 if TYPE_CHECKING:
     from grid_member.engine.cluster_settings import ClusterSettings

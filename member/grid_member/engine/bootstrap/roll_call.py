@@ -7,8 +7,8 @@ import logging
 import re
 from typing import TYPE_CHECKING, Final, Self
 
-from grid_member.engine.nats.hail import clusters_there, greets
-from grid_member.engine.nats.lookout import Lookout
+from grid_member.engine.bootstrap.polling import Lookout
+from grid_member.engine.bootstrap.probe import clusters_there, greets
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from grid_member.engine.api import EngineError
 
 if TYPE_CHECKING:
+    from grid_member.engine.bootstrap.identity import Identity
     from grid_member.engine.cluster_settings import ClusterSettings
     from grid_member.engine.log.log import Clock
-    from grid_member.engine.nats.identity import Identity
 
 _TOKEN_BYTES: Final = 8
 _WHOSE_CHARACTERS: Final = 8

@@ -12,17 +12,17 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.api import EngineError
+from grid_member.engine.bootstrap.identity import JETSTREAM
+from grid_member.engine.bootstrap.twins import Twins
 from grid_member.engine.io.directory_lock import LOCK
 from grid_member.engine.io.ground import Ground
-from grid_member.engine.nats.identity import JETSTREAM
-from grid_member.engine.nats.twins import Twins
 from grid_member.engine.storage.store import CLUSTER
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from grid_member.engine.nats.identity import Identity
-    from grid_member.engine.nats.life import Life
+    from grid_member.engine.bootstrap.identity import Identity
+    from grid_member.engine.bootstrap.incarnation import Life
 
 LOOK_S: Final = 1.0
 _log: Final = logging.getLogger("grid.engine")

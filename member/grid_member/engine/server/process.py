@@ -24,35 +24,35 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.api import EngineError
+from grid_member.engine.bootstrap.admission import Entry, admitted, stranger_comes
+from grid_member.engine.bootstrap.identity import JETSTREAM
+from grid_member.engine.bootstrap.incarnation import TwinError
+from grid_member.engine.bootstrap.route_identity import route_password
+from grid_member.engine.bootstrap.staggered_start import meet
 from grid_member.engine.io.ending import unless
-from grid_member.engine.nats.binary import find_server
 from grid_member.engine.nats.client.errors import unexpected
-from grid_member.engine.nats.gate import Entry, admitted, stranger_comes
-from grid_member.engine.nats.held_back import HeldBack
-from grid_member.engine.nats.identity import JETSTREAM
-from grid_member.engine.nats.life import TwinError
-from grid_member.engine.nats.lifetimes import Lifetimes
-from grid_member.engine.nats.meeting import meet
-from grid_member.engine.nats.ports_file import client_address, remove_ports
-from grid_member.engine.nats.renewal import looked, renewals
-from grid_member.engine.nats.route_identity import route_password
-from grid_member.engine.nats.runtime import make_runtime, no_directory
-from grid_member.engine.nats.server_config import (
+from grid_member.engine.server.binary import find_server
+from grid_member.engine.server.config import (
     SYSTEM_ACCOUNT,
     ServerPlaces,
     server_config,
 )
-from grid_member.engine.nats.server_environment import server_environment
-from grid_member.engine.nats.server_log import ServerLog, explanation, is_full
+from grid_member.engine.server.environment import server_environment
+from grid_member.engine.server.held_back import HeldBack
+from grid_member.engine.server.lifetimes import Lifetimes
+from grid_member.engine.server.output import ServerLog, explanation, is_full
+from grid_member.engine.server.ports_file import client_address, remove_ports
+from grid_member.engine.server.renewal import looked, renewals
+from grid_member.engine.server.runtime import make_runtime, no_directory
 from grid_member.engine.storage.store import CLUSTER
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from grid_member.engine.bootstrap.identity import Identity
+    from grid_member.engine.bootstrap.incarnation import Life
     from grid_member.engine.cluster_settings import ClusterSettings
-    from grid_member.engine.nats.identity import Identity
-    from grid_member.engine.nats.life import Life
-    from grid_member.engine.nats.runtime import Runtime
+    from grid_member.engine.server.runtime import Runtime
 
 START_S: Final = 3.0
 """How long a start that fails is tried again: what was there before may be ending."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from grid_member.engine.nats.server_config import PORTS_SUFFIX
+from grid_member.engine.server.config import PORTS_SUFFIX
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,7 +6,7 @@ import hashlib
 import hmac
 from typing import TYPE_CHECKING, Final
 
-from grid_member.engine.nats.identity import plain_name
+from grid_member.engine.bootstrap.identity import plain_name
 
 if TYPE_CHECKING:
     from grid_member.engine.cluster_settings import ClusterSettings

@@ -6,7 +6,7 @@
 
 The question goes over the connection that servers have to each other, the only one there is. It
 names nobody whom servers could tell each other of, and it ends with the answer. It says which
-member asks, and the answer tells of another process that is the same member (`life`).
+member asks, and the answer tells of another process that is the same member (`incarnation`).
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ import ssl
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from grid_member.engine.nats.admin.peers import ACCOUNT
-from grid_member.engine.nats.client.errors import NatsError
-from grid_member.engine.nats.life import Life, unpacked
-from grid_member.engine.nats.route_identity import (
+from grid_member.engine.bootstrap.incarnation import Life, unpacked
+from grid_member.engine.bootstrap.route_identity import (
     ROUTE_USER,
     route_cluster,
     route_password,
 )
+from grid_member.engine.nats.admin.peers import ACCOUNT
+from grid_member.engine.nats.client.errors import NatsError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence

@@ -16,19 +16,19 @@ import math
 import time
 from typing import TYPE_CHECKING, Final
 
+from grid_member.engine.bootstrap.incarnation import life_of, twin_error, unpacked
+from grid_member.engine.bootstrap.probe import answer_with
 from grid_member.engine.log.log import wall_clock_ms
-from grid_member.engine.nats.hail import answer_with
-from grid_member.engine.nats.life import life_of, twin_error, unpacked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from grid_member.engine.api import EngineError
+    from grid_member.engine.bootstrap.identity import Identity
+    from grid_member.engine.bootstrap.incarnation import Life, TwinError
     from grid_member.engine.cluster_settings import ClusterSettings
     from grid_member.engine.nats.client.client import NatsClient
     from grid_member.engine.nats.client.wire import Message
-    from grid_member.engine.nats.identity import Identity
-    from grid_member.engine.nats.life import Life, TwinError
 
 BEAT_S: Final = 1.0
 SILENT_S: Final = 10.0

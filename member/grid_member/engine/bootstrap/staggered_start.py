@@ -16,8 +16,8 @@ import re
 import secrets
 from typing import TYPE_CHECKING, Final
 
+from grid_member.engine.bootstrap.probe import connection
 from grid_member.engine.io.listening import close_servers, server_at
-from grid_member.engine.nats.hail import connection
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,13 +10,13 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from grid_member.engine.nats.hail import Present, hail
-from grid_member.engine.nats.life import is_older_twin, twin_error
-from grid_member.engine.nats.lookout import Lookout
+from grid_member.engine.bootstrap.incarnation import is_older_twin, twin_error
+from grid_member.engine.bootstrap.polling import Lookout
+from grid_member.engine.bootstrap.probe import Present, hail
 
 if TYPE_CHECKING:
+    from grid_member.engine.bootstrap.incarnation import Life
     from grid_member.engine.cluster_settings import ClusterSettings
-    from grid_member.engine.nats.life import Life
 
 FIRST_LOOK_S: Final = 0.5
 """How long a first look at everybody is waited for: machines that are off answer nothing."""

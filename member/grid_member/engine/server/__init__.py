@@ -1,0 +1,1 @@
+"""The process of the nats-server: its configuration, launch, output and renewal."""
