@@ -19,9 +19,9 @@ NEVER_BYTES: Final = 1 << 60
 def main() -> int:
     """Run the member with the compiled modules that it would use by itself."""
     use(os.environ.get(VARIABLE) or "auto")  # before what follows is loaded
-    from grid_member.engine.nats import cleaning
+    from grid_member.engine.jetstream import compaction
 
-    cleaning.SLACK_BYTES = NEVER_BYTES
+    compaction.SLACK_BYTES = NEVER_BYTES
     return member()
 
 

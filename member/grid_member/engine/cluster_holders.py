@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Final
 from grid_member.engine.api import EngineError
 from grid_member.engine.cluster_settings import MOST_HOLDERS
 from grid_member.engine.io.ending import STOPPING, unless
+from grid_member.engine.jetstream.retry import LONGEST_S, longer, until_longer
 from grid_member.engine.local.system import ignore
-from grid_member.engine.nats.again import LONGEST_S, longer, until_longer
 from grid_member.engine.nats.client.errors import NatsError, ShortError
 from grid_member.engine.state.operations import SystemPut, SystemRemove
 

@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from grid_member.engine.api import EngineError
 from grid_member.engine.backup.restore import restore_once
 from grid_member.engine.io.errors import unusable
+from grid_member.engine.jetstream.replay import Chunk, replayed
+from grid_member.engine.jetstream.snapshots import ImageWriter, look_at
 from grid_member.engine.lmdb.bulk import changed_log
 from grid_member.engine.lmdb.replay import Replay
 from grid_member.engine.nats.admin.streams import NoStreamError, answered, asked, stream_config
 from grid_member.engine.nats.client.errors import NatsError
-from grid_member.engine.nats.images import ImageWriter, look_at
-from grid_member.engine.nats.replay import Chunk, replayed
 from grid_member.engine.state import codec, snapshot
 from grid_member.engine.state.machine import State
 from grid_member.engine.state.operations import Committed
@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from grid_member.engine.cluster_settings import ClusterSettings
+    from grid_member.engine.jetstream.replay import Source
     from grid_member.engine.nats.admin.streams import Stream
     from grid_member.engine.nats.client.client import NatsClient
-    from grid_member.engine.nats.replay import Source
     from grid_member.engine.state.snapshot import Image, Part
 
 IMPORT: Final = "import"

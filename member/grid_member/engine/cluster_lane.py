@@ -29,9 +29,9 @@ from grid_member.engine.cluster_reload import (
     until_read,
     while_wanted,
 )
+from grid_member.engine.jetstream.publisher import GIVE_UP_S
 from grid_member.engine.local.deliveries import LANDING_RETRY_S
 from grid_member.engine.local.system import ignore, nothing, unchecked
-from grid_member.engine.nats.outbox import GIVE_UP_S
 from grid_member.engine.probe import Probe
 from grid_member.engine.shard.shard import _Flight
 from grid_member.engine.state.operations import Record
@@ -39,8 +39,8 @@ from grid_member.engine.state.operations import Record
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from grid_member.engine.integrity.watermarks import Check
     from grid_member.engine.log.log import Steps
-    from grid_member.engine.nats.reached import Check
     from grid_member.engine.shard.shard import Answer, Lane
     from grid_member.engine.shared_log import SharedLog
     from grid_member.engine.state.operations import Committed, Operation, QueueReturn

@@ -26,19 +26,19 @@ from grid_member.engine.cluster_holders import first_lanes
 from grid_member.engine.cluster_import import BackupImport
 from grid_member.engine.cluster_making import made_lane
 from grid_member.engine.cluster_streams import Streams
+from grid_member.engine.integrity.damage import Damage
+from grid_member.engine.integrity.disk_alarms import Complaints
 from grid_member.engine.io.ending import unless
+from grid_member.engine.jetstream.replay import Source
 from grid_member.engine.local.system import ignore
 from grid_member.engine.local.usage import tree_bytes
 from grid_member.engine.log.log import wall_clock_ms
+from grid_member.engine.lost_memory.empty_logs import Emptied
+from grid_member.engine.lost_memory.recovery import LostMemory
 from grid_member.engine.nats.admin.peer_removal import delete_streams, take_off_lost
 from grid_member.engine.nats.admin.peers import count_voting
 from grid_member.engine.nats.admin.streams import NoStreamError, Stream, streams_of_lanes
 from grid_member.engine.nats.client.errors import NatsError
-from grid_member.engine.nats.complaints import Complaints
-from grid_member.engine.nats.damage import Damage
-from grid_member.engine.nats.emptied import Emptied
-from grid_member.engine.nats.lost_memory import LostMemory
-from grid_member.engine.nats.replay import Source
 from grid_member.engine.own_server import (
     begun,
     check_counted,

@@ -10,9 +10,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
 from grid_member.engine.api import Item, Reason, Refused
+from grid_member.engine.jetstream.publisher import GIVE_UP_S
 from grid_member.engine.leasehold import LATE
 from grid_member.engine.local.polls import QueuePoll, QueuePolls
-from grid_member.engine.nats.outbox import GIVE_UP_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable

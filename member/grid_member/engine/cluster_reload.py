@@ -13,8 +13,8 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from grid_member.engine.api import EngineError, Item, Reason, Refused
+from grid_member.engine.jetstream.retry import longer
 from grid_member.engine.log.log import graced_until_ms
-from grid_member.engine.nats.again import longer
 from grid_member.engine.nats.client.errors import NatsError, ShortError, unexpected
 from grid_member.engine.state.machine import COUNTER_WINDOW, State
 from grid_member.engine.state.operations import Committed, QueueReturn

@@ -12,8 +12,8 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from grid_member.engine.bootstrap.roll_call import NO_LEADER
+from grid_member.engine.jetstream.retry import longer, until_longer
 from grid_member.engine.nats.admin.streams import ensure_stream
-from grid_member.engine.nats.again import longer, until_longer
 from grid_member.engine.nats.client.errors import NatsError, ShortError
 
 if TYPE_CHECKING:
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
     from grid_member.engine.cluster_lane import ClusterLane
     from grid_member.engine.cluster_settings import ClusterSettings
+    from grid_member.engine.integrity.damage import Damage
+    from grid_member.engine.lost_memory.empty_logs import Emptied
     from grid_member.engine.nats.admin.streams import Stream
     from grid_member.engine.nats.client.client import NatsClient
-    from grid_member.engine.nats.damage import Damage
-    from grid_member.engine.nats.emptied import Emptied
 
 RETRY_S: Final = 0.5
 

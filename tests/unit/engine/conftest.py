@@ -19,11 +19,11 @@ from grid_member.engine import LocalEngine, cluster_making, open_engine
 from grid_member.engine.cluster_engine import ClusterEngine
 from grid_member.engine.cluster_lanes import ClusterLanes
 from grid_member.engine.cluster_settings import ClusterSettings
+from grid_member.engine.jetstream.log import JetStreamLog
 from grid_member.engine.lite_engine import LiteEngine
 from grid_member.engine.lmdb.log import LmdbLog
 from grid_member.engine.local import deliveries
 from grid_member.engine.log.log import wall_clock_ms
-from grid_member.engine.nats.log import JetStreamLog
 from grid_member.engine.part_engine import PartEngine
 from grid_member.engine.server import config, process
 from tests.unit.engine.backed_up import STRUCTURES, fill

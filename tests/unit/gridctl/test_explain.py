@@ -15,7 +15,7 @@ import yaml
 from grid_member.engine.api import EngineError
 from grid_member.engine.bootstrap.identity import open_identity
 from grid_member.engine.bootstrap.roll_call import without_majority
-from grid_member.engine.nats.damage import Copy, described, places_of
+from grid_member.engine.integrity.damage import Copy, described, places_of
 from grid_member.engine.storage.exchange import STORE
 from grid_member.engine.storage.store import CLUSTER, check_directory
 from grid_operator.api import conditions

@@ -2,7 +2,7 @@
 
     DIRECTORY/lock                    held by the process that is the member
     DIRECTORY/cluster/identity.json   format, cluster and its id, UUID, incarnation, server's name
-    DIRECTORY/cluster/reached.json    how far it has read the logs: see `reached`
+    DIRECTORY/cluster/reached.json    how far it has read the logs: see `watermarks`
     DIRECTORY/cluster/jetstream/      what its server keeps
 
 The name of the server stays with the data: a server that came back under its name without the data,

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from grid_member.engine.cluster_settings import ClusterSettings
-from grid_member.engine.nats import complaints
+from grid_member.engine.integrity import disk_alarms
+from grid_member.engine.integrity.disk_alarms import BELIEVED_S, SUBJECT, Complaints
 from grid_member.engine.nats.client.wire import Message
-from grid_member.engine.nats.complaints import BELIEVED_S, SUBJECT, Complaints
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
@@ -66,8 +66,8 @@ class Two:
         self.now_s = 100.0
         self.trouble: str | None = None
         self.connection = Connection()
-        monkeypatch.setattr(complaints, "TELL_S", 0.01)
-        monkeypatch.setattr(complaints, "tell", self.connection.tell)
+        monkeypatch.setattr(disk_alarms, "TELL_S", 0.01)
+        monkeypatch.setattr(disk_alarms, "tell", self.connection.tell)
         self.well = Complaints(SETTINGS["m1"], lambda: None, lambda: self.now_s)
         self.full = Complaints(SETTINGS["m2"], lambda: self.trouble, lambda: self.now_s)
 

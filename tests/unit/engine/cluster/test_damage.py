@@ -12,10 +12,10 @@ import pytest
 
 from grid_member.engine.api import EngineError, Refused
 from grid_member.engine.cluster_settings import MOST_HOLDERS
-from grid_member.engine.nats import reached
+from grid_member.engine.integrity import watermarks
+from grid_member.engine.integrity.damage import Damage
 from grid_member.engine.nats.admin.peers import peer_id
 from grid_member.engine.nats.admin.streams import copies_of
-from grid_member.engine.nats.damage import Damage
 from grid_member.engine.part_engine import NO_HOLDER
 from tests.unit.engine.cluster.clusters import Cluster
 from tests.unit.engine.cluster.test_rescue import STEP_S, until_told, until_waiting
@@ -254,7 +254,7 @@ async def test_a_member_that_runs_does_not_go_on_with_a_log_that_was_emptied(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("LOOK_S", "NOTE_S"):
-        monkeypatch.setattr(reached, name, 0.2)
+        monkeypatch.setattr(watermarks, name, 0.2)
     cluster = Damaged(5, tmp_path)
     async with cluster:
         for number in range(RECORDS):

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from grid_member.engine.api import Entry, Item, Refused
-from grid_member.engine.nats import cleaning
-from grid_member.engine.nats import images as image_module
+from grid_member.engine.jetstream import compaction
+from grid_member.engine.jetstream import snapshots as image_module
 from grid_member.engine.nats.admin.streams import answered
 from grid_member.engine.nats.client.errors import NatsError
 from tests.unit.engine.cleaned import clean_always, cleaner_of
@@ -56,7 +56,7 @@ def images(cluster: Cluster, lane: int) -> int:
 
 def rarely(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let no further image be due: what purges overtake is answered that nobody knows."""
-    monkeypatch.setattr(cleaning, "SLACK_BYTES", 1 << 30)
+    monkeypatch.setattr(compaction, "SLACK_BYTES", 1 << 30)
 
 
 def cleaning_of(engine: LocalEngine, lane: int) -> bool:
@@ -106,8 +106,8 @@ async def test_under_load_of_all_members_garbage_is_bounded_and_the_state_the_sa
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     limit_bytes, value, keys, writers, writes = 64 * 1024, b"v" * 1024, 20, 8, 250
-    monkeypatch.setattr(cleaning, "SLACK_BYTES", limit_bytes)
-    monkeypatch.setattr(cleaning, "GARBAGE", 2)
+    monkeypatch.setattr(compaction, "SLACK_BYTES", limit_bytes)
+    monkeypatch.setattr(compaction, "GARBAGE", 2)
     monkeypatch.setattr(image_module, "CHUNK_BYTES", 20_000)
     async with Cluster(SIZE, tmp_path) as cluster:
         lane = number_of_lane(cluster)
@@ -171,7 +171,7 @@ async def purged_past(cluster: Cluster, member: int, stream: str, sequence: int)
 async def test_who_was_cut_off_past_a_purge_catches_up_and_shows_nothing_old(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cleaning, "BUSY_S", BUSY_S)
+    monkeypatch.setattr(compaction, "BUSY_S", BUSY_S)
     rarely(monkeypatch)
     async with Cluster(SIZE, tmp_path) as cluster:
         lane = number_of_lane(cluster)
@@ -187,7 +187,7 @@ async def test_who_was_cut_off_past_a_purge_catches_up_and_shows_nothing_old(
                 await cluster.drivers[0].offer(QUEUE, b"%d" % number)
             mine = await cluster.drivers[behind].poll(QUEUE)
             assert isinstance(mine, Item)
-            monkeypatch.setattr(cleaning, "SLACK_BYTES", 0)
+            monkeypatch.setattr(compaction, "SLACK_BYTES", 0)
             await condition(lambda: images(cluster, lane) > 0)
             first = lanes_of(cluster, lane)[behind].state
             cluster.isolate(behind)

@@ -14,9 +14,9 @@ from grid_member.engine.backup.backup import open_draft
 from grid_member.engine.backup.restore import restore_backup
 from grid_member.engine.cluster_import import IMPORT
 from grid_member.engine.cluster_lanes import ClusterLanes
+from grid_member.engine.jetstream.snapshots import ImageWriter
 from grid_member.engine.local import deliveries
 from grid_member.engine.log.log import wall_clock_ms
-from grid_member.engine.nats.images import ImageWriter
 from grid_member.engine.state.sharding import merged, without_values
 from grid_member.engine.storage.exchange import STORE
 from grid_member.engine.storage.store import CLUSTER

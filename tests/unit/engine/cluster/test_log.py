@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 import pytest
 
 from grid_member.engine.api import ClusterState, EngineError
-from grid_member.engine.nats import log as log_module
-from grid_member.engine.nats import replay
-from grid_member.engine.nats.client.errors import ShortError, WireError
-from grid_member.engine.nats.feed import Fed
-from grid_member.engine.nats.images import End, end_fields, end_of
-from grid_member.engine.nats.log import JetStreamLog
-from grid_member.engine.nats.loss import Found
-from grid_member.engine.nats.outbox import (
+from grid_member.engine.jetstream import log as log_module
+from grid_member.engine.jetstream import replay
+from grid_member.engine.jetstream.consumer import Fed
+from grid_member.engine.jetstream.log import JetStreamLog
+from grid_member.engine.jetstream.mismatch import Found
+from grid_member.engine.jetstream.publisher import (
     ASK_S,
     MAX_AHEAD,
     RESEND_S,
     quorum_silence_s,
 )
-from grid_member.engine.nats.replay import Chunk, Source
+from grid_member.engine.jetstream.replay import Chunk, Source
+from grid_member.engine.jetstream.snapshots import End, end_fields, end_of
+from grid_member.engine.nats.client.errors import ShortError, WireError
 from grid_member.engine.state.machine import COUNTER_WINDOW, State
 from grid_member.engine.state.operations import MapPut, Record
 from grid_member.engine.state.snapshot import SystemPart

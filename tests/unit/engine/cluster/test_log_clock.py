@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from grid_member.engine.jetstream.clock_skew import JUMP_S, Pace
 from grid_member.engine.leasehold import steady_s
-from grid_member.engine.nats.pace import JUMP_S, Pace
 from tests.unit.engine.cluster.test_log import Stream
 
 if TYPE_CHECKING:

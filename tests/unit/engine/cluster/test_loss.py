@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from grid_member.engine.api import EngineError, Refused
-from grid_member.engine.nats import cleaning, loss
+from grid_member.engine.jetstream import compaction, mismatch
+from grid_member.engine.jetstream.snapshots import End, ImageWriter, look_at
 from grid_member.engine.nats.admin import consumers
 from grid_member.engine.nats.admin.streams import answered, stream_config
 from grid_member.engine.nats.client.errors import NatsError
-from grid_member.engine.nats.images import End, ImageWriter, look_at
 from grid_member.engine.state.codec import encode_record
 from grid_member.engine.state.operations import Record
 from tests.unit.engine.cluster.clusters import Cluster
@@ -34,9 +34,9 @@ OTHER = b"x" * 16
 
 @pytest.fixture(autouse=True)
 def _hurry(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cleaning, "SLACK_BYTES", 4096)
-    monkeypatch.setattr(cleaning, "CHECK_S", 0.5)
-    monkeypatch.setattr(loss, "LOOK_S", 0.1)
+    monkeypatch.setattr(compaction, "SLACK_BYTES", 4096)
+    monkeypatch.setattr(compaction, "CHECK_S", 0.5)
+    monkeypatch.setattr(mismatch, "LOOK_S", 0.1)
 
 
 def lanes_of(cluster: Cluster) -> list[ClusterLane]:

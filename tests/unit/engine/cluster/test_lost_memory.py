@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from grid_member.engine.api import Refused
-from grid_member.engine.nats import leaders
+from grid_member.engine.lost_memory import leaders
 from tests.unit.engine.cluster.clusters import Cluster
 from tests.unit.engine.cluster.faults import EngineClient, kill_servers, server_of
 from tests.unit.engine.cluster.load import MAPS, Load, told

@@ -11,8 +11,8 @@ import pytest
 
 from grid_member.engine.api import Entry, Refused
 from grid_member.engine.cluster_engine import ClusterEngine
+from grid_member.engine.jetstream.publisher import GIVE_UP_S
 from grid_member.engine.local.engine import LocalEngine
-from grid_member.engine.nats.outbox import GIVE_UP_S
 from tests.unit.engine.cluster.clusters import Cluster
 from tests.unit.engine.drive import condition
 

@@ -15,8 +15,8 @@ from grid_member.engine.cluster_holders import HOST
 from grid_member.engine.cluster_lanes import CLUSTER_SHARDS
 from grid_member.engine.cluster_settings import MOST_HOLDERS
 from grid_member.engine.io.ending import STOPPING
+from grid_member.engine.jetstream.log import JetStreamLog
 from grid_member.engine.local import deliveries
-from grid_member.engine.nats.log import JetStreamLog
 from grid_member.engine.part_engine import PartEngine
 from grid_member.engine.state.sharding import shard_of
 from tests.unit.engine.cluster.clusters import Cluster

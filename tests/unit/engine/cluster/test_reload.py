@@ -13,10 +13,10 @@ from grid_member.engine import cluster_reload
 from grid_member.engine.api import EngineError, Entry, Reason, Refused
 from grid_member.engine.cluster_lane import ClusterLane
 from grid_member.engine.cluster_reload import EndedError
-from grid_member.engine.nats import feed as feed_module
+from grid_member.engine.jetstream import consumer as feed_module
+from grid_member.engine.jetstream.consumer import StreamFeed
 from grid_member.engine.nats.client.errors import NatsError, ShortError
 from grid_member.engine.nats.client.wire import Message
-from grid_member.engine.nats.feed import StreamFeed
 from grid_member.engine.state.operations import QueueOffer, QueueTake, Record
 from tests.unit.engine.cluster.proposals import OTHER, OWN, HandLog, Proposals, put
 from tests.unit.engine.drive import condition
@@ -24,9 +24,9 @@ from tests.unit.engine.drive import condition
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
 
+    from grid_member.engine.jetstream.consumer import Fed
     from grid_member.engine.log.log import Steps
     from grid_member.engine.nats.client.client import NatsClient
-    from grid_member.engine.nats.feed import Fed
     from grid_member.engine.shard.shard import Lane
     from grid_member.engine.state.machine import State
 

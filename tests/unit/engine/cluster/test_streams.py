@@ -17,6 +17,8 @@ from grid_member.engine.cluster_lane import ClusterLane
 from grid_member.engine.cluster_lanes import ClusterLanes
 from grid_member.engine.cluster_settings import ClusterSettings
 from grid_member.engine.cluster_streams import Streams
+from grid_member.engine.integrity.damage import Damage
+from grid_member.engine.jetstream.mismatch import info
 from grid_member.engine.log.log import wall_clock_ms
 from grid_member.engine.nats.admin.streams import Stream, ensure_stream, stream_config
 from grid_member.engine.nats.client.blocking import BlockingClient
@@ -27,8 +29,6 @@ from grid_member.engine.nats.client.errors import (
     ShortError,
 )
 from grid_member.engine.nats.client.wire import Message
-from grid_member.engine.nats.damage import Damage
-from grid_member.engine.nats.loss import info
 from grid_member.engine.state.machine import State
 from tests.unit.engine.cluster.clusters import HOST, START_S
 from tests.unit.engine.drive import Driver, FixedStructures
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
+    from grid_member.engine.jetstream.log import JetStreamLog
+    from grid_member.engine.jetstream.replay import Source
     from grid_member.engine.nats.client.client import NatsClient
-    from grid_member.engine.nats.log import JetStreamLog
-    from grid_member.engine.nats.replay import Source
 
 CLUSTER = "dev"
 SETTINGS = ClusterSettings(CLUSTER, "m", 0, tuple(("h", port) for port in range(3)), "u", "p")

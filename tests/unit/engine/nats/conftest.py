@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grid_member.engine.nats import reached
+from grid_member.engine.integrity import watermarks
 from tests.unit.engine.nats.notes import Servers, note_streams
 from tests.unit.engine.nats.served import DEADLINE_S, Scripted, Served
 from tests.unit.engine.nats.test_client import client_of
@@ -46,10 +46,10 @@ async def world(served: Served) -> AsyncIterator[World]:
 @pytest.fixture
 def servers(monkeypatch: pytest.MonkeyPatch) -> Servers:
     servers = Servers()
-    monkeypatch.setattr(reached, "peers", servers.peers)
-    monkeypatch.setattr(reached, "BEGUN_S", 0.01)
-    monkeypatch.setattr(reached, "LOOK_S", 0.01)
-    monkeypatch.setattr(reached, "ANSWER_S", 0.05)
+    monkeypatch.setattr(watermarks, "peers", servers.peers)
+    monkeypatch.setattr(watermarks, "BEGUN_S", 0.01)
+    monkeypatch.setattr(watermarks, "LOOK_S", 0.01)
+    monkeypatch.setattr(watermarks, "ANSWER_S", 0.05)
     return servers
 
 

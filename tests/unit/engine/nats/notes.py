@@ -7,11 +7,11 @@ import uuid
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from grid_member.engine.bootstrap.identity import Identity
+from grid_member.engine.integrity.watermarks import Reached
 from grid_member.engine.nats.admin.peers import Peers
 from grid_member.engine.nats.admin.streams import Stream
 from grid_member.engine.nats.client.errors import NatsError
 from grid_member.engine.nats.client.wire import Message
-from grid_member.engine.nats.reached import Reached
 from grid_member.engine.state.machine import State
 from grid_member.engine.state.operations import Record
 from tests.unit.waiting import until

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from grid_member.engine.nats import again
+from grid_member.engine.jetstream import retry
+from grid_member.engine.jetstream.retry import LONGEST_S, longer, until_longer
 from grid_member.engine.nats.admin.peers import peer_id
-from grid_member.engine.nats.again import LONGEST_S, longer, until_longer
 from grid_member.engine.nats.client.errors import RequestTimeoutError, ShortError
 from grid_member.engine.nats.client.wire import Message
 from tests.unit.waiting import until
@@ -55,7 +55,7 @@ class Leader:
 
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(again, "ASK_S", 0.001)
+    monkeypatch.setattr(retry, "ASK_S", 0.001)
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,10 @@ from unittest.mock import Mock
 import pytest
 
 from grid_member.engine.bootstrap.identity import Identity
-from grid_member.engine.nats import damage
+from grid_member.engine.integrity import damage
+from grid_member.engine.integrity.damage import Copy, Damage, copies_found, described, places_of
 from grid_member.engine.nats.admin.streams import Stream
 from grid_member.engine.nats.client.errors import LackingError, NatsError, ShortError
-from grid_member.engine.nats.damage import Copy, Damage, copies_found, described, places_of
 from grid_member.engine.state.machine import State
 from tests.unit.waiting import until
 

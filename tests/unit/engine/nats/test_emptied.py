@@ -9,11 +9,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import pytest
 
-from grid_member.engine.nats import emptied as module
-from grid_member.engine.nats.admin.peers import peer_id
-from grid_member.engine.nats.admin.streams import Stream
-from grid_member.engine.nats.client.errors import NatsError
-from grid_member.engine.nats.emptied import (
+from grid_member.engine.lost_memory import empty_logs as module
+from grid_member.engine.lost_memory.empty_logs import (
     ELECTING,
     LEADS,
     LOOKS,
@@ -24,6 +21,9 @@ from grid_member.engine.nats.emptied import (
     described,
     emptied,
 )
+from grid_member.engine.nats.admin.peers import peer_id
+from grid_member.engine.nats.admin.streams import Stream
+from grid_member.engine.nats.client.errors import NatsError
 from tests.unit.waiting import until
 
 if TYPE_CHECKING:

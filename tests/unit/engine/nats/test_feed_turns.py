@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from grid_member.engine.jetstream.consumer import StreamFeed
+from grid_member.engine.jetstream.local_leader import AT_HOME_S, NO_COPY_S, SOON_S, TRIES, Homing
 from grid_member.engine.nats.admin.consumers import Consumers
 from grid_member.engine.nats.admin.peers import peer_id
 from grid_member.engine.nats.client.errors import RequestTimeoutError
 from grid_member.engine.nats.client.wire import Message
-from grid_member.engine.nats.feed import StreamFeed
-from grid_member.engine.nats.homing import AT_HOME_S, NO_COPY_S, SOON_S, TRIES, Homing
 from tests.unit.waiting import until
 
 if TYPE_CHECKING:

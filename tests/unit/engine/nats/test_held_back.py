@@ -9,10 +9,10 @@ from unittest import mock
 import pytest
 
 from grid_member.engine.cluster_settings import ClusterSettings
-from grid_member.engine.nats import lost_memory
+from grid_member.engine.lost_memory import recovery
+from grid_member.engine.lost_memory.recovery import LostMemory
+from grid_member.engine.lost_memory.roundup import Roundup
 from grid_member.engine.nats.client.errors import NatsError
-from grid_member.engine.nats.lost_memory import LostMemory
-from grid_member.engine.nats.roundup import Roundup
 from grid_member.engine.server.held_back import HeldBack
 from tests.unit.engine.nats.test_survivors import report
 
@@ -77,8 +77,8 @@ async def test_a_server_of_a_member_that_has_not_begun_may_keep_streams() -> Non
 async def test_a_server_forgets_who_votes_when_all_are_there_and_no_log_goes_on(
     there: str, left: bool, forgets: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lost_memory, "LOOK_S", 0.0)
-    monkeypatch.setattr(lost_memory, "GATHER_S", 0.01)
+    monkeypatch.setattr(recovery, "LOOK_S", 0.0)
+    monkeypatch.setattr(recovery, "GATHER_S", 0.01)
     memory, client = LostMemory(SETTINGS), cast("NatsClient", Unheard())
     memory.begin(client, client, "m1-1")
     own = {"a": report("a", 7, left=left, gone="b c")}
@@ -95,7 +95,7 @@ async def test_a_server_forgets_who_votes_when_all_are_there_and_no_log_goes_on(
 async def test_a_server_waits_for_others_when_most_are_gone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(lost_memory, "LOOK_S", 0.0)
+    monkeypatch.setattr(recovery, "LOOK_S", 0.0)
     memory, client = LostMemory(SETTINGS), cast("NatsClient", Unheard())
     memory.begin(client, client, "m1-1")
     told = {"a": report("a", 7, gone="b c")}
@@ -139,7 +139,7 @@ async def test_servers_lead_without_most_others_only_for_most_members_of_the_lis
     memory.begin(client, client, "m1-1")
     alone = [report("a", 7, gone="b c")]
     for reports, rescues in ((alone, 0), ([*alone, report("b2")], 1)):
-        with mock.patch.object(lost_memory, "lead_without_gone") as rescue:
+        with mock.patch.object(recovery, "lead_without_gone") as rescue:
             await memory._rescue({one.server: one for one in reports})
         assert rescue.call_count == rescues, "members out of sight may have begun another cluster"
     await memory.end()

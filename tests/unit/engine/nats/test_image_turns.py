@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grid_member.engine.nats import cleaning, images
+from grid_member.engine.jetstream import compaction, snapshots
 from grid_member.engine.nats.admin.streams import answered
 from tests.unit.engine.cleaned import clean_always
 from tests.unit.engine.nats.worlds import COUNT, StateFeed
@@ -32,16 +32,16 @@ async def test_a_wrong_image_that_somebody_writes_anew_is_left_to_that_one(
         await world.create(world.log.images)
     else:
         await world.replace(COUNT)
-    monkeypatch.setattr(cleaning, "BUSY_S", BUSY_S)
-    monkeypatch.setattr(images, "SLICE_PARTS", 1)
-    put, under_way, go_on = images.ImageWriter._put, asyncio.Event(), asyncio.Event()
+    monkeypatch.setattr(compaction, "BUSY_S", BUSY_S)
+    monkeypatch.setattr(snapshots, "SLICE_PARTS", 1)
+    put, under_way, go_on = snapshots.ImageWriter._put, asyncio.Event(), asyncio.Event()
 
-    async def slowly(writer: images.ImageWriter, payload: bytes, **more: object) -> None:
+    async def slowly(writer: snapshots.ImageWriter, payload: bytes, **more: object) -> None:
         await put(writer, payload, **more)  # type: ignore[arg-type]
         under_way.set()
         await go_on.wait()
 
-    monkeypatch.setattr(images.ImageWriter, "_put", slowly)
+    monkeypatch.setattr(snapshots.ImageWriter, "_put", slowly)
     one, other = world.member(), world.member()
     feed = StateFeed()
     if missing:
@@ -76,16 +76,16 @@ async def test_an_image_that_was_given_up_is_not_waited_for_until_a_clock_comes_
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clean_always(monkeypatch)
-    monkeypatch.setattr(cleaning, "BUSY_S", 0.05)
-    held = await images.look_at(world.client, world.log.name)
-    await images.ImageWriter(world.client, world.log.name, held)._put(b"")
+    monkeypatch.setattr(compaction, "BUSY_S", 0.05)
+    held = await snapshots.look_at(world.client, world.log.name)
+    await snapshots.ImageWriter(world.client, world.log.name, held)._put(b"")
 
-    async def early(client: NatsClient, stream: str) -> images.Held:
+    async def early(client: NatsClient, stream: str) -> snapshots.Held:
         """Look at what was stored by a server whose clock is an hour ahead."""
-        held = await images.look_at(client, stream)
+        held = await snapshots.look_at(client, stream)
         return held._replace(quiet_s=held.quiet_s - 3600)
 
-    monkeypatch.setattr(cleaning, "look_at", early)
+    monkeypatch.setattr(compaction, "look_at", early)
     log, feed = world.member(), StateFeed()
     log.start(feed)
     await until(lambda: feed.state.sequence == COUNT)

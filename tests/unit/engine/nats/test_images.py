@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from grid_member.engine.api import Refused
-from grid_member.engine.nats import cleaning
+from grid_member.engine.jetstream import compaction
+from grid_member.engine.jetstream.snapshots import ImageWriter, OvertakenError, look_at
 from grid_member.engine.nats.admin.streams import answered
 from grid_member.engine.nats.client.client import NatsClient
-from grid_member.engine.nats.images import ImageWriter, OvertakenError, look_at
 from grid_member.engine.state.machine import State
 from grid_member.engine.state.operations import Committed
 from tests.unit.engine.cleaned import clean_always, cleaner_of
@@ -74,7 +74,7 @@ async def test_garbage_is_bounded(stream: StreamBench, monkeypatch: pytest.Monke
     await filled(driver, times=50)
     live_bytes = await stored_bytes(driver)
     clean_always(monkeypatch, chunk_bytes=20_000)
-    monkeypatch.setattr(cleaning, "GARBAGE", 2)
+    monkeypatch.setattr(compaction, "GARBAGE", 2)
     most_bytes = 0
     for _ in range(20):
         answers = await filled(driver, times=50)
@@ -100,7 +100,7 @@ async def test_a_log_behind_an_image_is_the_same_state(
     assert await driver.take("q") == b"item 0"
     while cleaner_of(driver.engine).images <= 3:
         await filled(driver)  # images are made as records come
-    monkeypatch.setattr(cleaning, "SLACK_BYTES", 1 << 30)
+    monkeypatch.setattr(compaction, "SLACK_BYTES", 1 << 30)
     lane = driver.engine.lanes[0]
     await lane.settle()
     again = State()
@@ -235,12 +235,12 @@ async def test_an_image_that_is_interrupted_anywhere_leaves_everything(
         value = b"%d" % number
         if not isinstance(await driver.put("m", "last", value), Refused):
             answers["last"] = value
-    monkeypatch.setattr(cleaning, "SLACK_BYTES", 1 << 30)
+    monkeypatch.setattr(compaction, "SLACK_BYTES", 1 << 30)
     driver = await replayed(stream)
     for key, expected in answers.items():
         found = await driver.value("m", key)
         assert found == expected or (key == "last" and found == b"%d" % number)
     # The next image is made, and takes what the interrupted one left with it.
-    monkeypatch.setattr(cleaning, "SLACK_BYTES", 0)
+    monkeypatch.setattr(compaction, "SLACK_BYTES", 0)
     await filled(driver)
     await condition(lambda: cleaner_of(driver.engine).images > 0)

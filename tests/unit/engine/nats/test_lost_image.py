@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 import pytest
 
 from grid_member.engine.api import EngineError
-from grid_member.engine.nats import cleaning, loss
+from grid_member.engine.jetstream import compaction, mismatch
+from grid_member.engine.jetstream.replay import replayed
+from grid_member.engine.jetstream.snapshots import OvertakenError
 from grid_member.engine.nats.admin.streams import answered
-from grid_member.engine.nats.images import OvertakenError
-from grid_member.engine.nats.replay import replayed
 from grid_member.engine.state import snapshot
 from tests.unit.engine.cleaned import clean_always
 from tests.unit.engine.nats.worlds import COUNT, StateFeed
 from tests.unit.waiting import until
 
 if TYPE_CHECKING:
-    from grid_member.engine.nats.log import JetStreamLog
+    from grid_member.engine.jetstream.log import JetStreamLog
     from tests.unit.engine.nats.worlds import World
 
 LAST = COUNT + 5
@@ -29,7 +29,7 @@ FIRST = COUNT + 3
 @pytest.fixture(autouse=True)
 def _always(monkeypatch: pytest.MonkeyPatch) -> None:
     clean_always(monkeypatch)
-    monkeypatch.setattr(loss, "LOOK_S", 0.01)
+    monkeypatch.setattr(mismatch, "LOOK_S", 0.01)
 
 
 async def followed(world: World) -> tuple[JetStreamLog, StateFeed]:
@@ -48,7 +48,7 @@ async def test_who_knows_the_state_writes_the_image_that_only_an_older_one_is_le
     world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     log, feed = await followed(world)
-    monkeypatch.setattr(cleaning, "SLACK_BYTES", 1 << 30)  # the log is small
+    monkeypatch.setattr(compaction, "SLACK_BYTES", 1 << 30)  # the log is small
     await until(lambda: log.wants_image(0))
     assert "the last image of log was lost by all servers" in caplog.text
     log.store_image(feed.state.snapshot())

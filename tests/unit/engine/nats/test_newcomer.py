@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
+from grid_member.engine.lost_memory.newcomer import Newcomer
 from grid_member.engine.nats.admin.streams import Stream
-from grid_member.engine.nats.newcomer import Newcomer
 from tests.unit.engine.nats.test_survivors import LOG, report
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from grid_member.engine.lost_memory.roundup import Roundup
+    from grid_member.engine.lost_memory.survivors import Report
     from grid_member.engine.nats.client.client import NatsClient
-    from grid_member.engine.nats.roundup import Roundup
-    from grid_member.engine.nats.survivors import Report
 
 SHARD = Stream(LOG, durable=False)
 

@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from grid_member.engine.api import EngineError
-from grid_member.engine.nats import loss, replay
-from grid_member.engine.nats.admin.streams import answered
-from grid_member.engine.nats.cleaning import Cleaner
-from grid_member.engine.nats.client.client import NatsClient
-from grid_member.engine.nats.client.errors import RequestTimeoutError, ShortError
-from grid_member.engine.nats.feed import Fed, place
-from grid_member.engine.nats.images import (
+from grid_member.engine.jetstream import mismatch, replay
+from grid_member.engine.jetstream.compaction import Cleaner
+from grid_member.engine.jetstream.consumer import Fed, place
+from grid_member.engine.jetstream.replay import Chunk, replayed
+from grid_member.engine.jetstream.snapshots import (
     End,
     ImageWriter,
     OtherLogError,
@@ -27,7 +25,9 @@ from grid_member.engine.nats.images import (
     purge,
     record_ms,
 )
-from grid_member.engine.nats.replay import Chunk, replayed
+from grid_member.engine.nats.admin.streams import answered
+from grid_member.engine.nats.client.client import NatsClient
+from grid_member.engine.nats.client.errors import RequestTimeoutError, ShortError
 from grid_member.engine.state.machine import State
 from tests.unit.engine.cleaned import clean_always
 from tests.unit.engine.nats.worlds import COUNT, StateFeed, World
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 @pytest.fixture(autouse=True)
 def _always(monkeypatch: pytest.MonkeyPatch) -> None:
     clean_always(monkeypatch)
-    monkeypatch.setattr(loss, "LOOK_S", 0.01)
+    monkeypatch.setattr(mismatch, "LOOK_S", 0.01)
 
 
 async def test_an_image_knows_the_record_that_it_was_taken_at(world: World) -> None:

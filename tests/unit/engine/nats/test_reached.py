@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from grid_member.engine.api import EngineError
-from grid_member.engine.nats import reached
+from grid_member.engine.integrity import watermarks
+from grid_member.engine.integrity.watermarks import Reached
 from grid_member.engine.nats.client.errors import NatsError, ShortError
-from grid_member.engine.nats.reached import Reached
 from grid_member.engine.state.operations import MemberGone, Record
 from tests.unit.engine.nats.notes import (
     BEGAN,
@@ -101,7 +101,7 @@ async def test_who_votes_is_asked_once_more_at_the_end(
     servers: Servers, directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one, _ = await noting(servers, directory)
-    monkeypatch.setattr(reached, "LOOK_S", 3600.0)
+    monkeypatch.setattr(watermarks, "LOOK_S", 3600.0)
     asked = servers.asked
     await until(lambda: servers.asked > asked)  # now it looks no more
     servers.ids = frozenset({"s0", "s1", "s2", "s3", "s4"})
@@ -179,7 +179,7 @@ async def test_it_is_noted_as_soon_as_each_log_has_begun_and_somebody_tells_who_
 async def test_a_log_that_is_emptied_under_a_member_that_runs_is_short_and_not_noted(
     servers: Servers, directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reached, "NOTE_S", 0.0)
+    monkeypatch.setattr(watermarks, "NOTE_S", 0.0)
     states = [log_of((STRANGER, FIRST, 1))]
     one = Reached(directory)
     begin(one, servers)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grid_member.engine.nats import reached
+from grid_member.engine.integrity import watermarks
+from grid_member.engine.integrity.watermarks import Reached
 from grid_member.engine.nats.admin.peers import peer_id
 from grid_member.engine.nats.client.errors import NatsError, ShortError
-from grid_member.engine.nats.reached import Reached
 from tests.unit.engine.nats.notes import (
     FILE,
     FIRST,
@@ -96,7 +96,7 @@ async def test_who_is_answered_by_all_that_vote_asks_no_longer(
     servers: Servers, directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     servers.ids, servers.silent = frozenset({peer_id(OWN)}), frozenset()
-    monkeypatch.setattr(reached, "ANSWER_S", 3600.0)
+    monkeypatch.setattr(watermarks, "ANSWER_S", 3600.0)
     alone = Reached(directory)
     begin(alone, servers)
     await check(alone, servers, log_of())
@@ -115,7 +115,7 @@ async def test_a_member_that_is_starting_is_waited_for_and_one_that_is_off_is_no
     servers.silent = frozenset({"s1"})
     await check(one, servers, log_of())
     servers.silent = frozenset()
-    monkeypatch.setattr(reached, "PATIENCE_S", 0.0)  # a former version's never tells
+    monkeypatch.setattr(watermarks, "PATIENCE_S", 0.0)  # a former version's never tells
     with pytest.raises(NatsError, match="do not tell yet"):
         await check(one, servers, log_of())
     await one.end()
@@ -133,10 +133,10 @@ async def test_who_has_not_read_its_own_notes_yet_does_not_answer(
     one = Reached(directory)
     begin(one, servers)
     servers.subscribe(b"me", answers.append)
-    servers.publish(reached.SUBJECT, b"", b"me")
+    servers.publish(watermarks.SUBJECT, b"", b"me")
     assert not answers
     await until(lambda: one._marks is not None)
-    servers.publish(reached.SUBJECT, b"", b"me")
+    servers.publish(watermarks.SUBJECT, b"", b"me")
     ((said,),) = answers
     assert json.loads(said.payload)["logs"].keys() == {"shard-1"}
     await one.end()

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from grid_member.engine.integrity import watermarks
+from grid_member.engine.integrity.watermarks import Reached
 from grid_member.engine.io.files import replace_file
-from grid_member.engine.nats import reached
-from grid_member.engine.nats.reached import Reached
 from tests.unit.engine.nats.notes import (
     FIRST,
     MEMBER,
@@ -57,7 +57,7 @@ class Disk:
 @pytest.fixture
 def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
     disk = Disk()
-    monkeypatch.setattr(reached, "replace_file", disk.replace)
+    monkeypatch.setattr(watermarks, "replace_file", disk.replace)
     return disk
 
 
@@ -87,7 +87,7 @@ async def test_a_full_disk_is_tried_now_and_then_and_told_once(
     await until(lambda: disk.tries)
     await looked(servers)
     assert disk.tries == 1
-    monkeypatch.setattr(reached, "NOTE_S", 0.0)
+    monkeypatch.setattr(watermarks, "NOTE_S", 0.0)
     servers.ids = frozenset({"s0", "s1", "s2", "s3"})  # which is noted at once
     await until(lambda: disk.tries > LOOKS)
     assert caplog.text.count("cannot be written: No space left on device") == 1
@@ -112,7 +112,7 @@ async def test_a_disk_that_does_not_answer_keeps_no_member_from_its_end(
     caplog: pytest.LogCaptureFixture,
     hangs_at: int,
 ) -> None:
-    monkeypatch.setattr(reached, "END_S", 0.05, raising=False)
+    monkeypatch.setattr(watermarks, "END_S", 0.05, raising=False)
     disk.hangs_at = hangs_at
     try:
         one, state = await reading(servers, directory)

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
-from grid_member.engine.nats import replay
+from grid_member.engine.jetstream import replay
+from grid_member.engine.jetstream.mismatch import Found, info, look
+from grid_member.engine.jetstream.replay import Source, replayed
+from grid_member.engine.jetstream.snapshots import End, OvertakenError, images_of
 from grid_member.engine.nats.admin.streams import Stream, stream_config
 from grid_member.engine.nats.client.blocking import BlockingClient
 from grid_member.engine.nats.client.errors import LackingError, RequestTimeoutError
-from grid_member.engine.nats.images import End, OvertakenError, images_of
-from grid_member.engine.nats.loss import Found, info, look
-from grid_member.engine.nats.replay import Source, replayed
 from tests.unit.engine.nats.served import DEADLINE_S, PASSWORD, USER, Served
 from tests.unit.waiting import until
 

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grid_member.engine.nats.admin.server_records import Place
-from grid_member.engine.nats.survivors import (
+from grid_member.engine.lost_memory.survivors import (
     Act,
     Holding,
     Report,
@@ -27,6 +26,7 @@ from grid_member.engine.nats.survivors import (
     start_obstacle,
     told_of,
 )
+from grid_member.engine.nats.admin.server_records import Place
 
 LOG: Final = "shard-1"
 PLACES: Final = {name: Place(f"host-{name}", f"m-{name}", 5701, (), False) for name in "abcdef"}

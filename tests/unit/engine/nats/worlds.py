@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from grid_member.engine.jetstream.log import JetStreamLog
+from grid_member.engine.jetstream.replay import Source
+from grid_member.engine.jetstream.snapshots import look_at
 from grid_member.engine.log.log import wall_clock_ms
 from grid_member.engine.nats.admin.streams import Stream, answered, stream_config
-from grid_member.engine.nats.images import look_at
-from grid_member.engine.nats.log import JetStreamLog
-from grid_member.engine.nats.replay import Source
 from grid_member.engine.state.codec import encode_record
 from grid_member.engine.state.machine import State
 from grid_member.engine.state.operations import MapPut, Record
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from grid_member.engine.api import Refused
+    from grid_member.engine.jetstream.snapshots import End
     from grid_member.engine.nats.client.client import NatsClient
-    from grid_member.engine.nats.images import End
     from grid_member.engine.state.operations import Committed
     from grid_member.engine.state.snapshot import Image
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from grid_member.engine.nats.emptied import described
+from grid_member.engine.lost_memory.empty_logs import described
 from tests.unit.engine.cluster.checker import NOTHING
 from tests.unit.member.cluster.namespaces import Apart, Network, needs_namespaces
 from tests.unit.member.cluster.processes import HttpClient, Members

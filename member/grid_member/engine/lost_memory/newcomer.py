@@ -5,18 +5,18 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
+from grid_member.engine.lost_memory.survivors import is_followed, start_obstacle
 from grid_member.engine.nats.admin.streams import answered
 from grid_member.engine.nats.client.errors import NatsError
-from grid_member.engine.nats.survivors import is_followed, start_obstacle
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from grid_member.engine.lost_memory.logs import Log
+    from grid_member.engine.lost_memory.roundup import Roundup
+    from grid_member.engine.lost_memory.survivors import Report
     from grid_member.engine.nats.admin.streams import Stream
     from grid_member.engine.nats.client.client import NatsClient
-    from grid_member.engine.nats.memory_logs import Log
-    from grid_member.engine.nats.roundup import Roundup
-    from grid_member.engine.nats.survivors import Report
 
 ANSWER_S: Final = 0.3
 """How long the other members may take to report; none has to answer."""

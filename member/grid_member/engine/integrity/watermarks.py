@@ -21,12 +21,12 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from grid_member.engine.api import EngineError
 from grid_member.engine.bootstrap.identity import JETSTREAM
+from grid_member.engine.integrity.read_progress import ReadLog
+from grid_member.engine.integrity.watermark_file import fields_of, marks_of, packed, read_marks
 from grid_member.engine.io.errors import unusable
 from grid_member.engine.io.files import replace_file
 from grid_member.engine.nats.admin.peers import Peers, peer_id, peers
 from grid_member.engine.nats.client.errors import NatsError, ShortError
-from grid_member.engine.nats.marks import fields_of, marks_of, packed, read_marks
-from grid_member.engine.nats.read_log import ReadLog
 from grid_member.engine.server.config import SYSTEM_ACCOUNT
 from grid_member.engine.storage.store import CLUSTER
 
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from grid_member.engine.bootstrap.identity import Identity
+    from grid_member.engine.integrity.watermark_file import Mark
     from grid_member.engine.nats.admin.streams import Stream
     from grid_member.engine.nats.client.client import NatsClient, Subscription
     from grid_member.engine.nats.client.wire import Message
-    from grid_member.engine.nats.marks import Mark
     from grid_member.engine.state.machine import State
 
 Check: TypeAlias = "Callable[[str, State, Callable[[], State]], Awaitable[None]]"

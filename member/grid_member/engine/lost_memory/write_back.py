@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING, Any, Final
 
+from grid_member.engine.jetstream.snapshots import ImageWriter, look_at
 from grid_member.engine.nats.admin.streams import (
     EXISTS,
     FEWER_S,
@@ -22,15 +23,14 @@ from grid_member.engine.nats.admin.streams import (
     stream_config,
 )
 from grid_member.engine.nats.client.errors import NatsError
-from grid_member.engine.nats.images import ImageWriter, look_at
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from grid_member.engine.cluster_settings import ClusterSettings
+    from grid_member.engine.jetstream.snapshots import Held
     from grid_member.engine.nats.admin.streams import Stream
     from grid_member.engine.nats.client.client import NatsClient
-    from grid_member.engine.nats.images import Held
     from grid_member.engine.state.snapshot import Image
 
 GENERATION: Final = "grid.generation"

@@ -22,11 +22,11 @@ import math
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from grid_member.engine.integrity.damage import details_of
 from grid_member.engine.nats.admin.peer_removal import ANSWERS_S, all_answers
 from grid_member.engine.nats.admin.peers import ACCOUNT, groups_of, meta_cluster, peer_id, peers_of
 from grid_member.engine.nats.admin.streams import delete_stream
 from grid_member.engine.nats.client.errors import NatsError
-from grid_member.engine.nats.damage import details_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -7,15 +7,15 @@ import contextlib
 import json
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
+from grid_member.engine.lost_memory.survivors import report_of
 from grid_member.engine.nats.client.errors import NatsError
-from grid_member.engine.nats.survivors import report_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from grid_member.engine.lost_memory.survivors import Report
     from grid_member.engine.nats.client.client import NatsClient
     from grid_member.engine.nats.client.wire import Message
-    from grid_member.engine.nats.survivors import Report
 
 SUBJECT: Final = b"grid.memory"
 """What members are asked with, in the account of the system."""

@@ -19,11 +19,11 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from grid_member.engine.bootstrap.identity import member_of
+from grid_member.engine.integrity.advice import Way, advised
+from grid_member.engine.integrity.watermarks import Reached
 from grid_member.engine.nats.admin.peer_removal import all_answers
 from grid_member.engine.nats.admin.peers import ACCOUNT, groups_of
-from grid_member.engine.nats.advice import Way, advised
 from grid_member.engine.nats.client.errors import LackingError, NatsError, ShortError
-from grid_member.engine.nats.reached import Reached
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -226,7 +226,7 @@ async def purge(client: NatsClient, stream: str, end: End) -> None:
     Raises:
         OtherLogError: as `check_log`.
         OvertakenError: the same. A purge would make the log seem to fit: what came behind the image
-            is lost with it (`loss`).
+            is lost with it (`mismatch`).
         NatsError: it may not be done.
     """
     await check_log(client, stream, end)

@@ -6,9 +6,9 @@ import json
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from grid_member.engine.integrity.damage import details_of
 from grid_member.engine.nats.admin.peers import ACCOUNT, REQUEST_TIMEOUT_S, peer_id
 from grid_member.engine.nats.admin.streams import answered
-from grid_member.engine.nats.damage import details_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

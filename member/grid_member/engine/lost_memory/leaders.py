@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
+from grid_member.engine.lost_memory.own_copies import leader_of
 from grid_member.engine.nats.admin.streams import NoStreamError, answered
 from grid_member.engine.nats.client.errors import NatsError
-from grid_member.engine.nats.own_copies import leader_of
 
 if TYPE_CHECKING:
     from grid_member.engine.nats.client.client import NatsClient

@@ -15,15 +15,15 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Final, Protocol
 
 from grid_member.engine.api import ClusterState, EngineError, Reason, Refused
+from grid_member.engine.jetstream.clock_skew import Pace
+from grid_member.engine.jetstream.compaction import RECORD_BYTES, Cleaner
+from grid_member.engine.jetstream.consumer import StreamFeed
+from grid_member.engine.jetstream.mismatch import give_up_lost
+from grid_member.engine.jetstream.publisher import Outbox
+from grid_member.engine.jetstream.replay import Chunk, replayed
+from grid_member.engine.jetstream.retry import until_longer
 from grid_member.engine.leasehold import steady_s
 from grid_member.engine.log.log import Feed
-from grid_member.engine.nats.again import until_longer
-from grid_member.engine.nats.cleaning import RECORD_BYTES, Cleaner
-from grid_member.engine.nats.feed import StreamFeed
-from grid_member.engine.nats.loss import give_up_lost
-from grid_member.engine.nats.outbox import Outbox
-from grid_member.engine.nats.pace import Pace
-from grid_member.engine.nats.replay import Chunk, replayed
 from grid_member.engine.state.codec import (
     CodecError,
     NewerError,
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from grid_member.engine.io.ground import Ground
+    from grid_member.engine.jetstream.consumer import Fed
+    from grid_member.engine.jetstream.replay import GiveUp, Source
     from grid_member.engine.log.log import Steps
     from grid_member.engine.nats.client.client import NatsClient
     from grid_member.engine.nats.client.errors import ShortError
-    from grid_member.engine.nats.feed import Fed
-    from grid_member.engine.nats.replay import GiveUp, Source
     from grid_member.engine.state.snapshot import Image
 
 MAX_IN_FLIGHT: Final = 2

@@ -14,20 +14,15 @@ import logging
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
+from grid_member.engine.jetstream.mismatch import give_up_lost
+from grid_member.engine.jetstream.snapshots import OvertakenError
 from grid_member.engine.local.system import ignore
-from grid_member.engine.nats.admin.peer_removal import lead_without_gone
-from grid_member.engine.nats.admin.peers import peer_id
-from grid_member.engine.nats.admin.server_records import place_of
-from grid_member.engine.nats.admin.streams import answered
-from grid_member.engine.nats.client.errors import NatsError, unexpected
-from grid_member.engine.nats.images import OvertakenError
-from grid_member.engine.nats.leaders import Leaders
-from grid_member.engine.nats.loss import give_up_lost
-from grid_member.engine.nats.memory_logs import MemoryLogs, log_now
-from grid_member.engine.nats.newcomer import Newcomer
-from grid_member.engine.nats.own_copies import are_complete, leader_of
-from grid_member.engine.nats.roundup import Connections, Roundup
-from grid_member.engine.nats.survivors import (
+from grid_member.engine.lost_memory.leaders import Leaders
+from grid_member.engine.lost_memory.logs import MemoryLogs, log_now
+from grid_member.engine.lost_memory.newcomer import Newcomer
+from grid_member.engine.lost_memory.own_copies import are_complete, leader_of
+from grid_member.engine.lost_memory.roundup import Connections, Roundup
+from grid_member.engine.lost_memory.survivors import (
     Act,
     Report,
     are_majority,
@@ -40,17 +35,22 @@ from grid_member.engine.nats.survivors import (
     none_goes_on,
     told_of,
 )
-from grid_member.engine.nats.write_back import write_back
+from grid_member.engine.lost_memory.write_back import write_back
+from grid_member.engine.nats.admin.peer_removal import lead_without_gone
+from grid_member.engine.nats.admin.peers import peer_id
+from grid_member.engine.nats.admin.server_records import place_of
+from grid_member.engine.nats.admin.streams import answered
+from grid_member.engine.nats.client.errors import NatsError, unexpected
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from grid_member.engine.cluster_settings import ClusterSettings
+    from grid_member.engine.lost_memory.logs import MemoryLane
     from grid_member.engine.nats.admin.server_records import Place
     from grid_member.engine.nats.admin.streams import Stream
     from grid_member.engine.nats.client.blocking import BlockingClient
     from grid_member.engine.nats.client.client import NatsClient
-    from grid_member.engine.nats.memory_logs import MemoryLane
     from grid_member.engine.state.machine import State
 
 LOOK_S: Final = 0.25

@@ -2,7 +2,7 @@
 
 An ordered consumer is made, watched and made anew from the last message on whenever anything about
 it is in doubt: a gap, silence, a new connection. The first that can be had will do: one that the
-own server leads takes its place meanwhile, see `homing`.
+own server leads takes its place meanwhile, see `local_leader`.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import json
 import logging
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
+from grid_member.engine.jetstream.local_leader import Homing
 from grid_member.engine.nats.admin.consumers import REQUEST_TIMEOUT_S, Consumers
 from grid_member.engine.nats.client.errors import NatsError, unexpected
 from grid_member.engine.nats.client.wire import status
-from grid_member.engine.nats.homing import Homing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

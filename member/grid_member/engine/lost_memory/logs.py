@@ -6,13 +6,13 @@ import logging
 from collections import defaultdict
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
+from grid_member.engine.integrity.watermark_file import holds
+from grid_member.engine.lost_memory.survivors import Holding
+from grid_member.engine.lost_memory.write_back import generation_of
 from grid_member.engine.nats.admin.peers import peer_id
 from grid_member.engine.nats.admin.server_records import SERVER, noted
 from grid_member.engine.nats.admin.streams import answered
 from grid_member.engine.nats.client.errors import NatsError
-from grid_member.engine.nats.marks import holds
-from grid_member.engine.nats.survivors import Holding
-from grid_member.engine.nats.write_back import generation_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

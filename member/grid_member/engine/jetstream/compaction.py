@@ -14,9 +14,7 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.api import EngineError
-from grid_member.engine.nats.admin.streams import answered
-from grid_member.engine.nats.client.errors import NatsError
-from grid_member.engine.nats.images import (
+from grid_member.engine.jetstream.snapshots import (
     Held,
     ImageWriter,
     OtherLogError,
@@ -24,12 +22,14 @@ from grid_member.engine.nats.images import (
     look_at,
     purge,
 )
+from grid_member.engine.nats.admin.streams import answered
+from grid_member.engine.nats.client.errors import NatsError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
+    from grid_member.engine.jetstream.snapshots import End
     from grid_member.engine.nats.client.client import NatsClient
-    from grid_member.engine.nats.images import End
     from grid_member.engine.state.snapshot import Image
 
 SLACK_BYTES = 64 * 1024 * 1024

@@ -21,9 +21,9 @@ import time
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from grid_member.engine.api import EngineError
-from grid_member.engine.nats.advice import RESTORE
-from grid_member.engine.nats.client.errors import NatsError, RequestTimeoutError, ShortError
-from grid_member.engine.nats.images import (
+from grid_member.engine.integrity.advice import RESTORE
+from grid_member.engine.jetstream.publisher import SILENT_S, quorum_silence_s
+from grid_member.engine.jetstream.snapshots import (
     End,
     OvertakenError,
     end_fields,
@@ -36,7 +36,7 @@ from grid_member.engine.nats.images import (
     record_ms,
     record_request,
 )
-from grid_member.engine.nats.outbox import SILENT_S, quorum_silence_s
+from grid_member.engine.nats.client.errors import NatsError, RequestTimeoutError, ShortError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -8,19 +8,19 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from grid_member.engine.api import EngineError
+from grid_member.engine.jetstream.consumer import Fed, place
+from grid_member.engine.jetstream.mismatch import api, give_up_lost, info, look, time_in
+from grid_member.engine.jetstream.snapshots import OvertakenError, images_of
 from grid_member.engine.nats.admin.consumers import HEARTBEAT_S, consumer_config
 from grid_member.engine.nats.client.blocking import BlockingClient
 from grid_member.engine.nats.client.errors import LackingError, NatsError, RequestTimeoutError
 from grid_member.engine.nats.client.wire import status
-from grid_member.engine.nats.feed import Fed, place
-from grid_member.engine.nats.images import OvertakenError, images_of
-from grid_member.engine.nats.loss import api, give_up_lost, info, look, time_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
 
+    from grid_member.engine.jetstream.snapshots import End
     from grid_member.engine.nats.client.wire import Message
-    from grid_member.engine.nats.images import End
 
 GiveUp: TypeAlias = "Callable[[BlockingClient, str], None]"
 """Begins a log anew that is lost, as `give_up_lost`."""

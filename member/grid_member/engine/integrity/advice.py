@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from typing import TYPE_CHECKING, Final
 
-from grid_member.engine.nats.reached import REACHED_FILE
+from grid_member.engine.integrity.watermarks import REACHED_FILE
 from grid_member.engine.storage.store import CLUSTER
 
 if TYPE_CHECKING:

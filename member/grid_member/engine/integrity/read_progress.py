@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from grid_member.engine.nats.marks import Mark, holds, last_of
+from grid_member.engine.integrity.watermark_file import Mark, holds, last_of
 
 if TYPE_CHECKING:
     import uuid

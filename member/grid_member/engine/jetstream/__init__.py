@@ -1,0 +1,1 @@
+"""The log of one shard in a stream that several members share."""

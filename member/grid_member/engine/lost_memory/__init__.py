@@ -1,0 +1,1 @@
+"""Logs in memory that servers lost: who has what, and who writes it back."""
