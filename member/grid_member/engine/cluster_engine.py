@@ -22,7 +22,7 @@ from grid_member.engine.cluster_lives import Holder, end_life, holders
 from grid_member.engine.cluster_placement import AgreedPlacement, Agreement
 from grid_member.engine.cluster_polls import ClusterPolls
 from grid_member.engine.cluster_servers import Servers, Store
-from grid_member.engine.hosting import Hosting
+from grid_member.engine.forward.server import Hosting
 from grid_member.engine.local.engine import LocalEngine
 from grid_member.engine.local.maps import MapRead
 from grid_member.engine.local.system import outcome_of

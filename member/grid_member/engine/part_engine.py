@@ -19,8 +19,8 @@ from grid_member.engine.api import EngineError
 from grid_member.engine.cluster_cut import NO_CUT
 from grid_member.engine.cluster_engine import CURRENT_RETRY_S, ClusterEngine
 from grid_member.engine.cluster_holders import RENEW_S, Places, read_lanes
-from grid_member.engine.forward_words import HOSTS
-from grid_member.engine.forwarding import FIND_S
+from grid_member.engine.forward.client import FIND_S
+from grid_member.engine.forward.messages import HOSTS
 from grid_member.engine.io.ending import undone, unless, with_end
 from grid_member.engine.lite_engine import LiteEngine
 from grid_member.engine.local.engine import _CLOSING

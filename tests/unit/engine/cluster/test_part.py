@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grid_member.engine import cluster_holders, forwarding
+from grid_member.engine import cluster_holders
 from grid_member.engine.api import ClusterState, EngineError, Entry, Item, Reason, Refused
 from grid_member.engine.cluster_holders import HOST
 from grid_member.engine.cluster_lanes import CLUSTER_SHARDS
 from grid_member.engine.cluster_settings import MOST_HOLDERS
+from grid_member.engine.forward import client
 from grid_member.engine.io.ending import STOPPING
 from grid_member.engine.jetstream.log import JetStreamLog
 from grid_member.engine.local import deliveries
@@ -171,7 +172,7 @@ async def test_who_gets_a_place_holds_everything_and_serves_on(
 ) -> None:
     monkeypatch.setattr(cluster_holders, "FREE_S", 0.0)
     monkeypatch.setattr(deliveries, "DRAIN_TIMEOUT_S", 0.01)
-    monkeypatch.setattr(forwarding, "FORGET_S", 10.0)
+    monkeypatch.setattr(client, "FORGET_S", 10.0)
     queue = next(name for name in ("w", "x", "y", "z") if shard_of(name, CLUSTER_SHARDS) > 0)
     async with Cluster(SIZE, tmp_path) as cluster:
         former, leaving = part_of(cluster), holders_of(cluster)[0]

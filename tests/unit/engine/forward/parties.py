@@ -6,9 +6,9 @@ import math
 import uuid
 from typing import TYPE_CHECKING, Any, Self
 
-from grid_member.engine.forward_words import Kind, Word
-from grid_member.engine.forwarding import Forwarding
-from grid_member.engine.hosting import Hosting
+from grid_member.engine.forward.client import Forwarding
+from grid_member.engine.forward.messages import Kind, Word
+from grid_member.engine.forward.server import Hosting
 from grid_member.engine.lmdb.log import LmdbLog
 from grid_member.engine.local.engine import LocalEngine
 from grid_member.engine.log.log import wall_clock_ms

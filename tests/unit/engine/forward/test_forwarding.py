@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grid_member.engine import forward_host, forwarding, hosting
 from grid_member.engine.api import Entry, Item, Reason, Refused
-from grid_member.engine.forward_words import TOO_LARGE, Kind, Word, broken
+from grid_member.engine.forward import client, server
+from grid_member.engine.forward import session as forward_host
+from grid_member.engine.forward.messages import TOO_LARGE, Kind, Word, broken
 from grid_member.engine.leasehold import steady_s
 from tests.unit.engine.drive import condition
 from tests.unit.engine.forward.parties import Parties
@@ -22,15 +23,15 @@ if TYPE_CHECKING:
 PATIENCE_S = 10.0
 LONG_S = 600.0
 KEYS = 40
-PROVEN_S = forwarding.LASTS_S + 2 * forwarding.LOOK_S
+PROVEN_S = client.LASTS_S + 2 * client.LOOK_S
 """How long it takes at most until a host counts that gives each sign of life at once."""
-LATELY_S = forwarding.LATELY_S
+LATELY_S = client.LATELY_S
 
 
 @pytest.fixture(autouse=True)
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(forwarding, "LOOK_S", 0.01)
-    monkeypatch.setattr(forwarding, "FIND_S", 0.1)
+    monkeypatch.setattr(client, "LOOK_S", 0.01)
+    monkeypatch.setattr(client, "FIND_S", 0.1)
     monkeypatch.setattr(forward_host, "SILENT_S", 0.5)
 
 
@@ -154,14 +155,14 @@ def session(parties: Parties) -> tuple[bytes, int]:
 async def test_who_has_no_host_looks_for_one_before_it_says_that_it_answers_nobody(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(forwarding, "LATELY_S", math.inf)
+    monkeypatch.setattr(client, "LATELY_S", math.inf)
     async with Parties(2) as parties:
         await condition(lambda: parties.lite.answering)
         parties.silence()
         write = asyncio.ensure_future(parties.put("m", "k", b"v"))
         await condition(lambda: not parties.lite.in_contact)
         assert answering(parties)
-        monkeypatch.setattr(forwarding, "LATELY_S", 0.0)
+        monkeypatch.setattr(client, "LATELY_S", 0.0)
         assert not answering(parties)
         parties.hosts[1].start()
         await condition(lambda: parties.lite.answering)
@@ -172,23 +173,23 @@ async def test_who_has_no_host_looks_for_one_before_it_says_that_it_answers_nobo
 async def test_a_host_that_breaks_each_session_is_none(
     monkeypatch: pytest.MonkeyPatch, silent: bool
 ) -> None:
-    monkeypatch.setattr(forwarding, "LATELY_S", 0.2)
-    monkeypatch.setattr(forwarding, "LASTS_S", 0.3)
+    monkeypatch.setattr(client, "LATELY_S", 0.2)
+    monkeypatch.setattr(client, "LASTS_S", 0.3)
     monkeypatch.setattr(forward_host, "SILENT_S", 0.1)
     async with Parties() as parties:
         assert await parties.put("m", "k", b"v") is None
-        found, hear = parties.bus.carried, hosting.Hosting._hear
+        found, hear = parties.bus.carried, server.Hosting._hear
         if silent:
             parties.bus.lose = lambda subject: subject.startswith(b"grid.forward")
         else:
-            monkeypatch.setattr(hosting.Hosting, "_hear", lambda *_: broken(*session(parties)))
+            monkeypatch.setattr(server.Hosting, "_hear", lambda *_: broken(*session(parties)))
         await condition(lambda: not parties.lite.answering)
         refused = await asyncio.wait_for(parties.put("m", "k", b"w"), PATIENCE_S)
         assert isinstance(refused, Refused)
         await condition(lambda: parties.bus.carried > found + 100)
         assert not answering(parties), "it found a host again and again, and that was all"
         parties.bus.lose = lambda subject: False
-        monkeypatch.setattr(hosting.Hosting, "_hear", hear)
+        monkeypatch.setattr(server.Hosting, "_hear", hear)
         await condition(lambda: parties.lite.answering)
         assert await parties.put("m", "k", b"x") is None
 
@@ -205,7 +206,7 @@ async def find_another_host(parties: Parties) -> None:
 async def test_what_a_host_carries_out_shows_at_once_that_sessions_work_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(forwarding, "LASTS_S", math.inf)
+    monkeypatch.setattr(client, "LASTS_S", math.inf)
     async with Parties(2) as parties:
         await find_another_host(parties)
         assert not parties.lite.in_contact
@@ -216,7 +217,7 @@ async def test_what_a_host_carries_out_shows_at_once_that_sessions_work_again(
 async def test_what_never_got_to_a_host_shows_nothing_of_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(forwarding, "LASTS_S", math.inf)
+    monkeypatch.setattr(client, "LASTS_S", math.inf)
     async with Parties(2) as parties:
         await find_another_host(parties)
         parties.of_lite.max_payload_bytes = 1000
@@ -232,8 +233,8 @@ def test_who_loses_two_sessions_in_a_row_is_not_told_to_have_no_host() -> None:
 
 
 async def test_items_of_a_silent_guest_return(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hosting, "GUEST_SILENT_S", 0.3)
-    monkeypatch.setattr(hosting, "LOOK_S", 0.05)
+    monkeypatch.setattr(server, "GUEST_SILENT_S", 0.3)
+    monkeypatch.setattr(server, "LOOK_S", 0.05)
     async with Parties() as parties:
         await held(parties, "q")
         waiting = asyncio.ensure_future(parties.poll("q", LONG_S))
@@ -265,7 +266,7 @@ async def test_items_stay_with_a_guest_that_changes_its_host() -> None:
 async def test_an_item_of_a_lost_poll_returns_though_another_host_is_asked_by_then(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(hosting, "GUEST_SILENT_S", LONG_S)
+    monkeypatch.setattr(server, "GUEST_SILENT_S", LONG_S)
     async with Parties(2) as parties:
         assert await parties.put("m", "k", b"v") is None
         parties.hosts[0]._subscriptions[0].unsubscribe()  # it is found no more, and goes on
@@ -316,7 +317,7 @@ async def test_a_single_loss_is_found_long_before_patience_ends(way: bytes) -> N
 
         parties.bus.lose = lose
         write = asyncio.ensure_future(parties.put("m", "k", b"w"))
-        assert isinstance(await asyncio.wait_for(write, forwarding.PATIENCE_S / 2), Refused)
+        assert isinstance(await asyncio.wait_for(write, client.PATIENCE_S / 2), Refused)
         assert lost
 
 
@@ -349,7 +350,7 @@ def waiting(parties: Parties) -> int:
 async def test_without_a_host_calls_wait_and_then_are_refused_at_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(forwarding, "PATIENCE_S", 0.2)
+    monkeypatch.setattr(client, "PATIENCE_S", 0.2)
     async with Parties() as parties:
         parties.silence()
         refused = await parties.put("m", "k", b"v")
@@ -362,7 +363,7 @@ async def test_without_a_host_calls_wait_and_then_are_refused_at_once(
 
 
 async def test_too_many_calls_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(forwarding, "MAX_CALLS", 2)
+    monkeypatch.setattr(client, "MAX_CALLS", 2)
     async with Parties() as parties:
         outcomes = await asyncio.gather(*(parties.put("m", "k", b"v") for _ in range(3)))
         assert [isinstance(one, Refused) for one in outcomes] == [False, False, True]

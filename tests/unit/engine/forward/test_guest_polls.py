@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grid_member.engine import forward_host, forwarding, guest_poll
 from grid_member.engine.api import ClusterState, Item, Refused
-from grid_member.engine.forward_host import SILENT_S
-from grid_member.engine.forward_words import Kind, Word
-from grid_member.engine.guest_poll import GuestPoll
+from grid_member.engine.forward import client, server_poll, session
+from grid_member.engine.forward.messages import Kind, Word
+from grid_member.engine.forward.server_poll import GuestPoll
+from grid_member.engine.forward.session import SILENT_S
 from grid_member.engine.leasehold import LATE, steady_s
 from grid_member.engine.local.maps import PASSIVE
 from grid_member.engine.local.polls import NoPoll
@@ -31,9 +31,9 @@ pytestmark = pytest.mark.interpreted
 
 @pytest.fixture(autouse=True)
 def calm(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(forwarding, "LOOK_S", 0.01)
-    monkeypatch.setattr(forwarding, "FIND_S", 0.1)
-    monkeypatch.setattr(forward_host, "SILENT_S", LONG_S / 4)
+    monkeypatch.setattr(client, "LOOK_S", 0.01)
+    monkeypatch.setattr(client, "FIND_S", 0.1)
+    monkeypatch.setattr(session, "SILENT_S", LONG_S / 4)
 
 
 def leased_for(parties: Parties, left_s: float) -> None:
@@ -98,7 +98,7 @@ async def test_a_lease_is_not_waited_for_without_end(
         if refuses:  # no lease can come
             parties.engine.answering = False
         else:
-            monkeypatch.setattr(guest_poll, "LEASE_PATIENCE_S", 2 * guest_poll.LEASE_LOOK_S)
+            monkeypatch.setattr(server_poll, "LEASE_PATIENCE_S", 2 * server_poll.LEASE_LOOK_S)
         assert isinstance(await asyncio.wait_for(parties.poll("q"), PATIENCE_S), Refused)
         assert await asyncio.wait_for(parties.data.take("q", LONG_S), PATIENCE_S) == b"i"
 
@@ -134,8 +134,8 @@ class NoEngine:
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guest_poll, "LEASE_PATIENCE_S", 0.1)
-    monkeypatch.setattr(guest_poll, "LEASE_LOOK_S", 0.01)
+    monkeypatch.setattr(server_poll, "LEASE_PATIENCE_S", 0.1)
+    monkeypatch.setattr(server_poll, "LEASE_LOOK_S", 0.01)
 
 
 @pytest.mark.usefixtures("quick")

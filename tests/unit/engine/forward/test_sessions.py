@@ -8,17 +8,12 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from grid_member.engine import (
-    forward_host,
-    forward_words,
-    forwarding,
-    guest,
-    guest_poll,
-    hosting,
-)
 from grid_member.engine.api import Entry, Item, Refused
-from grid_member.engine.forward_host import Call
-from grid_member.engine.forward_words import HOSTS, Flag, Kind, Said, Word, encode_said
+from grid_member.engine.forward import client, server, server_poll, server_session
+from grid_member.engine.forward import messages as forward_words
+from grid_member.engine.forward import session as forward_host
+from grid_member.engine.forward.messages import HOSTS, Flag, Kind, Said, Word, encode_said
+from grid_member.engine.forward.session import Call
 from grid_member.engine.leasehold import steady_s
 from grid_member.engine.lite_engine import LiteEngine
 from grid_member.engine.lmdb.log import LmdbLog
@@ -43,8 +38,8 @@ PATIENCE_S = 8.0
 
 @pytest.fixture(autouse=True)
 def calm(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(forwarding, "LOOK_S", 0.01)
-    monkeypatch.setattr(forwarding, "FIND_S", 0.1)
+    monkeypatch.setattr(client, "LOOK_S", 0.01)
+    monkeypatch.setattr(client, "FIND_S", 0.1)
     monkeypatch.setattr(forward_host, "SILENT_S", LONG_S / 4)
 
 
@@ -146,7 +141,7 @@ async def test_what_is_too_large_for_a_message_is_refused_alone(
 async def test_another_host_is_looked_for_at_once_when_one_leaves(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(forwarding, "LOOK_S", LONG_S)
+    monkeypatch.setattr(client, "LOOK_S", LONG_S)
     async with Parties(2) as parties:
         assert await parties.put("m", "k", b"v") is None
         first = host_of(parties)
@@ -263,7 +258,7 @@ async def test_a_host_that_stood_still_does_nothing_of_what_is_old() -> None:
         host = parties.hosts[0]
         assert host._timer is not None
         host._timer.cancel()
-        host._looked_s -= hosting.STALL_S + 1
+        host._looked_s -= server.STALL_S + 1
         assert isinstance(await asyncio.wait_for(parties.put("m", "k", b"w"), PATIENCE_S), Refused)
         assert await parties.data.value("m", "k") == b"v"
         host._look()  # what was sent to it meanwhile may come after this
@@ -313,7 +308,7 @@ async def test_a_failure_to_tell_what_is_held_is_a_refusal(
     def fail(found: list[StructureUsage]) -> bytes:
         raise MemoryError("a failure")
 
-    monkeypatch.setattr(guest, "packed_usage", fail)
+    monkeypatch.setattr(server_session, "packed_usage", fail)
     async with Parties() as parties:
         usage = parties.asking(Word(Kind.USAGE, 0))
         assert isinstance(await asyncio.wait_for(awaited(usage), PATIENCE_S), Refused)
@@ -359,7 +354,7 @@ async def test_an_item_that_went_back_is_not_sent_when_there_is_room_again(
             return poll(name, timeout_s, late)
 
         returned: list[Item] = []
-        monkeypatch.setattr(guest_poll, "LEASE_PATIENCE_S", 0.0)
+        monkeypatch.setattr(server_poll, "LEASE_PATIENCE_S", 0.0)
         monkeypatch.setattr(parties.engine, "queue_poll", queue_poll)
         monkeypatch.setattr(parties.engine, "queue_return", returned.append)
         connection.half_full = True

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from grid_member.engine import forwarding
 from grid_member.engine.api import Refused
+from grid_member.engine.forward import client
 from tests.unit.engine.drive import condition
 from tests.unit.engine.forward.parties import Parties
 from tests.unit.engine.forward.test_forwarding import LONG_S, PATIENCE_S, waiting
@@ -17,7 +17,7 @@ from tests.unit.engine.forward.test_forwarding import LONG_S, PATIENCE_S, waitin
 async def test_a_stop_ends_polls_with_nothing_only_where_a_host_says_so(
     monkeypatch: pytest.MonkeyPatch, *, answers: bool
 ) -> None:
-    monkeypatch.setattr(forwarding, "DRAIN_S", 0.5)
+    monkeypatch.setattr(client, "DRAIN_S", 0.5)
     async with Parties() as parties:
         poll = asyncio.ensure_future(parties.poll("q", LONG_S))
         await condition(lambda: waiting(parties) == 1)
@@ -31,7 +31,7 @@ async def test_a_stop_ends_polls_with_nothing_only_where_a_host_says_so(
 async def test_a_stop_without_a_host_tells_no_poll_of_an_empty_queue(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(forwarding, "DRAIN_S", 0.5)
+    monkeypatch.setattr(client, "DRAIN_S", 0.5)
     async with Parties() as parties:
         parties.silence()
         poll = asyncio.ensure_future(parties.poll("q", LONG_S))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 
 from grid_member.engine.api import Entry, Item, Reason, Refused
-from grid_member.engine.forward_words import (
+from grid_member.engine.forward.messages import (
     MAX_MESSAGE_BYTES,
     Flag,
     Kind,

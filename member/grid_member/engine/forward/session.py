@@ -12,7 +12,7 @@ import logging
 from collections import deque
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from grid_member.engine.forward_words import (
+from grid_member.engine.forward.messages import (
     AGAIN_S,
     TOO_LARGE,
     Flag,

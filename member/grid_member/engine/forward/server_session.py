@@ -8,8 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from grid_member.engine.api import ClusterState, Engine, Entry, Item, Reason, Refused
-from grid_member.engine.forward_host import SILENT_S
-from grid_member.engine.forward_words import (
+from grid_member.engine.forward.messages import (
     AGAIN_S,
     READS,
     TOO_LARGE,
@@ -20,7 +19,8 @@ from grid_member.engine.forward_words import (
     as_word,
     together,
 )
-from grid_member.engine.guest_poll import GuestPoll
+from grid_member.engine.forward.server_poll import GuestPoll
+from grid_member.engine.forward.session import SILENT_S
 from grid_member.engine.leasehold import LATE, steady_s
 from grid_member.engine.local.system import nothing
 from grid_member.engine.local.usage import packed_usage

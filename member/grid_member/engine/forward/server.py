@@ -13,7 +13,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final
 
-from grid_member.engine.forward_words import (
+from grid_member.engine.forward.messages import (
     HOSTS,
     Flag,
     Said,
@@ -23,13 +23,13 @@ from grid_member.engine.forward_words import (
     encode_said,
     forward_subject,
 )
-from grid_member.engine.guest import Guest
+from grid_member.engine.forward.server_session import Guest
 from grid_member.engine.state.fields import CodecError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from grid_member.engine.guest import HostEngine
+    from grid_member.engine.forward.server_session import HostEngine
     from grid_member.engine.nats.client.client import NatsClient, Subscription
     from grid_member.engine.nats.client.wire import Message
 

@@ -10,7 +10,7 @@ import asyncio
 from typing import TYPE_CHECKING, Final, Protocol
 
 from grid_member.engine.api import Item, Refused
-from grid_member.engine.forward_host import SILENT_S
+from grid_member.engine.forward.session import SILENT_S
 from grid_member.engine.leasehold import LATE, steady_s
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 from grid_member.engine.api import Item, Reason, Refused
-from grid_member.engine.forward_host import Call, Delivery, Host
-from grid_member.engine.forward_words import HARMLESS, HOSTS, LIFE_BYTES, Kind, Word, as_outcome
+from grid_member.engine.forward.messages import HARMLESS, HOSTS, LIFE_BYTES, Kind, Word, as_outcome
+from grid_member.engine.forward.session import Call, Delivery, Host
 from grid_member.engine.leasehold import steady_s
 from grid_member.engine.nats.client.errors import NatsError
 

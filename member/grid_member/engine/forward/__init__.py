@@ -1,0 +1,1 @@
+"""How members without data ask others for it."""
