@@ -27,7 +27,7 @@ from grid_member.engine.api import Refused
 from grid_member.start.clustered import clustered_engine
 
 if TYPE_CHECKING:
-    from grid_member.engine.cluster_engine import ClusterEngine
+    from grid_member.engine.replicated.engine import ClusterEngine
 
 _KEYS: Final = [str(key) for key in range(KEYS)]
 _VALUE: Final = b"v" * VALUE_BYTES

@@ -334,7 +334,7 @@ def _interrupted(membership: Membership, requests: list[Request]) -> bool:
 def _first(membership: Membership, but: list[MemberRecord]) -> MemberRecord | None:
     """Return who is asked next."""
     # No start asks for a backup.
-    from grid_member.engine.cluster_holders import HOST
+    from grid_member.engine.replicated.full_replicas import HOST
 
     leases, asked = membership.roll.leases(), {member.uuid for member in but}
     hosts = {key.removeprefix(HOST) for key, _ in membership.engine.system_items(HOST)}

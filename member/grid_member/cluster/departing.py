@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from grid_member.cluster.member import Member
     from grid_member.cluster.membership import Membership
     from grid_member.cluster.system_store import Put
-    from grid_member.engine.cluster_departure import Evacuation
+    from grid_member.engine.replicas.departure import Evacuation
 
 KIND: Final = "migration"
 _log: Final = logging.getLogger("grid.member")

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from grid_member.cluster.system_store import Put
     from grid_member.engine.api import ClusterState, Done
-    from grid_member.engine.cluster_lives import Holder
+    from grid_member.engine.replicated.incarnations import Holder
     from grid_member.engine.replication import Replication
 
 

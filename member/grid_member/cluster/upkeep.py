@@ -20,7 +20,7 @@ from grid_member.cluster.pulse import LEASE_S
 
 if TYPE_CHECKING:
     from grid_member.cluster.membership import Membership
-    from grid_member.engine.cluster_lives import Holder
+    from grid_member.engine.replicated.incarnations import Holder
 
 LOOK_S: Final = 10.0
 """How often it is looked; what is to be mended has been seen twice, unless a lease just ended."""

@@ -71,7 +71,7 @@ def _outcome(backup: Path, done: Restoration | None) -> str:
 def _place_of_several(directory: Path) -> Path:
     # Only this needs what talks to the others.
     from grid_member.engine.bootstrap.identity import IDENTITY_FILE
-    from grid_member.engine.cluster_import import import_place
+    from grid_member.engine.replicated.import_backup import import_place
 
     for used in (STORE, f"{CLUSTER}/{IDENTITY_FILE}"):
         if (directory / used).exists():

@@ -18,16 +18,16 @@ from grid_member.cluster.membership import Membership
 from grid_member.cluster.notices import NOTICE, SHUTDOWN
 from grid_member.cluster.operations import OPERATION
 from grid_member.cluster.roll import LEASE, LEFT, MEMBER, Description
-from grid_member.engine.cluster_cut import MARK
-from grid_member.engine.cluster_engine import ClusterEngine
-from grid_member.engine.cluster_holders import HOST
-from grid_member.engine.cluster_lanes import ClusterLanes
 from grid_member.engine.cluster_settings import ClusterSettings, ClusterTls
 from grid_member.engine.leasehold import steady_s
-from grid_member.engine.lite_engine import LiteEngine
 from grid_member.engine.log.log import wall_clock_ms
 from grid_member.engine.nats.admin.server_records import LEAVING, REMOVED, SERVER
-from grid_member.engine.part_engine import PartEngine
+from grid_member.engine.replicated.consistent_cut import MARK
+from grid_member.engine.replicated.engine import ClusterEngine
+from grid_member.engine.replicated.full_replicas import HOST
+from grid_member.engine.replicated.lite_engine import LiteEngine
+from grid_member.engine.replicated.part_engine import PartEngine
+from grid_member.engine.replicated.shards import ClusterLanes
 
 if TYPE_CHECKING:
     from collections.abc import Callable

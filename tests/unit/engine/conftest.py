@@ -15,16 +15,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import pytest_asyncio
 
-from grid_member.engine import LocalEngine, cluster_making, open_engine
-from grid_member.engine.cluster_engine import ClusterEngine
-from grid_member.engine.cluster_lanes import ClusterLanes
+from grid_member.engine import LocalEngine, open_engine
 from grid_member.engine.cluster_settings import ClusterSettings
 from grid_member.engine.jetstream.log import JetStreamLog
-from grid_member.engine.lite_engine import LiteEngine
 from grid_member.engine.lmdb.log import LmdbLog
 from grid_member.engine.local import deliveries
 from grid_member.engine.log.log import wall_clock_ms
-from grid_member.engine.part_engine import PartEngine
+from grid_member.engine.replicated import making
+from grid_member.engine.replicated.engine import ClusterEngine
+from grid_member.engine.replicated.lite_engine import LiteEngine
+from grid_member.engine.replicated.part_engine import PartEngine
+from grid_member.engine.replicated.shards import ClusterLanes
 from grid_member.engine.server import config, process
 from tests.unit.engine.backed_up import STRUCTURES, fill
 from tests.unit.engine.cleaned import clean_always
@@ -295,7 +296,7 @@ async def bench(
     if isinstance(bench, ThreeBench):
         # Another one for another test, as the one that leads is any of them.
         bench.asked = zlib.crc32(request.node.name.encode()) % MEMBERS
-        monkeypatch.setattr(cluster_making, "JetStreamLog", OnlyReaderLog)
+        monkeypatch.setattr(making, "JetStreamLog", OnlyReaderLog)
     else:
         request.getfixturevalue("alone")
     if request.param == "lmdb-volatile":

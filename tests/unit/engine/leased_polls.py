@@ -7,8 +7,8 @@ import math
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from grid_member.engine.api import Item, Reason, Refused
-from grid_member.engine.cluster_polls import ClusterPolls
 from grid_member.engine.leasehold import Leasehold
+from grid_member.engine.replicated.polls import ClusterPolls
 from grid_member.engine.state.machine import State
 
 if TYPE_CHECKING:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from grid_member.engine.api import MapSettings
-from grid_member.engine.cluster_engine import ClusterEngine
-from grid_member.engine.cluster_lanes import ClusterLanes
 from grid_member.engine.cluster_settings import ClusterSettings
 from grid_member.engine.local import expiry
 from grid_member.engine.log.log import wall_clock_ms
+from grid_member.engine.replicated.engine import ClusterEngine
+from grid_member.engine.replicated.shards import ClusterLanes
 from tests.unit.engine.drive import Driver, FixedStructures, condition
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from grid_member.engine.api import Item, Refused
-from grid_member.engine.cluster_polls import UNSEEN
 from grid_member.engine.leasehold import LATE, steady_s
 from grid_member.engine.local.polls import QueuePolls
+from grid_member.engine.replicated.polls import UNSEEN
 from tests.unit.engine.drive import condition
 from tests.unit.engine.leased_polls import ITEM, REFUSED, SHORT_S, HandLane, Leased, passed
 

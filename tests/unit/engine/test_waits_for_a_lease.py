@@ -8,8 +8,8 @@ from typing import Final
 import pytest
 
 from grid_member.engine.api import Item
-from grid_member.engine.cluster_polls import UNSEEN
 from grid_member.engine.leasehold import LATE, steady_s
+from grid_member.engine.replicated.polls import UNSEEN
 from tests.unit.engine.drive import condition
 from tests.unit.engine.leased_polls import ITEM, REFUSED, SHORT_S, Leased, passed
 

@@ -13,13 +13,13 @@ import zlib
 from typing import TYPE_CHECKING, Self
 from unittest import mock
 
-from grid_member.engine.cluster_engine import ClusterEngine
-from grid_member.engine.cluster_lanes import CLUSTER_SHARDS, ClusterLanes
 from grid_member.engine.cluster_settings import ClusterSettings
-from grid_member.engine.lite_engine import LiteEngine
 from grid_member.engine.log.log import wall_clock_ms
 from grid_member.engine.nats.admin.streams import asked
-from grid_member.engine.part_engine import PartEngine
+from grid_member.engine.replicated.engine import ClusterEngine
+from grid_member.engine.replicated.lite_engine import LiteEngine
+from grid_member.engine.replicated.part_engine import PartEngine
+from grid_member.engine.replicated.shards import CLUSTER_SHARDS, ClusterLanes
 from grid_member.engine.server import process as server_module
 from grid_member.engine.server.config import server_config
 from tests.unit.engine.drive import Driver, FixedStructures

@@ -6,11 +6,11 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.api import Reason, Refused
-from grid_member.engine.cluster_engine import ClusterEngine
-from grid_member.engine.cluster_lane import ClusterLane
-from grid_member.engine.cluster_lanes import ClusterLanes
 from grid_member.engine.cluster_settings import ClusterSettings
 from grid_member.engine.log.log import wall_clock_ms
+from grid_member.engine.replicated.engine import ClusterEngine
+from grid_member.engine.replicated.shard import ClusterLane
+from grid_member.engine.replicated.shards import ClusterLanes
 from tests.unit.engine.cluster.proposals import HandLog
 from tests.unit.engine.drive import FixedStructures
 from tests.unit.engine.forward.bus import Bus, Connection

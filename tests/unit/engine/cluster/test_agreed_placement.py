@@ -9,8 +9,12 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from grid_member.engine import cluster_placement
-from grid_member.engine.cluster_placement import (
+from grid_member.engine.log.log import MemoryLog, wall_clock_ms
+from grid_member.engine.nats.admin.streams import answered, stream_config
+from grid_member.engine.nats.client.errors import NoRespondersError
+from grid_member.engine.nats.client.wire import Message
+from grid_member.engine.replicated import agreed_placement
+from grid_member.engine.replicated.agreed_placement import (
     AGREED,
     FURTHER,
     SUBJECT,
@@ -18,10 +22,6 @@ from grid_member.engine.cluster_placement import (
     Agreement,
     _told,
 )
-from grid_member.engine.log.log import MemoryLog, wall_clock_ms
-from grid_member.engine.nats.admin.streams import answered, stream_config
-from grid_member.engine.nats.client.errors import NoRespondersError
-from grid_member.engine.nats.client.wire import Message
 from grid_member.engine.shard.shard import Lane
 from grid_member.engine.state import snapshot
 from grid_member.engine.state.machine import State
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from grid_member.engine.api import Kept
-    from grid_member.engine.cluster_lanes import ClusterLanes
+    from grid_member.engine.replicated.shards import ClusterLanes
 
 ON_DISK = structures(m=True, q=True)
 IN_MEMORY = structures(m=False, q=False)
@@ -318,7 +318,7 @@ async def test_it_takes_effect_when_no_member_is_left_and_nothing_is_on_disk(
 async def test_who_does_not_know_all_that_is_on_disk_is_not_the_first_to_propose(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(cluster_placement, "RETRY_S", 0.01)
+    monkeypatch.setattr(agreed_placement, "RETRY_S", 0.01)
     lanes = Lanes()
     lanes.whole = False
     agreement = Agreement(cast("ClusterLanes", lanes), lanes.maps, lanes.queues)

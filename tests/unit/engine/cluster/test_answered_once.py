@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grid_member.engine import cluster_lane, cluster_reload, probe
 from grid_member.engine.api import EngineError, Reason, Refused
-from grid_member.engine.cluster_lane import ClusterLane
 from grid_member.engine.nats.client.errors import NatsError
+from grid_member.engine.replicated import probe, reload, shard
+from grid_member.engine.replicated.shard import ClusterLane
 from grid_member.engine.state.operations import MemberGone, QueueOffer, QueueTake, Record, SystemPut
 from tests.unit.engine.cluster.proposals import OTHER, OWN, HandLog, put
 from tests.unit.engine.drive import condition
@@ -172,10 +172,10 @@ class Asked:
 
 @pytest.fixture(autouse=True)
 def _hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster_reload, "RELOAD_S", 0.001)
-    monkeypatch.setattr(cluster_lane, "LANDING_RETRY_S", 0.001)
+    monkeypatch.setattr(reload, "RELOAD_S", 0.001)
+    monkeypatch.setattr(shard, "LANDING_RETRY_S", 0.001)
     monkeypatch.setattr(probe, "PROBE_S", 0.001)
-    monkeypatch.setattr(cluster_lane, "GIVE_UP_S", PATIENCE_S)
+    monkeypatch.setattr(shard, "GIVE_UP_S", PATIENCE_S)
 
 
 @pytest.mark.parametrize("damaged", [False, True])

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from grid_member.engine import cluster_copies
-from grid_member.engine.cluster_copies import LEADERLESS_S
+from grid_member.engine.replicas import watch
+from grid_member.engine.replicas.watch import LEADERLESS_S
 from tests.unit.engine.cluster.test_copy_watch import SETTINGS, World
 
 
 @pytest.fixture(autouse=True)
 def plain_ids(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let servers have their names as ids."""
-    monkeypatch.setattr(cluster_copies, "peer_id", str)
+    monkeypatch.setattr(watch, "peer_id", str)
 
 
 @pytest.fixture

@@ -9,24 +9,24 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from grid_member.engine import cluster_copies
-from grid_member.engine.cluster_copies import (
+from grid_member.engine.cluster_settings import ClusterSettings
+from grid_member.engine.nats.admin.peers import Peers
+from grid_member.engine.nats.admin.streams import Copies
+from grid_member.engine.nats.client.errors import NatsError
+from grid_member.engine.replicas import watch
+from grid_member.engine.replicas.watch import (
     LOOK_S,
     MORE_AGAIN_S,
     OLD_S,
     WITHOUT_COPIES_S,
     CopyWatch,
 )
-from grid_member.engine.cluster_settings import ClusterSettings
-from grid_member.engine.nats.admin.peers import Peers
-from grid_member.engine.nats.admin.streams import Copies
-from grid_member.engine.nats.client.errors import NatsError
 from grid_member.engine.replication import NOT_REPLICATED, LockedOutError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from grid_member.engine.cluster_servers import Servers
+    from grid_member.engine.replicas.servers import Servers
     from grid_member.engine.replication import Colleagues, Replication
 
 SETTINGS = ClusterSettings("dev", "m1", 5704, (("a", 1), ("b", 2), ("c", 3)), "grid", "pw")
@@ -36,7 +36,7 @@ STREAMS = ["shard-0", "shard-1"]
 @pytest.fixture(autouse=True)
 def plain_ids(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let servers have their names as ids."""
-    monkeypatch.setattr(cluster_copies, "peer_id", str)
+    monkeypatch.setattr(watch, "peer_id", str)
 
 
 def all_of(*servers: str, wanted: int | None = None, leader: str = "own") -> Copies:
@@ -69,10 +69,10 @@ class World:
         self.unsettled: set[str] | None = set()
         """Groups; None: the own server does not tell."""
         monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: self.now_s)
-        monkeypatch.setattr(cluster_copies, "peers", self._peers)
-        monkeypatch.setattr(cluster_copies, "copies_of", self._copies_of)
-        monkeypatch.setattr(cluster_copies, "unsettled", self._unsettled)
-        monkeypatch.setattr(cluster_copies, "change_copies", self._change)
+        monkeypatch.setattr(watch, "peers", self._peers)
+        monkeypatch.setattr(watch, "copies_of", self._copies_of)
+        monkeypatch.setattr(watch, "unsettled", self._unsettled)
+        monkeypatch.setattr(watch, "change_copies", self._change)
         self.watch = CopyWatch(
             cast("Servers", self),
             settings,
@@ -205,7 +205,7 @@ async def test_that_nobody_leads_the_servers_is_told(
     async def nobody(_: object) -> Peers:
         raise NatsError("nobody leads the servers now")
 
-    monkeypatch.setattr(cluster_copies, "peers", nobody)
+    monkeypatch.setattr(watch, "peers", nobody)
     assert (await world.look()).absent == "nobody leads the servers now"
 
 

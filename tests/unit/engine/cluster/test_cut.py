@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grid_member.engine import cluster_cut
 from grid_member.engine.api import EngineError, Entry, Item, Reason, Refused
-from grid_member.engine.cluster_cut import MARK, MARK_MS, Cuts
-from grid_member.engine.cluster_engine import ClusterEngine
-from grid_member.engine.cluster_lane import ClusterLane
-from grid_member.engine.cluster_lanes import CLUSTER_SHARDS
 from grid_member.engine.local.system import ignore
+from grid_member.engine.replicated import consistent_cut
+from grid_member.engine.replicated.consistent_cut import MARK, MARK_MS, Cuts
+from grid_member.engine.replicated.engine import ClusterEngine
+from grid_member.engine.replicated.shard import ClusterLane
+from grid_member.engine.replicated.shards import CLUSTER_SHARDS
 from grid_member.engine.state.operations import SystemPut, SystemRemove
 from grid_member.engine.state.sharding import shard_of
 from tests.unit.engine.cluster.clusters import START_S, Cluster
@@ -174,8 +174,8 @@ async def test_who_waits_for_a_cut_that_does_not_end_is_told_that_nobody_knows(
     async with Cluster(3) as cluster:
         _, second, third = cluster.drivers
         assert await second.offer(FIRST, b"item") is True
-        monkeypatch.setattr(cluster_cut, "PATIENCE_S", 0.2)
-        monkeypatch.setattr(cluster_cut, "GIVE_UP_LOOKS", 1)
+        monkeypatch.setattr(consistent_cut, "PATIENCE_S", 0.2)
+        monkeypatch.setattr(consistent_cut, "GIVE_UP_LOOKS", 1)
         monkeypatch.setattr(ClusterLane, "propose_system", keep_marks)
         lane = cluster.engines[0].lanes[0]
         lane.propose_system(SystemPut(MARK + "left", b"", MARK_MS), ignore)
@@ -199,8 +199,8 @@ async def test_who_waits_for_a_cut_that_does_not_end_is_told_that_nobody_knows(
 
 
 async def test_a_cut_is_none_when_somebody_could_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster_cut, "PATIENCE_S", SPREAD_S / 3)
-    monkeypatch.setattr(cluster_cut, "RETRY_S", 0)
+    monkeypatch.setattr(consistent_cut, "PATIENCE_S", SPREAD_S / 3)
+    monkeypatch.setattr(consistent_cut, "RETRY_S", 0)
     async with Cluster(3, engine=SlowEngine) as cluster, Pairs(cluster).going_on():
         with pytest.raises(EngineError, match="no moment could be had"):
             await cluster.engines[0].moment()
@@ -211,7 +211,7 @@ async def test_a_member_that_starts_in_a_cut_holds_its_answers_too(
 ) -> None:
     async with Cluster(3) as cluster:
         await cluster.engines[2].stop()
-        monkeypatch.setattr(cluster_cut, "PATIENCE_S", 60)
+        monkeypatch.setattr(consistent_cut, "PATIENCE_S", 60)
         for engine in cluster.engines[:2]:
             engine.lanes[0].propose_system(SystemPut(MARK + "open", b"", MARK_MS), ignore)
         await seen(cluster, MARK + "open")
@@ -233,7 +233,7 @@ async def test_an_item_that_came_in_a_cut_is_for_who_waited_before(
 ) -> None:
     """The take found nothing, and that was held: nobody was known to wait as the item came."""
     async with Cluster(3) as cluster:
-        monkeypatch.setattr(cluster_cut, "PATIENCE_S", 60)
+        monkeypatch.setattr(consistent_cut, "PATIENCE_S", 60)
         lanes = cluster.engines[1]._cluster.cluster_lanes
         lane = lanes[cluster.shard_of(FIRST)]
         cluster.engines[0].lanes[lane.shard].propose_system(

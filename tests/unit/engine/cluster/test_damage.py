@@ -16,7 +16,7 @@ from grid_member.engine.integrity import watermarks
 from grid_member.engine.integrity.damage import Damage
 from grid_member.engine.nats.admin.peers import peer_id
 from grid_member.engine.nats.admin.streams import copies_of
-from grid_member.engine.part_engine import NO_HOLDER
+from grid_member.engine.replicated.part_engine import NO_HOLDER
 from tests.unit.engine.cluster.clusters import Cluster
 from tests.unit.engine.cluster.test_rescue import STEP_S, until_told, until_waiting
 from tests.unit.engine.drive import Driver
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
     from pathlib import Path
 
-    from grid_member.engine.cluster_engine import ClusterEngine
+    from grid_member.engine.replicated.engine import ClusterEngine
 
 pytestmark = pytest.mark.timeout(180)
 MAP = "notes"

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from grid_member.engine import cluster_departure, cluster_servers
-from grid_member.engine.cluster_departure import MAX_TOLD_CHARACTERS, Departure, Evacuation
 from grid_member.engine.nats.admin.peers import Peers, peer_id
 from grid_member.engine.nats.admin.server_records import LEAVING, LEFT, REMOVED
 from grid_member.engine.nats.admin.streams import Copies
 from grid_member.engine.nats.client.errors import RequestTimeoutError
+from grid_member.engine.replicas import departure, servers
+from grid_member.engine.replicas.departure import MAX_TOLD_CHARACTERS, Departure, Evacuation
 from grid_member.engine.replication import LockedOutError
 from tests.unit.engine.cluster.test_servers import World, ids
 
@@ -38,9 +38,9 @@ class Leaving(World):
         self.several: dict[str, Copies] = {}
         """Of further streams."""
         for name in ("peers", "all_copies", "remove_server"):
-            monkeypatch.setattr(cluster_departure, name, getattr(self, f"told_{name}"))
+            monkeypatch.setattr(departure, name, getattr(self, f"told_{name}"))
         for name in ("change_copies", "evacuate_server", "step_down"):
-            monkeypatch.setattr(cluster_departure, name, getattr(self, name))
+            monkeypatch.setattr(departure, name, getattr(self, name))
         self.departure = Departure(self.servers, lambda: self.steady)
 
     async def step(self) -> Evacuation | None:
@@ -232,7 +232,7 @@ async def test_all_streams_are_asked_though_one_does_not_answer(
         if stream == STREAM:
             raise RequestTimeoutError("no answer in time")
 
-    monkeypatch.setattr(cluster_departure, "change_copies", change_copies)
+    monkeypatch.setattr(departure, "change_copies", change_copies)
     with pytest.raises(RequestTimeoutError):
         await leaving.step()
     assert asked == [STREAM, *streams]
@@ -245,7 +245,7 @@ async def test_copies_are_looked_at_once_in_a_step(
         pytest.fail(f"{stream} was looked at again")
 
     await leaving.step()
-    monkeypatch.setattr(cluster_servers, "copies_of", copies_of)
+    monkeypatch.setattr(servers, "copies_of", copies_of)
     await leaving.step()
     assert leaving.asked
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grid_member.engine import own_server
 from grid_member.engine.api import EngineError
 from grid_member.engine.nats.admin.peers import peer_id, peers, remove_server
 from grid_member.engine.nats.client.errors import NatsError
+from grid_member.engine.replicated import own_server
 from tests.unit.engine.cluster.clusters import Cluster
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from grid_member.engine.cluster_engine import ClusterEngine
+    from grid_member.engine.replicated.engine import ClusterEngine
 
 pytestmark = pytest.mark.timeout(180)
 

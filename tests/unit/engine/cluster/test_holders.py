@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from grid_member.engine import cluster_holders
 from grid_member.engine.api import EngineError, Reason, Refused
-from grid_member.engine.cluster_holders import (
+from grid_member.engine.cluster_settings import MOST_HOLDERS, ClusterSettings
+from grid_member.engine.log.log import wall_clock_ms
+from grid_member.engine.nats.client.errors import NatsError, ShortError
+from grid_member.engine.replicated import full_replicas
+from grid_member.engine.replicated.full_replicas import (
     FREE_S,
     HOST,
     PLACE_MS,
@@ -21,11 +24,8 @@ from grid_member.engine.cluster_holders import (
     first_lanes,
     read_lanes,
 )
-from grid_member.engine.cluster_lanes import ClusterLanes
-from grid_member.engine.cluster_settings import MOST_HOLDERS, ClusterSettings
-from grid_member.engine.log.log import wall_clock_ms
-from grid_member.engine.nats.client.errors import NatsError, ShortError
-from grid_member.engine.part_engine import PartEngine
+from grid_member.engine.replicated.part_engine import PartEngine
+from grid_member.engine.replicated.shards import ClusterLanes
 from grid_member.engine.state.machine import State
 from grid_member.engine.state.operations import Record
 from tests.unit.engine.drive import FixedStructures, HandClock
@@ -33,8 +33,8 @@ from tests.unit.engine.drive import FixedStructures, HandClock
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from grid_member.engine.cluster_lane import ClusterLane
     from grid_member.engine.nats.client.client import NatsClient
+    from grid_member.engine.replicated.shard import ClusterLane
     from grid_member.engine.shard.shard import Answer
     from grid_member.engine.state.operations import Operation
 
@@ -185,8 +185,8 @@ async def test_a_lane_that_is_short_is_left_alone_but_no_longer_than_it_is_waite
         if len(left_alone) == MANY:
             await asyncio.Event().wait()  # for what is left
 
-    monkeypatch.setattr(cluster_holders, "until_longer", until_longer)
-    monkeypatch.setattr(cluster_holders, "time", SimpleNamespace(monotonic=lambda: now_s))
+    monkeypatch.setattr(full_replicas, "until_longer", until_longer)
+    monkeypatch.setattr(full_replicas, "time", SimpleNamespace(monotonic=lambda: now_s))
     told: list[str] = []
     made = [lambda: cast("ClusterLane", Short())]
     patience_s = sum(RETRY_S * 2**wait for wait in range(MANY - 1)) + 0.05
@@ -199,7 +199,7 @@ async def test_a_lane_that_is_short_is_left_alone_but_no_longer_than_it_is_waite
 async def test_a_member_that_serves_waits_for_nothing_that_it_reads_beside(
     serves: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(cluster_holders, "RETRY_S", 0.001)
+    monkeypatch.setattr(full_replicas, "RETRY_S", 0.001)
     members = tuple(("h", port) for port in range(MOST_HOLDERS + 1))
     lanes = ClusterLanes(ClusterSettings("dev", "m", 0, members, "u", "p"))
     engine = PartEngine(FixedStructures(), lanes, wall_clock_ms)

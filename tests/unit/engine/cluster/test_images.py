@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from grid_member.engine.cluster_lane import ClusterLane
     from grid_member.engine.local.engine import LocalEngine
+    from grid_member.engine.replicated.shard import ClusterLane
     from tests.unit.engine.drive import Driver
 
 SIZE = 3

@@ -12,11 +12,11 @@ from grid_member.engine import open_engine
 from grid_member.engine.api import EngineError
 from grid_member.engine.backup.backup import open_draft
 from grid_member.engine.backup.restore import restore_backup
-from grid_member.engine.cluster_import import IMPORT
-from grid_member.engine.cluster_lanes import ClusterLanes
 from grid_member.engine.jetstream.snapshots import ImageWriter
 from grid_member.engine.local import deliveries
 from grid_member.engine.log.log import wall_clock_ms
+from grid_member.engine.replicated.import_backup import IMPORT
+from grid_member.engine.replicated.shards import ClusterLanes
 from grid_member.engine.state.sharding import merged, without_values
 from grid_member.engine.storage.exchange import STORE
 from grid_member.engine.storage.store import CLUSTER
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from grid_member.engine.cluster_engine import ClusterEngine
+    from grid_member.engine.replicated.engine import ClusterEngine
     from grid_member.engine.state.snapshot import Image
 
 OF_MEMBERS = ("server/", "operation/", "cut/")

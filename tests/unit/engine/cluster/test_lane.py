@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grid_member.engine import probe
 from grid_member.engine.api import ClusterState, Entry, Item, Reason, Refused
 from grid_member.engine.leasehold import steady_s
+from grid_member.engine.replicated import probe
 from grid_member.engine.state.operations import ClusterStateChange, QueueOffer, QueueTake, Record
 from tests.unit.engine.cluster.proposals import OTHER, Proposals, put
 from tests.unit.engine.drive import condition
@@ -19,7 +19,7 @@ from tests.unit.engine.drive import condition
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from grid_member.engine.cluster_lane import ClusterLane
+    from grid_member.engine.replicated.shard import ClusterLane
 
 
 async def test_what_comes_right_behind_the_end_of_its_life_is_answered() -> None:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from grid_member.engine.api import ClusterState, EngineError, Entry, Item, Reason, Refused
-from grid_member.engine.lite_engine import LiteEngine
 from grid_member.engine.local.engine import LocalEngine
+from grid_member.engine.replicated.lite_engine import LiteEngine
 from grid_member.engine.shard.answers import FAILED
 from tests.unit.engine.cleaned import clean_always
 from tests.unit.engine.cluster.clusters import Cluster

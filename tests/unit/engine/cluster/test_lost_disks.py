@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grid_member.engine import cluster_copies
 from grid_member.engine.api import Item, MapSettings, Refused
-from grid_member.engine.cluster_lanes import CLUSTER_SHARDS
 from grid_member.engine.local import engine as engine_module
 from grid_member.engine.nats.admin.peers import peer_id
 from grid_member.engine.nats.admin.streams import copies_of
+from grid_member.engine.replicas import watch
+from grid_member.engine.replicated.shards import CLUSTER_SHARDS
 from grid_member.engine.state.sharding import shard_of
 from tests.unit.engine.cluster.clusters import HOST, Cluster
 from tests.unit.engine.cluster.faults import EngineClient
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
     from pathlib import Path
 
-    from grid_member.engine.cluster_engine import ClusterEngine
+    from grid_member.engine.replicated.engine import ClusterEngine
 
 SIZE = 5
 STEP_S = 60.0
@@ -148,7 +148,7 @@ async def test_two_lose_their_disks_while_the_one_with_the_last_copy_of_a_log_is
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(engine_module, "UNKNOWN_GRACE_S", 0.5)
-    monkeypatch.setattr(cluster_copies, "LEADERLESS_S", 2.0)
+    monkeypatch.setattr(watch, "LEADERLESS_S", 2.0)
     async with Cluster(SIZE, tmp_path) as cluster:
         for name in MAPS:
             assert await cluster.drivers[0].put(name, "k", name.encode()) is None

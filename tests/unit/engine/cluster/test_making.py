@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from grid_member.engine.api import EngineError
-from grid_member.engine.cluster_making import _check
 from grid_member.engine.nats.admin.streams import Stream
 from grid_member.engine.nats.client.errors import ShortError
+from grid_member.engine.replicated.making import _check
 from grid_member.engine.state.machine import State
 
 if TYPE_CHECKING:
-    from grid_member.engine.cluster_lanes import ClusterLanes
+    from grid_member.engine.replicated.shards import ClusterLanes
 
 SYSTEM, OTHER = Stream("shard-0", durable=True), Stream("shard-1", durable=True)
 

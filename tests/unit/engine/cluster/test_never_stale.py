@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from grid_member.engine.api import Entry, Refused
-from grid_member.engine.cluster_engine import ClusterEngine
 from grid_member.engine.jetstream.publisher import GIVE_UP_S
 from grid_member.engine.local.engine import LocalEngine
+from grid_member.engine.replicated.engine import ClusterEngine
 from tests.unit.engine.cluster.clusters import Cluster
 from tests.unit.engine.drive import condition
 

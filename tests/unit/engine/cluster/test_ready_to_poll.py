@@ -18,7 +18,7 @@ from tests.unit.engine.drive import Driver, condition
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from grid_member.engine.cluster_engine import ClusterEngine
+    from grid_member.engine.replicated.engine import ClusterEngine
 
 LONG_S: Final = 1000
 TURNS: Final = 10

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from grid_member.engine import cluster_reload
 from grid_member.engine.api import EngineError, Entry, Reason, Refused
-from grid_member.engine.cluster_lane import ClusterLane
-from grid_member.engine.cluster_reload import EndedError
 from grid_member.engine.jetstream import consumer as feed_module
 from grid_member.engine.jetstream.consumer import StreamFeed
 from grid_member.engine.nats.client.errors import NatsError, ShortError
 from grid_member.engine.nats.client.wire import Message
+from grid_member.engine.replicated import reload
+from grid_member.engine.replicated.reload import EndedError
+from grid_member.engine.replicated.shard import ClusterLane
 from grid_member.engine.state.operations import QueueOffer, QueueTake, Record
 from tests.unit.engine.cluster.proposals import OTHER, OWN, HandLog, Proposals, put
 from tests.unit.engine.drive import condition
@@ -159,9 +159,9 @@ async def test_a_heartbeat_tells_what_was_purged_and_what_was_dropped(
 
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster_reload, "RELOAD_S", 0.001)
-    monkeypatch.setattr(cluster_reload, "RELOAD_FAILED_S", 0.001)
-    monkeypatch.setattr(cluster_reload, "RELOAD_SHORT_S", 0.001)
+    monkeypatch.setattr(reload, "RELOAD_S", 0.001)
+    monkeypatch.setattr(reload, "RELOAD_FAILED_S", 0.001)
+    monkeypatch.setattr(reload, "RELOAD_SHORT_S", 0.001)
 
 
 async def test_a_lane_is_read_anew_whatever_goes_wrong_with_that(

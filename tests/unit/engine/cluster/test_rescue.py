@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grid_member.engine import cluster_copies
 from grid_member.engine.api import EngineError, NotYetError
-from grid_member.engine.cluster_engine import ClusterEngine
 from grid_member.engine.nats.admin import peer_removal as rescue
 from grid_member.engine.nats.admin.peer_removal import take_off_lost
 from grid_member.engine.nats.admin.peers import Peers, meta_cluster, peer_id, peers
 from grid_member.engine.nats.admin.streams import copies_of
 from grid_member.engine.nats.client.errors import NatsError
+from grid_member.engine.replicas import watch
+from grid_member.engine.replicated.engine import ClusterEngine
 from tests.unit.engine.cluster.clusters import Cluster
 from tests.unit.engine.drive import Driver
 
@@ -208,7 +208,7 @@ async def test_a_forced_start_begins_though_a_member_noted_its_logs_before_the_o
 async def test_a_log_that_lost_most_copies_waits_for_the_call_though_a_majority_is_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cluster_copies, "LEADERLESS_S", 2.0)
+    monkeypatch.setattr(watch, "LEADERLESS_S", 2.0)
     cluster = Bereft(5, tmp_path)
     async with cluster:
         for name in MAPS:

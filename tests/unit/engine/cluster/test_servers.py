@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from grid_member.engine import cluster_servers
-from grid_member.engine.cluster_servers import FORMER_S, LEADERLESS_S, UNKNOWN_S, Servers, Store
 from grid_member.engine.cluster_settings import ClusterSettings
 from grid_member.engine.nats.admin.peers import Peers, peer_id
 from grid_member.engine.nats.admin.server_records import (
@@ -25,6 +23,8 @@ from grid_member.engine.nats.admin.server_records import (
 )
 from grid_member.engine.nats.admin.streams import Copies
 from grid_member.engine.nats.client.errors import NatsError
+from grid_member.engine.replicas import servers as cluster_servers
+from grid_member.engine.replicas.servers import FORMER_S, LEADERLESS_S, UNKNOWN_S, Servers, Store
 from grid_member.engine.replication import LockedOutError
 
 if TYPE_CHECKING:

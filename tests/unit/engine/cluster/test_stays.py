@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from grid_member.engine.cluster_departure import Departure
 from grid_member.engine.nats.admin.peers import evacuate_server, peer_id
 from grid_member.engine.nats.admin.streams import all_copies, answered
 from grid_member.engine.nats.client.errors import NatsError
+from grid_member.engine.replicas.departure import Departure
 from tests.unit.engine.cluster.clusters import Cluster
 from tests.unit.waiting import eventually
 

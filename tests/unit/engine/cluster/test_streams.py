@@ -10,13 +10,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from grid_member.engine import cluster_streams
 from grid_member.engine.api import EngineError
-from grid_member.engine.cluster_engine import ClusterEngine
-from grid_member.engine.cluster_lane import ClusterLane
-from grid_member.engine.cluster_lanes import ClusterLanes
 from grid_member.engine.cluster_settings import ClusterSettings
-from grid_member.engine.cluster_streams import Streams
 from grid_member.engine.integrity.damage import Damage
 from grid_member.engine.jetstream.mismatch import info
 from grid_member.engine.log.log import wall_clock_ms
@@ -29,6 +24,11 @@ from grid_member.engine.nats.client.errors import (
     ShortError,
 )
 from grid_member.engine.nats.client.wire import Message
+from grid_member.engine.replicated import streams as cluster_streams
+from grid_member.engine.replicated.engine import ClusterEngine
+from grid_member.engine.replicated.shard import ClusterLane
+from grid_member.engine.replicated.shards import ClusterLanes
+from grid_member.engine.replicated.streams import Streams
 from grid_member.engine.state.machine import State
 from tests.unit.engine.cluster.clusters import HOST, START_S
 from tests.unit.engine.drive import Driver, FixedStructures

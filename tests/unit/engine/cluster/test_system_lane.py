@@ -7,6 +7,7 @@ from typing import get_args
 
 from grid_member.engine.api import ClusterState
 from grid_member.engine.local.system import ignore
+from grid_member.engine.replicated.system_shard import OF_DATA, SystemLane, SystemState
 from grid_member.engine.state.machine import State
 from grid_member.engine.state.operations import (
     SYSTEM,
@@ -18,7 +19,6 @@ from grid_member.engine.state.operations import (
     SystemPut,
 )
 from grid_member.engine.state.snapshot import parts
-from grid_member.engine.system_lane import OF_DATA, SystemLane, SystemState
 from tests.unit.engine.cluster.proposals import OTHER, OWN, HandLog, put
 from tests.unit.engine.drive import condition
 

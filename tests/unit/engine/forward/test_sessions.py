@@ -15,11 +15,11 @@ from grid_member.engine.forward import session as forward_host
 from grid_member.engine.forward.messages import HOSTS, Flag, Kind, Said, Word, encode_said
 from grid_member.engine.forward.session import Call
 from grid_member.engine.leasehold import steady_s
-from grid_member.engine.lite_engine import LiteEngine
 from grid_member.engine.lmdb.log import LmdbLog
 from grid_member.engine.log.log import wall_clock_ms
 from grid_member.engine.nats.client.errors import RequestTimeoutError
 from grid_member.engine.nats.client.wire import Message
+from grid_member.engine.replicated.lite_engine import LiteEngine
 from grid_member.engine.shard.answers import FAILED
 from grid_member.engine.shard.shards import Lanes
 from tests.unit.engine.drive import FixedStructures, awaited, condition
@@ -28,8 +28,8 @@ from tests.unit.engine.forward.parties import Parties
 
 if TYPE_CHECKING:
     from grid_member.engine.api import Done, Poll
-    from grid_member.engine.cluster_lanes import ClusterLanes
     from grid_member.engine.local.usage import StructureUsage
+    from grid_member.engine.replicated.shards import ClusterLanes
 
 LONG_S = 600.0
 PATIENCE_S = 8.0

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
-    from grid_member.engine.cluster_engine import ClusterEngine
+    from grid_member.engine.replicated.engine import ClusterEngine
     from grid_member.engine.state.snapshot import Image
 
 STREAM = "shard-0"

@@ -10,12 +10,12 @@ import pytest
 
 from grid_member.engine.api import EngineError
 from grid_member.engine.bootstrap.identity import open_identity
-from grid_member.engine.cluster_lanes import ClusterLanes
 from grid_member.engine.cluster_settings import ClusterSettings
 from grid_member.engine.integrity.watermark_file import Mark, packed, read_marks
 from grid_member.engine.integrity.watermarks import Reached
 from grid_member.engine.nats.admin.peers import peer_id
 from grid_member.engine.nats.client.errors import ShortError
+from grid_member.engine.replicated.shards import ClusterLanes
 from grid_member.engine.server.process import NatsServer
 from tests.unit.engine.nats.notes import (
     FILE,

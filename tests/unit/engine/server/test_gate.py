@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grid_member.engine import own_server
 from grid_member.engine.api import NotYetError
 from grid_member.engine.bootstrap import admission, discovery, polling
 from grid_member.engine.bootstrap import probe as hailing
@@ -21,7 +20,8 @@ from grid_member.engine.bootstrap.admission import (
 from grid_member.engine.bootstrap.identity import of_cluster, open_identity
 from grid_member.engine.bootstrap.probe import Present, answer_with, hail, waiting_line
 from grid_member.engine.cluster_settings import ClusterTls
-from grid_member.engine.own_server import connection_to, trusted
+from grid_member.engine.replicated import own_server
+from grid_member.engine.replicated.own_server import connection_to, trusted
 from grid_member.engine.server.config import USER
 from grid_member.engine.server.process import NatsServer
 from tests.unit.engine.server.servers import HOST, client_of, lives, settings, started

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grid_member.engine.cluster_engine import ClusterEngine
-from grid_member.engine.cluster_lanes import ClusterLanes
 from grid_member.engine.cluster_settings import ClusterTls
 from grid_member.engine.log.log import wall_clock_ms
+from grid_member.engine.replicated.engine import ClusterEngine
+from grid_member.engine.replicated.shards import ClusterLanes
 from grid_member.engine.server import lifetimes
 from grid_member.engine.server.lifetimes import Lifetimes
 from tests.unit.engine.cluster.test_rescue import until_waiting

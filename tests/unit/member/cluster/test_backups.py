@@ -12,7 +12,7 @@ import pytest
 
 from grid_member.command import EXIT_START
 from grid_member.command.restore import restore
-from grid_member.engine.cluster_import import IMPORT
+from grid_member.engine.replicated.import_backup import IMPORT
 from grid_member.engine.storage.store import CLUSTER
 from tests.unit.engine.cluster.clusters import HOST
 from tests.unit.member.cluster.processes import HttpClient, Members

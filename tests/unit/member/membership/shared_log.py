@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from grid_member.engine.api import Done
-    from grid_member.engine.cluster_lives import Holder
     from grid_member.engine.local.usage import Kind, StructureUsage
+    from grid_member.engine.replicated.incarnations import Holder
 
 TURNS = 60
 """Turns of the event loop after which whatever can go on without time has gone on."""

@@ -9,7 +9,7 @@ from grid_member.cluster.membership import TICK_S
 from grid_member.cluster.pulse import LEASE_S, RENEW_S
 from grid_member.cluster.signs import SURE_S
 from grid_member.engine.api import Reason, Refused
-from grid_member.engine.cluster_lives import Holder
+from grid_member.engine.replicated.incarnations import Holder
 
 if TYPE_CHECKING:
     from tests.unit.member.membership.several import Several

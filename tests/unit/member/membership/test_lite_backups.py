@@ -13,7 +13,7 @@ from grid_member.cluster.backups import AGAIN_S, UNSET, UNWANTED
 from grid_member.cluster.locks import CHANGE
 from grid_member.cluster.pulse import LEASE_S
 from grid_member.engine.api import Reason, Refused
-from grid_member.engine.cluster_holders import HOST
+from grid_member.engine.replicated.full_replicas import HOST
 from tests.unit.member.membership.backing_up import (
     FINISHED,
     a_lite_one,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from grid_member.cluster.pulse import LEASE_S, RENEW_S
 from grid_member.cluster.upkeep import LOOK_S, Upkeep
 from grid_member.engine.api import ClusterState
-from grid_member.engine.cluster_lives import Holder
+from grid_member.engine.replicated.incarnations import Holder
 
 if TYPE_CHECKING:
     from tests.unit.member.membership.several import Several

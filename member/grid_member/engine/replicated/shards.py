@@ -22,10 +22,6 @@ from grid_member.engine.bootstrap.footing import Footing
 from grid_member.engine.bootstrap.identity import open_identity
 from grid_member.engine.bootstrap.quorum_of_one import Company
 from grid_member.engine.bootstrap.roll_call import NO_LEADER, NOT_THERE, RollCall
-from grid_member.engine.cluster_holders import first_lanes
-from grid_member.engine.cluster_import import BackupImport
-from grid_member.engine.cluster_making import made_lane
-from grid_member.engine.cluster_streams import Streams
 from grid_member.engine.integrity.damage import Damage
 from grid_member.engine.integrity.disk_alarms import Complaints
 from grid_member.engine.io.ending import unless
@@ -39,7 +35,10 @@ from grid_member.engine.nats.admin.peer_removal import delete_streams, take_off_
 from grid_member.engine.nats.admin.peers import count_voting
 from grid_member.engine.nats.admin.streams import NoStreamError, Stream, streams_of_lanes
 from grid_member.engine.nats.client.errors import NatsError
-from grid_member.engine.own_server import (
+from grid_member.engine.replicated.full_replicas import first_lanes
+from grid_member.engine.replicated.import_backup import BackupImport
+from grid_member.engine.replicated.making import made_lane
+from grid_member.engine.replicated.own_server import (
     begun,
     check_counted,
     connection_to,
@@ -48,6 +47,7 @@ from grid_member.engine.own_server import (
     trusted,
     until_connected,
 )
+from grid_member.engine.replicated.streams import Streams
 from grid_member.engine.replication import NOTHING_TO_RESCUE
 from grid_member.engine.server.config import SYSTEM_USER, USER
 from grid_member.engine.server.process import NatsServer
@@ -58,9 +58,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from grid_member.engine.bootstrap.identity import OpenIdentity
-    from grid_member.engine.cluster_lane import ClusterLane
     from grid_member.engine.cluster_settings import ClusterSettings
     from grid_member.engine.nats.client.client import NatsClient
+    from grid_member.engine.replicated.shard import ClusterLane
     from grid_member.engine.shard.shard import Lane
     from grid_member.engine.state.machine import State
 

@@ -15,7 +15,7 @@ from grid_member.engine.state.operations import MemberGone
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from grid_member.engine.cluster_lane import ClusterLane
+    from grid_member.engine.replicated.shard import ClusterLane
 
 
 class Holder(NamedTuple):

@@ -13,9 +13,13 @@ import time
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from grid_member.engine.api import Refused
-from grid_member.engine.cluster_cut import Marked, is_mark, unwatched
-from grid_member.engine.cluster_flights import WaitingLane
-from grid_member.engine.cluster_reload import (
+from grid_member.engine.jetstream.publisher import GIVE_UP_S
+from grid_member.engine.local.deliveries import LANDING_RETRY_S
+from grid_member.engine.local.system import ignore, nothing, unchecked
+from grid_member.engine.replicated.consistent_cut import Marked, is_mark, unwatched
+from grid_member.engine.replicated.inflight import WaitingLane
+from grid_member.engine.replicated.probe import Probe
+from grid_member.engine.replicated.reload import (
     GONE,
     UNKNOWN,
     Life,
@@ -29,10 +33,6 @@ from grid_member.engine.cluster_reload import (
     until_read,
     while_wanted,
 )
-from grid_member.engine.jetstream.publisher import GIVE_UP_S
-from grid_member.engine.local.deliveries import LANDING_RETRY_S
-from grid_member.engine.local.system import ignore, nothing, unchecked
-from grid_member.engine.probe import Probe
 from grid_member.engine.shard.shard import _Flight
 from grid_member.engine.state.operations import Record
 
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 
     from grid_member.engine.integrity.watermarks import Check
     from grid_member.engine.log.log import Steps
+    from grid_member.engine.replicated.shared_log import SharedLog
     from grid_member.engine.shard.shard import Answer, Lane
-    from grid_member.engine.shared_log import SharedLog
     from grid_member.engine.state.operations import Committed, Operation, QueueReturn
 
 Reader: TypeAlias = "Callable[[Refused | None], None]"
@@ -84,7 +84,7 @@ class ClusterLane(WaitingLane):
         self.marked: Marked = unwatched
         self.held: list[tuple[Record, Sequence[object] | None]] | None = None
         """Own records that came back and nobody may hear of yet, with their outcomes; None while
-        all may be heard of. See `cluster_cut`."""
+        all may be heard of. See `consistent_cut`."""
         self._entered = self.state.cluster_state
         self.state_changed: Callable[[], None] = nothing
         """Is called when the cluster state is another one here, whoever changed it."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 
     from grid_member.engine.log.log import Log, Steps
-    from grid_member.engine.shared_log import SharedLog
+    from grid_member.engine.replicated.shared_log import SharedLog
 
 RELOAD_S: Final = 0.2
 """Until a log that could not be read is read again."""

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
     from grid_member.engine.api import EngineError, Refused
-    from grid_member.engine.cluster_lane import Reader
     from grid_member.engine.log.log import Clock
+    from grid_member.engine.replicated.shard import Reader
+    from grid_member.engine.replicated.shared_log import SharedLog
     from grid_member.engine.shard.shard import Lane
-    from grid_member.engine.shared_log import SharedLog
     from grid_member.engine.state.operations import Record
 
 

@@ -16,15 +16,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.api import EngineError
-from grid_member.engine.cluster_cut import NO_CUT
-from grid_member.engine.cluster_engine import CURRENT_RETRY_S, ClusterEngine
-from grid_member.engine.cluster_holders import RENEW_S, Places, read_lanes
 from grid_member.engine.forward.client import FIND_S
 from grid_member.engine.forward.messages import HOSTS
 from grid_member.engine.io.ending import undone, unless, with_end
-from grid_member.engine.lite_engine import LiteEngine
 from grid_member.engine.local.engine import _CLOSING
 from grid_member.engine.nats.client.errors import NatsError, unexpected
+from grid_member.engine.replicated.consistent_cut import NO_CUT
+from grid_member.engine.replicated.engine import CURRENT_RETRY_S, ClusterEngine
+from grid_member.engine.replicated.full_replicas import RENEW_S, Places, read_lanes
+from grid_member.engine.replicated.lite_engine import LiteEngine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -38,10 +38,10 @@ if TYPE_CHECKING:
         Refused,
         Structures,
     )
-    from grid_member.engine.cluster_lane import ClusterLane
-    from grid_member.engine.cluster_lanes import ClusterLanes
     from grid_member.engine.local.usage import StructureUsage
     from grid_member.engine.log.log import Clock
+    from grid_member.engine.replicated.shard import ClusterLane
+    from grid_member.engine.replicated.shards import ClusterLanes
     from grid_member.engine.state.snapshot import Image
 
 LOOK_S: Final = 1.0

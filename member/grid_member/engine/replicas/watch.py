@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
 
-    from grid_member.engine.cluster_servers import Servers
     from grid_member.engine.cluster_settings import ClusterSettings
+    from grid_member.engine.replicas.servers import Servers
 
 LOOK_S: Final = 1.0
 OLD_S: Final = 5.0

@@ -19,12 +19,12 @@ from grid_member.engine.nats.client.errors import NatsError, ShortError
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
 
-    from grid_member.engine.cluster_lane import ClusterLane
     from grid_member.engine.cluster_settings import ClusterSettings
     from grid_member.engine.integrity.damage import Damage
     from grid_member.engine.lost_memory.empty_logs import Emptied
     from grid_member.engine.nats.admin.streams import Stream
     from grid_member.engine.nats.client.client import NatsClient
+    from grid_member.engine.replicated.shard import ClusterLane
 
 RETRY_S: Final = 0.5
 

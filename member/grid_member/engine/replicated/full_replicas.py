@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from grid_member.engine.api import Refused
-    from grid_member.engine.cluster_lane import ClusterLane
     from grid_member.engine.cluster_settings import ClusterSettings
     from grid_member.engine.nats.client.client import NatsClient
+    from grid_member.engine.replicated.shard import ClusterLane
 
 HOST: Final = "host/"
 """Begins the keys of places in the system store."""

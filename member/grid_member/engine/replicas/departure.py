@@ -26,8 +26,8 @@ from grid_member.engine.replication import LockedOutError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from grid_member.engine.cluster_servers import Servers
     from grid_member.engine.nats.admin.peers import Peers
+    from grid_member.engine.replicas.servers import Servers
 
 LOOK_S: Final = 0.5
 LEAST: Final = 2

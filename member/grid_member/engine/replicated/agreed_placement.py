@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from grid_member.engine.api import Kept, Refused
-    from grid_member.engine.cluster_lanes import ClusterLanes
     from grid_member.engine.local.placement import SettingsOf
     from grid_member.engine.local.usage import Kind
     from grid_member.engine.nats.client.client import NatsClient
     from grid_member.engine.nats.client.wire import Message
+    from grid_member.engine.replicated.shards import ClusterLanes
     from grid_member.engine.shard.shard import Lane
     from grid_member.engine.shard.shards import Lanes
 

@@ -15,19 +15,19 @@ from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.api import ClusterState, EngineError
 from grid_member.engine.bootstrap.roll_call import without_majority
-from grid_member.engine.cluster_copies import CopyWatch
-from grid_member.engine.cluster_cut import Cuts
-from grid_member.engine.cluster_departure import Departure
-from grid_member.engine.cluster_lives import Holder, end_life, holders
-from grid_member.engine.cluster_placement import AgreedPlacement, Agreement
-from grid_member.engine.cluster_polls import ClusterPolls
-from grid_member.engine.cluster_servers import Servers, Store
 from grid_member.engine.forward.server import Hosting
 from grid_member.engine.local.engine import LocalEngine
 from grid_member.engine.local.maps import MapRead
 from grid_member.engine.local.system import outcome_of
 from grid_member.engine.nats.admin.groups import ServerGroups
 from grid_member.engine.nats.admin.server_records import LEFT, REMOVED
+from grid_member.engine.replicas.departure import Departure
+from grid_member.engine.replicas.servers import Servers, Store
+from grid_member.engine.replicas.watch import CopyWatch
+from grid_member.engine.replicated.agreed_placement import AgreedPlacement, Agreement
+from grid_member.engine.replicated.consistent_cut import Cuts
+from grid_member.engine.replicated.incarnations import Holder, end_life, holders
+from grid_member.engine.replicated.polls import ClusterPolls
 from grid_member.engine.replication import NOT_REPLICATED, NOTHING_TO_RESCUE
 from grid_member.engine.shard.answers import reader
 from grid_member.engine.state.operations import SystemPut, SystemRemove
@@ -37,12 +37,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from grid_member.engine.api import Done, Entry, Structures
-    from grid_member.engine.cluster_departure import Evacuation
-    from grid_member.engine.cluster_lane import ClusterLane
-    from grid_member.engine.cluster_lanes import ClusterLanes
     from grid_member.engine.local.polls import QueuePolls
     from grid_member.engine.log.log import Clock
     from grid_member.engine.nats.client.client import NatsClient
+    from grid_member.engine.replicas.departure import Evacuation
+    from grid_member.engine.replicated.shard import ClusterLane
+    from grid_member.engine.replicated.shards import ClusterLanes
     from grid_member.engine.replication import Colleagues, Replication
     from grid_member.engine.shard.shard import Lane
     from grid_member.engine.state.snapshot import Image

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from grid_member.engine.shared_log import SharedLog
+    from grid_member.engine.replicated.shared_log import SharedLog
 
 PROBE_S: Final = 1.0
 """How often that is asked."""

@@ -5,18 +5,18 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from grid_member.engine.cluster_lane import ClusterLane
 from grid_member.engine.jetstream.log import JetStreamLog
-from grid_member.engine.system_lane import SystemLane, SystemLog
+from grid_member.engine.replicated.shard import ClusterLane
+from grid_member.engine.replicated.system_shard import SystemLane, SystemLog
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from grid_member.engine.bootstrap.identity import Identity
-    from grid_member.engine.cluster_lanes import ClusterLanes
     from grid_member.engine.jetstream.replay import Source
     from grid_member.engine.nats.admin.streams import Stream
     from grid_member.engine.nats.client.client import NatsClient
+    from grid_member.engine.replicated.shards import ClusterLanes
     from grid_member.engine.shard.shard import Lane
     from grid_member.engine.state.machine import State
 

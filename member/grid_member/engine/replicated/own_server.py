@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from grid_member.engine.cluster_lane import ClusterLane
     from grid_member.engine.cluster_settings import ClusterSettings
+    from grid_member.engine.replicated.shard import ClusterLane
     from grid_member.engine.server.process import NatsServer
     from grid_member.engine.state.machine import State
 

@@ -10,22 +10,22 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
 from grid_member.engine.api import EngineError, Refused
-from grid_member.engine.cluster_engine import ClusterEngine
 from grid_member.engine.forward.client import Forwarding
 from grid_member.engine.forward.messages import Kind, Word
 from grid_member.engine.local.maps import not_configured
 from grid_member.engine.local.polls import MAX_TIMER_S, NoPoll
 from grid_member.engine.local.system import NOT_STARTED, nothing
 from grid_member.engine.local.usage import unpacked_usage
+from grid_member.engine.replicated.engine import ClusterEngine
 from grid_member.engine.shard.answers import StateChange
 from grid_member.engine.state.operations import ClusterStateChange, TransientStateChange
 
 if TYPE_CHECKING:
     from grid_member.engine.api import ClusterState, Done, Entry, Item, Poll, Structures
-    from grid_member.engine.cluster_lanes import ClusterLanes
     from grid_member.engine.forward.session import Call
     from grid_member.engine.local.usage import StructureUsage
     from grid_member.engine.log.log import Clock
+    from grid_member.engine.replicated.shards import ClusterLanes
     from grid_member.engine.state.snapshot import Image
 
 _NO_DATA: Final = (

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from grid_member.engine.cluster_lane import ClusterLane
 from grid_member.engine.jetstream.log import JetStreamLog
 from grid_member.engine.local.system import unchecked
+from grid_member.engine.replicated.shard import ClusterLane
 from grid_member.engine.state.machine import State
 from grid_member.engine.state.operations import (
     MapClear,
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from grid_member.engine.integrity.watermarks import Check
+    from grid_member.engine.replicated.shared_log import SharedLog
     from grid_member.engine.shard.shard import Lane
-    from grid_member.engine.shared_log import SharedLog
     from grid_member.engine.state.operations import Operation
     from grid_member.engine.state.snapshot import Part
 

@@ -1,0 +1,1 @@
+"""The engine of several members: shards, their making, and the full replicas."""
