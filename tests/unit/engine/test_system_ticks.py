@@ -22,9 +22,9 @@ from grid_member.engine.state.operations import (
     SystemRemove,
 )
 from tests.unit.engine.drive import Driver, condition
+from tests.unit.engine.lmdb.test_log import engine_at, started
+from tests.unit.engine.lmdb.test_space import VALUE, filled
 from tests.unit.engine.recording import Recorded, RecordingLog
-from tests.unit.engine.test_lmdb import engine_at, started
-from tests.unit.engine.test_lmdb_space import VALUE, filled
 from tests.unit.engine.volume import MIB, fill, needs_volumes, volume
 
 if TYPE_CHECKING:

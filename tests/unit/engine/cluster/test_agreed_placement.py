@@ -29,7 +29,7 @@ from grid_member.engine.state.operations import SystemPut
 from tests.unit.engine.cluster.clusters import Cluster
 from tests.unit.engine.cluster.proposals import put
 from tests.unit.engine.drive import condition
-from tests.unit.engine.test_placement import structures
+from tests.unit.engine.local.test_placement import structures
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -23,8 +23,8 @@ from grid_member.engine.lmdb.tables import (
 from grid_member.engine.lmdb.wal import SMALL_BYTES, Tail
 from grid_member.engine.state.operations import Committed, MapPut, Record
 from tests.unit.engine.drive import condition
-from tests.unit.engine.test_lmdb import RESERVE_BYTES, SMALL_TAIL_BYTES, engine_at, started
-from tests.unit.engine.test_lmdb_tail import LAST, TAIL, VALUE, copied, lively
+from tests.unit.engine.lmdb.test_log import RESERVE_BYTES, SMALL_TAIL_BYTES, engine_at, started
+from tests.unit.engine.lmdb.test_wal import LAST, TAIL, VALUE, copied, lively
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

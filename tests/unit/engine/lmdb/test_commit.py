@@ -15,7 +15,7 @@ from grid_member.engine.lmdb.log import LmdbLog
 from grid_member.engine.lmdb.tables import MAP_SIZE_BYTES, Tables, open_environment
 from grid_member.engine.shard.batching import LARGE
 from tests.unit.engine.drive import condition
-from tests.unit.engine.test_lmdb import engine_at, started
+from tests.unit.engine.lmdb.test_log import engine_at, started
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -32,7 +32,7 @@ from tests.unit.engine.strategies import newer_record
 if TYPE_CHECKING:
     from grid_member.engine.log.log import Clock
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 SLACK_BYTES: Final = 50_000
 RESERVE_BYTES: Final = 256 * 1024
 SMALL_TAIL_BYTES: Final = RESERVE_BYTES * TAIL_BYTES // space.RESERVE_BYTES

@@ -25,7 +25,7 @@ from grid_member.engine.lmdb.tables import (
 )
 from grid_member.engine.lmdb.wal import BLOCK_BYTES, TAIL_FILE, Found, Tail, read_tail
 from tests.unit.engine.drive import condition
-from tests.unit.engine.test_lmdb import SMALL_TAIL_BYTES, engine_at, started
+from tests.unit.engine.lmdb.test_log import SMALL_TAIL_BYTES, engine_at, started
 
 if TYPE_CHECKING:
     from pathlib import Path

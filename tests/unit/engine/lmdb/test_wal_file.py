@@ -17,7 +17,7 @@ from grid_member.engine.lmdb.tables import (
     open_tables,
 )
 from grid_member.engine.lmdb.wal import BLOCK_BYTES, SALT_BYTES, TAIL_FILE, Found, Tail, read_tail
-from tests.unit.engine.test_lmdb import SMALL_TAIL_BYTES
+from tests.unit.engine.lmdb.test_log import SMALL_TAIL_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,7 +11,7 @@ import pytest
 from grid_member.engine.api import Item, Reason, Refused
 from grid_member.engine.lmdb.tables import Tables
 from tests.unit.engine.drive import Driver, condition
-from tests.unit.engine.test_lmdb import RESERVE_BYTES, data, engine_at, started
+from tests.unit.engine.lmdb.test_log import RESERVE_BYTES, data, engine_at, started
 from tests.unit.engine.volume import MIB, fill, needs_volumes, volume
 
 if TYPE_CHECKING:
