@@ -53,7 +53,10 @@ SECOND_MEMBERS: Final = _files(
 )
 """About half of the time that those of processes take; new files belong to the other half."""
 ENGINES: Final = "tests/unit/engine/cluster"
-SERVERS: Final = ("tests/unit/engine/nats", "tests/unit/engine/server")
+SERVERS: Final = tuple(
+    f"tests/unit/engine/{name}"
+    for name in ("bootstrap", "integrity", "jetstream", "lost_memory", "nats", "server")
+)
 CONTRACT: Final = _files("tests/unit/engine", "contract", "contract_bounded", "contract_queues")
 SECOND_ENGINES: Final = _files(ENGINES, "damage", "lost_disks", "lost_memory", "loss", "rescue")
 """About half of the time that those of engines with a server each take, as for processes."""

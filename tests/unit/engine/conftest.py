@@ -30,6 +30,7 @@ from grid_member.engine.server import config, process
 from tests.unit.engine.backed_up import STRUCTURES, fill
 from tests.unit.engine.cleaned import clean_always
 from tests.unit.engine.drive import Driver, FixedStructures, HandClock
+from tests.unit.engine.nats.served import Served
 from tests.unit.ports import free_ports
 
 if TYPE_CHECKING:
@@ -350,3 +351,11 @@ def plain(plain_once: Path, memory: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
     monkeypatch.setattr(deliveries, "DRAIN_TIMEOUT_S", IMPATIENCE_S)
     shutil.copytree(plain_once, memory / "plain")
     return memory / "plain"
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Served]:
+    server = Served(tmp_path)
+    server.start()
+    yield server
+    server.kill()

@@ -10,7 +10,7 @@ from grid_member.engine.api import Refused
 from grid_member.engine.forward import client
 from tests.unit.engine.drive import condition
 from tests.unit.engine.forward.parties import Parties
-from tests.unit.engine.forward.test_forwarding import LONG_S, PATIENCE_S, waiting
+from tests.unit.engine.forward.test_client import LONG_S, PATIENCE_S, waiting
 
 
 @pytest.mark.parametrize("answers", [True, False])

@@ -30,7 +30,7 @@ from grid_member.engine.nats.client.client import NatsClient
 from grid_member.engine.nats.client.errors import RequestTimeoutError, ShortError
 from grid_member.engine.state.machine import State
 from tests.unit.engine.cleaned import clean_always
-from tests.unit.engine.nats.worlds import COUNT, StateFeed, World
+from tests.unit.engine.jetstream.worlds import COUNT, StateFeed, World
 from tests.unit.waiting import until
 
 if TYPE_CHECKING:

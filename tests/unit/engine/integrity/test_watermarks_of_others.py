@@ -11,7 +11,7 @@ from grid_member.engine.integrity import watermarks
 from grid_member.engine.integrity.watermarks import Reached
 from grid_member.engine.nats.admin.peers import peer_id
 from grid_member.engine.nats.client.errors import NatsError, ShortError
-from tests.unit.engine.nats.notes import (
+from tests.unit.engine.integrity.notes import (
     FILE,
     FIRST,
     MEMBER,

@@ -9,12 +9,12 @@ import pytest
 
 from grid_member.engine.state import snapshot
 from tests.unit.engine.cleaned import clean_always
-from tests.unit.engine.nats.worlds import COUNT, StateFeed
+from tests.unit.engine.jetstream.worlds import COUNT, StateFeed
 from tests.unit.waiting import until
 
 if TYPE_CHECKING:
     from grid_member.engine.nats.client.wire import Message
-    from tests.unit.engine.nats.worlds import World
+    from tests.unit.engine.jetstream.worlds import World
 
 
 @pytest.fixture(autouse=True)

@@ -10,12 +10,12 @@ import pytest
 from grid_member.engine.jetstream import compaction, snapshots
 from grid_member.engine.nats.admin.streams import answered
 from tests.unit.engine.cleaned import clean_always
-from tests.unit.engine.nats.worlds import COUNT, StateFeed
+from tests.unit.engine.jetstream.worlds import COUNT, StateFeed
 from tests.unit.waiting import until
 
 if TYPE_CHECKING:
     from grid_member.engine.nats.client.client import NatsClient
-    from tests.unit.engine.nats.worlds import World
+    from tests.unit.engine.jetstream.worlds import World
 
 BUSY_S = 60.0
 """Longer than the test waits."""

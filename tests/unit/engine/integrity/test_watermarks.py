@@ -12,7 +12,7 @@ from grid_member.engine.integrity import watermarks
 from grid_member.engine.integrity.watermarks import Reached
 from grid_member.engine.nats.client.errors import NatsError, ShortError
 from grid_member.engine.state.operations import MemberGone, Record
-from tests.unit.engine.nats.notes import (
+from tests.unit.engine.integrity.notes import (
     BEGAN,
     FILE,
     FIRST,

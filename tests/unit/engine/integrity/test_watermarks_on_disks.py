@@ -14,7 +14,7 @@ import pytest
 from grid_member.engine.integrity import watermarks
 from grid_member.engine.integrity.watermarks import Reached
 from grid_member.engine.io.files import replace_file
-from tests.unit.engine.nats.notes import (
+from tests.unit.engine.integrity.notes import (
     FIRST,
     MEMBER,
     Servers,

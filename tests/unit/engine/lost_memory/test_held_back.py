@@ -14,7 +14,7 @@ from grid_member.engine.lost_memory.recovery import LostMemory
 from grid_member.engine.lost_memory.roundup import Roundup
 from grid_member.engine.nats.client.errors import NatsError
 from grid_member.engine.server.held_back import HeldBack
-from tests.unit.engine.nats.test_survivors import report
+from tests.unit.engine.lost_memory.test_survivors import report
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,7 +8,7 @@ import pytest
 
 from grid_member.engine.lost_memory.newcomer import Newcomer
 from grid_member.engine.nats.admin.streams import Stream
-from tests.unit.engine.nats.test_survivors import LOG, report
+from tests.unit.engine.lost_memory.test_survivors import LOG, report
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

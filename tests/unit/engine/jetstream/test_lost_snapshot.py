@@ -14,12 +14,12 @@ from grid_member.engine.jetstream.snapshots import OvertakenError
 from grid_member.engine.nats.admin.streams import answered
 from grid_member.engine.state import snapshot
 from tests.unit.engine.cleaned import clean_always
-from tests.unit.engine.nats.worlds import COUNT, StateFeed
+from tests.unit.engine.jetstream.worlds import COUNT, StateFeed
 from tests.unit.waiting import until
 
 if TYPE_CHECKING:
     from grid_member.engine.jetstream.log import JetStreamLog
-    from tests.unit.engine.nats.worlds import World
+    from tests.unit.engine.jetstream.worlds import World
 
 LAST = COUNT + 5
 FIRST = COUNT + 3

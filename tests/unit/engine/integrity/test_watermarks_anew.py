@@ -17,7 +17,7 @@ from grid_member.engine.nats.admin.peers import peer_id
 from grid_member.engine.nats.client.errors import ShortError
 from grid_member.engine.replicated.shards import ClusterLanes
 from grid_member.engine.server.process import NatsServer
-from tests.unit.engine.nats.notes import (
+from tests.unit.engine.integrity.notes import (
     FILE,
     FIRST,
     LOG,
