@@ -11,7 +11,6 @@ import contextlib
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from grid_member.cluster.measurements import Measurements
 from grid_member.cluster.member import Member, Phase
 from grid_member.config import default_config
 from grid_member.config.model import Limits
@@ -21,6 +20,7 @@ from grid_member.http.lane import LaneConnection
 from grid_member.http.receipts import Receipts
 from grid_member.http.uploads import Uploads
 from grid_member.http.watch import Watch
+from grid_member.telemetry.measurements import Measurements
 from tests.fuzz.lane_engine import BIG_BYTES, ScriptedEngine
 from tests.fuzz.lane_wire import Loop, Sockets, Successor, Transport
 from tests.fuzz.target import FindingError

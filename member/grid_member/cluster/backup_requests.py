@@ -26,12 +26,12 @@ from grid_member.cluster.backups import (
     UNWANTED,
     Backups,
 )
-from grid_member.cluster.logs import event, failure
 from grid_member.cluster.operations import Stage
 from grid_member.cluster.pulse import STEADY_GAP_S
 from grid_member.cluster.store_recovery import OFF
 from grid_member.cluster.system_store import Put, carry_out
 from grid_member.engine.api import EngineError, Reason, Refused
+from grid_member.telemetry.logs import event, failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from grid_member.cluster.backup_keys import WITHDRAWN_S, under_way
 from grid_member.cluster.locks import LockedError
-from grid_member.cluster.logs import event
 from grid_member.cluster.store_recovery import OFF
 from grid_member.cluster.system_store import Put, carry_out
 from grid_member.engine.api import EngineError, Reason, Refused
+from grid_member.telemetry.logs import event
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
-from grid_member.cluster.logs import event
+from grid_member.telemetry.logs import event
 
 if TYPE_CHECKING:
     from grid_member.cluster.membership import Membership

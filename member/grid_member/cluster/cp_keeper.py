@@ -11,9 +11,9 @@ from grid_member.cluster.cp_cluster import CpCluster
 from grid_member.cluster.cp_plans import CpPlans
 from grid_member.cluster.cp_sessions import CpSessions
 from grid_member.cluster.locks import LockedError
-from grid_member.cluster.logs import event, failure
 from grid_member.cluster.system_store import carry_out
 from grid_member.engine.api import ClusterState
+from grid_member.telemetry.logs import event, failure
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

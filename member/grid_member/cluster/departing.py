@@ -9,9 +9,9 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final, Protocol
 
-from grid_member.cluster.logs import event, failure
 from grid_member.cluster.system_store import carry_out
 from grid_member.engine.api import EngineError
+from grid_member.telemetry.logs import event, failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable

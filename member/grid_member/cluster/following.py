@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Final
 
 from grid_member.cluster.backup_requests import serve_requests
 from grid_member.cluster.cp_counts import CpCounts
-from grid_member.cluster.logs import event, failure
 from grid_member.cluster.roll import MEMBER
 from grid_member.cluster.upkeep import Upkeep
 from grid_member.cluster.usage import disk_of
 from grid_member.config.tree import ConfigError
+from grid_member.telemetry.logs import event, failure
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

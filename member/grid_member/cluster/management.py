@@ -12,14 +12,14 @@ from grid_member.cluster.config_changes import ConfigChanges
 from grid_member.cluster.cp import CpMemberDocument, CpSubsystem
 from grid_member.cluster.idempotency import Outcomes
 from grid_member.cluster.join_list import JoinList
-from grid_member.cluster.log_levels import LogLevels
-from grid_member.cluster.logs import event
 from grid_member.cluster.operations import Operations
 from grid_member.cluster.usage import UsageSource
 from grid_member.cluster.versions import Versions
 from grid_member.engine.api import EngineError, Refused
 from grid_member.engine.log.log import Clock, wall_clock_ms
 from grid_member.engine.state.system import SystemStore
+from grid_member.telemetry.levels import LogLevels
+from grid_member.telemetry.logs import event
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Final
 from grid_member.cluster.conditions import Conditions
 from grid_member.cluster.consents import CONSENT, Consents
 from grid_member.cluster.locks import CHANGE, LockedError, Locks
-from grid_member.cluster.logs import event, failure
 from grid_member.cluster.notices import NOTICE, SHUTDOWN, Notices
 from grid_member.cluster.pulse import RENEW_S
 from grid_member.cluster.roll import LEASE, LEFT, MEMBER, NO_DISK, Description, MemberRecord, Roll
@@ -26,6 +25,7 @@ from grid_member.cluster.signs import CLOSED_STATES, Signs
 from grid_member.cluster.system_store import Put, carry_out
 from grid_member.config.tree import ConfigError
 from grid_member.engine.api import ClusterState, EngineError
+from grid_member.telemetry.logs import event, failure
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Final
 
 from grid_member.cluster.backup_requests import LiteBackups
 from grid_member.cluster.backups import Backups
-from grid_member.cluster.logs import event
 from grid_member.cluster.rescue import ClusterRecovery
 from grid_member.cluster.start_calls import StartCalls
 from grid_member.cluster.store_recovery import StoreDirectory, StoreRecovery
+from grid_member.telemetry.logs import event
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

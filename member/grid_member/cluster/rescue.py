@@ -10,11 +10,11 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final, Protocol
 
-from grid_member.cluster.logs import event, failure
 from grid_member.cluster.recovery import HEALTHY, NOT_PARTIAL, STOPPING, UNDER_WAY, Do, Stage
 from grid_member.cluster.store_recovery import KINDS, OFF, StoreRecovery, plainly
 from grid_member.engine.api import EngineError
 from grid_member.engine.replication import NOTHING_TO_RESCUE
+from grid_member.telemetry.logs import event, failure
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

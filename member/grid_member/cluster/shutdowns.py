@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from grid_member.cluster.locks import CHANGE, LockedError
-from grid_member.cluster.logs import event
 from grid_member.cluster.notices import SHUTDOWN
 from grid_member.cluster.pulse import RENEW_S
 from grid_member.cluster.system_store import Put, carry_out
 from grid_member.engine.api import ClusterState, EngineError
+from grid_member.telemetry.logs import event
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -8,11 +8,11 @@ import math
 from typing import TYPE_CHECKING, Final
 
 from grid_member.cluster.locks import removed_with
-from grid_member.cluster.logs import event
 from grid_member.cluster.pulse import LEASE_S, RENEW_S, Pulse
 from grid_member.cluster.roll import LEASE, MEMBER, Lease
 from grid_member.cluster.system_store import Put, carry_out
 from grid_member.engine.api import ClusterState, Refused
+from grid_member.telemetry.logs import event
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -16,10 +16,10 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from grid_member.cluster.idempotency import KEPT_S
-from grid_member.cluster.logs import event
 from grid_member.engine.api import EngineError, NotYetError
 from grid_member.engine.io.errors import unusable
 from grid_member.engine.io.files import open_private, sync_directory
+from grid_member.telemetry.logs import event
 
 if TYPE_CHECKING:
     from collections.abc import Callable

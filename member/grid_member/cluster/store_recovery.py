@@ -8,7 +8,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
-from grid_member.cluster.logs import event as log_event
 from grid_member.cluster.recovery import (
     PARTIAL_POLICIES,
     Do,
@@ -29,6 +28,7 @@ from grid_member.cluster.recovery import (
 )
 from grid_member.engine.api import EngineError
 from grid_member.engine.io.errors import DamagedStoreError
+from grid_member.telemetry.logs import event as log_event
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable

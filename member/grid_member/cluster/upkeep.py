@@ -15,8 +15,8 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from grid_member.cluster.locks import CHANGE, LockedError
-from grid_member.cluster.logs import event, failure
 from grid_member.cluster.pulse import LEASE_S
+from grid_member.telemetry.logs import event, failure
 
 if TYPE_CHECKING:
     from grid_member.cluster.membership import Membership

@@ -13,7 +13,6 @@ import signal
 import threading
 from typing import TYPE_CHECKING, Final
 
-from grid_member.cluster.logs import event, set_up
 from grid_member.command import EXIT_CONFIG, EXIT_START, EXIT_UNCONFIRMED
 from grid_member.command.event_loop import EventLoopError, loop_maker
 from grid_member.config.tree import ConfigError
@@ -22,6 +21,7 @@ from grid_member.http.listener import PortError
 from grid_member.security.audit import keep_auditing
 from grid_member.security.tls import TlsError
 from grid_member.start import MemberHandle, StopError
+from grid_member.telemetry.logs import event, set_up
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

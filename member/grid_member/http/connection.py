@@ -11,12 +11,12 @@ from aiohttp.http import RawRequestMessage
 from aiohttp.streams import EMPTY_PAYLOAD
 from aiohttp.web_protocol import RequestPayloadError, _ErrInfo
 
-from grid_member.cluster.logs import event, failure, repeatable
 from grid_member.http.answers import WireResponse
 from grid_member.http.broken import LateError, broken
 from grid_member.http.pieces import Pieces
 from grid_member.http.watch import LINGER_S, Unread, cut_off, end_writing, write_pieces
 from grid_member.security.remotes import unmapped
+from grid_member.telemetry.logs import event, failure, repeatable
 
 if TYPE_CHECKING:
     from aiohttp.streams import StreamReader

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Final
 
 from grid_member.cluster.idempotency import Outcome, key_problem
 from grid_member.cluster.locks import LockedError
-from grid_member.cluster.logs import event
 from grid_member.cluster.member import Phase
 from grid_member.cluster.system_store import carry_out
 from grid_member.engine.api import EngineError
 from grid_member.http.answers import CARRIED_OUT, Answer, error, failed, success
 from grid_member.http.clusterwide import shown
 from grid_member.http.data import refusal
+from grid_member.telemetry.logs import event
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

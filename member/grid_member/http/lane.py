@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Final
 
 from aiohttp.tcp_helpers import tcp_nodelay
 
-from grid_member.cluster.logs import repeatable
 from grid_member.http.answers import MAX_JOINED_BYTES, error, head_bytes
 from grid_member.http.lane_answers import MAX_DUE, WRITES, LaneAnswers
 from grid_member.http.plain import MAP_GET, MAP_PUT, QUEUE_POLL, Unplain
 from grid_member.http.watch import LINGER_S, cut_off, end_writing
 from grid_member.security.remotes import unmapped
+from grid_member.telemetry.logs import repeatable
 
 if TYPE_CHECKING:
     import asyncio

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from grid_member.cluster.logs import event
 from grid_member.engine.io.listening import close_servers
 from grid_member.http.admission import Admission, is_probe, open_files_limit, room, tell_room
 from grid_member.http.answers import WireResponse
@@ -24,6 +23,7 @@ from grid_member.http.service import Service
 from grid_member.http.uploads import Uploads
 from grid_member.security.tls import ServerTls, keep_fresh
 from grid_member.security.tls_connection import TlsListener
+from grid_member.telemetry.logs import event
 
 if TYPE_CHECKING:
     from aiohttp import web

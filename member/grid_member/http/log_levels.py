@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from grid_member.cluster.log_levels import LEVELS
 from grid_member.http.answers import Answer, document, error, success
 from grid_member.http.idempotent import management_of
+from grid_member.telemetry.levels import LEVELS
 
 if TYPE_CHECKING:
     from grid_member.http.calls import Call

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from aiohttp import web
 
-from grid_member.cluster.measurements import OTHER
+from grid_member.telemetry.measurements import OTHER
 
 if TYPE_CHECKING:
-    from grid_member.cluster.measurements import Measurements
     from grid_member.http.answers import Answer
+    from grid_member.telemetry.measurements import Measurements
 
 PATH: Final = web.RequestKey("grid_path", str)
 """The path of a request as the routing table has it, noted where requests are counted."""

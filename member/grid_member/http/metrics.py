@@ -29,8 +29,6 @@ from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
 from grid_member.cluster.backups import KIND as BACKUP
-from grid_member.cluster.log_handler import dropped_lines
-from grid_member.cluster.logs import failure
 from grid_member.cluster.member import Phase
 from grid_member.cluster.operations import Stage
 from grid_member.cluster.roll import NO_DISK
@@ -38,18 +36,20 @@ from grid_member.cluster.usage import disk_of, limits_of
 from grid_member.http.answers import Answer, error
 from grid_member.http.metrics_cluster import certificate_ends, of_certificates, of_cluster
 from grid_member.release import VERSION
+from grid_member.telemetry.handler import dropped_lines
+from grid_member.telemetry.logs import failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from aiohttp import web
 
-    from grid_member.cluster.measurements import Durations, Measurements
     from grid_member.cluster.member import Member
     from grid_member.cluster.operations import OperationDocument
     from grid_member.cluster.roll import Disk
     from grid_member.engine.local.usage import StructureUsage
     from grid_member.http.measured import ListenerFigures
+    from grid_member.telemetry.measurements import Durations, Measurements
 
 METRICS_PATH: Final = "/metrics"
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"

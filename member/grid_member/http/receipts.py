@@ -16,8 +16,8 @@ import socket
 import struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from grid_member.cluster.logs import repeatable
 from grid_member.security.remotes import unmapped
+from grid_member.telemetry.logs import repeatable
 
 if TYPE_CHECKING:
     from grid_member.engine.api import Engine, Item

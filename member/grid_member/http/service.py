@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final
 
 from aiohttp import HttpVersion10, HttpVersion11
 
-from grid_member.cluster.logs import event, failure, repeatable
 from grid_member.config.model_security import RealmConfig
 from grid_member.http import data, departure, documents
 from grid_member.http.answers import Answer, error, failed
@@ -40,6 +39,7 @@ from grid_member.security.credentials import (
 )
 from grid_member.security.details import details
 from grid_member.security.remotes import unmapped
+from grid_member.telemetry.logs import event, failure, repeatable
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -10,7 +10,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final
 
-from grid_member.cluster.logs import failure
+from grid_member.telemetry.logs import failure
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine

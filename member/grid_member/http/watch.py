@@ -8,8 +8,8 @@ import logging
 import select
 from typing import TYPE_CHECKING, Final, Protocol
 
-from grid_member.cluster.logs import failure, repeatable
 from grid_member.security.remotes import unmapped
+from grid_member.telemetry.logs import failure, repeatable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

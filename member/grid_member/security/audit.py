@@ -10,12 +10,12 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
-from grid_member.cluster.logs import event, repeatable
+from grid_member.telemetry.logs import event, repeatable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from grid_member.cluster.log_repeats import Field
+    from grid_member.telemetry.repeats import Field
 
 LOGGER: Final = "grid.audit"
 DETAILS: Final = frozenset(

@@ -13,11 +13,11 @@ import logging
 import ssl
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from grid_member.cluster.logs import event
 from grid_member.config.model_security import ClientCertificates
 from grid_member.engine.io.files import file_signature
 from grid_member.engine.io.key_pairs import CERTIFICATE, authorities_problem, load_key_pair
 from grid_member.security.tls_validity import Validity
+from grid_member.telemetry.logs import event
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable

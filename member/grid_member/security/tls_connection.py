@@ -16,7 +16,7 @@ import logging
 import ssl
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from grid_member.cluster.logs import event
+from grid_member.telemetry.logs import event
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

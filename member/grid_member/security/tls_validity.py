@@ -6,8 +6,8 @@ import logging
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from grid_member.cluster.logs import event
 from grid_member.engine.io.certificates import concerns, concerns_of_authorities
+from grid_member.telemetry.logs import event
 
 if TYPE_CHECKING:
     from collections.abc import Callable

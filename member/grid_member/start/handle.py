@@ -14,7 +14,6 @@ import logging
 import socket
 from typing import TYPE_CHECKING, Final
 
-from grid_member.cluster.logs import event
 from grid_member.cluster.member import Phase
 from grid_member.http.listener import Listeners
 from grid_member.release import VERSION
@@ -24,6 +23,7 @@ from grid_member.start.listed import warn_unless_listed
 from grid_member.start.members_port import claim_members_port, members_port
 from grid_member.start.parts import make_member
 from grid_member.start.ports import GivenUpError, bind_in_time, release
+from grid_member.telemetry.logs import event
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine

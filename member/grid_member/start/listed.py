@@ -11,7 +11,7 @@ import socket
 import threading
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from grid_member.cluster.logs import event
+from grid_member.telemetry.logs import event
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grid_member.cluster.logs import JsonLines
 from grid_member.http.answers import EMPTY, Answer
 from grid_member.http.unattended import Unattended
 from grid_member.security.audit import LOGGER
+from grid_member.telemetry.logs import JsonLines
 from tests.unit.member.wire import Wire, once, request
 from tests.unit.waiting import until
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from grid_member import Config, start_member
-from grid_member.cluster.log_handler import LogHandler, StderrLines, dropped_lines
-from grid_member.cluster.logs import TextLines, repeatable
+from grid_member.telemetry.handler import LogHandler, StderrLines, dropped_lines
+from grid_member.telemetry.logs import TextLines, repeatable
 from tests.unit.member.metrics.scraped import Scraped, configured
 from tests.unit.waiting import until
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from grid_member.cluster import logs
-from grid_member.cluster.log_repeats import FIELDS, MAX_KINDS, PERIOD_S, Repeats
+from grid_member.telemetry import logs
+from grid_member.telemetry.repeats import FIELDS, MAX_KINDS, PERIOD_S, Repeats
 
 LOGGER = logging.getLogger("grid.tests.repeats")
 

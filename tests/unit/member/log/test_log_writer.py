@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grid_member.cluster import log_writer
-from grid_member.cluster.log_writer import LINE_OVERHEAD_BYTES, LogWriter
+from grid_member.telemetry import writer as log_writer
+from grid_member.telemetry.writer import LINE_OVERHEAD_BYTES, LogWriter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

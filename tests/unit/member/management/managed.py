@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from aiohttp.test_utils import make_mocked_request
 from multidict import CIMultiDict
 
-from grid_member.cluster.log_levels import LogLevels
 from grid_member.cluster.management import Management
 from grid_member.cluster.member import Member, Phase
 from grid_member.cluster.persistence import make_persistence
@@ -20,6 +19,7 @@ from grid_member.http.calls import Call, ConnectionCounts
 from grid_member.http.idempotent import HEADER, once
 from grid_member.http.routes import Route
 from grid_member.http.unattended import Unattended
+from grid_member.telemetry.levels import LogLevels
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable

@@ -11,7 +11,6 @@ from aiohttp.test_utils import make_mocked_request
 from multidict import CIMultiDict
 
 from grid_member.cluster.cp_keeper import cp_of_several
-from grid_member.cluster.log_levels import LogLevels
 from grid_member.cluster.management import Management
 from grid_member.cluster.member import Member, Phase
 from grid_member.cluster.membership import TICK_S, Membership
@@ -22,6 +21,7 @@ from grid_member.http.calls import Call, ConnectionCounts
 from grid_member.http.idempotent import HEADER, once
 from grid_member.http.routes import ROUTES
 from grid_member.http.service import OPERATIONS
+from grid_member.telemetry.levels import LogLevels
 from tests.unit.member.membership.shared_groups import SharedGroups
 from tests.unit.member.membership.shared_log import FakeEngine, SharedLog, Time
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grid_member.cluster.logs import JsonLines
 from grid_member.security.audit import LOGGER
+from grid_member.telemetry.logs import JsonLines
 from tests.unit.member.security.test_listeners import (
     ADA,
     CLUSTER,

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grid_member.cluster.logs import JsonLines
 from grid_member.config.model import EndpointGroup, User
 from grid_member.config.model_security import PROBES, Protected, RealmConfig, SecurityConfig
 from grid_member.http.routes import ROUTES
@@ -23,6 +22,7 @@ from grid_member.security.credentials import (
     management_policy,
     rest_policy,
 )
+from grid_member.telemetry.logs import JsonLines
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from grid_member import Config, TlsError
-from grid_member.cluster.logs import JsonLines
 from grid_member.http.routes import ROUTES
 from grid_member.security.audit import LOGGER
 from grid_member.start import start_member as start
+from grid_member.telemetry.logs import JsonLines
 from tests.unit.member.running import ALL_GROUPS
 from tests.unit.member.security.certificates import common_name
 from tests.unit.member.wire import Wire, request

@@ -242,7 +242,7 @@ def test_a_log_level_is_given_and_given_back() -> None:
     ("level", "given"), [("Debug", "FINE"), ("Warning", "WARNING"), ("Error", "SEVERE")]
 )
 def test_log_levels_are_those_that_members_know(level: str, given: str) -> None:
-    from grid_member.cluster.log_levels import LEVELS
+    from grid_member.telemetry.levels import LEVELS
 
     assert Life().apply(logging={"level": level}).live.log_level == given
     assert given in LEVELS

@@ -10,8 +10,8 @@ import threading
 import time
 from typing import Final
 
-from grid_member.cluster.log_repeats import FIELDS, Repeats
-from grid_member.cluster.log_writer import LogWriter
+from grid_member.telemetry.repeats import FIELDS, Repeats
+from grid_member.telemetry.writer import LogWriter
 
 STDERR: Final = 2
 _MAX_UNENDED_CHARACTERS: Final = 64 * 1024

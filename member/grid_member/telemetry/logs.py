@@ -11,8 +11,8 @@ import time
 import traceback
 from typing import TYPE_CHECKING, Final
 
-from grid_member.cluster.log_handler import install
-from grid_member.cluster.log_repeats import FIELDS, REPEATABLE, Field
+from grid_member.telemetry.handler import install
+from grid_member.telemetry.repeats import FIELDS, REPEATABLE, Field
 
 if TYPE_CHECKING:
     from grid_member.config.model import LoggingConfig

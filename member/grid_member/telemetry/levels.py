@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
-from grid_member.cluster.logs import ROOT
+from grid_member.telemetry.logs import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

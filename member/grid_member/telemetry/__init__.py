@@ -1,0 +1,1 @@
+"""What a member says of itself while it runs: its log and its counters."""
