@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 from grid_member.config import ConfigError, config_from, parse_config
 from grid_member.config.convert import Syntax, convert
 from grid_member.config.load import DEFAULT_TREE
-from grid_member.config.settings import SETTINGS
-from grid_member.config.shape import path_text
+from grid_member.config.settings.shape import path_text
+from grid_member.config.settings.table import SETTINGS
 from grid_member.config.tree import TOP, Document
-from grid_member.config.xml_forms import COLLECTIONS, NAMESPACE
-from grid_member.config.yaml_source import read_slowly, read_yaml
+from grid_member.config.xml.forms import COLLECTIONS, NAMESPACE
+from grid_member.config.yaml.source import read_slowly, read_yaml
 from tests.fuzz.target import FindingError
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from tests.fuzz.lane_engine import FAILED
 from tests.fuzz.target import FindingError
 
 if TYPE_CHECKING:
-    from grid_member.config.model import Limits
+    from grid_member.config.model.member import Limits
     from tests.fuzz.lane_wire import Loop
 
 BODY_BUFFER_BYTES: Final = 1 << 20

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from grid_member.cluster.member import Member, Phase
 from grid_member.config import default_config
-from grid_member.config.model import Limits
+from grid_member.config.model.member import Limits
 from grid_member.engine.api import Reason, Refused
 from grid_member.http.desk import Desk
 from grid_member.http.lane import LaneConnection

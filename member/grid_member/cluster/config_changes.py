@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, TypedDict
 from grid_member.cluster.system_store import Put
 from grid_member.config.build import member_config
 from grid_member.config.load import config_from, raise_problems, read_document, read_text
-from grid_member.config.model import MapConfig
+from grid_member.config.model.member import MapConfig
 from grid_member.config.names import ambiguous, find, taken_from
 from grid_member.config.overrides import apply_overrides
 from grid_member.config.tree import NOWHERE, ConfigError, Node, Place, Problem, Scalar, Section
@@ -23,9 +23,9 @@ from grid_member.config.validate import collect
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from grid_member.config.model import MemberConfig, QueueConfig, StructureConfig
-    from grid_member.config.model_cluster import ClusterConfig
-    from grid_member.config.setting import Value
+    from grid_member.config.model.cluster import ClusterConfig
+    from grid_member.config.model.member import MemberConfig, QueueConfig, StructureConfig
+    from grid_member.config.settings.setting import Value
     from grid_member.config.values import Values
     from grid_member.engine.state.system import SystemStore
 

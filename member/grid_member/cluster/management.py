@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from grid_member.cluster.departing import Departing
     from grid_member.cluster.member import Member
     from grid_member.cluster.persistence import Persistence
-    from grid_member.config.model import MemberConfig
+    from grid_member.config.model.member import MemberConfig
 
 _log: Final = logging.getLogger("grid.member")
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from grid_member.cluster.membership import Membership
     from grid_member.cluster.shutdowns import ShutdownRequest
     from grid_member.cluster.system_store import Put
-    from grid_member.config.model import MemberConfig
+    from grid_member.config.model.member import MemberConfig
     from grid_member.engine.api import Engine, EngineError
     from grid_member.telemetry.measurements import Measurements
 

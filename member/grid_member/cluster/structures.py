@@ -11,7 +11,7 @@ from grid_member.engine.api import Eviction, EvictionPolicy, MapSettings, QueueS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from grid_member.config.model import EvictionConfig, MapConfig, MemberConfig, QueueConfig
+    from grid_member.config.model.member import EvictionConfig, MapConfig, MemberConfig, QueueConfig
     from grid_member.engine.api import Kept
 
 

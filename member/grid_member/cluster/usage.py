@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from grid_member.cluster.member import Member
-    from grid_member.config.model import MemberConfig
+    from grid_member.config.model.member import MemberConfig
 
 _NO_LIMIT: Final = 2**31 - 1
 

@@ -1,8 +1,13 @@
 """A member's configuration: one neutral tree, one table of settings, one typed model."""
 
 from grid_member.config.load import config_from, default_config, load_config, parse_config
-from grid_member.config.model import EndpointGroup, EvictionConfig, ListenerConfig, MemberConfig
-from grid_member.config.model_cluster import ClusterConfig
+from grid_member.config.model.cluster import ClusterConfig
+from grid_member.config.model.member import (
+    EndpointGroup,
+    EvictionConfig,
+    ListenerConfig,
+    MemberConfig,
+)
 from grid_member.config.programmatic import Config
 from grid_member.config.tree import ConfigError, Problem
 

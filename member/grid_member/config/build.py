@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from grid_member.config.build_cluster import cluster_config, rest_of_several
 from grid_member.config.build_network import listening
 from grid_member.config.build_security import Realms, security_config
-from grid_member.config.model import (
+from grid_member.config.model.member import (
     EvictionConfig,
     HttpConfig,
     Limits,
@@ -18,12 +18,12 @@ from grid_member.config.model import (
     QueueConfig,
 )
 from grid_member.config.names import WILDCARD, ambiguous
-from grid_member.config.setting import HEAP_UNIT_BYTES, MAX_BACKUPS_MEMBERS, MAX_COUNT
+from grid_member.config.settings.setting import HEAP_UNIT_BYTES, MAX_BACKUPS_MEMBERS, MAX_COUNT
 
 if TYPE_CHECKING:
     from pathlib import Path as FilePath
 
-    from grid_member.config.shape import Path
+    from grid_member.config.settings.shape import Path
     from grid_member.config.values import Values
 
 MIN_CP_MEMBERS: Final = 3

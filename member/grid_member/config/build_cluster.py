@@ -7,22 +7,22 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from grid_member.config.addresses import host_key, is_address, split_address
-from grid_member.config.model_cluster import (
+from grid_member.config.model.cluster import (
     EVERY_INTERFACE,
     MEMBERS_PORT_OFFSET,
     ClusterConfig,
 )
-from grid_member.config.model_security import ClientCertificates, TlsConfig
-from grid_member.config.setting import MAX_CLUSTER_BACKUPS_MEMBERS, MAX_PORT
-from grid_member.config.shape import path_text
+from grid_member.config.model.security import ClientCertificates, TlsConfig
+from grid_member.config.settings.setting import MAX_CLUSTER_BACKUPS_MEMBERS, MAX_PORT
+from grid_member.config.settings.shape import path_text
 
 if TYPE_CHECKING:
     from pathlib import Path as FilePath
 
     from grid_member.config.build_network import Listening, MembersListening
     from grid_member.config.build_security import Realms
-    from grid_member.config.model import ListenerConfig, User
-    from grid_member.config.shape import Path
+    from grid_member.config.model.member import ListenerConfig, User
+    from grid_member.config.settings.shape import Path
     from grid_member.config.values import Values
 
 _USER: Final = "grid"

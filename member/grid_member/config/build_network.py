@@ -15,20 +15,20 @@ from grid_member.config.addresses import (
 )
 from grid_member.config.build_cluster import members_tls
 from grid_member.config.build_security import tls_config
-from grid_member.config.model import (
+from grid_member.config.model.member import (
     ALL_GROUPS,
     DEFAULT_GROUPS,
     FORMER_GROUPS,
     EndpointGroup,
     ListenerConfig,
 )
-from grid_member.config.shape import Path, path_text
+from grid_member.config.settings.shape import Path, path_text
 
 if TYPE_CHECKING:
     from pathlib import Path as FilePath
 
     from grid_member.config.build_security import Realms
-    from grid_member.config.model_security import TlsConfig
+    from grid_member.config.model.security import TlsConfig
     from grid_member.config.values import Values
 
 _ANY_ADDRESS: Final = "*"

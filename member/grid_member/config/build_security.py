@@ -6,8 +6,8 @@ import unicodedata
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from grid_member.config.model import EndpointGroup, User
-from grid_member.config.model_security import (
+from grid_member.config.model.member import EndpointGroup, User
+from grid_member.config.model.security import (
     PROBES,
     ClientCertificates,
     Protected,
@@ -19,7 +19,7 @@ from grid_member.config.model_security import (
 if TYPE_CHECKING:
     from pathlib import Path as FilePath
 
-    from grid_member.config.shape import Path
+    from grid_member.config.settings.shape import Path
     from grid_member.config.values import Values
 
 _SECURITY: Final[Path] = ("security",)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, Literal, TypeAlias
 
 from grid_member.config.load import raise_problems, read_document
-from grid_member.config.shape import Shape, settings_shape
+from grid_member.config.settings.shape import Shape, settings_shape
 from grid_member.config.tree import Items, Node, Section
 from grid_member.config.validate import collect
 from grid_member.config.write import write_xml, write_yaml

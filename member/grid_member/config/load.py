@@ -22,12 +22,12 @@ from grid_member.config.tree import (
     Problem,
 )
 from grid_member.config.validate import collect
-from grid_member.config.yaml_source import read_yaml
+from grid_member.config.yaml.source import read_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from grid_member.config.model import MemberConfig
+    from grid_member.config.model.member import MemberConfig
 
 _XML_SUFFIXES: Final = frozenset({".xml"})
 _YAML_SUFFIXES: Final = frozenset({".yaml", ".yml"})
@@ -116,7 +116,7 @@ def read_document(text: str, file: str) -> Document:
     if not is_xml(plain, file):
         return read_yaml(plain, file)
     # Most members start without.
-    from grid_member.config.xml_source import read_xml
+    from grid_member.config.xml.source import read_xml
 
     return read_xml(plain, file)
 

@@ -17,8 +17,8 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeGuard
 
-from grid_member.config.model import FORMER_GROUPS, EndpointGroup
-from grid_member.config.shape import ANY, EACH, Path, Shape, path_text, settings_shape
+from grid_member.config.model.member import FORMER_GROUPS, EndpointGroup
+from grid_member.config.settings.shape import ANY, EACH, Path, Shape, path_text, settings_shape
 from grid_member.config.tree import ConfigError, Items, Node, Place, Problem, Scalar, Section
 from grid_member.config.validate import VARIABLE
 

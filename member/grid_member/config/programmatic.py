@@ -12,7 +12,7 @@ from grid_member.config.load import config_from, default_config, load_config, pa
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from grid_member.config.model import MemberConfig
+    from grid_member.config.model.member import MemberConfig
 
 
 class Config:

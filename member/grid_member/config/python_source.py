@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from grid_member.config.shape import Path, path_text
+from grid_member.config.settings.shape import Path, path_text
 from grid_member.config.tree import (
     MAX_DEPTH_LEVELS,
     NOWHERE,

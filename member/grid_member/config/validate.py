@@ -7,15 +7,15 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from grid_member.config.refusal import ENABLED
-from grid_member.config.setting import Kind, Setting, Value
+from grid_member.config.settings.refusal import ENABLED
+from grid_member.config.settings.setting import Kind, Setting, Value
 from grid_member.config.tree import Items, Node, Scalar, Section
 from grid_member.config.values import Values
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from grid_member.config.shape import Path, Shape
+    from grid_member.config.settings.shape import Path, Shape
 
 MAX_TEXT_CHARACTERS: Final = 4096
 _REALMS: Final[Path] = ("security", "realms")

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from grid_member.config.shape import Path, Shape, path_text, settings_shape
+from grid_member.config.settings.shape import Path, Shape, path_text, settings_shape
 from grid_member.config.tree import NOWHERE, Place, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from grid_member.config.setting import Value
+    from grid_member.config.settings.setting import Value
 
 
 @dataclass(slots=True)

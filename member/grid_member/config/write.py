@@ -11,10 +11,10 @@ from xml.sax.saxutils import escape
 
 import yaml
 
-from grid_member.config.setting import Kind, Setting
-from grid_member.config.shape import Path, Shape, path_text, settings_shape
+from grid_member.config.settings.setting import Kind, Setting
+from grid_member.config.settings.shape import Path, Shape, path_text, settings_shape
 from grid_member.config.tree import TOP, ConfigError, Items, Node, Problem, Scalar, Section
-from grid_member.config.xml_forms import (
+from grid_member.config.xml.forms import (
     NAME,
     NAMESPACE,
     TEXTS,

@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING, Final, cast
 
 from grid_member.cluster.member import Phase
-from grid_member.config.model import EndpointGroup
+from grid_member.config.model.member import EndpointGroup
 from grid_member.engine.api import Refused
 from grid_member.http.answers import (
     EMPTY,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from grid_member.cluster.member import Member
-    from grid_member.config.model import ListenerConfig, MemberConfig
+    from grid_member.config.model.member import ListenerConfig, MemberConfig
     from grid_member.engine.api import Entry, Item
     from grid_member.http.connection import ConnectionProtocol
     from grid_member.http.plain import Kind

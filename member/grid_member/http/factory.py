@@ -15,7 +15,7 @@ from grid_member.http.watch import Departures, Watch
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from grid_member.config.model import HttpConfig, Limits
+    from grid_member.config.model.member import HttpConfig, Limits
     from grid_member.http.admission import Admission
     from grid_member.http.desk import Desk
     from grid_member.http.uploads import Uploads

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from aiohttp import web
 
     from grid_member.cluster.member import Member
-    from grid_member.config.model import ListenerConfig
+    from grid_member.config.model.member import ListenerConfig
     from grid_member.http.admission import Room
     from grid_member.http.measured import Answering
 

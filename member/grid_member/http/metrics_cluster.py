@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
 
     from grid_member.cluster.member import Member
-    from grid_member.config.model import MemberConfig
-    from grid_member.config.model_security import TlsConfig
+    from grid_member.config.model.member import MemberConfig
+    from grid_member.config.model.security import TlsConfig
 
 MEMBERS: Final = "members"
 """The use of the certificate that members know each other by; the others are of listeners."""

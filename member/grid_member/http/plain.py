@@ -17,7 +17,7 @@ from grid_member.http.paths import MalformedError, decode
 from grid_member.http.routes import ROUTES
 
 if TYPE_CHECKING:
-    from grid_member.config.model import Limits
+    from grid_member.config.model.member import Limits
 
 HEAD_BYTES: Final = 8 << 10
 """Longer heads are not plain."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from grid_member.config.model import EndpointGroup
+from grid_member.config.model.member import EndpointGroup
 
 READ: Final = EndpointGroup.CLUSTER_READ
 WRITE: Final = EndpointGroup.CLUSTER_WRITE

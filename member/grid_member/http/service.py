@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from aiohttp import HttpVersion10, HttpVersion11
 
-from grid_member.config.model_security import RealmConfig
+from grid_member.config.model.security import RealmConfig
 from grid_member.http import data, departure, documents
 from grid_member.http.answers import Answer, error, failed
 from grid_member.http.calls import (
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from aiohttp import web
 
     from grid_member.cluster.member import Member
-    from grid_member.config.model import EndpointGroup, ListenerConfig, MemberConfig
+    from grid_member.config.model.member import EndpointGroup, ListenerConfig, MemberConfig
     from grid_member.http.calls import ConnectionCounts
     from grid_member.http.routes import Match, Route
 

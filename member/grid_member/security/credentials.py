@@ -18,7 +18,7 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from grid_member.config.model_security import Protected, RealmConfig, SecurityConfig
+from grid_member.config.model.security import Protected, RealmConfig, SecurityConfig
 from grid_member.security.audit import Audit
 from grid_member.security.realms import Realm
 from grid_member.security.throttle import Throttle, Who
@@ -26,7 +26,7 @@ from grid_member.security.throttle import Throttle, Who
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from grid_member.config.model import EndpointGroup
+    from grid_member.config.model.member import EndpointGroup
 
 _SCHEME: Final = "basic"
 _UNQUOTABLE: Final = '"\\'

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from grid_member.config.model_security import RealmConfig
+    from grid_member.config.model.security import RealmConfig
 
 MAX_CREDENTIAL_CHARACTERS: Final = 4096
 """The most that the configuration accepts, so that nothing longer can be right."""

@@ -13,7 +13,7 @@ import logging
 import ssl
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from grid_member.config.model_security import ClientCertificates
+from grid_member.config.model.security import ClientCertificates
 from grid_member.engine.io.files import file_signature
 from grid_member.engine.io.key_pairs import CERTIFICATE, authorities_problem, load_key_pair
 from grid_member.security.tls_validity import Validity
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
     from pathlib import Path
 
-    from grid_member.config.model_security import TlsConfig
+    from grid_member.config.model.security import TlsConfig
     from grid_member.engine.io.key_pairs import PairProblem
 
 RELOAD_PERIOD_S: Final = 10.0

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from grid_member.security.tls import load_authorities, load_pair
 
 if TYPE_CHECKING:
-    from grid_member.config.model_security import TlsConfig
+    from grid_member.config.model.security import TlsConfig
 
 
 def check_members_tls(config: TlsConfig) -> None:

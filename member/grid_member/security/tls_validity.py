@@ -12,7 +12,7 @@ from grid_member.telemetry.logs import event
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from grid_member.config.model_security import TlsConfig
+    from grid_member.config.model.security import TlsConfig
 
 _log: Final = logging.getLogger("grid.tls")
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Callable
 
-    from grid_member.config.model import ListenerConfig
+    from grid_member.config.model.member import ListenerConfig
 
 PORT_PATIENCE_S: Final = 5.0
 """How long who has the last port to choose from may take to end, as with a directory."""

@@ -15,7 +15,7 @@ from grid_member.telemetry.handler import install
 from grid_member.telemetry.repeats import FIELDS, REPEATABLE, Field
 
 if TYPE_CHECKING:
-    from grid_member.config.model import LoggingConfig
+    from grid_member.config.model.member import LoggingConfig
 
 ROOT: Final = "grid"
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from grid_member.config import validate, yaml_events
+from grid_member.config import validate
+from grid_member.config.yaml import events
 from grid_member.http import calls, desk, lane, lane_answers, paths, plain
 from tests.fuzz.drive import drive
 from tests.fuzz.jobs import MAX_GROWN_OBJECTS
@@ -132,5 +133,5 @@ def test_a_message_shows_a_value(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_parsers_of_yaml_differ(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(yaml_events, "_READ_OTHERWISE", re.compile("[\ufeff]"))
+    monkeypatch.setattr(events, "_READ_OTHERWISE", re.compile("[\ufeff]"))
     assert "different" in found("yaml", b"grid:\n  a:\t1")

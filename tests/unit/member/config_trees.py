@@ -6,9 +6,9 @@ from typing import Any, Final
 
 from hypothesis import strategies as st
 
-from grid_member.config.model import EndpointGroup
-from grid_member.config.setting import Kind, Setting
-from grid_member.config.shape import Shape, settings_shape
+from grid_member.config.model.member import EndpointGroup
+from grid_member.config.settings.setting import Kind, Setting
+from grid_member.config.settings.shape import Shape, settings_shape
 
 Tree = dict[str, Any]
 

@@ -10,7 +10,7 @@ import pytest
 
 from grid_member.config import MemberConfig, config_from
 from grid_member.config.convert import convert
-from grid_member.config.model_security import ClientCertificates, TlsConfig
+from grid_member.config.model.security import ClientCertificates, TlsConfig
 from grid_member.config.python_source import read_python
 from grid_member.config.write import write_yaml
 from tests.unit.member.config_loading import load, problems

@@ -14,15 +14,15 @@ from xmlschema import XMLSchema10
 
 from grid_member.config import ConfigError, EndpointGroup, parse_config
 from grid_member.config.convert import convert
-from grid_member.config.refused import REFUSED
-from grid_member.config.schema import json_schema, xml_schema
-from grid_member.config.shape import settings_shape
-from grid_member.config.xml_forms import TOP_ELEMENT
+from grid_member.config.schema.published import json_schema, xml_schema
+from grid_member.config.settings.refused import REFUSED
+from grid_member.config.settings.shape import settings_shape
+from grid_member.config.xml.forms import TOP_ELEMENT
 from tests.unit.member.test_config_settings import below, turned_on
 
 if TYPE_CHECKING:
     from grid_member.config.convert import Syntax
-    from grid_member.config.refusal import RefusedSetting
+    from grid_member.config.settings.refusal import RefusedSetting
     from grid_member.config.tree import Problem
 
 FILES = sorted((Path(__file__).parent / "peer").iterdir())

@@ -6,8 +6,8 @@ import pytest
 
 from grid_member.config import EndpointGroup, MemberConfig, parse_config
 from grid_member.config.programmatic import Config
-from grid_member.config.settings import SETTINGS
-from grid_member.config.shape import settings_shape
+from grid_member.config.settings.shape import settings_shape
+from grid_member.config.settings.table import SETTINGS
 from tests.unit.member import refusals
 
 DOCUMENT = """grid:

@@ -12,17 +12,17 @@ from grid_member.config import ConfigError, MemberConfig, config_from, parse_con
 from grid_member.config.convert import convert
 from grid_member.config.load import read_document
 from grid_member.config.python_source import read_python
-from grid_member.config.shape import Shape, settings_shape
+from grid_member.config.settings.shape import Shape, settings_shape
 from grid_member.config.validate import collect
 from grid_member.config.write import write_xml, write_yaml
-from grid_member.config.xml_forms import COLLECTIONS, TEXTS
+from grid_member.config.xml.forms import COLLECTIONS, TEXTS
 from tests.unit.member.config_trees import ENVIRONMENT, TRAPS, Tree, trees, valid_trees
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from grid_member.config.setting import Value
-    from grid_member.config.shape import Path
+    from grid_member.config.settings.setting import Value
+    from grid_member.config.settings.shape import Path
 
 Outcome = MemberConfig | list[tuple[str, str]]
 

@@ -13,14 +13,14 @@ from grid_member.config import (
     config_from,
     parse_config,
 )
-from grid_member.config.refused import REFUSED
-from grid_member.config.settings import SETTINGS
-from grid_member.config.shape import Shape, settings_shape
+from grid_member.config.settings.refused import REFUSED
+from grid_member.config.settings.shape import Shape, settings_shape
+from grid_member.config.settings.table import SETTINGS
 from tests.unit.member.config_loading import load, problems
 
 if TYPE_CHECKING:
-    from grid_member.config.refusal import RefusedSetting
-    from grid_member.config.setting import Setting
+    from grid_member.config.settings.refusal import RefusedSetting
+    from grid_member.config.settings.setting import Setting
 
 Tree = dict[str, Any]
 GROUPS = EndpointGroup

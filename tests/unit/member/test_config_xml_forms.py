@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING
 import pytest
 import xmlschema
 
-from grid_member.config import schema
-from grid_member.config.setting import Kind
-from grid_member.config.settings import SETTINGS
-from grid_member.config.shape import settings_shape
+from grid_member.config.schema import published
+from grid_member.config.settings.setting import Kind
+from grid_member.config.settings.shape import settings_shape
+from grid_member.config.settings.table import SETTINGS
 from grid_member.config.validate import collect
-from grid_member.config.xml_forms import COLLECTIONS, NAME, NAMESPACE, TEXTS
-from grid_member.config.xml_source import read_xml
+from grid_member.config.xml.forms import COLLECTIONS, NAME, NAMESPACE, TEXTS
+from grid_member.config.xml.source import read_xml
 
 if TYPE_CHECKING:
-    from grid_member.config.setting import Setting, Value
-    from grid_member.config.shape import Path as SettingPath
+    from grid_member.config.settings.setting import Setting, Value
+    from grid_member.config.settings.shape import Path as SettingPath
 
-MANUAL = (Path(__file__).parents[3] / "docs" / schema.MANUAL).read_text(encoding="utf-8")
-OF_XML = xmlschema.XMLSchema10(schema.xml_schema())
+MANUAL = (Path(__file__).parents[3] / "docs" / published.MANUAL).read_text(encoding="utf-8")
+OF_XML = xmlschema.XMLSchema10(published.xml_schema())
 ROW = re.compile(r"^\| `([^`]+)` \| `(<[^`]+>)` \| (?:`(<[^`]+>)`|[^`|]+) \|$", re.MULTILINE)
 FORMS = {path: (usual, other) for path, usual, other in ROW.findall(MANUAL)}
 """The table of the manual: what is usually written, and what is read as well, if anything."""

@@ -10,11 +10,12 @@ import yaml
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from grid_member.config import ConfigError, yaml_events, yaml_source
+from grid_member.config import ConfigError
 from grid_member.config.python_source import read_python
 from grid_member.config.tree import Document
 from grid_member.config.write import write_yaml
-from grid_member.config.yaml_source import read_slowly, read_yaml
+from grid_member.config.yaml import events, source
+from grid_member.config.yaml.source import read_slowly, read_yaml
 from tests.unit.member.config_trees import Tree, trees
 from tests.unit.member.conformance.configurations import SETUPS, Place, configuration
 from tests.unit.member.conformance.language import Role
@@ -175,7 +176,7 @@ def test_what_is_right_is_read_by_the_quick_parser_alone(
     def refuse(*_: object) -> None:
         raise AssertionError("the Python parser is asked")
 
-    monkeypatch.setattr(yaml_source, "slow_source", refuse)
+    monkeypatch.setattr(source, "slow_source", refuse)
     assert isinstance(expected, Document)
     assert quickly(text) == expected
 
@@ -242,13 +243,13 @@ def test_both_read_a_spoilt_configuration_alike(
 def test_without_the_check_of_the_text_they_differ(
     text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(yaml_events, "_READ_OTHERWISE", re.compile("(?!)"))
+    monkeypatch.setattr(events, "_READ_OTHERWISE", re.compile("(?!)"))
     assert quickly(text) != slowly(text)
 
 
 def test_pyyaml_without_libyaml_will_do(monkeypatch: pytest.MonkeyPatch) -> None:
     assert yaml.__with_libyaml__, "or nothing is shown here"
     expected = quickly(running_configuration())
-    monkeypatch.setattr(yaml_events, "QUICK_LOADER", None)
+    monkeypatch.setattr(events, "QUICK_LOADER", None)
     assert isinstance(expected, Document)
     assert quickly(running_configuration()) == expected

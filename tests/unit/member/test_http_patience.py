@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grid_member.config.model import HttpConfig, Limits
+from grid_member.config.model.member import HttpConfig, Limits
 from grid_member.http.connection import ConnectionProtocol
 from grid_member.http.uploads import Uploads
 from tests.unit.member.test_http_polls import in_progress

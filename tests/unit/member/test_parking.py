@@ -15,7 +15,7 @@ import pytest
 from grid_member import Config, start_member
 from grid_member.cluster.parking import Parking
 from grid_member.config import config_from, parse_config
-from grid_member.config.xml_forms import TOP_ELEMENT
+from grid_member.config.xml.forms import TOP_ELEMENT
 from grid_member.engine.api import EngineError
 from tests.unit.member.durable import MAP, QUEUE, READY
 from tests.unit.member.running import configuration

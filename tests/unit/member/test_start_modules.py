@@ -28,8 +28,8 @@ LOADED: Final = "import time:"
 AUTHORITIES: Final = "SSL_CERT_FILE"
 NOT_FOR_A_PLAIN_START: Final = {
     *("command.documents", "command.restore"),
-    *("config.convert", "config.schema", "config.schema_json", "config.schema_xsd"),
-    *("config.write", "config.xml_elements", "config.xml_source"),
+    *("config.convert", "config.schema.json_schema", "config.schema.published"),
+    *("config.schema.xsd", "config.write", "config.xml.elements", "config.xml.source"),
     *("engine.backup.catalogue", "engine.backup.restore", "engine.backup.salvage"),
     *("http.openapi", "http.openapi_documents", "http.openapi_rows", "http.openapi_schemas"),
 }

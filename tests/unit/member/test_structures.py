@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from grid_member.cluster import structures
 from grid_member.cluster.structures import ConfiguredStructures
-from grid_member.config.model import EvictionConfig, MapConfig, MemberConfig, QueueConfig
+from grid_member.config.model.member import EvictionConfig, MapConfig, MemberConfig, QueueConfig
 from grid_member.config.names import find
 from grid_member.engine.api import Eviction, EvictionPolicy, MapSettings, QueueSettings
 

@@ -13,7 +13,7 @@ from typing import Final
 
 import pytest
 
-from grid_member.config.model_cluster import MEMBERS_PORT_OFFSET
+from grid_member.config.model.cluster import MEMBERS_PORT_OFFSET
 from tests.unit.ports import free_run
 
 MANUAL: Final = (Path(__file__).parents[4] / "docs" / "cluster.md").read_text(encoding="utf-8")

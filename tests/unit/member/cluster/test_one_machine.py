@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from grid_member.command import EXIT_START
-from grid_member.config.model_cluster import MEMBERS_PORT_OFFSET
+from grid_member.config.model.cluster import MEMBERS_PORT_OFFSET
 from tests.unit.engine.cluster.clusters import HOST
 from tests.unit.member.cluster.bad_days import Member
 from tests.unit.ports import free_run

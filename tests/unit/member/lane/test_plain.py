@@ -10,7 +10,7 @@ from aiohttp.http_parser import HttpRequestParser
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from grid_member.config.model import Limits
+from grid_member.config.model.member import Limits
 from grid_member.http.paths import split_target
 from grid_member.http.plain import HEAD_BYTES, MAX_KNOWN, Kind, Recogniser, Unplain
 from grid_member.http.routes import RoutingTable

@@ -12,7 +12,7 @@ from grid_member.cluster import config_changes
 from grid_member.cluster.config_changes import ConfigSource, read_blocks
 from grid_member.cluster.member import Phase
 from grid_member.config import ConfigError, parse_config
-from grid_member.config.model import MapConfig
+from grid_member.config.model.member import MapConfig
 from grid_member.engine.api import Reason, Refused
 from grid_member.engine.local.usage import StructureUsage
 from grid_member.http.config_changes import config_reload, config_upload

@@ -12,7 +12,7 @@ import pytest
 from grid_member.cluster import idempotency
 from grid_member.cluster.idempotency import KEPT_S, MAX_KEY_CHARACTERS, Outcome, Outcomes
 from grid_member.cluster.member import Phase
-from grid_member.config.model import EndpointGroup
+from grid_member.config.model.member import EndpointGroup
 from grid_member.engine.api import ClusterState, Reason, Refused
 from grid_member.http.answers import Answer, failed, success
 from grid_member.http.departure import member_shutdown

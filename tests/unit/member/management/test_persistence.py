@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from grid_member.cluster.persistence import make_persistence
-from grid_member.config.model import PersistenceConfig
+from grid_member.config.model.member import PersistenceConfig
 from grid_member.engine.api import EngineError, Reason, Refused
 from grid_member.engine.backup.backup import Draft
 from grid_member.engine.backup.restore import restore_backup

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from grid_member import Config, start_member
-from grid_member.config.model import ListenerConfig, MemberConfig
-from grid_member.config.model_cluster import ClusterConfig
-from grid_member.config.model_security import ClientCertificates, TlsConfig
+from grid_member.config.model.cluster import ClusterConfig
+from grid_member.config.model.member import ListenerConfig, MemberConfig
+from grid_member.config.model.security import ClientCertificates, TlsConfig
 from grid_member.http.metrics_cluster import certificate_ends
 from tests.unit.member.metrics.scraped import Scraped, configured
 from tests.unit.member.security.certificates import Authority

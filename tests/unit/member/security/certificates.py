@@ -7,12 +7,12 @@ import subprocess
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from grid_member.config.model_security import ClientCertificates
+from grid_member.config.model.security import ClientCertificates
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from grid_member.config.model_security import TlsConfig
+    from grid_member.config.model.security import TlsConfig
 
 VALID_DAYS = "2"
 EXPIRED = ("20200101", "20200102")

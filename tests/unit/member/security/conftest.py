@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grid_member.config.model_security import TlsConfig
+from grid_member.config.model.security import TlsConfig
 from tests.unit.member.security.certificates import Authority
 from tests.unit.member.security.tls_port import Port
 

@@ -11,8 +11,8 @@ from grid_member.config import ConfigError, parse_config
 from grid_member.config.build_security import ENDPOINT_PATHS
 from grid_member.config.convert import convert
 from grid_member.config.load import config_from
-from grid_member.config.model import EndpointGroup, User
-from grid_member.config.model_security import (
+from grid_member.config.model.member import EndpointGroup, User
+from grid_member.config.model.security import (
     ClientCertificates,
     Protected,
     RealmConfig,

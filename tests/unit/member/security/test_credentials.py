@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grid_member.config.model import EndpointGroup, User
-from grid_member.config.model_security import PROBES, Protected, RealmConfig, SecurityConfig
+from grid_member.config.model.member import EndpointGroup, User
+from grid_member.config.model.security import PROBES, Protected, RealmConfig, SecurityConfig
 from grid_member.http.routes import ROUTES
 from grid_member.security.audit import LOGGER
 from grid_member.security.credentials import (

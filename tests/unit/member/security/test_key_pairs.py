@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grid_member.config.model_security import ClientCertificates, TlsConfig
+from grid_member.config.model.security import ClientCertificates, TlsConfig
 from grid_member.engine.cluster_settings import ClusterTls
 from grid_member.engine.server import renewal
 from grid_member.security.tls import ServerTls, TlsError

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grid_member.config.model import User
-from grid_member.config.model_security import RealmConfig
+from grid_member.config.model.member import User
+from grid_member.config.model.security import RealmConfig
 from grid_member.security.realms import MAX_CREDENTIAL_CHARACTERS, Realm, Verification
 
 USERS = (User("ada", "s3cret"), User("bob", "p:w"), User("müller", "grün"), User("a", "das3cret"))

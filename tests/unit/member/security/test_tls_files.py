@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grid_member.config.model_security import ClientCertificates, TlsConfig
+from grid_member.config.model.security import ClientCertificates, TlsConfig
 from grid_member.security import tls
 from grid_member.security.tls import ServerTls, TlsError, keep_fresh, server_context
 from grid_member.security.tls_validity import Validity

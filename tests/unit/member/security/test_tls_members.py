@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from grid_member.command import EXIT_START
-from grid_member.config.model_security import ClientCertificates, TlsConfig
+from grid_member.config.model.security import ClientCertificates, TlsConfig
 from grid_member.security.tls import TlsError
 from grid_member.security.tls_members import check_members_tls
 from tests.unit.member.cluster.bad_days import three

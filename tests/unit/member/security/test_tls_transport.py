@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grid_member.config.model_security import TlsConfig
+from grid_member.config.model.security import TlsConfig
 from grid_member.security.tls import ServerTls
 from grid_member.security.tls_connection import TlsListener, TlsTransport
 from tests.unit.serving import close_server

@@ -13,7 +13,7 @@ from tests.unit.serving import close_server
 if TYPE_CHECKING:
     import ssl
 
-    from grid_member.config.model_security import TlsConfig
+    from grid_member.config.model.security import TlsConfig
     from tests.unit.member.running import RunningMember
     from tests.unit.member.security.certificates import Authority
 

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from jinja2 import UndefinedError
 
 from grid_member.config.load import parse_config
-from grid_member.config.model_security import ClientCertificates
+from grid_member.config.model.security import ClientCertificates
 from grid_operator.decide.validate import find_problem
 from grid_operator.render.config import configuration_file, configuration_tree
 from grid_operator.render.config_xml import configuration_xml

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
     from pathlib import Path
 
-    from grid_member.config.model import EndpointGroup, User
+    from grid_member.config.model.member import EndpointGroup, User
 
 PROBES: Final = (("grid", "health", "ready"), ("grid", "health", "node-state"))
 """The parts of the paths that never ask for credentials: Kubernetes probes carry none."""

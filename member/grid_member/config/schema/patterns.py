@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from grid_member.config.model import FORMER_GROUPS, EndpointGroup
+from grid_member.config.model.member import FORMER_GROUPS, EndpointGroup
 
 VARIABLE: Final = r"[$]\{[^}:]*(:[^}]*)?\}"
 """A value with a variable is anything at all until the member starts."""

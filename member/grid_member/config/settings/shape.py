@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from grid_member.config.refused import REFUSED
-from grid_member.config.settings import SETTINGS
+from grid_member.config.settings.refused import REFUSED
+from grid_member.config.settings.table import SETTINGS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from grid_member.config.refusal import RefusedSetting
-    from grid_member.config.setting import Setting
+    from grid_member.config.settings.refusal import RefusedSetting
+    from grid_member.config.settings.setting import Setting
 
 Path: TypeAlias = tuple[str | int, ...]
 

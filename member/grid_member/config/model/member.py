@@ -6,14 +6,14 @@ import enum
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from grid_member.config.model_security import SecurityConfig
+from grid_member.config.model.security import SecurityConfig
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from grid_member.config.model_cluster import ClusterConfig
-    from grid_member.config.model_security import TlsConfig
+    from grid_member.config.model.cluster import ClusterConfig
+    from grid_member.config.model.security import TlsConfig
 
 
 class EndpointGroup(enum.Enum):

@@ -7,13 +7,12 @@ tables in the manual, below docs/ unless told another directory.
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from grid_member.config.schema_json import schema_of_yaml
-from grid_member.config.schema_table import with_tables
-from grid_member.config.schema_xsd import schema_of_xml
+from grid_member.config.schema.json_schema import schema_of_yaml
+from grid_member.config.schema.table import with_tables
+from grid_member.config.schema.xsd import schema_of_xml
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,7 +40,3 @@ def main(arguments: Sequence[str]) -> None:
     (directory / XML_SCHEMA).write_text(xml_schema(), encoding="utf-8")
     manual = directory / MANUAL
     manual.write_text(with_tables(manual.read_text(encoding="utf-8")), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

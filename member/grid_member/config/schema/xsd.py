@@ -6,15 +6,15 @@ import re
 from typing import TYPE_CHECKING, Final
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from grid_member.config.schema_words import VARIABLE, in_any_case, name_pattern
-from grid_member.config.setting import Kind, Setting, Value
-from grid_member.config.shape import Shape, settings_shape
+from grid_member.config.schema.patterns import VARIABLE, in_any_case, name_pattern
+from grid_member.config.settings.setting import Kind, Setting, Value
+from grid_member.config.settings.shape import Shape, settings_shape
 from grid_member.config.tree import TOP
 from grid_member.config.validate import MAX_TEXT_CHARACTERS
-from grid_member.config.xml_forms import NAME, NAMESPACE, TEXTS, Collection, collection
+from grid_member.config.xml.forms import NAME, NAMESPACE, TEXTS, Collection, collection
 
 if TYPE_CHECKING:
-    from grid_member.config.refusal import RefusedSetting
+    from grid_member.config.settings.refusal import RefusedSetting
 
 _SCHEMA_NAMESPACE: Final = "http://www.w3.org/2001/XMLSchema"
 _ANYTHING: Final = r"[\s\S]*"

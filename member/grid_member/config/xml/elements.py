@@ -12,7 +12,7 @@ from typing import Final
 from xml.parsers import expat
 
 from grid_member.config.tree import MAX_DEPTH_LEVELS, OTHER_TOP, TOP, ConfigError, Place, Problem
-from grid_member.config.xml_forms import NAMESPACE, SCHEMA_INSTANCE, TOP_ELEMENT
+from grid_member.config.xml.forms import NAMESPACE, SCHEMA_INSTANCE, TOP_ELEMENT
 
 _SEPARATOR: Final = " "
 _TAG_NAME: Final = re.compile(rb"<[^\s/>]+")

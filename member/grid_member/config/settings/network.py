@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from grid_member.config.setting import MAX_PORT, Setting, choice, flag, number, text
+from grid_member.config.settings.setting import MAX_PORT, Setting, choice, flag, number, text
 
 
 def port(section: str, default: int, auto_increment: bool, title: str) -> tuple[Setting, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from grid_member.config.refusal import ENABLED, LEAVE_OUT, NOT_YET, RefusedSetting, refused
+from grid_member.config.settings.refusal import ENABLED, LEAVE_OUT, NOT_YET, RefusedSetting, refused
 
 _FALSE: Final = ("false",)
 _EITHER: Final = ("true", "false")

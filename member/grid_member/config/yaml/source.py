@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import yaml
 from yaml.reader import ReaderError
 
-from grid_member.config.shape import Path, path_text
+from grid_member.config.settings.shape import Path, path_text
 from grid_member.config.tree import (
     MAX_DEPTH_LEVELS,
     OTHER_TOP,
@@ -22,7 +22,7 @@ from grid_member.config.tree import (
     Scalar,
     Section,
 )
-from grid_member.config.yaml_events import DoubtError, Mark, Source, quick_source, slow_source
+from grid_member.config.yaml.events import DoubtError, Mark, Source, quick_source, slow_source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from grid_member.config.tree import TOP
 
 if TYPE_CHECKING:
-    from grid_member.config.shape import Shape
+    from grid_member.config.settings.shape import Shape
 
 NAMESPACE: Final = "urn:grid:config:1"
 SCHEMA_INSTANCE: Final = "http://www.w3.org/2001/XMLSchema-instance"

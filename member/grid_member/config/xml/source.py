@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from grid_member.config.shape import Path, Shape, path_text, settings_shape
+from grid_member.config.settings.shape import Path, Shape, path_text, settings_shape
 from grid_member.config.tree import Document, Items, Node, Place, Problem, Scalar, Section
 from grid_member.config.validate import VARIABLE
-from grid_member.config.xml_elements import Element, read_elements
-from grid_member.config.xml_forms import NAME, TEXTS, WHITE_SPACE, Collection, collection
+from grid_member.config.xml.elements import Element, read_elements
+from grid_member.config.xml.forms import NAME, TEXTS, WHITE_SPACE, Collection, collection
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from grid_member.config.refusal import RefusedSetting
+    from grid_member.config.settings.refusal import RefusedSetting
 
 
 def read_xml(text: str, file: str) -> Document:

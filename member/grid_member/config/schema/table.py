@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from grid_member.config.refused import REFUSED
-from grid_member.config.setting import Kind, Setting, Value
-from grid_member.config.settings import SETTINGS
-from grid_member.config.shape import settings_shape
-from grid_member.config.xml_forms import COLLECTIONS
+from grid_member.config.settings.refused import REFUSED
+from grid_member.config.settings.setting import Kind, Setting, Value
+from grid_member.config.settings.shape import settings_shape
+from grid_member.config.settings.table import SETTINGS
+from grid_member.config.xml.forms import COLLECTIONS
 
 if TYPE_CHECKING:
-    from grid_member.config.refusal import RefusedSetting
+    from grid_member.config.settings.refusal import RefusedSetting
 
 _BEGIN: Final = "<!-- {}: written by `make schema`, do not edit -->\n"
 _END: Final = "<!-- end of {} -->\n"

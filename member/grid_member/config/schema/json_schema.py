@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from grid_member.config.schema_words import INTEGER, VARIABLE, in_any_case, name_pattern
-from grid_member.config.setting import Kind, Setting
-from grid_member.config.shape import Shape, settings_shape
+from grid_member.config.schema.patterns import INTEGER, VARIABLE, in_any_case, name_pattern
+from grid_member.config.settings.setting import Kind, Setting
+from grid_member.config.settings.shape import Shape, settings_shape
 from grid_member.config.tree import TOP
 from grid_member.config.validate import MAX_TEXT_CHARACTERS
 
 if TYPE_CHECKING:
-    from grid_member.config.refusal import RefusedSetting
+    from grid_member.config.settings.refusal import RefusedSetting
 
 Json: TypeAlias = "bool | int | str | list[Json] | dict[str, Json] | None"
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from grid_member.config.model_security import TlsConfig
+    from grid_member.config.model.security import TlsConfig
 
 EVERY_INTERFACE: Final = "*"
 MEMBERS_PORT_OFFSET: Final = 100

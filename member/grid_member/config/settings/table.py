@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from grid_member.config.setting import (
+from grid_member.config.settings.network import NETWORK, interfaces, port
+from grid_member.config.settings.setting import (
     MAX_BACKUPS_MEMBERS,
     MAX_DRAIN_S,
     MAX_TIMEOUT_S,
@@ -20,7 +21,6 @@ from grid_member.config.setting import (
     number,
     text,
 )
-from grid_member.config.settings_network import NETWORK, interfaces, port
 
 
 def _backups(structure: str) -> tuple[Setting, ...]:

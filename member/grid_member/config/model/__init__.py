@@ -1,0 +1,1 @@
+"""The typed configuration: what every other package of the member is given."""

@@ -1,0 +1,1 @@
+"""The published description of configurations, made from the table of settings."""

@@ -1,0 +1,1 @@
+"""Configurations in YAML and JSON."""
