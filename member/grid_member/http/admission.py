@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from grid_member.http.answers import error, head_bytes
 from grid_member.http.paths import MalformedError, split_target
-from grid_member.http.routes import ROUTES, RoutingTable
+from grid_member.http.table import ROUTES, RoutingTable
 from grid_member.http.watch import LINGER_S, Watch, end_writing
 from grid_member.telemetry.logs import event
 

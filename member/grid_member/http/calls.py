@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from grid_member.cluster.member import Member
     from grid_member.engine.api import Item
-    from grid_member.http.routes import Route
+    from grid_member.http.table import Route
 
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 

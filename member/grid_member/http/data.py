@@ -10,6 +10,7 @@ from grid_member.cluster.futures import begun
 from grid_member.config.names import find
 from grid_member.engine.api import Entry, Item, Reason, Refused
 from grid_member.http.answers import EMPTY, NOTHING, TEXT, Answer, error
+from grid_member.http.table import MAX_POLL_S
 from grid_member.http.watch import PERIOD_S
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from grid_member.engine.api import Done, Engine
     from grid_member.http.calls import Call
 
-MAX_POLL_S: Final = 2**31 - 1
 _MAPS: Final = "/grid/rest/maps/"
 BINARY: Final = "application/octet-stream"
 _SECONDS: Final = re.compile(r"0*([0-9]{1,10})", re.ASCII)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from grid_member.cluster.member import Phase
 from grid_member.engine.api import EngineError
 from grid_member.http.answers import Answer, error, failed, success_before
-from grid_member.http.routes import DATA
+from grid_member.http.table import DATA
 
 if TYPE_CHECKING:
     from collections.abc import Callable

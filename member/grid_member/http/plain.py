@@ -12,9 +12,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
-from grid_member.http.data import MAX_POLL_S
 from grid_member.http.paths import MalformedError, decode
-from grid_member.http.routes import ROUTES
+from grid_member.http.table import MAX_POLL_S, ROUTES
 
 if TYPE_CHECKING:
     from grid_member.config.model.member import Limits

@@ -26,7 +26,7 @@ from grid_member.http.managed import parked, unjoined
 from grid_member.http.management_operations import MANAGEMENT_OPERATIONS
 from grid_member.http.measured import PATH
 from grid_member.http.paths import MalformedError, split_target
-from grid_member.http.routes import CATCH_ALL_GROUPS, DATA, RoutingTable, unavailable
+from grid_member.http.table import CATCH_ALL_GROUPS, DATA, RoutingTable, unavailable
 from grid_member.http.unattended import Unattended
 from grid_member.security.audit import endpoint, says_fail
 from grid_member.security.credentials import (
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from grid_member.cluster.member import Member
     from grid_member.config.model.member import EndpointGroup, ListenerConfig, MemberConfig
     from grid_member.http.calls import ConnectionCounts
-    from grid_member.http.routes import Match, Route
+    from grid_member.http.table import Match, Route
 
 _log: Final = logging.getLogger("grid.http")
 _BODY_METHODS: Final = frozenset({"POST", "PUT"})

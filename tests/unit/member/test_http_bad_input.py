@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grid_member.http.routes import ROUTES
+from grid_member.http.table import ROUTES
 from tests.unit.member.wire import Wire
 
 if TYPE_CHECKING:
-    from grid_member.http.routes import Route
+    from grid_member.http.table import Route
     from tests.unit.member.running import RunningMember
 
 PATHS = sorted({route.path for route in ROUTES})

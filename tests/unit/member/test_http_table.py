@@ -8,7 +8,7 @@ import pytest
 
 from grid_member.cluster.futures import begun
 from grid_member.engine.api import ClusterState, Refused
-from grid_member.http.routes import ROUTES, Route
+from grid_member.http.table import ROUTES, Route
 from tests.unit.member.running import configuration
 from tests.unit.member.wire import Reply, Wire, once
 

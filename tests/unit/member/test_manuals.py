@@ -16,7 +16,7 @@ import pytest
 
 from grid_member import Config, MemberHandle, start_member
 from grid_member.config import ConfigError, parse_config
-from grid_member.http.routes import ROUTES, RoutingTable
+from grid_member.http.table import ROUTES, RoutingTable
 from tests.unit.member.running import ALL_GROUPS
 from tests.unit.member.wire import Reply, Wire
 

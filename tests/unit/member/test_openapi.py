@@ -13,7 +13,7 @@ import pytest
 from grid_member.http.openapi import description
 from grid_member.http.openapi_rows import DESCRIBED
 from grid_member.http.openapi_schemas import Schemas
-from grid_member.http.routes import ROUTES, Route
+from grid_member.http.table import ROUTES, Route
 from tests.unit.member.running import configuration
 from tests.unit.member.wire import Reply, once
 

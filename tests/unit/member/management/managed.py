@@ -17,7 +17,7 @@ from grid_member.config import MemberConfig, parse_config
 from grid_member.engine import open_engine
 from grid_member.http.calls import Call, ConnectionCounts
 from grid_member.http.idempotent import HEADER, once
-from grid_member.http.routes import Route
+from grid_member.http.table import Route
 from grid_member.http.unattended import Unattended
 from grid_member.telemetry.levels import LogLevels
 

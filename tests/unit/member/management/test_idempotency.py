@@ -21,7 +21,7 @@ from grid_member.http.idempotent import READ_ONLY, settle
 from grid_member.http.licenses import license_set
 from grid_member.http.log_levels import log_level_set
 from grid_member.http.management import change_state, cluster_shutdown, nodes
-from grid_member.http.routes import ROUTES
+from grid_member.http.table import ROUTES
 from tests.unit.member.management.managed import FakeStore, content, reason, short
 from tests.unit.waiting import until
 

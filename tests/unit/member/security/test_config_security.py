@@ -19,7 +19,7 @@ from grid_member.config.model.security import (
     SecurityConfig,
     TlsConfig,
 )
-from grid_member.http.routes import ROUTES
+from grid_member.http.table import ROUTES
 
 EVERYTHING = """grid:
   network:

@@ -11,7 +11,7 @@ import pytest
 
 from grid_member.config.model.member import EndpointGroup, User
 from grid_member.config.model.security import PROBES, Protected, RealmConfig, SecurityConfig
-from grid_member.http.routes import ROUTES
+from grid_member.http.table import ROUTES
 from grid_member.security.audit import LOGGER
 from grid_member.security.credentials import (
     NOT_ASKED,

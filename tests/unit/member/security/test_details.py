@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grid_member.http.routes import ROUTES
+from grid_member.http.table import ROUTES
 from grid_member.security.audit import DETAILS
 from grid_member.security.details import details
 

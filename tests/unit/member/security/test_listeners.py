@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from grid_member import Config, TlsError
-from grid_member.http.routes import ROUTES
+from grid_member.http.table import ROUTES
 from grid_member.security.audit import LOGGER
 from grid_member.start import start_member as start
 from grid_member.telemetry.logs import JsonLines

@@ -26,6 +26,7 @@ POST: Final = ("POST", "PUT")
 DELETE: Final = ("DELETE",)
 
 CATCH_ALL_GROUPS: Final = frozenset({WRITE})
+MAX_POLL_S: Final = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
