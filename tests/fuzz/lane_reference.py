@@ -12,8 +12,8 @@ from aiohttp.http_parser import HttpRequestParser, HttpRequestParserPy
 from aiohttp.streams import EMPTY_PAYLOAD
 
 from grid_member.engine.api import Entry, Item, Reason, Refused
-from grid_member.http.connection import MAX_HEADERS_LINES
-from grid_member.http.paths import split_target
+from grid_member.http.wire.connection import MAX_HEADERS_LINES
+from grid_member.http.wire.paths import split_target
 from tests.fuzz.lane_engine import FAILED
 from tests.fuzz.target import FindingError
 

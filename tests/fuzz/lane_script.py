@@ -17,9 +17,9 @@ from grid_member.config.model.member import Limits
 from grid_member.engine.api import Reason, Refused
 from grid_member.http.desk import Desk
 from grid_member.http.lane import LaneConnection
-from grid_member.http.receipts import Receipts
-from grid_member.http.uploads import Uploads
-from grid_member.http.watch import Watch
+from grid_member.http.wire.receipts import Receipts
+from grid_member.http.wire.uploads import Uploads
+from grid_member.http.wire.watch import Watch
 from grid_member.telemetry.measurements import Measurements
 from tests.fuzz.lane_engine import BIG_BYTES, ScriptedEngine
 from tests.fuzz.lane_wire import Loop, Sockets, Successor, Transport
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from grid_member.engine.api import Engine
-    from grid_member.http.connection import ConnectionProtocol
+    from grid_member.http.wire.connection import ConnectionProtocol
 
 LIMITS: Final = Limits(name_bytes=24, key_bytes=48, value_bytes=100_000, header_bytes=512)
 CONFIG: Final = replace(default_config({}), limits=LIMITS)

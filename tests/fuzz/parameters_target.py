@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from grid_member.http.calls import split_parameters
-from grid_member.http.paths import MalformedError, split_target
+from grid_member.http.routes.calls import split_parameters
+from grid_member.http.wire.paths import MalformedError, split_target
 from tests.fuzz.target import FindingError
 
 if TYPE_CHECKING:

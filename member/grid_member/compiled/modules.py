@@ -61,6 +61,6 @@ MODULES: Final = (
     "grid_member/http/lane_answers.py",
     "grid_member/http/plain.py",
     "grid_member/http/slot.py",
-    "grid_member/http/watch.py",
+    "grid_member/http/wire/watch.py",
 )
 """Paths below the directory that the package is in."""

@@ -16,16 +16,16 @@ import resource
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, cast
 
-from grid_member.http.answers import error, head_bytes
-from grid_member.http.paths import MalformedError, split_target
 from grid_member.http.table import ROUTES, RoutingTable
-from grid_member.http.watch import LINGER_S, Watch, end_writing
+from grid_member.http.wire.answers import error, head_bytes
+from grid_member.http.wire.paths import MalformedError, split_target
+from grid_member.http.wire.watch import LINGER_S, Watch, end_writing
 from grid_member.telemetry.logs import event
 
 if TYPE_CHECKING:
     from aiohttp import web
 
-    from grid_member.http.answers import Answer
+    from grid_member.http.wire.answers import Answer
 
 SPARE_CONNECTIONS: Final = 256
 """Beyond the maximum: for probes, for refused ones that still read, for some just accepted."""

@@ -10,16 +10,6 @@ from typing import TYPE_CHECKING, Final, cast
 from grid_member.cluster.member import Phase
 from grid_member.config.model.member import EndpointGroup
 from grid_member.engine.api import Refused
-from grid_member.http.answers import (
-    EMPTY,
-    MAX_JOINED_BYTES,
-    NOTHING,
-    TEXT,
-    Answer,
-    error,
-    head_bytes,
-)
-from grid_member.http.data import made_up_type, refusal
 from grid_member.http.plain import (
     MAP_GET,
     MAP_PUT,
@@ -29,7 +19,17 @@ from grid_member.http.plain import (
     QUEUE_POLL,
     Recogniser,
 )
-from grid_member.http.watch import Departures, Leavers
+from grid_member.http.routes.data import made_up_type, refusal
+from grid_member.http.wire.answers import (
+    EMPTY,
+    MAX_JOINED_BYTES,
+    NOTHING,
+    TEXT,
+    Answer,
+    error,
+    head_bytes,
+)
+from grid_member.http.wire.watch import Departures, Leavers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
     from grid_member.cluster.member import Member
     from grid_member.config.model.member import ListenerConfig, MemberConfig
     from grid_member.engine.api import Entry, Item
-    from grid_member.http.connection import ConnectionProtocol
     from grid_member.http.plain import Kind
-    from grid_member.http.receipts import Receipts
-    from grid_member.http.uploads import Uploads
-    from grid_member.http.watch import Watch
+    from grid_member.http.wire.connection import ConnectionProtocol
+    from grid_member.http.wire.receipts import Receipts
+    from grid_member.http.wire.uploads import Uploads
+    from grid_member.http.wire.watch import Watch
 
 _log: Final = logging.getLogger("grid.http")
 # Finding a member of an enumeration in its class takes ten times as long as a global.

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final, cast
 
 from aiohttp import web
 
-from grid_member.http.connection import ConnectionProtocol
 from grid_member.http.lane import LaneConnection
-from grid_member.http.receipts import Receipts
-from grid_member.http.watch import Departures, Watch
+from grid_member.http.wire.connection import ConnectionProtocol
+from grid_member.http.wire.receipts import Receipts
+from grid_member.http.wire.watch import Departures, Watch
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from grid_member.config.model.member import HttpConfig, Limits
     from grid_member.http.admission import Admission
     from grid_member.http.desk import Desk
-    from grid_member.http.uploads import Uploads
+    from grid_member.http.wire.uploads import Uploads
 
 CUT_GRACE_S: Final = 0.05
 """How long a connection has to end when it is cut; aiohttp takes 0 for no limit."""

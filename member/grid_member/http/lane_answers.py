@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from grid_member.engine.api import Item
 from grid_member.engine.leasehold import LATE, steady_s
-from grid_member.http.answers import MAX_JOINED_BYTES, error
 from grid_member.http.plain import MAP_GET, MAP_PUT, MAP_REMOVE, QUEUE_OFFER, QUEUE_POLL
 from grid_member.http.slot import Slot
-from grid_member.http.watch import Unread, write_pieces
+from grid_member.http.wire.answers import MAX_JOINED_BYTES, error
+from grid_member.http.wire.watch import Unread, write_pieces
 from grid_member.telemetry.logs import failure
 
 if TYPE_CHECKING:

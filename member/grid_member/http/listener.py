@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.io.listening import close_servers
 from grid_member.http.admission import Admission, is_probe, open_files_limit, room, tell_room
-from grid_member.http.answers import WireResponse
-from grid_member.http.calls import ConnectionCounts
-from grid_member.http.connection import connection_of
 from grid_member.http.desk import Desk, has_lane
 from grid_member.http.factory import ConnectionFactory
 from grid_member.http.measured import ListenerFigures, Measured
+from grid_member.http.routes.calls import ConnectionCounts
 from grid_member.http.service import Service
-from grid_member.http.uploads import Uploads
+from grid_member.http.wire.answers import WireResponse
+from grid_member.http.wire.connection import connection_of
+from grid_member.http.wire.uploads import Uploads
 from grid_member.security.tls import ServerTls, keep_fresh
 from grid_member.security.tls_connection import TlsListener
 from grid_member.telemetry.logs import event

@@ -11,7 +11,7 @@ from aiohttp import web
 from grid_member.telemetry.measurements import OTHER
 
 if TYPE_CHECKING:
-    from grid_member.http.answers import Answer
+    from grid_member.http.wire.answers import Answer
     from grid_member.telemetry.measurements import Measurements
 
 PATH: Final = web.RequestKey("grid_path", str)

@@ -33,8 +33,8 @@ from grid_member.cluster.member import Phase
 from grid_member.cluster.operations import Stage
 from grid_member.cluster.roll import NO_DISK
 from grid_member.cluster.usage import disk_of, limits_of
-from grid_member.http.answers import Answer, error
 from grid_member.http.metrics_cluster import certificate_ends, of_certificates, of_cluster
+from grid_member.http.wire.answers import Answer, error
 from grid_member.release import VERSION
 from grid_member.telemetry.handler import dropped_lines
 from grid_member.telemetry.logs import failure

@@ -12,8 +12,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
-from grid_member.http.paths import MalformedError, decode
 from grid_member.http.table import MAX_POLL_S, ROUTES
+from grid_member.http.wire.paths import MalformedError, decode
 
 if TYPE_CHECKING:
     from grid_member.config.model.member import Limits

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final
 from aiohttp import HttpVersion10, HttpVersion11
 
 from grid_member.config.model.security import RealmConfig
-from grid_member.http import data, departure, documents
-from grid_member.http.answers import Answer, error, failed
-from grid_member.http.calls import (
+from grid_member.http.measured import PATH
+from grid_member.http.routes import data, departure, documents
+from grid_member.http.routes.calls import (
     BodyRefusedError,
     Call,
     ExpectationError,
@@ -21,13 +21,13 @@ from grid_member.http.calls import (
     read_body,
     split_parameters,
 )
-from grid_member.http.idempotent import once
-from grid_member.http.managed import parked, unjoined
-from grid_member.http.management_operations import MANAGEMENT_OPERATIONS
-from grid_member.http.measured import PATH
-from grid_member.http.paths import MalformedError, split_target
+from grid_member.http.routes.idempotent import once
+from grid_member.http.routes.managed import parked, unjoined
+from grid_member.http.routes.management_operations import MANAGEMENT_OPERATIONS
 from grid_member.http.table import CATCH_ALL_GROUPS, DATA, RoutingTable, unavailable
 from grid_member.http.unattended import Unattended
+from grid_member.http.wire.answers import Answer, error, failed
+from grid_member.http.wire.paths import MalformedError, split_target
 from grid_member.security.audit import endpoint, says_fail
 from grid_member.security.credentials import (
     Attempt,
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
     from grid_member.cluster.member import Member
     from grid_member.config.model.member import EndpointGroup, ListenerConfig, MemberConfig
-    from grid_member.http.calls import ConnectionCounts
+    from grid_member.http.routes.calls import ConnectionCounts
     from grid_member.http.table import Match, Route
 
 _log: Final = logging.getLogger("grid.http")

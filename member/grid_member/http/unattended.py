@@ -15,7 +15,7 @@ from grid_member.telemetry.logs import failure
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
-    from grid_member.http.answers import Answer
+    from grid_member.http.wire.answers import Answer
 
 _log: Final = logging.getLogger("grid.http")
 

@@ -9,7 +9,9 @@ import pytest
 
 from grid_member.config import validate
 from grid_member.config.yaml import events
-from grid_member.http import calls, desk, lane, lane_answers, paths, plain
+from grid_member.http import desk, lane, lane_answers, plain
+from grid_member.http.routes import calls
+from grid_member.http.wire import paths
 from tests.fuzz.drive import drive
 from tests.fuzz.jobs import MAX_GROWN_OBJECTS
 from tests.fuzz.target import FindingError, seeds

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grid_member.http import connection
-from grid_member.http.pieces import Pieces
+from grid_member.http.wire import connection
+from grid_member.http.wire.pieces import Pieces
 from tests.unit.member.wire import Wire, once, request
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grid_member.http.calls import split_parameters
-from grid_member.http.paths import MalformedError, decode
+from grid_member.http.routes.calls import split_parameters
+from grid_member.http.wire.paths import MalformedError, decode
 
 BODY_BYTES = 8 * 1024 * 1024
 PIECES = ("%", "%4", "%41", "%c3%A9", "%C3", "%5C", "%2B", "%00", "+", "\\", "\\x41", "\\N{DASH}")

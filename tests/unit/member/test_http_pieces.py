@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grid_member.http.pieces import Pieces
+from grid_member.http.wire.pieces import Pieces
 
 END = b"\r\n\r\n"
 READ_BYTES = 256 << 10

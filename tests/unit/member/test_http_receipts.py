@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from grid_member.engine.api import Item
-from grid_member.http import receipts
-from grid_member.http.receipts import Progress, Receipts, progress
+from grid_member.http.wire import receipts
+from grid_member.http.wire.receipts import Progress, Receipts, progress
 from tests.unit.waiting import until
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import socket
 from typing import TYPE_CHECKING
 
 from grid_member.command.event_loop import loop_maker
-from grid_member.http.watch import (
+from grid_member.http.wire.watch import (
     ANSWERS_PER_LOOK,
     AT_ONCE,
     PERIOD_S,

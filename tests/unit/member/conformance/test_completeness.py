@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from itertools import combinations
 
-from grid_member.http.paths import MalformedError, split_target
 from grid_member.http.table import ROUTES, RoutingTable
+from grid_member.http.wire.paths import MalformedError, split_target
 from tests.unit.member.conformance.configurations import SETUPS
 from tests.unit.member.conformance.language import Role
 from tests.unit.member.conformance.lines import ELSEWHERE, lines

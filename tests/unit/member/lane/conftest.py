@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 import uvloop
 
-from grid_member.http.connection import ConnectionProtocol
+from grid_member.http.wire.connection import ConnectionProtocol
 from tests.unit.member.lane.peers import LOGS, PATHS, Handed, settings
 
 if TYPE_CHECKING:

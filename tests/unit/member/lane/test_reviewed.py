@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, cast
 import aiohttp.helpers
 import pytest
 
-from grid_member.http import desk, watch
-from grid_member.http.watch import PERIOD_S, Watch, end_writing
+from grid_member.http import desk
+from grid_member.http.wire import watch
+from grid_member.http.wire.watch import PERIOD_S, Watch, end_writing
 from tests.fuzz.lane_script import INBOX, Run
 from tests.fuzz.lane_wire import Sockets
 from tests.unit.member.lane.peers import Peer, ask, masked, request

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grid_member.http.connection import ConnectionProtocol
+from grid_member.http.wire.connection import ConnectionProtocol
 from tests.unit.member.lane.peers import Handed, Peer, cut, masked, request
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from grid_member.cluster.persistence import make_persistence
 from grid_member.cluster.structures import ConfiguredStructures
 from grid_member.config import MemberConfig, parse_config
 from grid_member.engine import open_engine
-from grid_member.http.calls import Call, ConnectionCounts
-from grid_member.http.idempotent import HEADER, once
+from grid_member.http.routes.calls import Call, ConnectionCounts
+from grid_member.http.routes.idempotent import HEADER, once
 from grid_member.http.table import Route
 from grid_member.http.unattended import Unattended
 from grid_member.telemetry.levels import LogLevels
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from grid_member.cluster.config_changes import ConfigSource
     from grid_member.engine.api import Done, Refused
     from grid_member.engine.local.usage import Kind, StructureUsage
-    from grid_member.http.answers import Answer
+    from grid_member.http.wire.answers import Answer
 
 CONFIGURATION = """
 grid:

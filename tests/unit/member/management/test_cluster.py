@@ -13,15 +13,15 @@ from grid_member.cluster.futures import begun
 from grid_member.cluster.member import Phase
 from grid_member.cluster.versions import ClusterVersion, Versions, parse_version
 from grid_member.engine.api import ClusterState, Reason, Refused
-from grid_member.http.management import change_state, change_version, cluster_shutdown, nodes
+from grid_member.http.routes.management import change_state, change_version, cluster_shutdown, nodes
 from tests.unit.member.management.managed import FakeStore, content, reason, short
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from grid_member.engine.api import Done
-    from grid_member.http.answers import Answer
-    from grid_member.http.calls import Call
+    from grid_member.http.routes.calls import Call
+    from grid_member.http.wire.answers import Answer
     from tests.unit.member.management.managed import Managed
 
 NOT_JOINED = "the member has not joined its cluster or is stopping already"

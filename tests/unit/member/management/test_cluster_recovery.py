@@ -15,7 +15,7 @@ from grid_member.cluster.start_calls import StartCalls
 from grid_member.cluster.store_recovery import OFF
 from grid_member.engine.api import EngineError, NotYetError
 from grid_member.engine.replication import NOTHING_TO_RESCUE
-from grid_member.http.persistence import force_start
+from grid_member.http.routes.persistence import force_start
 from tests.unit.member.management.managed import content
 
 if TYPE_CHECKING:

@@ -15,14 +15,14 @@ from grid_member.config import ConfigError, parse_config
 from grid_member.config.model.member import MapConfig
 from grid_member.engine.api import Reason, Refused
 from grid_member.engine.local.usage import StructureUsage
-from grid_member.http.config_changes import config_reload, config_upload
+from grid_member.http.routes.config_changes import config_reload, config_upload
 from tests.unit.member.management.managed import CONFIGURATION, Managed, content, reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from grid_member.http.answers import Answer
+    from grid_member.http.wire.answers import Answer
 
 UPDATED = "Configuration Update successfully finished."
 PERSISTENT = """

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from grid_member.cluster.futures import begun
-from grid_member.http.cp import (
+from grid_member.http.routes.cp import (
     cp_group,
     cp_group_remove,
     cp_groups,
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from grid_member.engine.api import Done, Entry
-    from grid_member.http.answers import Answer
-    from grid_member.http.calls import Call
+    from grid_member.http.routes.calls import Call
+    from grid_member.http.wire.answers import Answer
     from tests.unit.member.management.managed import Managed
 
     Operation = Callable[[Call], Awaitable[Answer]]

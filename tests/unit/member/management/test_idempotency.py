@@ -14,21 +14,21 @@ from grid_member.cluster.idempotency import KEPT_S, MAX_KEY_CHARACTERS, Outcome,
 from grid_member.cluster.member import Phase
 from grid_member.config.model.member import EndpointGroup
 from grid_member.engine.api import ClusterState, Reason, Refused
-from grid_member.http.answers import Answer, failed, success
-from grid_member.http.departure import member_shutdown
-from grid_member.http.documents import cluster_state
-from grid_member.http.idempotent import READ_ONLY, settle
-from grid_member.http.licenses import license_set
-from grid_member.http.log_levels import log_level_set
-from grid_member.http.management import change_state, cluster_shutdown, nodes
+from grid_member.http.routes.departure import member_shutdown
+from grid_member.http.routes.documents import cluster_state
+from grid_member.http.routes.idempotent import READ_ONLY, settle
+from grid_member.http.routes.licenses import license_set
+from grid_member.http.routes.log_levels import log_level_set
+from grid_member.http.routes.management import change_state, cluster_shutdown, nodes
 from grid_member.http.table import ROUTES
+from grid_member.http.wire.answers import Answer, failed, success
 from tests.unit.member.management.managed import FakeStore, content, reason, short
 from tests.unit.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from grid_member.http.calls import Call
+    from grid_member.http.routes.calls import Call
     from tests.unit.member.management.managed import Managed
 
 KEY = ("8e03978e-40d5-43dd-bc93-6894a57f9324",)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from grid_member.cluster.operations import MAX_OPERATIONS, Operations
 from grid_member.cluster.system_store import carry_out
-from grid_member.http.management import operations
+from grid_member.http.routes.management import operations
 from tests.unit.member.management.managed import FakeStore, content, reason
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from grid_member.engine.api import EngineError, Reason, Refused
 from grid_member.engine.backup.backup import Draft
 from grid_member.engine.backup.restore import restore_backup
 from grid_member.engine.storage.manifest import read_manifest
-from grid_member.http.persistence import (
+from grid_member.http.routes.persistence import (
     backup,
     backup_interrupt,
     force_start,

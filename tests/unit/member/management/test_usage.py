@@ -10,7 +10,7 @@ from grid_member.cluster import usage as usages
 from grid_member.cluster.member import Phase
 from grid_member.config.names import find
 from grid_member.engine.local.usage import StructureUsage
-from grid_member.http.management import usage
+from grid_member.http.routes.management import usage
 from tests.unit.member.management.managed import content, reason
 
 if TYPE_CHECKING:

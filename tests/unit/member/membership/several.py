@@ -17,8 +17,8 @@ from grid_member.cluster.membership import TICK_S, Membership
 from grid_member.cluster.persistence import make_persistence
 from grid_member.cluster.roll import Description
 from grid_member.config import MemberConfig, parse_config
-from grid_member.http.calls import Call, ConnectionCounts
-from grid_member.http.idempotent import HEADER, once
+from grid_member.http.routes.calls import Call, ConnectionCounts
+from grid_member.http.routes.idempotent import HEADER, once
 from grid_member.http.service import OPERATIONS
 from grid_member.http.table import ROUTES
 from grid_member.telemetry.levels import LogLevels
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from grid_member.engine.api import ClusterState
-    from grid_member.http.answers import Answer
+    from grid_member.http.wire.answers import Answer
 
 CONFIGURATION = """
 grid:

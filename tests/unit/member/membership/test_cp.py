@@ -15,7 +15,7 @@ from tests.unit.member.management.managed import content, reason
 from tests.unit.member.membership.several import uuids
 
 if TYPE_CHECKING:
-    from grid_member.http.answers import Answer
+    from grid_member.http.wire.answers import Answer
     from tests.unit.member.membership.several import OneOfSeveral, Several
 
 NOT_DATA = {"METADATA", "default"}

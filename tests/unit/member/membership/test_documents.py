@@ -20,7 +20,7 @@ from tests.unit.member.membership.several import uuids
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from grid_member.http.answers import Answer
+    from grid_member.http.wire.answers import Answer
     from tests.unit.member.membership.several import Several
 
 

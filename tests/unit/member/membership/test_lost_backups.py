@@ -11,7 +11,7 @@ from grid_member.cluster.backup_requests import LATE, LOST_S, NEXT, STOPPING, TA
 from grid_member.cluster.backups import UNWANTED
 from grid_member.cluster.operations import OPERATION
 from grid_member.cluster.pulse import LEASE_S
-from grid_member.http.persistence import DEPRECATED
+from grid_member.http.routes.persistence import DEPRECATED
 from tests.unit.member.membership.backing_up import (
     FINISHED,
     a_lite_one,

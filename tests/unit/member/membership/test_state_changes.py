@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from grid_member.engine.api import ClusterState, Reason, Refused
 
 if TYPE_CHECKING:
-    from grid_member.http.answers import Answer
+    from grid_member.http.wire.answers import Answer
     from tests.unit.member.membership.several import OneOfSeveral, Several
 
 GIVEN_UP = Refused(Reason.UNAVAILABLE, "no quorum")

@@ -7,7 +7,7 @@ import logging
 
 import pytest
 
-from grid_member.http.answers import document, failed, success
+from grid_member.http.wire.answers import document, failed, success
 from grid_member.security.audit import LOGGER, Audit, endpoint, keep_auditing, says_fail
 from grid_member.telemetry.logs import JsonLines
 

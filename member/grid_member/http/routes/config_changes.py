@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Final
 from grid_member.cluster.config_changes import Block, ChangeConflictError, read_blocks
 from grid_member.cluster.locks import CHANGE
 from grid_member.config.tree import ConfigError
-from grid_member.http.answers import CARRIED_OUT, Answer, document, error, failed
-from grid_member.http.clusterwide import everywhere
-from grid_member.http.idempotent import management_of, settle
-from grid_member.http.managed import not_joined
+from grid_member.http.routes.clusterwide import everywhere
+from grid_member.http.routes.idempotent import management_of, settle
+from grid_member.http.routes.managed import not_joined
+from grid_member.http.wire.answers import CARRIED_OUT, Answer, document, error, failed
 from grid_member.telemetry.logs import event
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from grid_member.http.calls import Call
+    from grid_member.http.routes.calls import Call
 
 MAX_LOGGED_PROBLEMS: Final = 20
 CONFIG_PATIENCE_S: Final = 10.0

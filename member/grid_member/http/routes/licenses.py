@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from grid_member.cluster.licenses import license_problem, new_license, stored_license
-from grid_member.http.answers import Answer, document, error
-from grid_member.http.idempotent import management_of, settle
-from grid_member.http.managed import behind, not_joined, starting
+from grid_member.http.routes.idempotent import management_of, settle
+from grid_member.http.routes.managed import behind, not_joined, starting
+from grid_member.http.wire.answers import Answer, document, error
 
 if TYPE_CHECKING:
-    from grid_member.http.calls import Call
+    from grid_member.http.routes.calls import Call
 
 
 async def license_get(call: Call) -> Answer:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from grid_member.http.answers import EMPTY, JSON, Answer, document, error, success
-from grid_member.http.managed import behind, starting
+from grid_member.http.routes.managed import behind, starting
+from grid_member.http.wire.answers import EMPTY, JSON, Answer, document, error, success
 
 if TYPE_CHECKING:
     from grid_member.engine.api import ClusterState
-    from grid_member.http.calls import Call
+    from grid_member.http.routes.calls import Call
 
 
 async def health(call: Call) -> Answer:

@@ -18,9 +18,9 @@ from grid_member.cluster.locks import LockedError
 from grid_member.cluster.member import Phase
 from grid_member.cluster.system_store import carry_out
 from grid_member.engine.api import EngineError
-from grid_member.http.answers import CARRIED_OUT, Answer, error, failed, success
-from grid_member.http.clusterwide import shown
-from grid_member.http.data import refusal
+from grid_member.http.routes.clusterwide import shown
+from grid_member.http.routes.data import refusal
+from grid_member.http.wire.answers import CARRIED_OUT, Answer, error, failed, success
 from grid_member.telemetry.logs import event
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from grid_member.cluster.store_recovery import Around
     from grid_member.cluster.system_store import Begin, Put
     from grid_member.engine.api import Refused
-    from grid_member.http.calls import Call
+    from grid_member.http.routes.calls import Call
 
 HEADER: Final = "Idempotency-Key"
 LEAVE: Final = "X-Grid-Leave"

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Final
 from grid_member.cluster.futures import begun
 from grid_member.config.names import find
 from grid_member.engine.api import Entry, Item, Reason, Refused
-from grid_member.http.answers import EMPTY, NOTHING, TEXT, Answer, error
 from grid_member.http.table import MAX_POLL_S
-from grid_member.http.watch import PERIOD_S
+from grid_member.http.wire.answers import EMPTY, NOTHING, TEXT, Answer, error
+from grid_member.http.wire.watch import PERIOD_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from grid_member.engine.api import Done, Engine
-    from grid_member.http.calls import Call
+    from grid_member.http.routes.calls import Call
 
 _MAPS: Final = "/grid/rest/maps/"
 BINARY: Final = "application/octet-stream"

@@ -11,16 +11,16 @@ from grid_member.cluster.cp import (
     CpUnavailableError,
     CpUnknownError,
 )
-from grid_member.http.answers import EMPTY, Answer, document, error, failed
-from grid_member.http.clusterwide import everywhere
-from grid_member.http.idempotent import management_of, settle
-from grid_member.http.managed import behind, not_joined
+from grid_member.http.routes.clusterwide import everywhere
+from grid_member.http.routes.idempotent import management_of, settle
+from grid_member.http.routes.managed import behind, not_joined
+from grid_member.http.wire.answers import EMPTY, Answer, document, error, failed
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from grid_member.cluster.cp import CpCalls, CpChange
-    from grid_member.http.calls import Call
+    from grid_member.http.routes.calls import Call
 
 NOT_CONFIGURED: Final = "cp-subsystem is not configured"
 BUSY: Final = failed(409, "another change of the CP subsystem is under way: try again")

@@ -7,13 +7,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.api import EngineError
-from grid_member.http.answers import Answer, error, failed, success
-from grid_member.http.idempotent import LEAVE, management_of
-from grid_member.http.managed import NOT_JOINED, not_joined, stopped_by
-from grid_member.http.persistence import OPERATION
+from grid_member.http.routes.idempotent import LEAVE, management_of
+from grid_member.http.routes.managed import NOT_JOINED, not_joined, stopped_by
+from grid_member.http.routes.persistence import OPERATION
+from grid_member.http.wire.answers import Answer, error, failed, success
 
 if TYPE_CHECKING:
-    from grid_member.http.calls import Call
+    from grid_member.http.routes.calls import Call
 
 FOREVER: Final = "forever"
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from grid_member.http.answers import Answer, document, error, success
-from grid_member.http.idempotent import management_of
+from grid_member.http.routes.idempotent import management_of
+from grid_member.http.wire.answers import Answer, document, error, success
 from grid_member.telemetry.levels import LEVELS
 
 if TYPE_CHECKING:
-    from grid_member.http.calls import Call
+    from grid_member.http.routes.calls import Call
 
 
 async def log_level_get(call: Call) -> Answer:

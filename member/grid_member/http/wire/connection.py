@@ -11,10 +11,10 @@ from aiohttp.http import RawRequestMessage
 from aiohttp.streams import EMPTY_PAYLOAD
 from aiohttp.web_protocol import RequestPayloadError, _ErrInfo
 
-from grid_member.http.answers import WireResponse
-from grid_member.http.broken import LateError, broken
-from grid_member.http.pieces import Pieces
-from grid_member.http.watch import LINGER_S, Unread, cut_off, end_writing, write_pieces
+from grid_member.http.wire.answers import WireResponse
+from grid_member.http.wire.broken import LateError, broken
+from grid_member.http.wire.pieces import Pieces
+from grid_member.http.wire.watch import LINGER_S, Unread, cut_off, end_writing, write_pieces
 from grid_member.security.remotes import unmapped
 from grid_member.telemetry.logs import event, failure, repeatable
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Final
 
 from grid_member.cluster.member import Phase
 from grid_member.engine.api import EngineError
-from grid_member.http.answers import Answer, error, failed, success_before
 from grid_member.http.table import DATA
+from grid_member.http.wire.answers import Answer, error, failed, success_before
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from grid_member.http.calls import Call
+    from grid_member.http.routes.calls import Call
 
 NOT_JOINED: Final = "the member has not joined its cluster or is stopping already"
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from grid_member.cluster.join_list import MemberListError, new_member_list, parse_member_list
-from grid_member.http.answers import Answer, document, error, failed
-from grid_member.http.idempotent import management_of, settle
-from grid_member.http.managed import behind, not_joined, starting
+from grid_member.http.routes.idempotent import management_of, settle
+from grid_member.http.routes.managed import behind, not_joined, starting
+from grid_member.http.wire.answers import Answer, document, error, failed
 
 if TYPE_CHECKING:
-    from grid_member.http.calls import Call
+    from grid_member.http.routes.calls import Call
 
 _OFF: Final = "the TCP/IP join is not enabled: see network.join.tcp-ip.enabled"
 _UPDATED: Final = "The member list of TCP-IP join config is updated at run time. "

@@ -7,14 +7,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.api import EngineError, Refused
-from grid_member.http.answers import CARRIED_OUT, Answer, error, failed, success
-from grid_member.http.data import refusal
-from grid_member.http.idempotent import management_of, noting, recovered, remembering, settle
-from grid_member.http.managed import behind, not_joined
+from grid_member.http.routes.data import refusal
+from grid_member.http.routes.idempotent import management_of, noting, recovered, remembering, settle
+from grid_member.http.routes.managed import behind, not_joined
+from grid_member.http.wire.answers import CARRIED_OUT, Answer, error, failed, success
 
 if TYPE_CHECKING:
     from grid_member.cluster.backups import Begun
-    from grid_member.http.calls import Call
+    from grid_member.http.routes.calls import Call
 
 DEPRECATED: Final = ("Deprecation", "true")
 OPERATION: Final = "X-Grid-Operation"

@@ -12,18 +12,18 @@ from grid_member.cluster.system_store import carry_out
 from grid_member.cluster.usage import usage_document
 from grid_member.cluster.versions import parse_version
 from grid_member.engine.api import ClusterState, Refused
-from grid_member.http.answers import Answer, document, error, failed, success
-from grid_member.http.clusterwide import BUSY, BUSY_ALONE, everywhere
-from grid_member.http.data import refusal
-from grid_member.http.idempotent import management_of, settle
-from grid_member.http.managed import behind, not_joined, starting, stopped_by
+from grid_member.http.routes.clusterwide import BUSY, BUSY_ALONE, everywhere
+from grid_member.http.routes.data import refusal
+from grid_member.http.routes.idempotent import management_of, settle
+from grid_member.http.routes.managed import behind, not_joined, starting, stopped_by
+from grid_member.http.wire.answers import Answer, document, error, failed, success
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from grid_member.cluster.system_store import Put
     from grid_member.cluster.versions import ClusterVersion
-    from grid_member.http.calls import Call
+    from grid_member.http.routes.calls import Call
 
 MOVING: Final = failed(409, "copies of the data are being moved to other members: try again")
 _STATES: Final[Mapping[str, ClusterState]] = {

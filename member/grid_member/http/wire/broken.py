@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Final
 
 from aiohttp.http_exceptions import LineTooLong
 
-from grid_member.http.answers import error
+from grid_member.http.wire.answers import error
 
 if TYPE_CHECKING:
-    from grid_member.http.answers import Answer
+    from grid_member.http.wire.answers import Answer
 
 _TOO_MANY_HEADERS: Final = "Too many headers received"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from grid_member.http import (
+from grid_member.http.routes import (
     config_changes,
     cp,
     join_list,
@@ -17,8 +17,8 @@ from grid_member.http import (
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from grid_member.http.answers import Answer
-    from grid_member.http.calls import Call
+    from grid_member.http.routes.calls import Call
+    from grid_member.http.wire.answers import Answer
 
 MANAGEMENT_OPERATIONS: Final[tuple[Callable[[Call], Awaitable[Answer]], ...]] = (
     *(management.change_state, management.change_version, management.cluster_shutdown),

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final
 from aiohttp import HttpVersion11, web
 from aiohttp.web_protocol import RequestPayloadError
 
-from grid_member.http.answers import Answer, error
-from grid_member.http.connection import connection_of
-from grid_member.http.paths import MalformedError, decode
+from grid_member.http.wire.answers import Answer, error
+from grid_member.http.wire.connection import connection_of
+from grid_member.http.wire.paths import MalformedError, decode
 
 if TYPE_CHECKING:
     from aiohttp.streams import StreamReader

@@ -1,0 +1,1 @@
+"""The operations behind the rows of the routing table."""
