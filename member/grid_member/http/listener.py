@@ -15,7 +15,7 @@ from grid_member.engine.io.listening import close_servers
 from grid_member.http.admission import Admission, is_probe, open_files_limit, room, tell_room
 from grid_member.http.desk import Desk, has_lane
 from grid_member.http.factory import ConnectionFactory
-from grid_member.http.measured import ListenerFigures, Measured
+from grid_member.http.metrics.requests import ListenerFigures, Measured
 from grid_member.http.routes.calls import ConnectionCounts
 from grid_member.http.service import Service
 from grid_member.http.wire.answers import WireResponse
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from grid_member.cluster.member import Member
     from grid_member.config.model.member import ListenerConfig
     from grid_member.http.admission import Room
-    from grid_member.http.measured import Answering
+    from grid_member.http.metrics.requests import Answering
 
 BACKLOG_CONNECTIONS: Final = 2048
 KEEPALIVE_IDLE_S: Final = 20
@@ -208,7 +208,9 @@ class Listeners:
     def _answering(self, service: Service | None) -> Answering:
         measurements = self._member.measurements
         if service is None:
-            from grid_member.http.metrics import MetricsService  # loaded only where it is used
+            from grid_member.http.metrics.member import (
+                MetricsService,  # loaded only where it is used
+            )
 
             return MetricsService(self._member, self.figures)
         return service if measurements is None else Measured(service, measurements)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from aiohttp import HttpVersion10, HttpVersion11
 
 from grid_member.config.model.security import RealmConfig
-from grid_member.http.measured import PATH
+from grid_member.http.metrics.requests import PATH
 from grid_member.http.routes import data, departure, documents
 from grid_member.http.routes.calls import (
     BodyRefusedError,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
-from grid_member.http.openapi import description
+from grid_member.http.openapi.description import description
 
 
 def errors(document: dict[str, object]) -> list[str]:

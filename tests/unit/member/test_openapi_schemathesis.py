@@ -15,7 +15,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from grid_member.http.openapi import description
+from grid_member.http.openapi.description import description
 from tests.unit.member.running import MemberProcess, configuration
 
 if TYPE_CHECKING:

@@ -31,7 +31,8 @@ NOT_FOR_A_PLAIN_START: Final = {
     *("config.convert", "config.schema.json_schema", "config.schema.published"),
     *("config.schema.xsd", "config.write", "config.xml.elements", "config.xml.source"),
     *("engine.backup.catalogue", "engine.backup.restore", "engine.backup.salvage"),
-    *("http.openapi", "http.openapi_documents", "http.openapi_rows", "http.openapi_schemas"),
+    *("http.openapi.description", "http.openapi.documents", "http.openapi.rows"),
+    "http.openapi.schemas",
 }
 """Modules of the member that write documents, read other syntaxes, or repair and restore stores."""
 NOT_IN_MEMORY: Final = {

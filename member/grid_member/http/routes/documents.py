@@ -103,6 +103,6 @@ async def cluster_version(call: Call) -> Answer:
 async def openapi(call: Call) -> Answer:
     """The description of the interface."""
     # Most members are never asked for it.
-    from grid_member.http.openapi import encoded
+    from grid_member.http.openapi.description import encoded
 
     return Answer(200, encoded(call.member.version), JSON)

@@ -16,8 +16,8 @@ import pytest
 from grid_member import Config, start_member
 from grid_member.engine.local.usage import StructureUsage
 from grid_member.engine.shard import shards
-from grid_member.http import metrics
-from grid_member.http.metrics import MAX_NAMED_STRUCTURES, Names
+from grid_member.http.metrics import member as metrics
+from grid_member.http.metrics.member import MAX_NAMED_STRUCTURES, Names
 from grid_member.release import VERSION
 from tests.unit.member.metrics.scraped import Scraped, configured
 from tests.unit.member.wire import Wire, once

@@ -15,7 +15,7 @@ from grid_member.cluster.cp import (
 from grid_member.cluster.member_documents import HealthDocument
 from grid_member.cluster.operations import OperationDocument
 from grid_member.cluster.usage import UsageDocument
-from grid_member.http import openapi_documents as documents
+from grid_member.http.openapi import documents
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -11,9 +11,9 @@ import re
 from typing import Final
 
 from grid_member.cluster.idempotency import MAX_KEY_CHARACTERS
-from grid_member.http.openapi_documents import Failure
-from grid_member.http.openapi_rows import DESCRIBED, NUMBER, VALUE, Described, Shown
-from grid_member.http.openapi_schemas import Json, Schemas
+from grid_member.http.openapi.documents import Failure
+from grid_member.http.openapi.rows import DESCRIBED, NUMBER, VALUE, Described, Shown
+from grid_member.http.openapi.schemas import Json, Schemas
 from grid_member.http.table import MAX_POLL_S, ROUTES, Route
 from grid_member.http.wire.answers import JSON
 

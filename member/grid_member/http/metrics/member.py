@@ -1,6 +1,6 @@
 """The listener that shows how a member does, in the text format of Prometheus.
 
-This module and `metrics_cluster` alone know the client library of Prometheus; they are imported
+This module and `cluster` alone know the client library of Prometheus; they are imported
 where metrics are enabled.
 What is shown is read when asked for. No label holds a key, a user or a value; the names of maps and
 queues are labels up to a bound.
@@ -33,7 +33,7 @@ from grid_member.cluster.member import Phase
 from grid_member.cluster.operations import Stage
 from grid_member.cluster.roll import NO_DISK
 from grid_member.cluster.usage import disk_of, limits_of
-from grid_member.http.metrics_cluster import certificate_ends, of_certificates, of_cluster
+from grid_member.http.metrics.cluster import certificate_ends, of_certificates, of_cluster
 from grid_member.http.wire.answers import Answer, error
 from grid_member.release import VERSION
 from grid_member.telemetry.handler import dropped_lines
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from grid_member.cluster.operations import OperationDocument
     from grid_member.cluster.roll import Disk
     from grid_member.engine.local.usage import StructureUsage
-    from grid_member.http.measured import ListenerFigures
+    from grid_member.http.metrics.requests import ListenerFigures
     from grid_member.telemetry.measurements import Durations, Measurements
 
 METRICS_PATH: Final = "/metrics"
