@@ -15,8 +15,8 @@ from grid_member.cluster.member import Member, Phase
 from grid_member.config import default_config
 from grid_member.config.model.member import Limits
 from grid_member.engine.api import Reason, Refused
-from grid_member.http.desk import Desk
-from grid_member.http.lane import LaneConnection
+from grid_member.http.fastpath.connection import LaneConnection
+from grid_member.http.fastpath.context import Desk
 from grid_member.http.wire.receipts import Receipts
 from grid_member.http.wire.uploads import Uploads
 from grid_member.http.wire.watch import Watch

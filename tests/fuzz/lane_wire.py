@@ -13,7 +13,7 @@ from tests.fuzz.target import FindingError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from grid_member.http.lane import LaneConnection
+    from grid_member.http.fastpath.connection import LaneConnection
 
 
 class Loop:

@@ -56,11 +56,11 @@ MODULES: Final = (
     "grid_member/engine/state/queues.py",
     "grid_member/engine/state/stored.py",
     "grid_member/engine/state/system.py",
-    "grid_member/http/desk.py",
-    "grid_member/http/lane.py",
-    "grid_member/http/lane_answers.py",
-    "grid_member/http/plain.py",
-    "grid_member/http/slot.py",
+    "grid_member/http/fastpath/answers.py",
+    "grid_member/http/fastpath/connection.py",
+    "grid_member/http/fastpath/context.py",
+    "grid_member/http/fastpath/plain.py",
+    "grid_member/http/fastpath/slot.py",
     "grid_member/http/wire/watch.py",
 )
 """Paths below the directory that the package is in."""

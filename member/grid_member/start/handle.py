@@ -15,7 +15,7 @@ import socket
 from typing import TYPE_CHECKING, Final
 
 from grid_member.cluster.member import Phase
-from grid_member.http.listener import Listeners
+from grid_member.http.server.listener import Listeners
 from grid_member.release import VERSION
 from grid_member.security.tls_members import check_members_tls
 from grid_member.start.address import shown_address

@@ -15,7 +15,7 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from grid_member.config.model.cluster import MEMBERS_PORT_OFFSET
-from grid_member.http.listener import PortError
+from grid_member.http.server.listener import PortError
 from grid_member.start.listed import is_here, resolved
 from grid_member.start.ports import PORT_PATIENCE_S, GivenUpError
 from grid_member.telemetry.logs import event

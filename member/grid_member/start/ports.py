@@ -7,7 +7,7 @@ import contextlib
 import logging
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from grid_member.http.listener import TakenError, bind, in_binding_order
+from grid_member.http.server.listener import TakenError, bind, in_binding_order
 from grid_member.telemetry.logs import event
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import pytest
 
 from grid_member.config import validate
 from grid_member.config.yaml import events
-from grid_member.http import desk, lane, lane_answers, plain
+from grid_member.http.fastpath import answers, connection, context, plain
 from grid_member.http.routes import calls
 from grid_member.http.wire import paths
 from tests.fuzz.drive import drive
@@ -66,12 +66,12 @@ def test_the_lane_takes_what_aiohttp_understands_otherwise(
 
 
 CONNECTION: Final = [
-    (lane.LaneConnection, "_waits", lambda *_: False, b"\xffd\xffW\xffJ\xffc"),
-    (lane_answers.LaneAnswers, "_land", landed_and_kept, b"\xffD\xffG\xffD\xffx"),
-    (lane_answers.LaneAnswers, "_land", lambda self, _: self._items.clear(), b"\xffD"),
-    (lane.LaneConnection, "_collected", lambda _: b"", PUT + b"Content-Length: 9\r\n\r\na"),
-    (desk.Desk, "peek", lambda *_: b"HTTP/1.1 200 OK\r\n\r\n", b"\xffG"),
-    (desk.Desk, "peek", lambda *_: b"", b"\xffG"),
+    (connection.LaneConnection, "_waits", lambda *_: False, b"\xffd\xffW\xffJ\xffc"),
+    (answers.LaneAnswers, "_land", landed_and_kept, b"\xffD\xffG\xffD\xffx"),
+    (answers.LaneAnswers, "_land", lambda self, _: self._items.clear(), b"\xffD"),
+    (connection.LaneConnection, "_collected", lambda _: b"", PUT + b"Content-Length: 9\r\n\r\na"),
+    (context.Desk, "peek", lambda *_: b"HTTP/1.1 200 OK\r\n\r\n", b"\xffG"),
+    (context.Desk, "peek", lambda *_: b"", b"\xffG"),
 ]
 
 
@@ -86,14 +86,14 @@ def test_the_lane_forgets_or_confuses_something(
 
 def test_the_lane_keeps_what_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     kept: list[object] = []
-    made = lane.LaneConnection.connection_made
+    made = connection.LaneConnection.connection_made
 
-    def made_and_kept(self: lane.LaneConnection, transport: asyncio.BaseTransport) -> None:
+    def made_and_kept(self: connection.LaneConnection, transport: asyncio.BaseTransport) -> None:
         kept.append(self)
         made(self, transport)
 
     chosen = target("lane")
-    monkeypatch.setattr(lane.LaneConnection, "connection_made", made_and_kept)
+    monkeypatch.setattr(connection.LaneConnection, "connection_made", made_and_kept)
     figures = drive(chosen, seeds(chosen), 1, 500)
     assert figures.end.objects - figures.begin.objects > MAX_GROWN_OBJECTS
 

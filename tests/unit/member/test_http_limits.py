@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grid_member.http.admission import SPARE_CONNECTIONS, Admission, Room, room
-from grid_member.http.lane import LaneConnection
+from grid_member.http.fastpath.connection import LaneConnection
+from grid_member.http.server.admission import SPARE_CONNECTIONS, Admission, Room, room
 from grid_member.http.wire.connection import CROWDED_PATIENCE_S
 from grid_member.telemetry.logs import JsonLines
 from tests.unit.member.running import configuration

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from grid_member.http.lane import LaneConnection
+from grid_member.http.fastpath.connection import LaneConnection
 from grid_member.http.routes import data
 from grid_member.http.wire.connection import ConnectionProtocol
 from tests.unit.member.wire import Wire, once, request

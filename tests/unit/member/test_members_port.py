@@ -7,7 +7,7 @@ import socket
 import pytest
 
 from grid_member.config import ClusterConfig
-from grid_member.http.listener import PortError
+from grid_member.http.server.listener import PortError
 from grid_member.start import members_port
 from grid_member.start.members_port import claim_members_port
 from grid_member.start.ports import GivenUpError

@@ -107,7 +107,7 @@ def member(kept: str, tmp_path: Path) -> Iterator[Loading]:
 def test_a_start_loads_what_a_plain_member_needs(member: Loading, kept: str) -> None:
     member.ready()
     loaded = member.loaded()
-    assert "grid_member.http.listener" in loaded
+    assert "grid_member.http.server.listener" in loaded
     disk = {name for name in NOT_IN_MEMORY if f"grid_member.engine.{name}" in loaded}
     assert "storage.store" in disk if kept == "disk" else not disk
     assert not loaded & {f"grid_member.{name}" for name in NOT_FOR_A_PLAIN_START}

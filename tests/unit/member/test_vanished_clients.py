@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grid_member.http import listener
 from grid_member.http.routes import data
+from grid_member.http.server import listener
 from grid_member.http.wire import receipts, watch
 from tests.unit.member.cluster.namespaces import Network, needs_namespaces
 from tests.unit.member.running import RunningMember, configuration

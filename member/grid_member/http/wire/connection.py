@@ -21,7 +21,7 @@ from grid_member.telemetry.logs import event, failure, repeatable
 if TYPE_CHECKING:
     from aiohttp.streams import StreamReader
 
-    from grid_member.http.factory import ConnectionFactory
+    from grid_member.http.server.factory import ConnectionFactory
 
 IDLE_LINGER_S: Final = 0.2
 """As LINGER_S, for a connection that has nothing in work: pools may notice its end much later."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from grid_member.http.lane import LaneConnection
+from grid_member.http.fastpath.connection import LaneConnection
 from tests.unit.engine.drive import condition
 from tests.unit.member.lane.peers import Peer, request, settings
 from tests.unit.member.running import open_files

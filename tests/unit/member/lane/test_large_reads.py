@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from grid_member.http import lane
-from grid_member.http.lane import READ_BYTES
+from grid_member.http.fastpath import connection
+from grid_member.http.fastpath.connection import READ_BYTES
 from tests.fuzz.lane_script import Run
 from tests.fuzz.lane_wire import Sockets
 
@@ -21,7 +21,7 @@ HEAD = b"POST /grid/rest/maps/default/k HTTP/1.1\r\nHost: a\r\nContent-Length: %
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
     """A connection over a transport that has the limit, to which bodies are large soon."""
-    monkeypatch.setattr(lane, "LARGE_READ_BYTES", LARGE_BYTES)
+    monkeypatch.setattr(connection, "LARGE_READ_BYTES", LARGE_BYTES)
     begun = Run(Sockets())
     cast("Any", begun.transport).max_size = READ_BYTES
     yield begun

@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from grid_member.config.model.member import Limits
-from grid_member.http.plain import HEAD_BYTES, MAX_KNOWN, Kind, Recogniser, Unplain
+from grid_member.http.fastpath.plain import HEAD_BYTES, MAX_KNOWN, Kind, Recogniser, Unplain
 from grid_member.http.table import RoutingTable
 from grid_member.http.wire.paths import split_target
 from tests.unit.member.lane.reference import Meaning, meaning

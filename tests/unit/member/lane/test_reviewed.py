@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, cast
 import aiohttp.helpers
 import pytest
 
-from grid_member.http import desk
+from grid_member.http.fastpath import context as desk
 from grid_member.http.wire import watch
 from grid_member.http.wire.watch import PERIOD_S, Watch, end_writing
 from tests.fuzz.lane_script import INBOX, Run

@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from grid_member.config.model.member import Limits
-from grid_member.http.plain import HEAD_BYTES, Recogniser
+from grid_member.http.fastpath.plain import HEAD_BYTES, Recogniser
 from tests.unit.member.lane.shapes import Shape, mutated, plain
 
 LIMITS = Limits()

@@ -17,8 +17,8 @@ from grid_member.config import MemberConfig, parse_config
 from grid_member.engine import open_engine
 from grid_member.http.routes.calls import Call, ConnectionCounts
 from grid_member.http.routes.idempotent import HEADER, once
+from grid_member.http.server.unattended import Unattended
 from grid_member.http.table import Route
-from grid_member.http.unattended import Unattended
 from grid_member.telemetry.levels import LogLevels
 
 if TYPE_CHECKING:

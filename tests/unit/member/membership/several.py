@@ -19,7 +19,7 @@ from grid_member.cluster.roll import Description
 from grid_member.config import MemberConfig, parse_config
 from grid_member.http.routes.calls import Call, ConnectionCounts
 from grid_member.http.routes.idempotent import HEADER, once
-from grid_member.http.service import OPERATIONS
+from grid_member.http.server.service import OPERATIONS
 from grid_member.http.table import ROUTES
 from grid_member.telemetry.levels import LogLevels
 from tests.unit.member.membership.shared_groups import SharedGroups

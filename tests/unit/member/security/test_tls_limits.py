@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grid_member.http.admission import SPARE_CONNECTIONS
+from grid_member.http.server.admission import SPARE_CONNECTIONS
 from tests.unit.member.security.test_listeners import configuration, connected, tls_of
 from tests.unit.member.wire import Wire, request
 from tests.unit.waiting import until

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from grid_member.http.lane_answers import LaneAnswers
-    from grid_member.http.plain import Beginning
+    from grid_member.http.fastpath.answers import LaneAnswers
+    from grid_member.http.fastpath.plain import Beginning
 
 
 class Slot:

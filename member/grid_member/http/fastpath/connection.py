@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Final
 
 from aiohttp.tcp_helpers import tcp_nodelay
 
-from grid_member.http.lane_answers import MAX_DUE, WRITES, LaneAnswers
-from grid_member.http.plain import MAP_GET, MAP_PUT, QUEUE_POLL, Unplain
+from grid_member.http.fastpath.answers import MAX_DUE, WRITES, LaneAnswers
+from grid_member.http.fastpath.plain import MAP_GET, MAP_PUT, QUEUE_POLL, Unplain
 from grid_member.http.wire.answers import MAX_JOINED_BYTES, error, head_bytes
 from grid_member.http.wire.watch import LINGER_S, cut_off, end_writing
 from grid_member.security.remotes import unmapped
@@ -26,8 +26,8 @@ from grid_member.telemetry.logs import repeatable
 if TYPE_CHECKING:
     import asyncio
 
-    from grid_member.http.desk import Desk
-    from grid_member.http.plain import Kind, Request
+    from grid_member.http.fastpath.context import Desk
+    from grid_member.http.fastpath.plain import Kind, Request
     from grid_member.http.wire.answers import Answer
     from grid_member.http.wire.connection import ConnectionProtocol
 

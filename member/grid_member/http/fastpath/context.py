@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, cast
 from grid_member.cluster.member import Phase
 from grid_member.config.model.member import EndpointGroup
 from grid_member.engine.api import Refused
-from grid_member.http.plain import (
+from grid_member.http.fastpath.plain import (
     MAP_GET,
     MAP_PUT,
     MAP_REMOVE,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from grid_member.cluster.member import Member
     from grid_member.config.model.member import ListenerConfig, MemberConfig
     from grid_member.engine.api import Entry, Item
-    from grid_member.http.plain import Kind
+    from grid_member.http.fastpath.plain import Kind
     from grid_member.http.wire.connection import ConnectionProtocol
     from grid_member.http.wire.receipts import Receipts
     from grid_member.http.wire.uploads import Uploads

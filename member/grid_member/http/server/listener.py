@@ -12,12 +12,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.io.listening import close_servers
-from grid_member.http.admission import Admission, is_probe, open_files_limit, room, tell_room
-from grid_member.http.desk import Desk, has_lane
-from grid_member.http.factory import ConnectionFactory
+from grid_member.http.fastpath.context import Desk, has_lane
 from grid_member.http.metrics.requests import ListenerFigures, Measured
 from grid_member.http.routes.calls import ConnectionCounts
-from grid_member.http.service import Service
+from grid_member.http.server.admission import Admission, is_probe, open_files_limit, room, tell_room
+from grid_member.http.server.factory import ConnectionFactory
+from grid_member.http.server.service import Service
 from grid_member.http.wire.answers import WireResponse
 from grid_member.http.wire.connection import connection_of
 from grid_member.http.wire.uploads import Uploads
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
     from grid_member.cluster.member import Member
     from grid_member.config.model.member import ListenerConfig
-    from grid_member.http.admission import Room
     from grid_member.http.metrics.requests import Answering
+    from grid_member.http.server.admission import Room
 
 BACKLOG_CONNECTIONS: Final = 2048
 KEEPALIVE_IDLE_S: Final = 20

@@ -24,8 +24,8 @@ from grid_member.http.routes.calls import (
 from grid_member.http.routes.idempotent import once
 from grid_member.http.routes.managed import parked, unjoined
 from grid_member.http.routes.management_operations import MANAGEMENT_OPERATIONS
+from grid_member.http.server.unattended import Unattended
 from grid_member.http.table import CATCH_ALL_GROUPS, DATA, RoutingTable, unavailable
-from grid_member.http.unattended import Unattended
 from grid_member.http.wire.answers import Answer, error, failed
 from grid_member.http.wire.paths import MalformedError, split_target
 from grid_member.security.audit import endpoint, says_fail

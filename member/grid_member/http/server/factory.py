@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from aiohttp import web
 
-from grid_member.http.lane import LaneConnection
+from grid_member.http.fastpath.connection import LaneConnection
 from grid_member.http.wire.connection import ConnectionProtocol
 from grid_member.http.wire.receipts import Receipts
 from grid_member.http.wire.watch import Departures, Watch
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from grid_member.config.model.member import HttpConfig, Limits
-    from grid_member.http.admission import Admission
-    from grid_member.http.desk import Desk
+    from grid_member.http.fastpath.context import Desk
+    from grid_member.http.server.admission import Admission
     from grid_member.http.wire.uploads import Uploads
 
 CUT_GRACE_S: Final = 0.05

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from grid_member.engine.api import Item
 from grid_member.engine.leasehold import LATE, steady_s
-from grid_member.http.plain import MAP_GET, MAP_PUT, MAP_REMOVE, QUEUE_OFFER, QUEUE_POLL
-from grid_member.http.slot import Slot
+from grid_member.http.fastpath.plain import MAP_GET, MAP_PUT, MAP_REMOVE, QUEUE_OFFER, QUEUE_POLL
+from grid_member.http.fastpath.slot import Slot
 from grid_member.http.wire.answers import MAX_JOINED_BYTES, error
 from grid_member.http.wire.watch import Unread, write_pieces
 from grid_member.telemetry.logs import failure
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from grid_member.engine.api import Poll
-    from grid_member.http.desk import Desk
-    from grid_member.http.plain import Beginning, Kind
+    from grid_member.http.fastpath.context import Desk
+    from grid_member.http.fastpath.plain import Beginning, Kind
 
 MAX_DUE: Final = 32
 """Answers that are collected for one write; a large one is written at once."""

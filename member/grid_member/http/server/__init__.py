@@ -1,0 +1,1 @@
+"""Listeners: who may connect, and which operation a request is answered by."""
