@@ -16,10 +16,12 @@ from grid_member.telemetry.logs import event, failure
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from grid_member.cluster.member import Member
     from grid_member.cluster.membership import Membership
+    from grid_member.cluster.operations import Operations
+    from grid_member.cluster.parking import Parking
     from grid_member.cluster.system_store import Put
     from grid_member.engine.replicas.departure import Evacuation
+    from grid_member.engine.state.system import SystemStore
 
 KIND: Final = "migration"
 _log: Final = logging.getLogger("grid.member")
@@ -32,10 +34,39 @@ class LeavingEngine(Protocol):
         """Move everything to the others; return when nothing is here any more."""
 
 
+class NotedOperations(Protocol):
+    """Where the way out is noted as an operation."""
+
+    @property
+    def operations(self) -> Operations:
+        """The long operations of the cluster."""
+
+    @property
+    def store(self) -> SystemStore:
+        """Where they are kept."""
+
+
+class LeavingMember(Protocol):
+    """The member as its way out needs it."""
+
+    @property
+    def management(self) -> NotedOperations:
+        """Made after the member."""
+
+    @property
+    def parking(self) -> Parking:
+        """What keeps the member down when something starts it again."""
+
+    def request_stop(self) -> None:
+        """Stop the member."""
+
+
 class Departing:
     """The way out of one member. All of it belongs to one event loop."""
 
-    def __init__(self, engine: LeavingEngine, member: Member, membership: Membership) -> None:
+    def __init__(
+        self, engine: LeavingEngine, member: LeavingMember, membership: Membership
+    ) -> None:
         """Begin nothing."""
         self._engine = engine
         self._member = member

@@ -28,15 +28,35 @@ if TYPE_CHECKING:
     from grid_member.cluster.cp import CpCalls
     from grid_member.cluster.cp_keeper import CpKeeper
     from grid_member.cluster.departing import Departing
-    from grid_member.cluster.member import Member
     from grid_member.cluster.persistence import Persistence
     from grid_member.config.model.member import MemberConfig
+    from grid_member.engine.api import Engine
 
 _log: Final = logging.getLogger("grid.member")
 
 
 class ManagedEngine(SystemStore, UsageSource, Protocol):
     """The engine as the management calls see it."""
+
+
+class ManagedMember(Protocol):
+    """The member as the management calls see it."""
+
+    @property
+    def version(self) -> str:
+        """The version of Grid."""
+
+    @property
+    def address(self) -> str:
+        """Empty until the member listens."""
+
+    @property
+    def config(self) -> MemberConfig:
+        """The member's configuration, with what was added to it."""
+
+    @property
+    def engine(self) -> Engine:
+        """Knows the member's UUID, once it is open."""
 
 
 class Management:
@@ -47,7 +67,7 @@ class Management:
 
     def __init__(
         self,
-        member: Member,
+        member: ManagedMember,
         engine: ManagedEngine,
         extend: Callable[[MemberConfig], None],
         *,
@@ -134,7 +154,7 @@ def _noted(outcome: object) -> None:
         event(_log, logging.WARNING, "join not recorded", reason=outcome.reason.value)
 
 
-def _cp(member: Member) -> CpSubsystem:
+def _cp(member: ManagedMember) -> CpSubsystem:
     def alone() -> CpMemberDocument:
         return {"uuid": member.engine.member_uuid, "address": bracketed(member.address)}
 

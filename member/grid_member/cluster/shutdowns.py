@@ -11,7 +11,7 @@ import contextlib
 import json
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from grid_member.cluster.locks import CHANGE, LockedError
 from grid_member.cluster.notices import SHUTDOWN
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from grid_member.cluster.conditions import Conditions
     from grid_member.cluster.locks import Locks
-    from grid_member.cluster.member import Member
     from grid_member.cluster.membership import Membership
+    from grid_member.cluster.parking import Parking
     from grid_member.cluster.replicated import ReplicatedEngine
     from grid_member.cluster.roll import Roll
     from grid_member.cluster.system_store import Begin
@@ -55,6 +55,20 @@ class ShutdownRequest:
     def is_for(self, uuid: str, life: str) -> bool:
         """Tell whether a life is to end."""
         return self.lives.get(uuid) == life
+
+
+class StoppingMember(Protocol):
+    """The member as the stop of all members needs it."""
+
+    @property
+    def parking(self) -> Parking:
+        """What keeps the member down when something starts it again."""
+
+    async def stop_wanted(self) -> None:
+        """Return when a stop was requested."""
+
+    def request_stop(self) -> None:
+        """Stop the member."""
 
 
 class Shutdowns:
@@ -119,7 +133,7 @@ def end_of_request() -> Put:
     return Put(SHUTDOWN, None)
 
 
-async def stop_all(member: Member, membership: Membership) -> None:
+async def stop_all(member: StoppingMember, membership: Membership) -> None:
     """Ask all members to stop; this one stops whatever the others do."""
     asked = False
     with contextlib.suppress(TimeoutError):
@@ -133,7 +147,9 @@ async def stop_all(member: Member, membership: Membership) -> None:
     member.request_stop()
 
 
-async def stop_with_all(member: Member, membership: Membership, request: ShutdownRequest) -> None:
+async def stop_with_all(
+    member: StoppingMember, membership: Membership, request: ShutdownRequest
+) -> None:
     """Park this member, and stop it as soon as all others have seen the request."""
     event(_log, logging.INFO, "the cluster is to stop")
     try:

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-    from grid_member.cluster.member import Member
+    from grid_member.cluster.member_documents import MemberDocument
+    from grid_member.cluster.membership import Membership
     from grid_member.config.model.member import MemberConfig
 
 _NO_LIMIT: Final = 2**31 - 1
@@ -73,7 +74,22 @@ class UsageDocument(TypedDict):
     members: list[MemberUsageDocument]
 
 
-async def usage_document(source: UsageSource, member: Member) -> UsageDocument | Refused:
+class MemberOfCluster(Protocol):
+    """The member as the document needs it."""
+
+    @property
+    def config(self) -> MemberConfig:
+        """The member's configuration, with what was added to it."""
+
+    @property
+    def membership(self) -> Membership | None:
+        """None: the member is alone."""
+
+    def members(self) -> list[MemberDocument]:
+        """Return the members in join order."""
+
+
+async def usage_document(source: UsageSource, member: MemberOfCluster) -> UsageDocument | Refused:
     """Return what the cluster holds; of other members' disks, what those told last."""
     config = member.config
     found = await source.cluster_usage()
