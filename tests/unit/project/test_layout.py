@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import operator
 import re
 import subprocess
@@ -55,9 +56,24 @@ def test_files_stay_readable() -> None:
     long = {
         str(path.relative_to(ROOT)): lines
         for path in tracked_python_files()
-        if (lines := len(path.read_text(encoding="utf-8").splitlines())) > MAX_FILE_LINES
+        if (lines := lines_to_read(path.read_text(encoding="utf-8"))) > MAX_FILE_LINES
     }
     assert long == {}
+
+
+def lines_to_read(text: str) -> int:
+    """Return the lines of a file but for its imports, which grow with the names of folders."""
+    lines = len(text.splitlines())
+    if lines <= MAX_FILE_LINES:
+        return lines
+    imports = (n for n in ast.walk(ast.parse(text)) if isinstance(n, (ast.Import, ast.ImportFrom)))
+    return lines - sum((n.end_lineno or n.lineno) - n.lineno + 1 for n in imports)
+
+
+def test_imports_are_no_lines_to_read() -> None:
+    body = "x = 1\n" * MAX_FILE_LINES
+    assert lines_to_read("import os\nfrom re import (\n    I,\n)\n" + body) == MAX_FILE_LINES
+    assert lines_to_read(body + "x = 2\n") == MAX_FILE_LINES + 1
 
 
 @pytest.mark.parametrize(
