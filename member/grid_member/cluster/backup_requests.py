@@ -26,18 +26,18 @@ from grid_member.cluster.backups import (
     UNWANTED,
     Backups,
 )
-from grid_member.cluster.operations import Stage
-from grid_member.cluster.pulse import STEADY_GAP_S
+from grid_member.cluster.membership.pulse import STEADY_GAP_S
 from grid_member.cluster.store_recovery import OFF
-from grid_member.cluster.system_store import Put, carry_out
+from grid_member.cluster.values.operations import Stage
+from grid_member.cluster.values.system_store import Put, carry_out
 from grid_member.engine.api import EngineError, Reason, Refused
 from grid_member.telemetry.logs import event, failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from grid_member.cluster.membership import Membership
-    from grid_member.cluster.roll import MemberRecord
+    from grid_member.cluster.membership.membership import Membership
+    from grid_member.cluster.membership.roll import MemberRecord
 
 TAKE_S: Final = 5.0
 """How long a member has for saying that it makes the backup: one of an earlier version never does,

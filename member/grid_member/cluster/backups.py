@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 from grid_member.cluster.backup_keys import WITHDRAWN_S, under_way
-from grid_member.cluster.locks import LockedError
+from grid_member.cluster.membership.locks import LockedError
 from grid_member.cluster.store_recovery import OFF
-from grid_member.cluster.system_store import Put, carry_out
+from grid_member.cluster.values.system_store import Put, carry_out
 from grid_member.engine.api import EngineError, Reason, Refused
 from grid_member.telemetry.logs import event
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from grid_member.cluster.conditions import Conditions
-    from grid_member.cluster.membership import Membership
-    from grid_member.cluster.operations import Operations
+    from grid_member.cluster.membership.membership import Membership
+    from grid_member.cluster.values.conditions import Conditions
+    from grid_member.cluster.values.operations import Operations
     from grid_member.engine.backup.backup import Draft
     from grid_member.engine.log.log import Clock
     from grid_member.engine.state.snapshot import Image

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypedDict
 
-from grid_member.cluster.system_store import Put
+from grid_member.cluster.values.system_store import Put
 from grid_member.config.build import member_config
 from grid_member.config.load import config_from, raise_problems, read_document, read_text
 from grid_member.config.model.member import MapConfig

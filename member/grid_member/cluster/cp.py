@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NoReturn, Protocol, TypeAlias, TypedDict
 
-from grid_member.cluster.system_store import Put
+from grid_member.cluster.values.system_store import Put
 
 if TYPE_CHECKING:
     from collections.abc import Callable

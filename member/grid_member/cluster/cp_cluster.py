@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from grid_member.cluster.cp_plans import CpPlans, Plan
     from grid_member.cluster.cp_records import CpGroup, CpMember
     from grid_member.cluster.cp_sessions import CpSessions
-    from grid_member.cluster.membership import Membership
+    from grid_member.cluster.membership.membership import Membership
     from grid_member.engine.nats.admin.groups import ServerGroup
 
 STEP_S: Final = 0.2

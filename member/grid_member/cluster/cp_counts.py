@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from grid_member.telemetry.logs import event
 
 if TYPE_CHECKING:
-    from grid_member.cluster.membership import Membership
+    from grid_member.cluster.membership.membership import Membership
 
 DIFFER: Final = (
     "cp-subsystem.cp-member-count differs between members, so that the CP subsystem may not begin, "

@@ -10,8 +10,8 @@ from grid_member.cluster.cp import LOCK, CpUnavailableError
 from grid_member.cluster.cp_cluster import CpCluster
 from grid_member.cluster.cp_plans import CpPlans
 from grid_member.cluster.cp_sessions import CpSessions
-from grid_member.cluster.locks import LockedError
-from grid_member.cluster.system_store import carry_out
+from grid_member.cluster.membership.locks import LockedError
+from grid_member.cluster.values.system_store import carry_out
 from grid_member.engine.api import ClusterState
 from grid_member.telemetry.logs import event, failure
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from grid_member.cluster.cp import CpChange
     from grid_member.cluster.cp_cluster import Groups
-    from grid_member.cluster.membership import Membership
+    from grid_member.cluster.membership.membership import Membership
     from grid_member.engine.log.log import Clock
 
 LOOK_S: Final = 2.0

@@ -9,14 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from grid_member.cluster.addresses import bracketed
-from grid_member.cluster.pulse import Pulse
-from grid_member.cluster.roll import LEASE
+from grid_member.cluster.membership.pulse import Pulse
+from grid_member.cluster.membership.roll import LEASE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from grid_member.cluster.cp import CpSessionDocument
-    from grid_member.cluster.membership import Membership
+    from grid_member.cluster.membership.membership import Membership
     from grid_member.engine.log.log import Clock
 
 

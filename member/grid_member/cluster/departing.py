@@ -9,17 +9,17 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final, Protocol
 
-from grid_member.cluster.system_store import carry_out
+from grid_member.cluster.values.system_store import carry_out
 from grid_member.engine.api import EngineError
 from grid_member.telemetry.logs import event, failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from grid_member.cluster.membership import Membership
-    from grid_member.cluster.operations import Operations
-    from grid_member.cluster.parking import Parking
-    from grid_member.cluster.system_store import Put
+    from grid_member.cluster.membership.membership import Membership
+    from grid_member.cluster.membership.parking import Parking
+    from grid_member.cluster.values.operations import Operations
+    from grid_member.cluster.values.system_store import Put
     from grid_member.engine.replicas.departure import Evacuation
     from grid_member.engine.state.system import SystemStore
 

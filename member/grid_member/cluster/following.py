@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from grid_member.cluster.backup_requests import serve_requests
 from grid_member.cluster.cp_counts import CpCounts
-from grid_member.cluster.roll import MEMBER
-from grid_member.cluster.upkeep import Upkeep
+from grid_member.cluster.membership.roll import MEMBER
+from grid_member.cluster.membership.upkeep import Upkeep
 from grid_member.cluster.usage import disk_of
 from grid_member.config.tree import ConfigError
 from grid_member.telemetry.logs import event, failure
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from grid_member.cluster.management import Management
-    from grid_member.cluster.membership import Membership
+    from grid_member.cluster.membership.membership import Membership
 
 DISK_S: Final = 10.0
 """How often a look at the disk is taken for the others."""

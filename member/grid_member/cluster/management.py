@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Final, Protocol
 from grid_member.cluster.addresses import bracketed
 from grid_member.cluster.config_changes import ConfigChanges
 from grid_member.cluster.cp import CpMemberDocument, CpSubsystem
-from grid_member.cluster.idempotency import Outcomes
-from grid_member.cluster.join_list import JoinList
-from grid_member.cluster.operations import Operations
+from grid_member.cluster.membership.join_list import JoinList
 from grid_member.cluster.usage import UsageSource
-from grid_member.cluster.versions import Versions
+from grid_member.cluster.values.idempotency import Outcomes
+from grid_member.cluster.values.operations import Operations
+from grid_member.cluster.values.versions import Versions
 from grid_member.engine.api import EngineError, Refused
 from grid_member.engine.log.log import Clock, wall_clock_ms
 from grid_member.engine.state.system import SystemStore

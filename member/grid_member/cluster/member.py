@@ -17,18 +17,22 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from grid_member.cluster.following import Following
-from grid_member.cluster.parking import Parking
-from grid_member.cluster.shutdowns import CLUSTER_STOP_PATIENCE_S, stop_all, stop_with_all
+from grid_member.cluster.membership.parking import Parking
+from grid_member.cluster.membership.shutdowns import (
+    CLUSTER_STOP_PATIENCE_S,
+    stop_all,
+    stop_with_all,
+)
 from grid_member.engine.api import ClusterState
 from grid_member.engine.log.log import wall_clock_ms
 from grid_member.telemetry.logs import event
 
 if TYPE_CHECKING:
     from grid_member.cluster.management import Management
-    from grid_member.cluster.member_documents import HealthDocument, MemberDocument
-    from grid_member.cluster.membership import Membership
-    from grid_member.cluster.shutdowns import ShutdownRequest
-    from grid_member.cluster.system_store import Put
+    from grid_member.cluster.membership.documents import HealthDocument, MemberDocument
+    from grid_member.cluster.membership.membership import Membership
+    from grid_member.cluster.membership.shutdowns import ShutdownRequest
+    from grid_member.cluster.values.system_store import Put
     from grid_member.config.model.member import MemberConfig
     from grid_member.engine.api import Engine, EngineError
     from grid_member.telemetry.measurements import Measurements

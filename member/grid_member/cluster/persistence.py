@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from grid_member.cluster.backups import BackupSource
-    from grid_member.cluster.membership import Membership
-    from grid_member.cluster.operations import Operations
+    from grid_member.cluster.membership.membership import Membership
     from grid_member.cluster.rescue import Waiting
+    from grid_member.cluster.values.operations import Operations
     from grid_member.config.model.member import MemberConfig, PersistenceConfig
     from grid_member.engine.log.log import Clock
     from grid_member.engine.state.system import SystemStore

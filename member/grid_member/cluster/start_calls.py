@@ -15,7 +15,7 @@ import os
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from grid_member.cluster.idempotency import KEPT_S
+from grid_member.cluster.values.idempotency import KEPT_S
 from grid_member.engine.api import EngineError, NotYetError
 from grid_member.engine.io.errors import unusable
 from grid_member.engine.io.files import open_private, sync_directory

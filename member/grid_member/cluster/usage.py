@@ -6,7 +6,7 @@ import asyncio
 import shutil
 from typing import TYPE_CHECKING, Final, Protocol, TypedDict
 
-from grid_member.cluster.roll import NO_DISK, Disk
+from grid_member.cluster.membership.roll import NO_DISK, Disk
 from grid_member.config.names import WILDCARD, find
 from grid_member.engine.api import Refused
 from grid_member.engine.local.usage import Kind, StructureUsage
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-    from grid_member.cluster.member_documents import MemberDocument
-    from grid_member.cluster.membership import Membership
+    from grid_member.cluster.membership.documents import MemberDocument
+    from grid_member.cluster.membership.membership import Membership
     from grid_member.config.model.member import MemberConfig
 
 _NO_LIMIT: Final = 2**31 - 1

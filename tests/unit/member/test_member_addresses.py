@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from grid_member.cluster.join_list import MemberListError, parse_member_list
+from grid_member.cluster.membership.join_list import MemberListError, parse_member_list
 from grid_member.command import EXIT_CONFIG
 from grid_member.command.line import main
 from grid_member.config import ConfigError, config_from

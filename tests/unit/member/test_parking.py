@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from grid_member import Config, start_member
-from grid_member.cluster.parking import Parking
+from grid_member.cluster.membership.parking import Parking
 from grid_member.config import config_from, parse_config
 from grid_member.config.xml.forms import TOP_ELEMENT
 from grid_member.engine.api import EngineError

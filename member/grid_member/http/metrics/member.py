@@ -30,9 +30,9 @@ from prometheus_client.utils import floatToGoString
 
 from grid_member.cluster.backups import KIND as BACKUP
 from grid_member.cluster.member import Phase
-from grid_member.cluster.operations import Stage
-from grid_member.cluster.roll import NO_DISK
+from grid_member.cluster.membership.roll import NO_DISK
 from grid_member.cluster.usage import disk_of, limits_of
+from grid_member.cluster.values.operations import Stage
 from grid_member.http.metrics.cluster import certificate_ends, of_certificates, of_cluster
 from grid_member.http.wire.answers import Answer, error
 from grid_member.release import VERSION
@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from aiohttp import web
 
     from grid_member.cluster.member import Member
-    from grid_member.cluster.operations import OperationDocument
-    from grid_member.cluster.roll import Disk
+    from grid_member.cluster.membership.roll import Disk
+    from grid_member.cluster.values.operations import OperationDocument
     from grid_member.engine.local.usage import StructureUsage
     from grid_member.http.metrics.requests import ListenerFigures
     from grid_member.telemetry.measurements import Durations, Measurements

@@ -10,7 +10,7 @@ import json
 import re
 from typing import Final
 
-from grid_member.cluster.idempotency import MAX_KEY_CHARACTERS
+from grid_member.cluster.values.idempotency import MAX_KEY_CHARACTERS
 from grid_member.http.openapi.documents import Failure
 from grid_member.http.openapi.rows import DESCRIBED, NUMBER, VALUE, Described, Shown
 from grid_member.http.openapi.schemas import Json, Schemas

@@ -3,8 +3,8 @@
 from typing import Literal, TypedDict
 
 from grid_member.cluster.config_changes import ConfigResult
-from grid_member.cluster.licenses import LicenseInfo
-from grid_member.cluster.member_documents import MemberDocument
+from grid_member.cluster.membership.documents import MemberDocument
+from grid_member.cluster.values.licenses import LicenseInfo
 
 
 class Failure(TypedDict):

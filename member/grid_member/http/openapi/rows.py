@@ -12,9 +12,9 @@ from grid_member.cluster.cp import (
     CpReplicatedGroupDocument,
     CpSessionDocument,
 )
-from grid_member.cluster.member_documents import HealthDocument
-from grid_member.cluster.operations import OperationDocument
+from grid_member.cluster.membership.documents import HealthDocument
 from grid_member.cluster.usage import UsageDocument
+from grid_member.cluster.values.operations import OperationDocument
 from grid_member.http.openapi import documents
 
 if TYPE_CHECKING:

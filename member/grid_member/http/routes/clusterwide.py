@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from grid_member.cluster.locks import LockedError
+from grid_member.cluster.membership.locks import LockedError
 from grid_member.http.routes.data import refusal
 from grid_member.http.wire.answers import CARRIED_OUT, Answer, error, failed
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from grid_member.cluster.membership import Membership
+    from grid_member.cluster.membership.membership import Membership
     from grid_member.http.routes.calls import Call
 
 BUSY: Final = failed(

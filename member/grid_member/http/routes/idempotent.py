@@ -13,10 +13,10 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from grid_member.cluster.idempotency import Outcome, key_problem
-from grid_member.cluster.locks import LockedError
 from grid_member.cluster.member import Phase
-from grid_member.cluster.system_store import carry_out
+from grid_member.cluster.membership.locks import LockedError
+from grid_member.cluster.values.idempotency import Outcome, key_problem
+from grid_member.cluster.values.system_store import carry_out
 from grid_member.engine.api import EngineError
 from grid_member.http.routes.clusterwide import shown
 from grid_member.http.routes.data import refusal
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
     from grid_member.cluster.management import Management
     from grid_member.cluster.member import Member
-    from grid_member.cluster.membership import Membership
+    from grid_member.cluster.membership.membership import Membership
     from grid_member.cluster.store_recovery import Around
-    from grid_member.cluster.system_store import Begin, Put
+    from grid_member.cluster.values.system_store import Begin, Put
     from grid_member.engine.api import Refused
     from grid_member.http.routes.calls import Call
 

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from grid_member.cluster.join_list import MemberListError, new_member_list, parse_member_list
+from grid_member.cluster.membership.join_list import (
+    MemberListError,
+    new_member_list,
+    parse_member_list,
+)
 from grid_member.http.routes.idempotent import management_of, settle
 from grid_member.http.routes.managed import behind, not_joined, starting
 from grid_member.http.wire.answers import Answer, document, error, failed

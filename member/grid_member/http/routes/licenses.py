@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from grid_member.cluster.licenses import license_problem, new_license, stored_license
+from grid_member.cluster.values.licenses import license_problem, new_license, stored_license
 from grid_member.http.routes.idempotent import management_of, settle
 from grid_member.http.routes.managed import behind, not_joined, starting
 from grid_member.http.wire.answers import Answer, document, error

@@ -7,10 +7,10 @@ import platform
 from typing import TYPE_CHECKING, Final
 
 from grid_member.cluster.addresses import bracketed
-from grid_member.cluster.locks import CHANGE
-from grid_member.cluster.system_store import carry_out
+from grid_member.cluster.membership.locks import CHANGE
 from grid_member.cluster.usage import usage_document
-from grid_member.cluster.versions import parse_version
+from grid_member.cluster.values.system_store import carry_out
+from grid_member.cluster.values.versions import parse_version
 from grid_member.engine.api import ClusterState, Refused
 from grid_member.http.routes.clusterwide import BUSY, BUSY_ALONE, everywhere
 from grid_member.http.routes.data import refusal
@@ -21,8 +21,8 @@ from grid_member.http.wire.answers import Answer, document, error, failed, succe
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
-    from grid_member.cluster.system_store import Put
-    from grid_member.cluster.versions import ClusterVersion
+    from grid_member.cluster.values.system_store import Put
+    from grid_member.cluster.values.versions import ClusterVersion
     from grid_member.http.routes.calls import Call
 
 MOVING: Final = failed(409, "copies of the data are being moved to other members: try again")

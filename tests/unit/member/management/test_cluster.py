@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from grid_member.cluster import member as member_module
-from grid_member.cluster.futures import begun
 from grid_member.cluster.member import Phase
-from grid_member.cluster.versions import ClusterVersion, Versions, parse_version
+from grid_member.cluster.values.futures import begun
+from grid_member.cluster.values.versions import ClusterVersion, Versions, parse_version
 from grid_member.engine.api import ClusterState, Reason, Refused
 from grid_member.http.routes.management import change_state, change_version, cluster_shutdown, nodes
 from tests.unit.member.management.managed import FakeStore, content, reason, short

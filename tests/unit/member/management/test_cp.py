@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grid_member.cluster.futures import begun
+from grid_member.cluster.values.futures import begun
 from grid_member.http.routes.cp import (
     cp_group,
     cp_group_remove,

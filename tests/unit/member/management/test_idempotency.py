@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grid_member.cluster import idempotency
-from grid_member.cluster.idempotency import KEPT_S, MAX_KEY_CHARACTERS, Outcome, Outcomes
 from grid_member.cluster.member import Phase
+from grid_member.cluster.values import idempotency
+from grid_member.cluster.values.idempotency import KEPT_S, MAX_KEY_CHARACTERS, Outcome, Outcomes
 from grid_member.config.model.member import EndpointGroup
 from grid_member.engine.api import ClusterState, Reason, Refused
 from grid_member.http.routes.departure import member_shutdown

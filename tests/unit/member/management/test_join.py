@@ -9,8 +9,8 @@ import pytest
 
 from grid_member import Config, EngineError
 from grid_member.cluster.member import Phase
-from grid_member.cluster.operations import Stage
-from grid_member.cluster.system_store import carry_out
+from grid_member.cluster.values.operations import Stage
+from grid_member.cluster.values.system_store import carry_out
 from grid_member.http.table import ROUTES
 from grid_member.start.parts import make_member
 from tests.unit.member.wire import once

@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from grid_member.cluster.operations import MAX_OPERATIONS, Operations
-from grid_member.cluster.system_store import carry_out
+from grid_member.cluster.values.operations import MAX_OPERATIONS, Operations
+from grid_member.cluster.values.system_store import carry_out
 from grid_member.http.routes.management import operations
 from tests.unit.member.management.managed import FakeStore, content, reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from grid_member.cluster.system_store import Put
+    from grid_member.cluster.values.system_store import Put
     from tests.unit.member.management.managed import Managed
 
 FIELDS = ["id", "kind", "stage", "progress", "error", "started", "finished"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from grid_member.cluster.membership import TICK_S
+from grid_member.cluster.membership.membership import TICK_S
 from grid_member.engine.api import ClusterState, Reason, Refused
 from grid_member.engine.replication import Replication
 

@@ -13,7 +13,7 @@ from grid_member.cluster.backups import (
     RUNNING,
     UNNOTED,
 )
-from grid_member.cluster.pulse import LEASE_S
+from grid_member.cluster.membership.pulse import LEASE_S
 from tests.unit.member.membership.backing_up import shown, started
 from tests.unit.member.membership.shared_log import UNAVAILABLE
 

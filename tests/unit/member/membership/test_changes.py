@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grid_member.cluster.locks import CHANGE
-from grid_member.cluster.pulse import LEASE_S
+from grid_member.cluster.membership.locks import CHANGE
+from grid_member.cluster.membership.pulse import LEASE_S
 from grid_member.engine.api import ClusterState
 from tests.unit.member.membership.shared_log import UNAVAILABLE
 

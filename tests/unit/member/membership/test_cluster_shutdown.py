@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from grid_member.cluster.member import Phase
-from grid_member.cluster.pulse import LEASE_S
+from grid_member.cluster.membership.pulse import LEASE_S
 from grid_member.engine.api import ClusterState
 from tests.unit.member.membership.several import CONFIGURATION
 from tests.unit.member.membership.shared_log import UNAVAILABLE
@@ -79,7 +79,7 @@ async def test_a_cluster_shutdown_that_nobody_takes_stops_the_asked_member(
     several: Several, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     first, second, _ = await several.started(3)
-    monkeypatch.setattr("grid_member.cluster.shutdowns.CLUSTER_STOP_LIMIT_S", 0.01)
+    monkeypatch.setattr("grid_member.cluster.membership.shutdowns.CLUSTER_STOP_LIMIT_S", 0.01)
     first.engine.cut_off()
     first.member.request_cluster_stop()
     await asyncio.wait_for(first.member.stop_wanted(), 10)
@@ -219,7 +219,7 @@ async def test_a_volume_that_is_stuck_holds_up_no_stop_of_the_cluster(
 ) -> None:
     first, second = await several.started(2)
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(2))
-    monkeypatch.setattr("grid_member.cluster.shutdowns.PARKING_PATIENCE_S", 0.01)
+    monkeypatch.setattr("grid_member.cluster.membership.shutdowns.PARKING_PATIENCE_S", 0.01)
     stuck = threading.Event()
     monkeypatch.setattr(second.member.parking, "note", lambda _: stuck.wait(30))
     first.member.request_cluster_stop()

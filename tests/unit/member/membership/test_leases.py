@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from grid_member.cluster.membership import TICK_S
-from grid_member.cluster.pulse import LEASE_S, RENEW_S
-from grid_member.cluster.signs import SURE_S
+from grid_member.cluster.membership.membership import TICK_S
+from grid_member.cluster.membership.pulse import LEASE_S, RENEW_S
+from grid_member.cluster.membership.signs import SURE_S
 from grid_member.engine.api import Reason, Refused
 from grid_member.engine.replicated.incarnations import Holder
 

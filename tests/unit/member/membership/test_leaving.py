@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from grid_member.cluster.departing import KIND, Departing
 from grid_member.cluster.member import Phase
-from grid_member.cluster.parking import Parking
+from grid_member.cluster.membership.parking import Parking
 from grid_member.engine.api import EngineError
 from grid_member.engine.replicas.departure import Evacuation
 from tests.unit.member.membership.several import CONFIGURATION

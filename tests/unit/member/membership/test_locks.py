@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grid_member.cluster.locks import LOCK, LockedError, removed_with
-from grid_member.cluster.pulse import LEASE_S
-from grid_member.cluster.roll import LEASE
+from grid_member.cluster.membership.locks import LOCK, LockedError, removed_with
+from grid_member.cluster.membership.pulse import LEASE_S
+from grid_member.cluster.membership.roll import LEASE
 from tests.unit.member.membership.shared_log import UNAVAILABLE
 
 if TYPE_CHECKING:

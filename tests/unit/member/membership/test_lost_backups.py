@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from grid_member.cluster.backup_keys import REQUEST
 from grid_member.cluster.backup_requests import LATE, LOST_S, NEXT, STOPPING, TAKE_S, WITHDRAW_S
 from grid_member.cluster.backups import UNWANTED
-from grid_member.cluster.operations import OPERATION
-from grid_member.cluster.pulse import LEASE_S
+from grid_member.cluster.membership.pulse import LEASE_S
+from grid_member.cluster.values.operations import OPERATION
 from grid_member.http.routes.persistence import DEPRECATED
 from tests.unit.member.membership.backing_up import (
     FINISHED,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from grid_member.cluster.pulse import LEASE_S, RENEW_S, STEADY_GAP_S, Pulse
-from grid_member.cluster.roll import Lease
+from grid_member.cluster.membership.pulse import LEASE_S, RENEW_S, STEADY_GAP_S, Pulse
+from grid_member.cluster.membership.roll import Lease
 
 OTHER = Lease("life", 1)
 

@@ -7,18 +7,18 @@ import logging
 import math
 from typing import TYPE_CHECKING, Final
 
-from grid_member.cluster.locks import removed_with
-from grid_member.cluster.pulse import LEASE_S, RENEW_S, Pulse
-from grid_member.cluster.roll import LEASE, MEMBER, Lease
-from grid_member.cluster.system_store import Put, carry_out
+from grid_member.cluster.membership.locks import removed_with
+from grid_member.cluster.membership.pulse import LEASE_S, RENEW_S, Pulse
+from grid_member.cluster.membership.roll import LEASE, MEMBER, Lease
+from grid_member.cluster.values.system_store import Put, carry_out
 from grid_member.engine.api import ClusterState, Refused
 from grid_member.telemetry.logs import event
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from grid_member.cluster.replicated import ReplicatedEngine
-    from grid_member.cluster.roll import Disk, Roll
+    from grid_member.cluster.membership.replicated import ReplicatedEngine
+    from grid_member.cluster.membership.roll import Disk, Roll
 
 CLOSED_STATES: Final = frozenset({ClusterState.FROZEN, ClusterState.PASSIVE})
 """Only members that left in them may join."""

@@ -14,15 +14,23 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final
 
-from grid_member.cluster.conditions import Conditions
-from grid_member.cluster.consents import CONSENT, Consents
-from grid_member.cluster.locks import CHANGE, LockedError, Locks
-from grid_member.cluster.notices import NOTICE, SHUTDOWN, Notices
-from grid_member.cluster.pulse import RENEW_S
-from grid_member.cluster.roll import LEASE, LEFT, MEMBER, NO_DISK, Description, MemberRecord, Roll
-from grid_member.cluster.shutdowns import Shutdowns, end_of_request, shutdown_request
-from grid_member.cluster.signs import CLOSED_STATES, Signs
-from grid_member.cluster.system_store import Put, carry_out
+from grid_member.cluster.membership.consents import CONSENT, Consents
+from grid_member.cluster.membership.locks import CHANGE, LockedError, Locks
+from grid_member.cluster.membership.notices import NOTICE, SHUTDOWN, Notices
+from grid_member.cluster.membership.pulse import RENEW_S
+from grid_member.cluster.membership.roll import (
+    LEASE,
+    LEFT,
+    MEMBER,
+    NO_DISK,
+    Description,
+    MemberRecord,
+    Roll,
+)
+from grid_member.cluster.membership.shutdowns import Shutdowns, end_of_request, shutdown_request
+from grid_member.cluster.membership.signs import CLOSED_STATES, Signs
+from grid_member.cluster.values.conditions import Conditions
+from grid_member.cluster.values.system_store import Put, carry_out
 from grid_member.config.tree import ConfigError
 from grid_member.engine.api import ClusterState, EngineError
 from grid_member.telemetry.logs import event, failure
@@ -30,8 +38,8 @@ from grid_member.telemetry.logs import event, failure
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
 
-    from grid_member.cluster.replicated import Entrance, ReplicatedEngine
-    from grid_member.cluster.shutdowns import ShutdownRequest
+    from grid_member.cluster.membership.replicated import Entrance, ReplicatedEngine
+    from grid_member.cluster.membership.shutdowns import ShutdownRequest
     from grid_member.engine.log.log import Clock
 
 TICK_S: Final = 0.5

@@ -6,7 +6,7 @@ import base64
 import hashlib
 from typing import TYPE_CHECKING, Final, TypedDict
 
-from grid_member.cluster.system_store import Put
+from grid_member.cluster.values.system_store import Put
 
 if TYPE_CHECKING:
     from grid_member.engine.state.system import SystemStore

@@ -15,15 +15,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from grid_member.cluster.notices import NOTICE
-from grid_member.cluster.pulse import RENEW_S
-from grid_member.cluster.system_store import Put, carry_out
+from grid_member.cluster.membership.notices import NOTICE
+from grid_member.cluster.membership.pulse import RENEW_S
+from grid_member.cluster.values.system_store import Put, carry_out
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from grid_member.cluster.conditions import Conditions
-    from grid_member.cluster.roll import Roll
+    from grid_member.cluster.membership.roll import Roll
+    from grid_member.cluster.values.conditions import Conditions
     from grid_member.engine.api import Refused
     from grid_member.engine.state.system import SystemStore
 

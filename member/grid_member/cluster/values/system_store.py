@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from grid_member.cluster.futures import begun
+from grid_member.cluster.values.futures import begun
 from grid_member.engine.api import Refused
 
 if TYPE_CHECKING:

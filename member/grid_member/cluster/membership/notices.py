@@ -14,14 +14,14 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING, Final
 
-from grid_member.cluster.system_store import Put, carry_out
+from grid_member.cluster.values.system_store import Put, carry_out
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from grid_member.cluster.conditions import Conditions
-    from grid_member.cluster.replicated import ReplicatedEngine
-    from grid_member.cluster.roll import Roll
+    from grid_member.cluster.membership.replicated import ReplicatedEngine
+    from grid_member.cluster.membership.roll import Roll
+    from grid_member.cluster.values.conditions import Conditions
 
 NOTICE: Final = "notice/"
 SHUTDOWN: Final = "shutdown"

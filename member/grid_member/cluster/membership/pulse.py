@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from grid_member.cluster.roll import Lease
+    from grid_member.cluster.membership.roll import Lease
 
 RENEW_S: Final = 2.0
 """How often a member gives a sign of life."""

@@ -9,7 +9,7 @@ from grid_member.engine.state.system import SystemStore
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from grid_member.cluster.system_store import Put
+    from grid_member.cluster.values.system_store import Put
     from grid_member.engine.api import ClusterState, Done
     from grid_member.engine.replicated.incarnations import Holder
     from grid_member.engine.replication import Replication

@@ -13,23 +13,23 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
-from grid_member.cluster.locks import CHANGE, LockedError
-from grid_member.cluster.notices import SHUTDOWN
-from grid_member.cluster.pulse import RENEW_S
-from grid_member.cluster.system_store import Put, carry_out
+from grid_member.cluster.membership.locks import CHANGE, LockedError
+from grid_member.cluster.membership.notices import SHUTDOWN
+from grid_member.cluster.membership.pulse import RENEW_S
+from grid_member.cluster.values.system_store import Put, carry_out
 from grid_member.engine.api import ClusterState, EngineError
 from grid_member.telemetry.logs import event
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from grid_member.cluster.conditions import Conditions
-    from grid_member.cluster.locks import Locks
-    from grid_member.cluster.membership import Membership
-    from grid_member.cluster.parking import Parking
-    from grid_member.cluster.replicated import ReplicatedEngine
-    from grid_member.cluster.roll import Roll
-    from grid_member.cluster.system_store import Begin
+    from grid_member.cluster.membership.locks import Locks
+    from grid_member.cluster.membership.membership import Membership
+    from grid_member.cluster.membership.parking import Parking
+    from grid_member.cluster.membership.replicated import ReplicatedEngine
+    from grid_member.cluster.membership.roll import Roll
+    from grid_member.cluster.values.conditions import Conditions
+    from grid_member.cluster.values.system_store import Begin
     from grid_member.engine.state.system import SystemStore
 
 CLUSTER_STOP_PATIENCE_S: Final = 5.0

@@ -11,7 +11,7 @@ import json
 import uuid
 from typing import TYPE_CHECKING, Final, TypedDict, cast
 
-from grid_member.cluster.system_store import Put
+from grid_member.cluster.values.system_store import Put
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection

@@ -15,7 +15,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from grid_member.cluster.system_store import Put
+from grid_member.cluster.values.system_store import Put
 
 if TYPE_CHECKING:
     from grid_member.engine.state.system import SystemStore

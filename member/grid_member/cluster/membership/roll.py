@@ -13,7 +13,7 @@ import json
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from grid_member.cluster.system_store import Put
+from grid_member.cluster.values.system_store import Put
 
 if TYPE_CHECKING:
     from grid_member.engine.state.system import SystemStore

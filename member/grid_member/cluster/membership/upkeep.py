@@ -14,12 +14,12 @@ import contextlib
 import logging
 from typing import TYPE_CHECKING, Final
 
-from grid_member.cluster.locks import CHANGE, LockedError
-from grid_member.cluster.pulse import LEASE_S
+from grid_member.cluster.membership.locks import CHANGE, LockedError
+from grid_member.cluster.membership.pulse import LEASE_S
 from grid_member.telemetry.logs import event, failure
 
 if TYPE_CHECKING:
-    from grid_member.cluster.membership import Membership
+    from grid_member.cluster.membership.membership import Membership
     from grid_member.engine.replicated.incarnations import Holder
 
 LOOK_S: Final = 10.0

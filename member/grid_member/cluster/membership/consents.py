@@ -12,14 +12,14 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from grid_member.cluster.system_store import Put, carry_out
+from grid_member.cluster.values.system_store import Put, carry_out
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from grid_member.cluster.conditions import Conditions
-    from grid_member.cluster.replicated import ReplicatedEngine
-    from grid_member.cluster.roll import Roll
+    from grid_member.cluster.membership.replicated import ReplicatedEngine
+    from grid_member.cluster.membership.roll import Roll
+    from grid_member.cluster.values.conditions import Conditions
 
 CONSENT: Final = "consent/"
 CONSENT_PATIENCE_S: Final = 20.0

@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Final
 
-from grid_member.cluster.locks import CHANGE, LockedError
+from grid_member.cluster.membership.locks import CHANGE, LockedError
 from grid_member.engine.replication import LockedOutError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from grid_member.cluster.membership import Membership
+    from grid_member.cluster.membership.membership import Membership
 
 PATIENCE_S: Final = 1.0
 """How long the lock is waited for before all is looked at anew."""

@@ -9,7 +9,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Final
 
-from grid_member.cluster.system_store import Put
+from grid_member.cluster.values.system_store import Put
 from grid_member.config.addresses import MAX_ADDRESSES, member_problem
 
 if TYPE_CHECKING:

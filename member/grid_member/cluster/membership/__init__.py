@@ -1,0 +1,1 @@
+"""Who is in the cluster: joining, staying, locks, and stopping together."""
