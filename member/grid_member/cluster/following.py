@@ -6,10 +6,10 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final
 
-from grid_member.cluster.backup_requests import serve_requests
-from grid_member.cluster.cp_counts import CpCounts
+from grid_member.cluster.cp.counts import CpCounts
 from grid_member.cluster.membership.roll import MEMBER
 from grid_member.cluster.membership.upkeep import Upkeep
+from grid_member.cluster.persistence.backup_requests import serve_requests
 from grid_member.cluster.usage import disk_of
 from grid_member.config.tree import ConfigError
 from grid_member.telemetry.logs import event, failure

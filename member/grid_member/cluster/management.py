@@ -7,9 +7,9 @@ import contextlib
 import logging
 from typing import TYPE_CHECKING, Final, Protocol
 
-from grid_member.cluster.addresses import bracketed
 from grid_member.cluster.config_changes import ConfigChanges
-from grid_member.cluster.cp import CpMemberDocument, CpSubsystem
+from grid_member.cluster.cp.addresses import bracketed
+from grid_member.cluster.cp.subsystem import CpMemberDocument, CpSubsystem
 from grid_member.cluster.membership.join_list import JoinList
 from grid_member.cluster.usage import UsageSource
 from grid_member.cluster.values.idempotency import Outcomes
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
     from grid_member.cluster.config_changes import ConfigSource
-    from grid_member.cluster.cp import CpCalls
-    from grid_member.cluster.cp_keeper import CpKeeper
+    from grid_member.cluster.cp.keeper import CpKeeper
+    from grid_member.cluster.cp.subsystem import CpCalls
     from grid_member.cluster.departing import Departing
-    from grid_member.cluster.persistence import Persistence
+    from grid_member.cluster.persistence.persistence import Persistence
     from grid_member.config.model.member import MemberConfig
     from grid_member.engine.api import Engine
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING, Final
 
-from grid_member.cluster.cp import DEFAULT_GROUP, METADATA
+from grid_member.cluster.cp.subsystem import DEFAULT_GROUP, METADATA
 from grid_member.cluster.values.versions import parse_version
 from grid_member.engine.api import ClusterState
 from grid_member.telemetry.levels import LEVELS

@@ -6,9 +6,7 @@ import time
 import uuid
 from typing import TYPE_CHECKING, Final
 
-from grid_member.cluster.backup_keys import REQUEST
-from grid_member.cluster.backups import INTERRUPT
-from grid_member.cluster.cp_keeper import cp_of_several
+from grid_member.cluster.cp.keeper import cp_of_several
 from grid_member.cluster.departing import Departing
 from grid_member.cluster.membership.colleagues import ListedColleagues
 from grid_member.cluster.membership.consents import CONSENT
@@ -17,6 +15,8 @@ from grid_member.cluster.membership.locks import LOCK
 from grid_member.cluster.membership.membership import Membership
 from grid_member.cluster.membership.notices import NOTICE, SHUTDOWN
 from grid_member.cluster.membership.roll import LEASE, LEFT, MEMBER, Description
+from grid_member.cluster.persistence.backup_keys import REQUEST
+from grid_member.cluster.persistence.backups import INTERRUPT
 from grid_member.cluster.values.operations import OPERATION
 from grid_member.engine.cluster_settings import ClusterSettings, ClusterTls
 from grid_member.engine.leasehold import steady_s

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from grid_member.cluster.config_changes import ConfigSource
 from grid_member.cluster.management import Management
 from grid_member.cluster.member import Member
-from grid_member.cluster.persistence import make_persistence
+from grid_member.cluster.persistence.persistence import make_persistence
 from grid_member.cluster.structures import ConfiguredStructures
 from grid_member.engine import open_engine
 from grid_member.engine.log.log import wall_clock_ms

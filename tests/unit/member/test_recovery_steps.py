@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grid_member.cluster.recovery import (
+from grid_member.cluster.persistence.recovery import (
     Do,
     Effect,
     Event,
@@ -30,7 +30,7 @@ from grid_member.cluster.recovery import (
     TimeOver,
     step,
 )
-from grid_member.cluster.store_recovery import StoreDirectory, StoreRecovery
+from grid_member.cluster.persistence.store_recovery import StoreDirectory, StoreRecovery
 from grid_member.engine import open_engine
 from grid_member.engine.api import EngineError
 from grid_member.engine.io.errors import DamagedStoreError

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grid_member.cluster import start_calls
-from grid_member.cluster.start_calls import START_CALLS_FILE, StartCall, StartCalls
+from grid_member.cluster.persistence import start_calls
+from grid_member.cluster.persistence.start_calls import START_CALLS_FILE, StartCall, StartCalls
 from grid_member.cluster.values.idempotency import KEPT_S
 from grid_member.engine.api import EngineError, NotYetError
 from tests.unit.member.durable import MAP, READY

@@ -28,9 +28,9 @@ from prometheus_client.metrics_core import (
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
-from grid_member.cluster.backups import KIND as BACKUP
 from grid_member.cluster.member import Phase
 from grid_member.cluster.membership.roll import NO_DISK
+from grid_member.cluster.persistence.backups import KIND as BACKUP
 from grid_member.cluster.usage import disk_of, limits_of
 from grid_member.cluster.values.operations import Stage
 from grid_member.http.metrics.cluster import certificate_ends, of_certificates, of_cluster

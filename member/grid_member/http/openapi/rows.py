@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
-from grid_member.cluster.cp import (
+from grid_member.cluster.cp.subsystem import (
     CpGroupDocument,
     CpGroupId,
     CpMemberDocument,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from grid_member.cluster.cp import (
+from grid_member.cluster.cp.subsystem import (
     LOCK,
     CpConflictError,
     CpInvalidError,
@@ -19,7 +19,7 @@ from grid_member.http.wire.answers import EMPTY, Answer, document, error, failed
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from grid_member.cluster.cp import CpCalls, CpChange
+    from grid_member.cluster.cp.subsystem import CpCalls, CpChange
     from grid_member.http.routes.calls import Call
 
 NOT_CONFIGURED: Final = "cp-subsystem is not configured"

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from grid_member.cluster.management import Management
     from grid_member.cluster.member import Member
     from grid_member.cluster.membership.membership import Membership
-    from grid_member.cluster.store_recovery import Around
+    from grid_member.cluster.persistence.store_recovery import Around
     from grid_member.cluster.values.system_store import Begin, Put
     from grid_member.engine.api import Refused
     from grid_member.http.routes.calls import Call

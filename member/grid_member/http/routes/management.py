@@ -6,7 +6,7 @@ import asyncio
 import platform
 from typing import TYPE_CHECKING, Final
 
-from grid_member.cluster.addresses import bracketed
+from grid_member.cluster.cp.addresses import bracketed
 from grid_member.cluster.membership.locks import CHANGE
 from grid_member.cluster.usage import usage_document
 from grid_member.cluster.values.system_store import carry_out

@@ -13,7 +13,7 @@ from grid_member.http.routes.managed import behind, not_joined
 from grid_member.http.wire.answers import CARRIED_OUT, Answer, error, failed, success
 
 if TYPE_CHECKING:
-    from grid_member.cluster.backups import Begun
+    from grid_member.cluster.persistence.backups import Begun
     from grid_member.http.routes.calls import Call
 
 DEPRECATED: Final = ("Deprecation", "true")

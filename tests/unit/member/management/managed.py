@@ -11,7 +11,7 @@ from multidict import CIMultiDict
 
 from grid_member.cluster.management import Management
 from grid_member.cluster.member import Member, Phase
-from grid_member.cluster.persistence import make_persistence
+from grid_member.cluster.persistence.persistence import make_persistence
 from grid_member.cluster.structures import ConfiguredStructures
 from grid_member.config import MemberConfig, parse_config
 from grid_member.engine import open_engine

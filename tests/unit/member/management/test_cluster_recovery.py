@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from grid_member.cluster import rescue
-from grid_member.cluster.persistence import Persistence
-from grid_member.cluster.recovery import HEALTHY, NOT_PARTIAL, STOPPING, UNDER_WAY
-from grid_member.cluster.rescue import ClusterRecovery
-from grid_member.cluster.start_calls import StartCalls
-from grid_member.cluster.store_recovery import OFF
+from grid_member.cluster.persistence import rescue
+from grid_member.cluster.persistence.persistence import Persistence
+from grid_member.cluster.persistence.recovery import HEALTHY, NOT_PARTIAL, STOPPING, UNDER_WAY
+from grid_member.cluster.persistence.rescue import ClusterRecovery
+from grid_member.cluster.persistence.start_calls import StartCalls
+from grid_member.cluster.persistence.store_recovery import OFF
 from grid_member.engine.api import EngineError, NotYetError
 from grid_member.engine.replication import NOTHING_TO_RESCUE
 from grid_member.http.routes.persistence import force_start
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from grid_member.cluster.store_recovery import StoreRecovery
+    from grid_member.cluster.persistence.store_recovery import StoreRecovery
     from tests.unit.member.management.managed import Managed
 
 PARTIAL = "PARTIAL_RECOVERY_MOST_COMPLETE"

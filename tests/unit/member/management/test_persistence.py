@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grid_member.cluster.persistence import make_persistence
+from grid_member.cluster.persistence.persistence import make_persistence
 from grid_member.config.model.member import PersistenceConfig
 from grid_member.engine.api import EngineError, Reason, Refused
 from grid_member.engine.backup.backup import Draft

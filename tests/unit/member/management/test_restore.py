@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grid_member.cluster.start_calls import START_CALLS_FILE, StartCalls
+from grid_member.cluster.persistence.start_calls import START_CALLS_FILE, StartCalls
 from grid_member.cluster.values.futures import begun
 from grid_member.command import EXIT_START
 from grid_member.command.restore import restore

@@ -7,8 +7,8 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from grid_member.cluster.backup_requests import LiteBackups, serve_requests
-from grid_member.cluster.backups import Backups
+from grid_member.cluster.persistence.backup_requests import LiteBackups, serve_requests
+from grid_member.cluster.persistence.backups import Backups
 from grid_member.engine.state.machine import State
 from tests.unit.member.membership.shared_log import UNAVAILABLE
 

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 from aiohttp.test_utils import make_mocked_request
 from multidict import CIMultiDict
 
-from grid_member.cluster.cp_keeper import cp_of_several
+from grid_member.cluster.cp.keeper import cp_of_several
 from grid_member.cluster.management import Management
 from grid_member.cluster.member import Member, Phase
 from grid_member.cluster.membership.membership import TICK_S, Membership
 from grid_member.cluster.membership.roll import Description
-from grid_member.cluster.persistence import make_persistence
+from grid_member.cluster.persistence.persistence import make_persistence
 from grid_member.config import MemberConfig, parse_config
 from grid_member.http.routes.calls import Call, ConnectionCounts
 from grid_member.http.routes.idempotent import HEADER, once

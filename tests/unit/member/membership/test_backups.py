@@ -6,14 +6,14 @@ import asyncio
 import os
 from typing import TYPE_CHECKING
 
-from grid_member.cluster.backups import (
+from grid_member.cluster.membership.pulse import LEASE_S
+from grid_member.cluster.persistence.backups import (
     AGAIN_S,
     INTERRUPT,
     INTERRUPT_PATIENCE_S,
     RUNNING,
     UNNOTED,
 )
-from grid_member.cluster.membership.pulse import LEASE_S
 from tests.unit.member.membership.backing_up import shown, started
 from tests.unit.member.membership.shared_log import UNAVAILABLE
 

@@ -7,11 +7,11 @@ import json
 import os
 from typing import TYPE_CHECKING
 
-from grid_member.cluster.backup_keys import REQUEST
-from grid_member.cluster.backup_requests import NOBODY, TAKE_S
-from grid_member.cluster.backups import AGAIN_S, UNSET, UNWANTED
 from grid_member.cluster.membership.locks import CHANGE
 from grid_member.cluster.membership.pulse import LEASE_S
+from grid_member.cluster.persistence.backup_keys import REQUEST
+from grid_member.cluster.persistence.backup_requests import NOBODY, TAKE_S
+from grid_member.cluster.persistence.backups import AGAIN_S, UNSET, UNWANTED
 from grid_member.engine.api import Reason, Refused
 from grid_member.engine.replicated.full_replicas import HOST
 from tests.unit.member.membership.backing_up import (

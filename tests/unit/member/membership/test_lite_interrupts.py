@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grid_member.cluster.backup_keys import REQUEST
-from grid_member.cluster.backups import INTERRUPTED
+from grid_member.cluster.persistence.backup_keys import REQUEST
+from grid_member.cluster.persistence.backups import INTERRUPTED
 from tests.unit.member.membership.backing_up import a_lite_one, open_gates, shown, started
 
 if TYPE_CHECKING:

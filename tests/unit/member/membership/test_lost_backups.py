@@ -6,10 +6,17 @@ import asyncio
 import os
 from typing import TYPE_CHECKING
 
-from grid_member.cluster.backup_keys import REQUEST
-from grid_member.cluster.backup_requests import LATE, LOST_S, NEXT, STOPPING, TAKE_S, WITHDRAW_S
-from grid_member.cluster.backups import UNWANTED
 from grid_member.cluster.membership.pulse import LEASE_S
+from grid_member.cluster.persistence.backup_keys import REQUEST
+from grid_member.cluster.persistence.backup_requests import (
+    LATE,
+    LOST_S,
+    NEXT,
+    STOPPING,
+    TAKE_S,
+    WITHDRAW_S,
+)
+from grid_member.cluster.persistence.backups import UNWANTED
 from grid_member.cluster.values.operations import OPERATION
 from grid_member.http.routes.persistence import DEPRECATED
 from tests.unit.member.membership.backing_up import (

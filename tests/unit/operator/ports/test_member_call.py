@@ -12,8 +12,8 @@ from urllib.parse import unquote_plus
 
 import pytest
 
-from grid_member.cluster.recovery import HEALTHY
-from grid_member.cluster.rescue import JUST_STARTED
+from grid_member.cluster.persistence.recovery import HEALTHY
+from grid_member.cluster.persistence.rescue import JUST_STARTED
 from grid_member.engine.replication import NOTHING_TO_RESCUE
 from grid_operator.decide.calls import CallDone, CallRefused, CallUnknown, Endpoint, MemberCall
 from grid_operator.decide.model import MemberProblem

@@ -14,9 +14,9 @@ import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
-from grid_member.cluster.backup_keys import WITHDRAWN_S, under_way
 from grid_member.cluster.membership.locks import LockedError
-from grid_member.cluster.store_recovery import OFF
+from grid_member.cluster.persistence.backup_keys import WITHDRAWN_S, under_way
+from grid_member.cluster.persistence.store_recovery import OFF
 from grid_member.cluster.values.system_store import Put, carry_out
 from grid_member.engine.api import EngineError, Reason, Refused
 from grid_member.telemetry.logs import event

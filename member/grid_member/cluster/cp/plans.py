@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from grid_member.cluster.cp import DEFAULT_GROUP, CpConflictError
-from grid_member.cluster.cp_records import CpGroup, CpMember, CpRecords
+from grid_member.cluster.cp.records import CpGroup, CpMember, CpRecords
+from grid_member.cluster.cp.subsystem import DEFAULT_GROUP, CpConflictError
 from grid_member.engine.nats.admin.server_records import LEAVING
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
-from grid_member.cluster.recovery import (
+from grid_member.cluster.persistence.recovery import (
     PARTIAL_POLICIES,
     Do,
     Effect,

@@ -10,8 +10,15 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final, Protocol
 
-from grid_member.cluster.recovery import HEALTHY, NOT_PARTIAL, STOPPING, UNDER_WAY, Do, Stage
-from grid_member.cluster.store_recovery import KINDS, OFF, StoreRecovery, plainly
+from grid_member.cluster.persistence.recovery import (
+    HEALTHY,
+    NOT_PARTIAL,
+    STOPPING,
+    UNDER_WAY,
+    Do,
+    Stage,
+)
+from grid_member.cluster.persistence.store_recovery import KINDS, OFF, StoreRecovery, plainly
 from grid_member.engine.api import EngineError
 from grid_member.engine.replication import NOTHING_TO_RESCUE
 from grid_member.telemetry.logs import event, failure
@@ -19,7 +26,7 @@ from grid_member.telemetry.logs import event, failure
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from grid_member.cluster.store_recovery import Around, Early
+    from grid_member.cluster.persistence.store_recovery import Around, Early
 
 KNOWN_S: Final = 15.0
 """How long a call waits until a start knows whether it waits for others: a majority that is gone is

@@ -7,20 +7,20 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from grid_member.cluster.backup_requests import LiteBackups
-from grid_member.cluster.backups import Backups
-from grid_member.cluster.rescue import ClusterRecovery
-from grid_member.cluster.start_calls import StartCalls
-from grid_member.cluster.store_recovery import StoreDirectory, StoreRecovery
+from grid_member.cluster.persistence.backup_requests import LiteBackups
+from grid_member.cluster.persistence.backups import Backups
+from grid_member.cluster.persistence.rescue import ClusterRecovery
+from grid_member.cluster.persistence.start_calls import StartCalls
+from grid_member.cluster.persistence.store_recovery import StoreDirectory, StoreRecovery
 from grid_member.telemetry.logs import event
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from pathlib import Path
 
-    from grid_member.cluster.backups import BackupSource
     from grid_member.cluster.membership.membership import Membership
-    from grid_member.cluster.rescue import Waiting
+    from grid_member.cluster.persistence.backups import BackupSource
+    from grid_member.cluster.persistence.rescue import Waiting
     from grid_member.cluster.values.operations import Operations
     from grid_member.config.model.member import MemberConfig, PersistenceConfig
     from grid_member.engine.log.log import Clock

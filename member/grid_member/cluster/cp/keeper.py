@@ -6,10 +6,10 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final
 
-from grid_member.cluster.cp import LOCK, CpUnavailableError
-from grid_member.cluster.cp_cluster import CpCluster
-from grid_member.cluster.cp_plans import CpPlans
-from grid_member.cluster.cp_sessions import CpSessions
+from grid_member.cluster.cp.cluster import CpCluster
+from grid_member.cluster.cp.plans import CpPlans
+from grid_member.cluster.cp.sessions import CpSessions
+from grid_member.cluster.cp.subsystem import LOCK, CpUnavailableError
 from grid_member.cluster.membership.locks import LockedError
 from grid_member.cluster.values.system_store import carry_out
 from grid_member.engine.api import ClusterState
@@ -18,8 +18,8 @@ from grid_member.telemetry.logs import event, failure
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from grid_member.cluster.cp import CpChange
-    from grid_member.cluster.cp_cluster import Groups
+    from grid_member.cluster.cp.cluster import Groups
+    from grid_member.cluster.cp.subsystem import CpChange
     from grid_member.cluster.membership.membership import Membership
     from grid_member.engine.log.log import Clock
 

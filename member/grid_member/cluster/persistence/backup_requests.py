@@ -15,8 +15,15 @@ import logging
 import uuid
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
-from grid_member.cluster.backup_keys import GONE_ON_S, REQUEST, REQUEST_S, WITHDRAWN_S, Request
-from grid_member.cluster.backups import (
+from grid_member.cluster.membership.pulse import STEADY_GAP_S
+from grid_member.cluster.persistence.backup_keys import (
+    GONE_ON_S,
+    REQUEST,
+    REQUEST_S,
+    WITHDRAWN_S,
+    Request,
+)
+from grid_member.cluster.persistence.backups import (
     AGAIN_S,
     INTERRUPTED,
     KIND,
@@ -26,8 +33,7 @@ from grid_member.cluster.backups import (
     UNWANTED,
     Backups,
 )
-from grid_member.cluster.membership.pulse import STEADY_GAP_S
-from grid_member.cluster.store_recovery import OFF
+from grid_member.cluster.persistence.store_recovery import OFF
 from grid_member.cluster.values.operations import Stage
 from grid_member.cluster.values.system_store import Put, carry_out
 from grid_member.engine.api import EngineError, Reason, Refused

@@ -17,8 +17,9 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from grid_member.cluster.addresses import bracketed
-from grid_member.cluster.cp import (
+from grid_member.cluster.cp.addresses import bracketed
+from grid_member.cluster.cp.records import CpRecords
+from grid_member.cluster.cp.subsystem import (
     METADATA,
     METADATA_NUMBER,
     NO_GROUP,
@@ -34,7 +35,6 @@ from grid_member.cluster.cp import (
     refuse_metadata_removal,
     refuse_metadata_sessions,
 )
-from grid_member.cluster.cp_records import CpRecords
 from grid_member.engine.nats.admin.peers import peer_id
 from grid_member.engine.nats.client.errors import NatsError
 
@@ -42,10 +42,10 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
     from collections.abc import Set as AbstractSet
 
-    from grid_member.cluster.cp import CpChange, CpGroupId, CpSessionDocument
-    from grid_member.cluster.cp_plans import CpPlans, Plan
-    from grid_member.cluster.cp_records import CpGroup, CpMember
-    from grid_member.cluster.cp_sessions import CpSessions
+    from grid_member.cluster.cp.plans import CpPlans, Plan
+    from grid_member.cluster.cp.records import CpGroup, CpMember
+    from grid_member.cluster.cp.sessions import CpSessions
+    from grid_member.cluster.cp.subsystem import CpChange, CpGroupId, CpSessionDocument
     from grid_member.cluster.membership.membership import Membership
     from grid_member.engine.nats.admin.groups import ServerGroup
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from grid_member.cluster.addresses import bracketed
+from grid_member.cluster.cp.addresses import bracketed
 from grid_member.cluster.membership.pulse import Pulse
 from grid_member.cluster.membership.roll import LEASE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from grid_member.cluster.cp import CpSessionDocument
+    from grid_member.cluster.cp.subsystem import CpSessionDocument
     from grid_member.cluster.membership.membership import Membership
     from grid_member.engine.log.log import Clock
 

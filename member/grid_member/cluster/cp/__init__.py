@@ -1,0 +1,1 @@
+"""The CP subsystem: its members, groups and sessions."""

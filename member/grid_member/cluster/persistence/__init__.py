@@ -1,0 +1,1 @@
+"""The stored data of a member: its start from it, its recovery and its backups."""
