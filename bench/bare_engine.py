@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from bench.members import MAP
 from bench.processes import HOST
 from bench.wrk import KEYS, VALUE_BYTES
-from grid_member.cluster.structures import ConfiguredStructures
+from grid_member.cluster.management.structures import ConfiguredStructures
 from grid_member.command.event_loop import loop_maker
 from grid_member.config.load import load_config
 from grid_member.engine.api import Refused

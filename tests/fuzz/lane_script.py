@@ -11,7 +11,7 @@ import contextlib
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from grid_member.cluster.member import Member, Phase
+from grid_member.cluster.member.member import Member, Phase
 from grid_member.config import default_config
 from grid_member.config.model.member import Limits
 from grid_member.engine.api import Reason, Refused

@@ -7,7 +7,7 @@ import uuid
 from typing import TYPE_CHECKING, Final
 
 from grid_member.cluster.cp.keeper import cp_of_several
-from grid_member.cluster.departing import Departing
+from grid_member.cluster.management.departing import Departing
 from grid_member.cluster.membership.colleagues import ListedColleagues
 from grid_member.cluster.membership.consents import CONSENT
 from grid_member.cluster.membership.join_list import JOIN_LIST
@@ -32,8 +32,8 @@ from grid_member.engine.replicated.shards import ClusterLanes
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from grid_member.cluster.management import Management
-    from grid_member.cluster.member import Member
+    from grid_member.cluster.management.management import Management
+    from grid_member.cluster.member.member import Member
     from grid_member.config import ClusterConfig, MemberConfig
     from grid_member.engine.api import EngineError, Structures
 

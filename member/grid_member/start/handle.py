@@ -14,7 +14,7 @@ import logging
 import socket
 from typing import TYPE_CHECKING, Final
 
-from grid_member.cluster.member import Phase
+from grid_member.cluster.member.member import Phase
 from grid_member.http.server.listener import Listeners
 from grid_member.release import VERSION
 from grid_member.security.tls_members import check_members_tls

@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from grid_member.cluster.config_changes import ConfigSource
-from grid_member.cluster.management import Management
-from grid_member.cluster.member import Member
+from grid_member.cluster.management.config_changes import ConfigSource
+from grid_member.cluster.management.management import Management
+from grid_member.cluster.management.structures import ConfiguredStructures
+from grid_member.cluster.member.member import Member
 from grid_member.cluster.persistence.persistence import make_persistence
-from grid_member.cluster.structures import ConfiguredStructures
 from grid_member.engine import open_engine
 from grid_member.engine.log.log import wall_clock_ms
 from grid_member.telemetry.measurements import Measurements

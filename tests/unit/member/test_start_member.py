@@ -25,7 +25,7 @@ from grid_member import (
     PortError,
     start_member,
 )
-from grid_member.cluster.member import Member
+from grid_member.cluster.member.member import Member
 from grid_member.command import member as command
 from grid_member.start import ports
 from tests.unit.engine.drive import condition

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from grid_member.cluster import structures
-from grid_member.cluster.structures import ConfiguredStructures
+from grid_member.cluster.management import structures
+from grid_member.cluster.management.structures import ConfiguredStructures
 from grid_member.config.model.member import EvictionConfig, MapConfig, MemberConfig, QueueConfig
 from grid_member.config.names import find
 from grid_member.engine.api import Eviction, EvictionPolicy, MapSettings, QueueSettings

@@ -7,7 +7,7 @@ import logging
 import time
 from typing import TYPE_CHECKING, Final, cast
 
-from grid_member.cluster.member import Phase
+from grid_member.cluster.member.member import Phase
 from grid_member.config.model.member import EndpointGroup
 from grid_member.engine.api import Refused
 from grid_member.http.fastpath.plain import (
@@ -34,7 +34,7 @@ from grid_member.http.wire.watch import Departures, Leavers
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from grid_member.cluster.member import Member
+    from grid_member.cluster.member.member import Member
     from grid_member.config.model.member import ListenerConfig, MemberConfig
     from grid_member.engine.api import Entry, Item
     from grid_member.http.fastpath.plain import Kind

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from prometheus_client.metrics_core import Metric
 
-    from grid_member.cluster.member import Member
+    from grid_member.cluster.member.member import Member
     from grid_member.config.model.member import MemberConfig
     from grid_member.config.model.security import TlsConfig
 

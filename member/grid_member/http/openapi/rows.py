@@ -12,8 +12,8 @@ from grid_member.cluster.cp.subsystem import (
     CpReplicatedGroupDocument,
     CpSessionDocument,
 )
+from grid_member.cluster.management.usage import UsageDocument
 from grid_member.cluster.membership.documents import HealthDocument
-from grid_member.cluster.usage import UsageDocument
 from grid_member.cluster.values.operations import OperationDocument
 from grid_member.http.openapi import documents
 

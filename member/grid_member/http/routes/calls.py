@@ -16,7 +16,7 @@ from grid_member.http.wire.paths import MalformedError, decode
 if TYPE_CHECKING:
     from aiohttp.streams import StreamReader
 
-    from grid_member.cluster.member import Member
+    from grid_member.cluster.member.member import Member
     from grid_member.engine.api import Item
     from grid_member.http.table import Route
 

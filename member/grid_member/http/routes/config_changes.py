@@ -6,7 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final
 
-from grid_member.cluster.config_changes import Block, ChangeConflictError, read_blocks
+from grid_member.cluster.management.config_changes import Block, ChangeConflictError, read_blocks
 from grid_member.cluster.membership.locks import CHANGE
 from grid_member.config.tree import ConfigError
 from grid_member.http.routes.clusterwide import everywhere

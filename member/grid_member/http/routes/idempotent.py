@@ -13,7 +13,7 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from grid_member.cluster.member import Phase
+from grid_member.cluster.member.member import Phase
 from grid_member.cluster.membership.locks import LockedError
 from grid_member.cluster.values.idempotency import Outcome, key_problem
 from grid_member.cluster.values.system_store import carry_out
@@ -26,8 +26,8 @@ from grid_member.telemetry.logs import event
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from grid_member.cluster.management import Management
-    from grid_member.cluster.member import Member
+    from grid_member.cluster.management.management import Management
+    from grid_member.cluster.member.member import Member
     from grid_member.cluster.membership.membership import Membership
     from grid_member.cluster.persistence.store_recovery import Around
     from grid_member.cluster.values.system_store import Begin, Put

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from grid_member.cluster.member import Phase
+from grid_member.cluster.member.member import Phase
 from grid_member.engine.api import EngineError
 from grid_member.http.table import DATA
 from grid_member.http.wire.answers import Answer, error, failed, success_before

@@ -7,8 +7,8 @@ import platform
 from typing import TYPE_CHECKING, Final
 
 from grid_member.cluster.cp.addresses import bracketed
+from grid_member.cluster.management.usage import usage_document
 from grid_member.cluster.membership.locks import CHANGE
-from grid_member.cluster.usage import usage_document
 from grid_member.cluster.values.system_store import carry_out
 from grid_member.cluster.values.versions import parse_version
 from grid_member.engine.api import ClusterState, Refused

@@ -28,7 +28,7 @@ from grid_member.telemetry.logs import event
 if TYPE_CHECKING:
     from aiohttp import web
 
-    from grid_member.cluster.member import Member
+    from grid_member.cluster.member.member import Member
     from grid_member.config.model.member import ListenerConfig
     from grid_member.http.metrics.requests import Answering
     from grid_member.http.server.admission import Room

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     from aiohttp import web
 
-    from grid_member.cluster.member import Member
+    from grid_member.cluster.member.member import Member
     from grid_member.config.model.member import EndpointGroup, ListenerConfig, MemberConfig
     from grid_member.http.routes.calls import ConnectionCounts
     from grid_member.http.table import Match, Route

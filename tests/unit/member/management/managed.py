@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from aiohttp.test_utils import make_mocked_request
 from multidict import CIMultiDict
 
-from grid_member.cluster.management import Management
-from grid_member.cluster.member import Member, Phase
+from grid_member.cluster.management.management import Management
+from grid_member.cluster.management.structures import ConfiguredStructures
+from grid_member.cluster.member.member import Member, Phase
 from grid_member.cluster.persistence.persistence import make_persistence
-from grid_member.cluster.structures import ConfiguredStructures
 from grid_member.config import MemberConfig, parse_config
 from grid_member.engine import open_engine
 from grid_member.http.routes.calls import Call, ConnectionCounts
@@ -24,7 +24,7 @@ from grid_member.telemetry.levels import LogLevels
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
 
-    from grid_member.cluster.config_changes import ConfigSource
+    from grid_member.cluster.management.config_changes import ConfigSource
     from grid_member.engine.api import Done, Refused
     from grid_member.engine.local.usage import Kind, StructureUsage
     from grid_member.http.wire.answers import Answer

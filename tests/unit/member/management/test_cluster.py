@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grid_member.cluster import member as member_module
-from grid_member.cluster.member import Phase
+from grid_member.cluster.member import member as member_module
+from grid_member.cluster.member.member import Phase
 from grid_member.cluster.values.futures import begun
 from grid_member.cluster.values.versions import ClusterVersion, Versions, parse_version
 from grid_member.engine.api import ClusterState, Reason, Refused

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from grid_member.cluster import config_changes
-from grid_member.cluster.config_changes import ConfigSource, read_blocks
-from grid_member.cluster.member import Phase
+from grid_member.cluster.management import config_changes
+from grid_member.cluster.management.config_changes import ConfigSource, read_blocks
+from grid_member.cluster.member.member import Phase
 from grid_member.config import ConfigError, parse_config
 from grid_member.config.model.member import MapConfig
 from grid_member.engine.api import Reason, Refused

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grid_member.cluster.member import Phase
+from grid_member.cluster.member.member import Phase
 from grid_member.http.routes.config_changes import config_upload
 from tests.unit.member.management.managed import Managed, content
 from tests.unit.member.management.test_config_changes import PERSISTENT

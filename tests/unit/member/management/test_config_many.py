@@ -7,9 +7,9 @@ import os
 import threading
 from typing import TYPE_CHECKING, Any
 
-from grid_member.cluster import config_changes
-from grid_member.cluster.config_changes import ConfigSource
-from grid_member.cluster.member import Phase
+from grid_member.cluster.management import config_changes
+from grid_member.cluster.management.config_changes import ConfigSource
+from grid_member.cluster.member.member import Phase
 from grid_member.config.load import read_document
 from grid_member.config.names import find
 from grid_member.engine.local.usage import StructureUsage

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grid_member.cluster.member import Phase
+from grid_member.cluster.member.member import Phase
 from grid_member.cluster.values import idempotency
 from grid_member.cluster.values.idempotency import KEPT_S, MAX_KEY_CHARACTERS, Outcome, Outcomes
 from grid_member.config.model.member import EndpointGroup

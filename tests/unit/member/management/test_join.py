@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from grid_member import Config, EngineError
-from grid_member.cluster.member import Phase
+from grid_member.cluster.member.member import Phase
 from grid_member.cluster.values.operations import Stage
 from grid_member.cluster.values.system_store import carry_out
 from grid_member.http.table import ROUTES
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
-    from grid_member.cluster.member import Member
+    from grid_member.cluster.member.member import Member
     from tests.unit.member.running import RunningMember
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grid_member.cluster.member import Phase
+from grid_member.cluster.member.member import Phase
 from grid_member.cluster.values.licenses import MAX_LICENSE_BYTES
 from grid_member.engine.api import Reason, Refused
 from grid_member.http.routes.licenses import license_get, license_set

@@ -6,8 +6,8 @@ import shutil
 import threading
 from typing import TYPE_CHECKING, Any
 
-from grid_member.cluster import usage as usages
-from grid_member.cluster.member import Phase
+from grid_member.cluster.management import usage as usages
+from grid_member.cluster.member.member import Phase
 from grid_member.config.names import find
 from grid_member.engine.local.usage import StructureUsage
 from grid_member.http.routes.management import usage

@@ -11,8 +11,8 @@ from aiohttp.test_utils import make_mocked_request
 from multidict import CIMultiDict
 
 from grid_member.cluster.cp.keeper import cp_of_several
-from grid_member.cluster.management import Management
-from grid_member.cluster.member import Member, Phase
+from grid_member.cluster.management.management import Management
+from grid_member.cluster.member.member import Member, Phase
 from grid_member.cluster.membership.membership import TICK_S, Membership
 from grid_member.cluster.membership.roll import Description
 from grid_member.cluster.persistence.persistence import make_persistence

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grid_member.cluster.member import Phase
+from grid_member.cluster.member.member import Phase
 from grid_member.cluster.membership.pulse import LEASE_S
 from grid_member.engine.api import ClusterState
 from tests.unit.member.membership.several import CONFIGURATION

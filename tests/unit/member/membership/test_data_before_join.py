@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grid_member.cluster.member import Phase
+from grid_member.cluster.member.member import Phase
 from tests.unit.member.running import configuration
 from tests.unit.member.wire import Wire
 

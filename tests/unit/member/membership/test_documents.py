@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from grid_member.cluster.following import DISK_S, Following
-from grid_member.cluster.member import NOT_LEASED, Phase
+from grid_member.cluster.member.following import DISK_S, Following
+from grid_member.cluster.member.member import NOT_LEASED, Phase
 from grid_member.cluster.membership.locks import CHANGE
 from grid_member.cluster.membership.roll import Disk
 from grid_member.engine.api import ClusterState

@@ -6,8 +6,8 @@ import asyncio
 import json
 from typing import TYPE_CHECKING
 
-from grid_member.cluster.departing import KIND, Departing
-from grid_member.cluster.member import Phase
+from grid_member.cluster.management.departing import KIND, Departing
+from grid_member.cluster.member.member import Phase
 from grid_member.cluster.membership.parking import Parking
 from grid_member.engine.api import EngineError
 from grid_member.engine.replicas.departure import Evacuation

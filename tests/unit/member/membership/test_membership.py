@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from grid_member.cluster.member import Phase
+from grid_member.cluster.member.member import Phase
 from grid_member.cluster.membership.membership import JoinRefusedError
 from grid_member.cluster.membership.pulse import LEASE_S, RENEW_S
 from grid_member.engine.api import ClusterState, EngineError

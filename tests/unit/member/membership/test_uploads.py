@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from grid_member.cluster.member import Phase
+from grid_member.cluster.member.member import Phase
 from grid_member.cluster.membership.consents import CONSENT
 from grid_member.cluster.membership.pulse import LEASE_S
 from grid_member.engine.api import ClusterState

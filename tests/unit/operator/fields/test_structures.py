@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from grid_member.cluster.structures import ConfiguredStructures
+from grid_member.cluster.management.structures import ConfiguredStructures
 from grid_member.config.load import parse_config
 from grid_operator.render.config import configuration_file
 from tests.unit.gridctl.running import until

@@ -7,11 +7,11 @@ import contextlib
 import logging
 from typing import TYPE_CHECKING, Final, Protocol
 
-from grid_member.cluster.config_changes import ConfigChanges
 from grid_member.cluster.cp.addresses import bracketed
 from grid_member.cluster.cp.subsystem import CpMemberDocument, CpSubsystem
+from grid_member.cluster.management.config_changes import ConfigChanges
+from grid_member.cluster.management.usage import UsageSource
 from grid_member.cluster.membership.join_list import JoinList
-from grid_member.cluster.usage import UsageSource
 from grid_member.cluster.values.idempotency import Outcomes
 from grid_member.cluster.values.operations import Operations
 from grid_member.cluster.values.versions import Versions
@@ -24,10 +24,10 @@ from grid_member.telemetry.logs import event
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
-    from grid_member.cluster.config_changes import ConfigSource
     from grid_member.cluster.cp.keeper import CpKeeper
     from grid_member.cluster.cp.subsystem import CpCalls
-    from grid_member.cluster.departing import Departing
+    from grid_member.cluster.management.config_changes import ConfigSource
+    from grid_member.cluster.management.departing import Departing
     from grid_member.cluster.persistence.persistence import Persistence
     from grid_member.config.model.member import MemberConfig
     from grid_member.engine.api import Engine

@@ -7,10 +7,10 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from grid_member.cluster.cp.counts import CpCounts
+from grid_member.cluster.management.usage import disk_of
 from grid_member.cluster.membership.roll import MEMBER
 from grid_member.cluster.membership.upkeep import Upkeep
 from grid_member.cluster.persistence.backup_requests import serve_requests
-from grid_member.cluster.usage import disk_of
 from grid_member.config.tree import ConfigError
 from grid_member.telemetry.logs import event, failure
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from pathlib import Path
 
-    from grid_member.cluster.management import Management
+    from grid_member.cluster.management.management import Management
     from grid_member.cluster.membership.membership import Membership
 
 DISK_S: Final = 10.0

@@ -16,7 +16,7 @@ import enum
 import logging
 from typing import TYPE_CHECKING, Final
 
-from grid_member.cluster.following import Following
+from grid_member.cluster.member.following import Following
 from grid_member.cluster.membership.parking import Parking
 from grid_member.cluster.membership.shutdowns import (
     CLUSTER_STOP_PATIENCE_S,
@@ -28,7 +28,7 @@ from grid_member.engine.log.log import wall_clock_ms
 from grid_member.telemetry.logs import event
 
 if TYPE_CHECKING:
-    from grid_member.cluster.management import Management
+    from grid_member.cluster.management.management import Management
     from grid_member.cluster.membership.documents import HealthDocument, MemberDocument
     from grid_member.cluster.membership.membership import Membership
     from grid_member.cluster.membership.shutdowns import ShutdownRequest

@@ -1,0 +1,1 @@
+"""What the management calls work with."""
