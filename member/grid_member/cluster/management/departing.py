@@ -10,7 +10,7 @@ import logging
 from typing import TYPE_CHECKING, Final, Protocol
 
 from grid_member.cluster.values.system_store import carry_out
-from grid_member.engine.api import EngineError
+from grid_member.engine.api import EngineError, Reason, Refused
 from grid_member.telemetry.logs import event, failure
 
 if TYPE_CHECKING:
@@ -71,20 +71,38 @@ class Departing:
         self._engine = engine
         self._member = member
         self._membership = membership
-        self._operation: str | None = None
-        """The one that is under way."""
+        self._begun: asyncio.Future[str | Refused] | None = None
+        """The operation that is under way, once it is stored."""
         self._told: Evacuation | None = None
 
-    def begin(self) -> str:
-        """Begin to leave, unless that is under way; return the operation's id."""
-        if self._operation is None:
-            operation, puts = self._member.management.operations.begin(KIND)
-            self._operation, self._told = operation, None
-            self._store(*puts)
-            self._membership.keep(self._run(operation))
-        return self._operation
+    async def begin(self) -> str | Refused:
+        """Begin to leave, unless that is under way; return the operation's id once it is stored.
 
-    async def _run(self, operation: str) -> None:
+        An operation that the system store refuses is none: the member stays.
+        """
+        if self._begun is None:
+            operation, puts = self._member.management.operations.begin(KIND)
+            self._begun, self._told = asyncio.get_running_loop().create_future(), None
+            self._membership.keep(self._run(operation, puts, self._begun))
+        # The member leaves, too, when the client that asked for it has gone.
+        return await asyncio.shield(self._begun)
+
+    async def _run(
+        self, operation: str, puts: tuple[Put, ...], begun: asyncio.Future[str | Refused]
+    ) -> None:
+        refused: Refused | None = Refused(Reason.CLOSING, "the member stops")
+        try:
+            outcomes = await carry_out(*(put.begin(self._member.management.store) for put in puts))
+            refused = next(filter(None, outcomes), None)
+        finally:
+            if refused is not None:
+                self._member.management.operations.forget(operation)
+                self._begun = None
+            begun.set_result(operation if refused is None else refused)
+        if refused is None:
+            await self._leave(operation)
+
+    async def _leave(self, operation: str) -> None:
         member, operations = self._member, self._member.management.operations
         event(_log, logging.INFO, "leaving for good", operation=operation)
         try:
@@ -101,7 +119,7 @@ class Departing:
             event(_log, logging.INFO, "left for good", operation=operation)
             member.request_stop()
         finally:
-            self._operation = None
+            self._begun = None
 
     def _advance(self, operation: str, step: Evacuation) -> None:
         if step != self._told:

@@ -6,7 +6,8 @@ import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from grid_member.engine.api import EngineError
+from grid_member.engine.api import EngineError, Refused
+from grid_member.http.routes.data import refusal
 from grid_member.http.routes.idempotent import LEAVE, management_of
 from grid_member.http.routes.managed import NOT_JOINED, not_joined, stopped_by
 from grid_member.http.routes.persistence import OPERATION
@@ -34,4 +35,7 @@ async def member_shutdown(call: Call) -> Answer:
         await asyncio.to_thread(call.member.parking.try_out)
     except EngineError as unwritten:
         return failed(409, str(unwritten))
-    return replace(success(), headers=((OPERATION, departing.begin()),))
+    begun = await departing.begin()
+    if isinstance(begun, Refused):
+        return refusal(begun)
+    return replace(success(), headers=((OPERATION, begun),))

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from grid_member.cluster.management.departing import KIND, Departing
 from grid_member.cluster.member.member import Phase
 from grid_member.cluster.membership.parking import Parking
-from grid_member.engine.api import EngineError
+from grid_member.engine.api import EngineError, Reason, Refused
 from grid_member.engine.replicas.departure import Evacuation
 from tests.unit.member.membership.several import CONFIGURATION
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    import pytest
 
     from tests.unit.member.membership.several import OneOfSeveral, Several
 
@@ -81,6 +83,53 @@ async def test_one_that_cannot_leave_says_why_and_may_be_asked_again(several: Se
     engine.moved = asyncio.get_running_loop().create_future()
     again = await second.call("member_shutdown", headers=LEAVE)
     assert begun.headers != again.headers
+
+
+async def test_the_answer_waits_until_the_operation_is_stored(
+    several: Several, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second, _ = await several.started()
+    leaving(second)
+    put = type(second.management.store).system_put
+    held: list[Callable[[], None]] = []
+
+    def hold(*said: Any, **settings: Any) -> None:
+        held.append(lambda: put(*said, **settings))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(second.management.store), "system_put", hold)
+        answer = asyncio.ensure_future(second.call("member_shutdown", headers=LEAVE))
+        again = asyncio.ensure_future(second.call("member_shutdown", headers=LEAVE))
+        await several.time.settle()
+    assert (answer.done(), again.done()) == (False, False)
+    assert first.management.operations.documents() == []
+    answer.cancel()
+    for go_on in held:
+        go_on()
+    assert (await several.run(again)).status == 200
+    assert operation_of(first)["stage"] == "STARTED"
+
+
+async def test_a_member_stays_when_its_leaving_cannot_be_stored(
+    several: Several, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second, _ = await several.started()
+    leaving(second)
+    refused = Refused(Reason.UNAVAILABLE, "the log confirms nothing")
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            type(second.management.store),
+            "system_put",
+            lambda store, key, value, done, **_: done(refused),
+        )
+        answer = await several.run(second.call("member_shutdown", headers=LEAVE))
+    assert answer.status == 503
+    assert dict(answer.headers)["X-Grid-Error"] == "the log confirms nothing"
+    assert second.management.operations.documents() == []
+    assert second.phase is Phase.RUNNING
+    assert (await several.run(second.call("member_shutdown", headers=LEAVE))).status == 200
+    await several.time.settle()
+    assert operation_of(first)["stage"] == "STARTED"
 
 
 async def test_members_of_one_name_are_two_under_one_key(several: Several) -> None:
