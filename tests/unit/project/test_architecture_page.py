@@ -79,7 +79,7 @@ def layers(contract: dict[str, Any]) -> list[list[str]]:
 def spellings(module: str) -> list[str]:
     """Return how the page may write a module's path, the longest first."""
     if module.startswith("("):
-        return [module]
+        return [module, *spellings(module[1:-1])]
     package, _, rest = module.partition(".")
     below = rest.replace(".", "/")
     return [f"{start}{below}{end}" for start in (f"{package}/", "") for end in (".py", "")]
