@@ -18,9 +18,11 @@ TEXT: Final = PAGE.read_text(encoding="utf-8")
 ROOTS: Final = ("", "member", "member/grid_member", "operator", "operator/grid_operator")
 """Where a path of the page may begin."""
 PACKAGES: Final = ("member/grid_member", "operator/grid_operator", "operator/gridctl")
-UNCHECKED: Final = re.compile(r"^/|^gridcluster\.io/|^grid/rest|[\s<>…{}()=]")
+UNCHECKED: Final = re.compile(r"^/|^gridcluster\.io/|[\s<>…{}()=]")
 """Paths of URLs, annotations, and all that is more than a path."""
 FILE_NAME: Final = re.compile(r"[\w.-]+\.(py|md|toml|yaml|tpl|json|mod)")
+BUILT: Final = re.compile(r"(^|/)(built|\.)")
+"""Folders that `make compiled` makes."""
 FENCES: Final = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -52,7 +54,7 @@ def folders() -> list[str]:
     found = list(PACKAGES)
     for place in (ROOT / package for package in PACKAGES):
         below = {path.parent.relative_to(place) for path in place.rglob("*.py")}
-        found += sorted(str(one) for one in below if one.parts and "built" not in one.parts)
+        found += sorted(str(one) for one in below if one.parts and not BUILT.search(str(one)))
     return found
 
 
