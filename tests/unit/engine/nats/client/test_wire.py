@@ -20,7 +20,7 @@ from grid_member.engine.nats.client.wire import (
     Pong,
     ServerError,
 )
-from tests.unit.engine.nats.reference import encoded, parsed
+from tests.unit.engine.nats.client.reference import encoded, parsed
 
 LIMIT_BYTES = 200
 
