@@ -55,7 +55,7 @@ SECOND_MEMBERS: Final = _files(
 ENGINES: Final = "tests/unit/engine/cluster"
 SERVERS: Final = tuple(
     f"tests/unit/engine/{name}"
-    for name in ("bootstrap", "integrity", "jetstream", "lost_memory", "nats", "server")
+    for name in ("bootstrap", "integrity", "jetstream", "lost_memory", "nats", "replicas", "server")
 )
 CONTRACT: Final = _files("tests/unit/engine", "contract", "contract_bounded", "contract_queues")
 SECOND_ENGINES: Final = _files(ENGINES, "damage", "lost_disks", "lost_memory", "loss", "rescue")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from grid_member.engine.replicas.watch import LACKING_S, LEAST, _due
-from tests.unit.engine.cluster.test_copy_watch import SETTINGS, STREAMS, World, all_of, plain_ids
+from tests.unit.engine.replicas.test_copy_watch import SETTINGS, STREAMS, World, all_of, plain_ids
 
 if TYPE_CHECKING:
     import pytest

@@ -11,7 +11,7 @@ import pytest
 
 from grid_member.engine.replicas import watch
 from grid_member.engine.replicas.watch import LEADERLESS_S
-from tests.unit.engine.cluster.test_copy_watch import SETTINGS, World
+from tests.unit.engine.replicas.test_copy_watch import SETTINGS, World
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,7 @@ from grid_member.engine.nats.client.errors import RequestTimeoutError
 from grid_member.engine.replicas import departure, servers
 from grid_member.engine.replicas.departure import MAX_TOLD_CHARACTERS, Departure, Evacuation
 from grid_member.engine.replication import LockedOutError
-from tests.unit.engine.cluster.test_servers import World, ids
+from tests.unit.engine.replicas.test_servers import World, ids
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
