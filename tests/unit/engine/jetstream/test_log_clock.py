@@ -9,7 +9,7 @@ import pytest
 
 from grid_member.engine.jetstream.clock_skew import JUMP_S, Pace
 from grid_member.engine.leasehold import steady_s
-from tests.unit.engine.cluster.test_log import Stream
+from tests.unit.engine.jetstream.test_log import Stream
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

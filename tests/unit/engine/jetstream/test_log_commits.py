@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.unit.engine.cluster.test_log import Stream
+from tests.unit.engine.jetstream.test_log import Stream
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
