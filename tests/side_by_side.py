@@ -52,27 +52,34 @@ SECOND_MEMBERS: Final = _files(
     *("processes", "silent_cuts", "twins"),
 )
 """About half of the time that those of processes take; new files belong to the other half."""
-ENGINES: Final = "tests/unit/engine/cluster"
-SERVERS: Final = tuple(
+ENGINES: Final = tuple(
     f"tests/unit/engine/{name}"
-    for name in ("bootstrap", "integrity", "jetstream", "lost_memory", "nats", "replicas", "server")
+    for name in (
+        *("bootstrap", "cluster", "integrity", "jetstream", "lost_memory", "nats", "replicas"),
+        *("replicated/engine", "replicated/faults", "replicated/shard", "replicated/start"),
+        "server",
+    )
 )
 CONTRACT: Final = _files("tests/unit/engine", "contract", "contract_bounded", "contract_queues")
-SECOND_ENGINES: Final = _files(ENGINES, "damage", "lost_disks", "lost_memory", "loss", "rescue")
+SECOND_ENGINES: Final = (
+    "tests/unit/engine/integrity/test_damaged_disks.py",
+    "tests/unit/engine/lost_memory/test_lost_memory.py",
+    *_files("tests/unit/engine/replicated/faults", "loss", "lost_disks", "rescue"),
+)
 """About half of the time that those of engines with a server each take, as for processes."""
 OPERATOR: Final = tuple(
     f"tests/unit/{name}" for name in ("operator", "gridctl", "charts", "monitoring")
 )
 COMPILED: Final = (
     *("-p", "tests.compiled", "tests/unit/engine", "tests/unit/member/lane"),
-    *_without((ENGINES, *SERVERS)),
+    *_without(ENGINES),
 )
 UNIT: Final = Layer(
-    shown=(("tests/unit", *_without((MEMBERS, ENGINES, *SERVERS, *CONTRACT, *OPERATOR))),),
+    shown=(("tests/unit", *_without((MEMBERS, *ENGINES, *CONTRACT, *OPERATOR))),),
     beside=(
         (MEMBERS, *_without(SECOND_MEMBERS)),
         SECOND_MEMBERS,
-        (ENGINES, *SERVERS, *CONTRACT, *_without(SECOND_ENGINES)),
+        (*ENGINES, *CONTRACT, *_without(SECOND_ENGINES)),
         SECOND_ENGINES,
         OPERATOR,
         COMPILED,

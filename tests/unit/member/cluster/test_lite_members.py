@@ -12,7 +12,7 @@ from typing import Final
 import pytest
 
 from tests.unit.engine.cluster.load import Load, told
-from tests.unit.engine.cluster.test_faults import answered
+from tests.unit.engine.replicated.faults.test_faults import answered
 from tests.unit.member.cluster.processes import HttpClient, Members
 from tests.unit.member.cluster.test_processes import held_item, known, safe, taken
 

@@ -1,6 +1,6 @@
 """Two of five processes lose their disks while the one with an item in flight is cut off.
 
-For `make soak`; CI has the same in one process (tests/unit/engine/cluster/test_lost_disks.py),
+For `make soak`; CI has the same in one process (tests/unit/engine/replicated/faults/test_lost_disks.py),
 where nobody has a lease that runs out.
 """
 

@@ -1,7 +1,7 @@
 """Nine processes that are killed and emptied, become seven and all come back: for `make soak`.
 
 Many servers on few cores: they take minutes. CI has nine members in one process instead
-(tests/unit/engine/cluster/test_nine.py).
+(tests/unit/engine/replicated/engine/test_nine.py).
 """
 
 from __future__ import annotations

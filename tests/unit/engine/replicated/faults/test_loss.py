@@ -18,9 +18,9 @@ from grid_member.engine.nats.client.errors import NatsError
 from grid_member.engine.state.codec import encode_record
 from grid_member.engine.state.operations import Record
 from tests.unit.engine.cluster.clusters import Cluster
-from tests.unit.engine.cluster.test_never_stale import MAP
-from tests.unit.engine.cluster.test_rescue import until_told, until_waiting
 from tests.unit.engine.drive import condition
+from tests.unit.engine.replicated.faults.test_never_stale import MAP
+from tests.unit.engine.replicated.faults.test_rescue import until_told, until_waiting
 from tests.unit.waiting import eventually
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ from grid_member.engine.lost_memory import leaders
 from tests.unit.engine.cluster.clusters import Cluster
 from tests.unit.engine.cluster.faults import EngineClient, kill_servers, server_of
 from tests.unit.engine.cluster.load import MAPS, Load, told
-from tests.unit.engine.cluster.test_faults import SOAK_S, answered, filled
 from tests.unit.engine.drive import condition
+from tests.unit.engine.replicated.faults.test_faults import SOAK_S, answered, filled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,8 +35,8 @@ pytestmark = pytest.mark.timeout(240 + 2 * SOAK_S)
 
 @pytest.fixture(autouse=True)
 def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("load", "test_faults"):
-        monkeypatch.setattr(f"tests.unit.engine.cluster.{module}.PATIENCE_S", HEALED_S)
+    for module in ("cluster.load", "replicated.faults.test_faults"):
+        monkeypatch.setattr(f"tests.unit.engine.{module}.PATIENCE_S", HEALED_S)
 
 
 async def test_what_members_hold_is_there_after_all_servers_died_at_once() -> None:

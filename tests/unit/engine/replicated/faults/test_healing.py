@@ -11,8 +11,8 @@ import pytest
 from grid_member.engine.nats.admin.streams import answered
 from grid_member.engine.nats.client.errors import NatsError
 from tests.unit.engine.cluster.clusters import Cluster
-from tests.unit.engine.cluster.test_never_stale import MAP, Register
 from tests.unit.engine.drive import condition
+from tests.unit.engine.replicated.faults.test_never_stale import MAP, Register
 
 if TYPE_CHECKING:
     from collections.abc import Callable

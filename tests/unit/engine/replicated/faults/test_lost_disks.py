@@ -20,9 +20,9 @@ from grid_member.engine.state.sharding import shard_of
 from tests.unit.engine.cluster.clusters import HOST, Cluster
 from tests.unit.engine.cluster.faults import EngineClient
 from tests.unit.engine.cluster.load import Load, told
-from tests.unit.engine.cluster.test_never_stale import MAP
-from tests.unit.engine.cluster.test_rescue import MAPS, name_of, until_told, until_waiting
 from tests.unit.engine.drive import Driver, FixedStructures
+from tests.unit.engine.replicated.faults.test_never_stale import MAP
+from tests.unit.engine.replicated.faults.test_rescue import MAPS, name_of, until_told, until_waiting
 from tests.unit.waiting import eventually, until
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from grid_member.engine.nats.admin.peers import peer_id
 from grid_member.engine.nats.admin.streams import copies_of
 from grid_member.engine.replicated.part_engine import NO_HOLDER
 from tests.unit.engine.cluster.clusters import Cluster
-from tests.unit.engine.cluster.test_rescue import STEP_S, until_told, until_waiting
 from tests.unit.engine.drive import Driver
+from tests.unit.engine.replicated.faults.test_rescue import STEP_S, until_told, until_waiting
 from tests.unit.waiting import until
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from grid_member.engine.nats.client.errors import NatsError
 from tests.unit.engine.cleaned import clean_always, cleaner_of
 from tests.unit.engine.cluster.clusters import Cluster
 from tests.unit.engine.cluster.faults import first_held, server_of
-from tests.unit.engine.cluster.test_never_stale import KEY, MAP, Register
 from tests.unit.engine.drive import condition
+from tests.unit.engine.replicated.faults.test_never_stale import KEY, MAP, Register
 from tests.unit.waiting import eventually
 
 if TYPE_CHECKING:

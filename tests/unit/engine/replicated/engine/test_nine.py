@@ -11,7 +11,11 @@ from grid_member.engine.cluster_settings import MOST_HOLDERS
 from tests.unit.engine.cluster.clusters import Cluster
 from tests.unit.engine.cluster.faults import EngineClient, kill_servers
 from tests.unit.engine.cluster.load import MAPS, QUEUES, Load, told
-from tests.unit.engine.cluster.test_part import engines_of, holder_asked_by, holders_of
+from tests.unit.engine.replicated.engine.test_part_engine import (
+    engines_of,
+    holder_asked_by,
+    holders_of,
+)
 from tests.unit.waiting import until
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.unit.engine.cluster.clusters import Cluster
-from tests.unit.engine.cluster.test_damage import MAP, RECORDS, SHARD, damaged, remove_all
-from tests.unit.engine.cluster.test_rescue import STEP_S, until_waiting
 from tests.unit.engine.drive import Driver
+from tests.unit.engine.integrity.test_damaged_disks import MAP, RECORDS, SHARD, damaged, remove_all
+from tests.unit.engine.replicated.faults.test_rescue import STEP_S, until_waiting
 from tests.unit.waiting import until
 
 if TYPE_CHECKING:
