@@ -60,7 +60,7 @@ ENGINES: Final = tuple(
         "server",
     )
 )
-CONTRACT: Final = _files("tests/unit/engine", "contract", "contract_bounded", "contract_queues")
+CONTRACT: Final = "tests/unit/engine/contract"
 SECOND_ENGINES: Final = (
     "tests/unit/engine/integrity/test_damaged_disks.py",
     "tests/unit/engine/lost_memory/test_lost_memory.py",
@@ -75,11 +75,11 @@ COMPILED: Final = (
     *_without(ENGINES),
 )
 UNIT: Final = Layer(
-    shown=(("tests/unit", *_without((MEMBERS, *ENGINES, *CONTRACT, *OPERATOR))),),
+    shown=(("tests/unit", *_without((MEMBERS, *ENGINES, CONTRACT, *OPERATOR))),),
     beside=(
         (MEMBERS, *_without(SECOND_MEMBERS)),
         SECOND_MEMBERS,
-        (*ENGINES, *CONTRACT, *_without(SECOND_ENGINES)),
+        (*ENGINES, CONTRACT, *_without(SECOND_ENGINES)),
         SECOND_ENGINES,
         OPERATOR,
         COMPILED,

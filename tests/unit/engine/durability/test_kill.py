@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from tests.unit.engine.drive import condition
-from tests.unit.engine.history import expectation, violations
+from tests.unit.engine.durability.history import expectation, violations
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 
 
 def start_workload(directory: Path, journal: Path, seed: int) -> subprocess.Popen[bytes]:
     arguments = [str(directory), str(journal), "real", "0", str(seed)]
-    module = "tests.unit.engine.workload"
+    module = "tests.unit.engine.durability.workload"
     return subprocess.Popen([sys.executable, "-m", module, *arguments], cwd=ROOT)
 
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from grid_member.engine import open_engine
 from grid_member.engine.api import Eviction, EvictionPolicy, MapSettings
-from tests.unit.engine.bounded import BoundedMap
 from tests.unit.engine.drive import Driver, FixedStructures, HandClock
+from tests.unit.engine.local.bounded import BoundedMap
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

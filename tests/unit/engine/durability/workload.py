@@ -1,4 +1,6 @@
-"""A member process under load for the tests that kill it: `python -m tests.unit.engine.workload`.
+"""A member process under load for the tests that kill it.
+
+`python -m tests.unit.engine.durability.workload` runs it.
 
 Writes what it begins and what was answered to a journal, one JSON line each, unbuffered.
 """

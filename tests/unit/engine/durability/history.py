@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from grid_member.engine import open_engine
 from grid_member.engine.api import ClusterState
 from tests.unit.engine.drive import Driver, FixedStructures
-from tests.unit.engine.workload import KEYS, MAP, QUEUE, SYSTEM
+from tests.unit.engine.durability.workload import KEYS, MAP, QUEUE, SYSTEM
 
 if TYPE_CHECKING:
     from pathlib import Path

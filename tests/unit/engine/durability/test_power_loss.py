@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from grid_member.engine.api import EngineError
-from tests.unit.engine.history import violations
-from tests.unit.engine.power import Disk, Event, read_trace
+from tests.unit.engine.durability.history import violations
+from tests.unit.engine.durability.power import Disk, Event, read_trace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 HERE = Path(__file__).parent
-ROOT = HERE.parents[2]
+ROOT = HERE.parents[3]
 ROUNDS = 120
 LOSSES = 150
 
@@ -50,7 +50,7 @@ def run_traced(shim: Path, tmp_path: Path, build: str, seed: int) -> list[Event]
         "TRACE_ROOT": str(root),
         "TRACE_FILE": str(tmp_path / "trace"),
     }
-    module = "tests.unit.engine.workload"
+    module = "tests.unit.engine.durability.workload"
     arguments = [str(root / "data"), str(root / "journal"), build, str(ROUNDS), str(seed)]
     command = [sys.executable, "-m", module, *arguments]
     subprocess.run(command, cwd=ROOT, env=environment, check=True, timeout=50)

@@ -11,7 +11,7 @@ from grid_member.engine.api import Item
 from grid_member.engine.leasehold import LATE, steady_s
 from grid_member.engine.replicated.polls import UNSEEN
 from tests.unit.engine.drive import condition
-from tests.unit.engine.leased_polls import ITEM, REFUSED, SHORT_S, Leased, passed
+from tests.unit.engine.replicated.leased_polls import ITEM, REFUSED, SHORT_S, Leased, passed
 
 pytestmark = pytest.mark.interpreted
 MANY: Final = 300
