@@ -44,12 +44,14 @@ def _files(directory: str, *names: str) -> tuple[str, ...]:
     return tuple(f"{directory}/test_{name}.py" for name in names)
 
 
-MEMBERS: Final = "tests/unit/member/cluster"
-SECOND_MEMBERS: Final = _files(
-    MEMBERS,
-    *("backups", "bad_days", "copies", "full_disks", "growing", "leaving_beside_a_cut"),
-    *("limits", "load_balancers", "lost_disks_and_a_cut", "majority_back", "one_machine"),
-    *("processes", "silent_cuts", "twins"),
+MEMBERS: Final = "tests/unit/member/processes"
+SECOND_MEMBERS: Final = (
+    *_files(f"{MEMBERS}/balancers", "load_balancers"),
+    *_files(f"{MEMBERS}/config", "bad_days", "one_machine"),
+    *_files(f"{MEMBERS}/faults", "full_disks", "lost_disks_and_a_cut", "majority_back"),
+    *_files(f"{MEMBERS}/faults", "processes", "silent_cuts"),
+    *_files(f"{MEMBERS}/management", "backups", "limits"),
+    *_files(f"{MEMBERS}/membership", "copies", "growing", "leaving_beside_a_cut", "twins"),
 )
 """About half of the time that those of processes take; new files belong to the other half."""
 ENGINES: Final = tuple(

@@ -12,7 +12,7 @@ import pytest
 from grid_member.http.routes import data
 from grid_member.http.server import listener
 from grid_member.http.wire import receipts, watch
-from tests.unit.member.cluster.namespaces import Network, needs_namespaces
+from tests.unit.member.processes.namespaces import Network, needs_namespaces
 from tests.unit.member.running import RunningMember, configuration
 from tests.unit.member.security.certificates import Authority
 from tests.unit.member.security.test_listeners import tls_of
