@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.unit.member.config_loading import load, problems
-from tests.unit.member.test_config_cluster import REST, USER, cluster, joined
+from tests.unit.member.config.loading import load, problems
+from tests.unit.member.config.test_cluster import REST, USER, cluster, joined
 
 if TYPE_CHECKING:
-    from tests.unit.member.config_trees import Tree
+    from tests.unit.member.config.trees import Tree
 
 
 def by_rest(*members: str, **network: Any) -> Tree:

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.unit.member.refusals import problems
+from tests.unit.member.config.refusals import problems
 
 LEFT_OVER = (
     "holds ${ that is no whole ${NAME} or ${NAME:default}, or is inside of one: "

@@ -20,9 +20,9 @@ from grid_member.config.schema import published
 from grid_member.config.settings.refused import REFUSED
 from grid_member.config.settings.table import SETTINGS
 from grid_member.config.write import write_xml, write_yaml
-from tests.unit.member.config_trees import ENVIRONMENT, Tree, valid_trees
+from tests.unit.member.config.trees import ENVIRONMENT, Tree, valid_trees
 
-DOCS = Path(__file__).parents[3] / "docs"
+DOCS = Path(__file__).parents[5] / "docs"
 FILES = [published.JSON_SCHEMA, published.XML_SCHEMA, published.MANUAL]
 JSON_SCHEMA = json.loads(published.json_schema())
 OF_YAML = jsonschema.Draft202012Validator(JSON_SCHEMA)

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.unit.member import refusals
+from tests.unit.member.config import refusals
 
 NS = "urn:grid:config:1"
 TOP = f'<grid xmlns="{NS}">'

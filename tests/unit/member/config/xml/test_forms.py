@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from grid_member.config.settings.setting import Setting, Value
     from grid_member.config.settings.shape import Path as SettingPath
 
-MANUAL = (Path(__file__).parents[3] / "docs" / published.MANUAL).read_text(encoding="utf-8")
+MANUAL = (Path(__file__).parents[5] / "docs" / published.MANUAL).read_text(encoding="utf-8")
 OF_XML = xmlschema.XMLSchema10(published.xml_schema())
 ROW = re.compile(r"^\| `([^`]+)` \| `(<[^`]+>)` \| (?:`(<[^`]+>)`|[^`|]+) \|$", re.MULTILINE)
 FORMS = {path: (usual, other) for path, usual, other in ROW.findall(MANUAL)}

@@ -18,7 +18,7 @@ from grid_member.config.schema.published import json_schema, xml_schema
 from grid_member.config.settings.refused import REFUSED
 from grid_member.config.settings.shape import settings_shape
 from grid_member.config.xml.forms import TOP_ELEMENT
-from tests.unit.member.test_config_settings import below, turned_on
+from tests.unit.member.config.test_settings import below, turned_on
 
 if TYPE_CHECKING:
     from grid_member.config.convert import Syntax

@@ -11,7 +11,7 @@ from grid_member.config.python_source import read_python
 from grid_member.config.write import write_xml, write_yaml
 
 if TYPE_CHECKING:
-    from tests.unit.member.config_trees import Tree
+    from tests.unit.member.config.trees import Tree
 
 
 def load(tree: Tree) -> MemberConfig:

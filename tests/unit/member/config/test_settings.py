@@ -16,7 +16,7 @@ from grid_member.config import (
 from grid_member.config.settings.refused import REFUSED
 from grid_member.config.settings.shape import Shape, settings_shape
 from grid_member.config.settings.table import SETTINGS
-from tests.unit.member.config_loading import load, problems
+from tests.unit.member.config.loading import load, problems
 
 if TYPE_CHECKING:
     from grid_member.config.settings.refusal import RefusedSetting

@@ -11,12 +11,12 @@ from grid_member.command import EXIT_CONFIG
 from grid_member.command.line import main
 from grid_member.config import ConfigError, config_from
 from grid_member.config.addresses import is_address, is_pattern, member_problem
-from tests.unit.member.config_loading import load, problems
+from tests.unit.member.config.loading import load, problems
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.unit.member.config_trees import Tree
+    from tests.unit.member.config.trees import Tree
 
 LIST = "network.join.tcp-ip.member-list"
 MEMBERS = "network.join.tcp-ip.members"

@@ -16,14 +16,14 @@ from grid_member.config.tree import Document
 from grid_member.config.write import write_yaml
 from grid_member.config.yaml import events, source
 from grid_member.config.yaml.source import read_slowly, read_yaml
-from tests.unit.member.config_trees import Tree, trees
+from tests.unit.member.config.trees import Tree, trees
+from tests.unit.member.config.yaml.test_bad_yaml import BAD, PASSWORDS
 from tests.unit.member.conformance.configurations import SETUPS, Place, configuration
 from tests.unit.member.conformance.language import Role
 from tests.unit.member.running import configuration as running_configuration
 from tests.unit.member.security.certificates import Pair
-from tests.unit.member.test_config_bad_yaml import BAD, PASSWORDS
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[5]
 Outcome = Document | tuple[str, ...]
 
 

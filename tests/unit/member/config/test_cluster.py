@@ -13,13 +13,13 @@ from grid_member.config.convert import convert
 from grid_member.config.model.security import ClientCertificates, TlsConfig
 from grid_member.config.python_source import read_python
 from grid_member.config.write import write_yaml
-from tests.unit.member.config_loading import load, problems
+from tests.unit.member.config.loading import load, problems
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from grid_member.config import ClusterConfig
-    from tests.unit.member.config_trees import Tree
+    from tests.unit.member.config.trees import Tree
 
 REST = "rest-server-socket-endpoint-config"
 MEMBERS = "member-server-socket-endpoint-config"

@@ -8,7 +8,7 @@ from grid_member.config import EndpointGroup, MemberConfig, parse_config
 from grid_member.config.programmatic import Config
 from grid_member.config.settings.shape import settings_shape
 from grid_member.config.settings.table import SETTINGS
-from tests.unit.member import refusals
+from tests.unit.member.config import refusals
 
 DOCUMENT = """grid:
   cluster-name: dev

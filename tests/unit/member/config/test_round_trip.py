@@ -16,7 +16,7 @@ from grid_member.config.settings.shape import Shape, settings_shape
 from grid_member.config.validate import collect
 from grid_member.config.write import write_xml, write_yaml
 from grid_member.config.xml.forms import COLLECTIONS, TEXTS
-from tests.unit.member.config_trees import ENVIRONMENT, TRAPS, Tree, trees, valid_trees
+from tests.unit.member.config.trees import ENVIRONMENT, TRAPS, Tree, trees, valid_trees
 
 if TYPE_CHECKING:
     from collections.abc import Callable
