@@ -73,7 +73,7 @@ OPERATOR: Final = tuple(
     f"tests/unit/{name}" for name in ("operator", "gridctl", "charts", "monitoring")
 )
 COMPILED: Final = (
-    *("-p", "tests.compiled", "tests/unit/engine", "tests/unit/member/lane"),
+    *("-p", "tests.compiled", "tests/unit/engine", "tests/unit/member/http/fastpath"),
     *_without(ENGINES),
 )
 UNIT: Final = Layer(

@@ -14,7 +14,7 @@ import pytest
 from grid_member import Config, start_member
 from grid_member.telemetry.handler import LogHandler, StderrLines, dropped_lines
 from grid_member.telemetry.logs import TextLines, repeatable
-from tests.unit.member.metrics.scraped import Scraped, configured
+from tests.unit.member.http.metrics.scraped import Scraped, configured
 from tests.unit.waiting import until
 
 if TYPE_CHECKING:

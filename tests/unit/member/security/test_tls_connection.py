@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from grid_member.config.model.security import ClientCertificates
+from tests.unit.member.http.routes.test_polls import stalled
 from tests.unit.member.security.certificates import Authority, Pair, common_name
-from tests.unit.member.test_http_polls import stalled
 from tests.unit.member.wire import Wire, request
 from tests.unit.waiting import until
 

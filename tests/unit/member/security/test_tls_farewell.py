@@ -8,7 +8,7 @@ import ssl
 from typing import TYPE_CHECKING
 
 from grid_member.security.tls_connection import TlsConnection
-from tests.unit.member.lane.test_clients import small_buffers
+from tests.unit.member.http.fastpath.test_clients import small_buffers
 from tests.unit.waiting import until
 
 if TYPE_CHECKING:

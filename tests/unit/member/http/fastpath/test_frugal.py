@@ -12,7 +12,7 @@ import pytest
 
 from grid_member.http.fastpath.connection import LaneConnection
 from tests.unit.engine.drive import condition
-from tests.unit.member.lane.peers import Peer, request, settings
+from tests.unit.member.http.fastpath.peers import Peer, request, settings
 from tests.unit.member.running import open_files
 
 if TYPE_CHECKING:

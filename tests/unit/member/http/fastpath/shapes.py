@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from hypothesis import strategies as st
 
-from tests.unit.member.lane.reference import Meaning
+from tests.unit.member.http.fastpath.reference import Meaning
 
 NASTY = (
     *(b"\r", b"\n", b"\r\n", b"\r\n\r\n", b"\n\n", b"\0", b"\x01", b"\x7f", b"\x80", b"\xff"),

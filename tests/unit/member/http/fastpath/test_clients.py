@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.unit.member.lane.peers import Peer, ask, masked, request
-from tests.unit.member.lane.scripts import NOTHING, OK, read
+from tests.unit.member.http.fastpath.peers import Peer, ask, masked, request
+from tests.unit.member.http.fastpath.scripts import NOTHING, OK, read
 from tests.unit.waiting import until
 
 if TYPE_CHECKING:

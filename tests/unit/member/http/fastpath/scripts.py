@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from hypothesis import strategies as st
 
-from tests.unit.member.lane.peers import request
+from tests.unit.member.http.fastpath.peers import request
 
 KEYS = ("a", "b", "%C3%A4")
 VALUES = (b"", b"1", b"22", b"\r\n\r\n", b"\xff" * 300)

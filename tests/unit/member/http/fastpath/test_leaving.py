@@ -13,9 +13,9 @@ import pytest
 from grid_member.engine.api import Item
 from grid_member.engine.leasehold import LATE, steady_s
 from grid_member.http.wire.watch import Leavers
-from tests.unit.member.lane.peers import Peer, ask, cut, request, turns
-from tests.unit.member.lane.scripts import OK, read
-from tests.unit.member.lane.test_clients import (
+from tests.unit.member.http.fastpath.peers import Peer, ask, cut, request, turns
+from tests.unit.member.http.fastpath.scripts import OK, read
+from tests.unit.member.http.fastpath.test_clients import (
     MAP,
     POLL,
     SIZE,

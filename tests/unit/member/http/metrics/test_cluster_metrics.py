@@ -13,7 +13,7 @@ from grid_member.config.model.cluster import ClusterConfig
 from grid_member.config.model.member import ListenerConfig, MemberConfig
 from grid_member.config.model.security import ClientCertificates, TlsConfig
 from grid_member.http.metrics.cluster import certificate_ends
-from tests.unit.member.metrics.scraped import Scraped, configured
+from tests.unit.member.http.metrics.scraped import Scraped, configured
 from tests.unit.member.security.certificates import Authority
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from grid_member.http.wire.connection import ConnectionProtocol
-from tests.unit.member.lane.peers import Handed, Peer, cut, masked, request
+from tests.unit.member.http.fastpath.peers import Handed, Peer, cut, masked, request
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

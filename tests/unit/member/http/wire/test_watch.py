@@ -18,8 +18,8 @@ from grid_member.http.wire.watch import (
     Watch,
     write_pieces,
 )
+from tests.unit.member.http.wire.test_patience import Clock, clock
 from tests.unit.member.running import open_files
-from tests.unit.member.test_http_patience import Clock, clock
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

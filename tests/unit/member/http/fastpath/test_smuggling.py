@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.unit.member.lane.peers import Handed, Peer, ask, cut, request
-from tests.unit.member.lane.unplain import CLOSING, GOOD, HANDED_OVER, MALFORMED, SMUGGLED
+from tests.unit.member.http.fastpath.peers import Handed, Peer, ask, cut, request
+from tests.unit.member.http.fastpath.unplain import CLOSING, GOOD, HANDED_OVER, MALFORMED, SMUGGLED
 
 if TYPE_CHECKING:
     from tests.unit.member.running import RunningMember

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from grid_member import Config, MemberHandle, start_member
-from tests.unit.member.metrics.scraped import Scraped, configured
+from tests.unit.member.http.metrics.scraped import Scraped, configured
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable

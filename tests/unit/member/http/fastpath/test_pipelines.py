@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from tests.unit.member.lane.peers import Handed, Peer, ask, cut, request, turns
-from tests.unit.member.lane.scripts import OK, PLAIN, RARE, Model, Step, read, steps
-from tests.unit.member.lane.unplain import MALFORMED, SMUGGLED
+from tests.unit.member.http.fastpath.peers import Handed, Peer, ask, cut, request, turns
+from tests.unit.member.http.fastpath.scripts import OK, PLAIN, RARE, Model, Step, read, steps
+from tests.unit.member.http.fastpath.unplain import MALFORMED, SMUGGLED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,9 +14,9 @@ from grid_member.http.fastpath.connection import LaneConnection
 from grid_member.http.server.admission import SPARE_CONNECTIONS, Admission, Room, room
 from grid_member.http.wire.connection import CROWDED_PATIENCE_S
 from grid_member.telemetry.logs import JsonLines
+from tests.unit.member.http.routes.test_polls import connections
+from tests.unit.member.http.wire.test_patience import BARELY_S, Clock, clock, refused, seen
 from tests.unit.member.running import configuration
-from tests.unit.member.test_http_patience import BARELY_S, Clock, clock, refused, seen
-from tests.unit.member.test_http_polls import connections
 from tests.unit.member.wire import Wire, once, request
 from tests.unit.waiting import until
 

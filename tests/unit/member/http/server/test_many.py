@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.unit.member.http.server.test_crowd import many_files, until_open
 from tests.unit.member.running import configuration, open_files
-from tests.unit.member.test_http_crowd import many_files, until_open
 from tests.unit.member.wire import Wire, once, request
 
 if TYPE_CHECKING:

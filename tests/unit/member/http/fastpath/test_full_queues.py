@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.unit.member.lane.peers import Handed, Peer, request
-from tests.unit.member.lane.scripts import OK, read
+from tests.unit.member.http.fastpath.peers import Handed, Peer, request
+from tests.unit.member.http.fastpath.scripts import OK, read
 
 if TYPE_CHECKING:
     from tests.unit.member.running import RunningMember

@@ -12,11 +12,11 @@ import pytest
 from grid_member.http.routes import data
 from grid_member.http.server import listener
 from grid_member.http.wire import receipts, watch
+from tests.unit.member.http.routes.test_polls import connections, in_progress
 from tests.unit.member.processes.namespaces import Network, needs_namespaces
 from tests.unit.member.running import RunningMember, configuration
 from tests.unit.member.security.certificates import Authority
 from tests.unit.member.security.test_listeners import tls_of
-from tests.unit.member.test_http_polls import connections, in_progress
 from tests.unit.member.wire import Wire, request
 from tests.unit.waiting import until
 

@@ -19,7 +19,7 @@ from grid_member.engine.shard import shards
 from grid_member.http.metrics import member as metrics
 from grid_member.http.metrics.member import MAX_NAMED_STRUCTURES, Names
 from grid_member.release import VERSION
-from tests.unit.member.metrics.scraped import Scraped, configured
+from tests.unit.member.http.metrics.scraped import Scraped, configured
 from tests.unit.member.wire import Wire, once
 from tests.unit.waiting import eventually
 

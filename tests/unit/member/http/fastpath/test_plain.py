@@ -14,9 +14,9 @@ from grid_member.config.model.member import Limits
 from grid_member.http.fastpath.plain import HEAD_BYTES, MAX_KNOWN, Kind, Recogniser, Unplain
 from grid_member.http.table import RoutingTable
 from grid_member.http.wire.paths import split_target
-from tests.unit.member.lane.reference import Meaning, meaning
-from tests.unit.member.lane.shapes import Shape, mutated, plain
-from tests.unit.member.lane.unplain import HANDED_OVER, MALFORMED
+from tests.unit.member.http.fastpath.reference import Meaning, meaning
+from tests.unit.member.http.fastpath.shapes import Shape, mutated, plain
+from tests.unit.member.http.fastpath.unplain import HANDED_OVER, MALFORMED
 
 LIMITS = Limits()
 HEAD = b"POST /grid/rest/maps/m/k HTTP/1.1\r\nHost: a\r\n"

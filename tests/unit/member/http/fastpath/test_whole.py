@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from grid_member.config.model.member import Limits
 from grid_member.http.fastpath.plain import HEAD_BYTES, Recogniser
-from tests.unit.member.lane.shapes import Shape, mutated, plain
+from tests.unit.member.http.fastpath.shapes import Shape, mutated, plain
 
 LIMITS = Limits()
 PUT = b"POST /grid/rest/maps/m/k HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nx"

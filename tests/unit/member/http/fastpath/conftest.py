@@ -7,7 +7,7 @@ import pytest
 import uvloop
 
 from grid_member.http.wire.connection import ConnectionProtocol
-from tests.unit.member.lane.peers import LOGS, PATHS, Handed, settings
+from tests.unit.member.http.fastpath.peers import LOGS, PATHS, Handed, settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -18,9 +18,9 @@ from grid_member.http.wire import watch
 from grid_member.http.wire.watch import PERIOD_S, Watch, end_writing
 from tests.fuzz.lane_script import INBOX, Run
 from tests.fuzz.lane_wire import Sockets
-from tests.unit.member.lane.peers import Peer, ask, masked, request
-from tests.unit.member.lane.scripts import OK, read
-from tests.unit.member.lane.test_clients import (
+from tests.unit.member.http.fastpath.peers import Peer, ask, masked, request
+from tests.unit.member.http.fastpath.scripts import OK, read
+from tests.unit.member.http.fastpath.test_clients import (
     MAP,
     WAIT,
     alone,
@@ -30,7 +30,7 @@ from tests.unit.member.lane.test_clients import (
     remaining,
     small_buffers,
 )
-from tests.unit.member.lane.test_leaving import VALUE_BYTES
+from tests.unit.member.http.fastpath.test_leaving import VALUE_BYTES
 from tests.unit.waiting import until
 
 if TYPE_CHECKING:
