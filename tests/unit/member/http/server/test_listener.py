@@ -14,7 +14,7 @@ import pytest
 from grid_member.config import Config, ListenerConfig, parse_config
 from grid_member.http.server.listener import MAX_PORT, PortError, bind, in_binding_order
 from grid_member.start import start_member
-from tests.unit.member.handles import tree
+from tests.unit.member.start.handles import tree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

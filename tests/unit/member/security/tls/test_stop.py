@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tests.unit.member.security.test_listeners import configuration, tls_of
-from tests.unit.member.test_stop_load import ENOUGH, LANES, stopped_under_load
+from tests.unit.member.start.test_stop_load import ENOUGH, LANES, stopped_under_load
 
 if TYPE_CHECKING:
     from collections.abc import Callable

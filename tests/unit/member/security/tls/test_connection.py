@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from tests.unit.member.security.tls_port import Port
+    from tests.unit.member.security.tls.tls_port import Port
 
 
 READY = request("GET", "/grid/health/ready")

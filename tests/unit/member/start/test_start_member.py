@@ -29,7 +29,7 @@ from grid_member.cluster.member.member import Member
 from grid_member.command import member as command
 from grid_member.start import ports
 from tests.unit.engine.drive import condition
-from tests.unit.member.handles import config, is_free, is_ready, port_of
+from tests.unit.member.start.handles import config, is_free, is_ready, port_of
 from tests.unit.member.wire import once
 from tests.unit.ports import free_ports
 

@@ -23,7 +23,7 @@ from tests.unit.member.wire import Reply, Wire
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-DOCS = Path(__file__).parents[3] / "docs"
+DOCS = Path(__file__).parents[4] / "docs"
 PYTHON_API = (DOCS / "python-api.md").read_text(encoding="utf-8")
 MEMBER = (DOCS / "member.md").read_text(encoding="utf-8")
 CONFIGURATION = (DOCS / "configuration.md").read_text(encoding="utf-8")

@@ -13,9 +13,9 @@ from grid_member import Config, MemberHandle, start_member
 from grid_member.config.load import parse_config
 from grid_member.config.tree import ConfigError
 from grid_member.config.xml.forms import TOP_ELEMENT
-from tests.unit.member.handles import LOOPBACK, config, is_free, port_of
 from tests.unit.member.running import configuration
 from tests.unit.member.security.certificates import Authority
+from tests.unit.member.start.handles import LOOPBACK, config, is_free, port_of
 from tests.unit.member.wire import Reply, Wire, once, request
 from tests.unit.waiting import eventually, until
 

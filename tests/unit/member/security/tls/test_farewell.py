@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import pytest
 
     from tests.unit.member.security.certificates import Authority
-    from tests.unit.member.security.tls_port import Port
+    from tests.unit.member.security.tls.tls_port import Port
 
 VALUE_BYTES = 8 << 20
 FLOOD_BYTES = 4 << 20

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from tests.unit.member.running import RunningMember
     from tests.unit.member.security.certificates import Authority
-    from tests.unit.member.security.tls_port import Port
+    from tests.unit.member.security.tls.tls_port import Port
 
 T = TypeVar("T")
 READY = request("GET", "/grid/health/ready")

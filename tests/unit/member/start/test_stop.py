@@ -14,8 +14,8 @@ import pytest
 from grid_member import EngineError, StopError, start_member
 from grid_member.engine.lmdb.wal import Tail
 from grid_member.start import handle
-from tests.unit.member.handles import config, is_free, port_of
 from tests.unit.member.running import configuration
+from tests.unit.member.start.handles import config, is_free, port_of
 from tests.unit.member.wire import Reply, Wire, once, request
 from tests.unit.waiting import eventually, until
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from grid_member import Config, start_member
-from tests.unit.member.handles import port_of
+from tests.unit.member.start.handles import port_of
 from tests.unit.member.wire import Wire, once
 from tests.unit.ports import free_ports
 
