@@ -21,7 +21,7 @@ from tests.unit.member.conformance.language import (
     row,
     value,
 )
-from tests.unit.member.conformance.rows_bad_input import HUGE, UNCHANGED
+from tests.unit.member.conformance.rows.rows_bad_input import HUGE, UNCHANGED
 from tests.unit.member.conformance.targets import CHANGE, STATE
 
 REST = "/grid/rest"

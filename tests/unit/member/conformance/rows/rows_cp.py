@@ -18,7 +18,7 @@ from tests.unit.member.conformance.language import (
     row,
     value,
 )
-from tests.unit.member.conformance.rows_bad_input import UNCHANGED
+from tests.unit.member.conformance.rows.rows_bad_input import UNCHANGED
 from tests.unit.member.conformance.targets import MAP, QUEUE
 
 CP = "/grid/rest/cp-subsystem"

@@ -25,7 +25,7 @@ from tests.unit.member.conformance.language import (
     row,
     value,
 )
-from tests.unit.member.conformance.rows_bad_input import UNCHANGED
+from tests.unit.member.conformance.rows.rows_bad_input import UNCHANGED
 from tests.unit.member.conformance.targets import CLUSTER, MAP, QUEUE
 
 BACKUPS = ("backup", "hotBackup")

@@ -23,7 +23,7 @@ from tests.unit.member.conformance.language import (
     row,
     value,
 )
-from tests.unit.member.conformance.rows_bad_input import HUGE, UNCHANGED
+from tests.unit.member.conformance.rows.rows_bad_input import HUGE, UNCHANGED
 from tests.unit.member.conformance.targets import CHANGE, CLUSTER, MAP, QUEUE, STATE
 
 VERSION = f"{CLUSTER}/version"

@@ -32,7 +32,7 @@ from tests.unit.member.conformance.language import (
     value,
 )
 from tests.unit.member.conformance.paths import PATHS, Path, real
-from tests.unit.member.conformance.rows_bad_input import UNCHANGED
+from tests.unit.member.conformance.rows.rows_bad_input import UNCHANGED
 from tests.unit.member.conformance.targets import CHANGE, STATE
 
 PASSWORD = "p&w:\u00fc+%"
