@@ -10,8 +10,8 @@ import pytest
 from grid_operator.api.conditions import ConditionType, find_condition
 from grid_operator.decide.departure import OVERDUE_S, going
 from tests.unit.operator.decide.fake_store import START, FakeStore, make_pod
-from tests.unit.operator.decide.leaving import Leavers, step_of
-from tests.unit.operator.decide.test_several import three
+from tests.unit.operator.decide.several.leaving import Leavers, step_of
+from tests.unit.operator.decide.several.test_several import three
 
 if TYPE_CHECKING:
     from grid_operator.api.objects import KubeObject

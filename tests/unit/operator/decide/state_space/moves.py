@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from grid_operator.decide.calls import CallRefused, CallUnknown
 from grid_operator.decide.operations.journal import record_outcome
-from tests.unit.operator.decide.world import DAMAGED, JOINED, PARKED, STARTING, UID, Pod, World
+from tests.unit.operator.decide.state_space.world import (
+    DAMAGED,
+    JOINED,
+    PARKED,
+    STARTING,
+    UID,
+    Pod,
+    World,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

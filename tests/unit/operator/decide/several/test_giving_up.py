@@ -10,7 +10,7 @@ import pytest
 from grid_operator.api.conditions import ConditionType
 from grid_operator.decide.calls import CallDone, CallOutcome, CallRefused, CallUnknown
 from tests.unit.operator.decide.fake_store import FakeStore, make_pod
-from tests.unit.operator.decide.test_several import (
+from tests.unit.operator.decide.several.test_several import (
     ENDED,
     NAMES,
     OF_THREE,

@@ -11,7 +11,7 @@ from grid_operator.api.conditions import ConditionType
 from grid_operator.decide.calls import CallDone
 from grid_operator.decide.model import MemberOperation
 from tests.unit.operator.decide.fake_store import FakeStore
-from tests.unit.operator.decide.test_several import (
+from tests.unit.operator.decide.several.test_several import (
     NAMES,
     OF_THREE,
     SILENT,

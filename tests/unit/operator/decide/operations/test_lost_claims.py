@@ -9,14 +9,14 @@ import pytest
 
 from grid_operator.api.status import OperationKind
 from grid_operator.decide import decide
-from tests.unit.operator.decide import moves
-from tests.unit.operator.decide.journeys import calling, decided, ended, run, settled
-from tests.unit.operator.decide.moves import at_rest, complete
+from tests.unit.operator.decide.state_space import moves
+from tests.unit.operator.decide.state_space.journeys import calling, decided, ended, run, settled
+from tests.unit.operator.decide.state_space.moves import at_rest, complete
 
 if TYPE_CHECKING:
     from grid_operator.api.objects import KubeObject
     from grid_operator.decide.model import Decision
-    from tests.unit.operator.decide.world import World
+    from tests.unit.operator.decide.state_space.world import World
 
 LOST = "claim data-demo-0 is being deleted, and its data goes with pod demo-0"
 

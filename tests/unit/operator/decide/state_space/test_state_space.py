@@ -14,11 +14,11 @@ import pytest
 
 from grid_operator.decide import decide
 from grid_operator.decide.calls import Endpoint
-from tests.unit.operator.decide import moves
-from tests.unit.operator.decide.exploring import BrokenError, Decide, Explorer
-from tests.unit.operator.decide.journeys import settled
-from tests.unit.operator.decide.waiting import judged
-from tests.unit.operator.decide.world import Spec, TwiceError, World
+from tests.unit.operator.decide.state_space import moves
+from tests.unit.operator.decide.state_space.exploring import BrokenError, Decide, Explorer
+from tests.unit.operator.decide.state_space.journeys import settled
+from tests.unit.operator.decide.state_space.waiting import judged
+from tests.unit.operator.decide.state_space.world import Spec, TwiceError, World
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from grid_operator.decide.model import Decision, Desired, Observed
-    from tests.unit.operator.decide.moves import Edit
+    from tests.unit.operator.decide.state_space.moves import Edit
 
 RUN_STATES = (moves.STOP, moves.RUN)
 PAUSES = (moves.PAUSE, moves.RESUME)

@@ -15,7 +15,7 @@ from grid_operator.decide import decide
 from grid_operator.decide.calls import Endpoint
 from grid_operator.decide.operations.journal import next_attempt
 from grid_operator.decide.situation import moment
-from tests.unit.operator.decide.moves import (
+from tests.unit.operator.decide.state_space.moves import (
     TIMES_S,
     accidents,
     at_rest,
@@ -25,15 +25,15 @@ from tests.unit.operator.decide.moves import (
     rounds,
     work_ends,
 )
-from tests.unit.operator.decide.waiting import Shown, as_shown
-from tests.unit.operator.decide.world import DAMAGED, JOINED, Pod, World
+from tests.unit.operator.decide.state_space.waiting import Shown, as_shown
+from tests.unit.operator.decide.state_space.world import DAMAGED, JOINED, Pod, World
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from datetime import datetime
 
     from grid_operator.decide.model import Decision, Desired, Observed
-    from tests.unit.operator.decide.moves import Edit
+    from tests.unit.operator.decide.state_space.moves import Edit
 
 Decide: TypeAlias = "Callable[[Observed, Desired, datetime], Decision]"
 Key: TypeAlias = "tuple[Any, ...]"

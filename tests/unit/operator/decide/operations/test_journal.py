@@ -25,9 +25,9 @@ from grid_operator.decide.operations.journal import (
 )
 from grid_operator.decide.roll import Roll
 from grid_operator.decide.situation import Situation
-from tests.unit.operator.decide import moves
-from tests.unit.operator.decide.journeys import calling, decided
-from tests.unit.operator.decide.world import START, World
+from tests.unit.operator.decide.state_space import moves
+from tests.unit.operator.decide.state_space.journeys import calling, decided
+from tests.unit.operator.decide.state_space.world import START, World
 
 
 def situation(world: World | None = None) -> Situation:

@@ -11,7 +11,7 @@ import pytest
 from grid_operator.api.conditions import ConditionType
 from grid_operator.decide.calls import CallUnknown, Endpoint
 from tests.unit.operator.decide.fake_store import WELL
-from tests.unit.operator.decide.leaving import (
+from tests.unit.operator.decide.several.leaving import (
     DEATHS,
     JOINED,
     LEFT,

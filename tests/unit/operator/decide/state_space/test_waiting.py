@@ -14,15 +14,15 @@ import yaml
 from grid_operator.api.conditions import ConditionType, find_condition, timestamp
 from grid_operator.api.gridcluster import GridCluster
 from tests.unit.operator.decide.fake_store import START, FakeStore
-from tests.unit.operator.decide.journeys import decided
-from tests.unit.operator.decide.moves import complete
-from tests.unit.operator.decide.waiting import judged
-from tests.unit.operator.decide.world import Spec, World
+from tests.unit.operator.decide.state_space.journeys import decided
+from tests.unit.operator.decide.state_space.moves import complete
+from tests.unit.operator.decide.state_space.waiting import judged
+from tests.unit.operator.decide.state_space.world import Spec, World
 
 if TYPE_CHECKING:
     from grid_operator.api.status import GridClusterStatus
 
-CRD = Path(__file__).parents[4] / "crds" / "gridcluster.yaml"
+CRD = Path(__file__).parents[5] / "crds" / "gridcluster.yaml"
 CHANGED: dict[str, Any] = {"maps": [{"name": "later"}], "pod": {"labels": {"a": "b"}}}
 LATER = timestamp(START + timedelta(hours=1))
 

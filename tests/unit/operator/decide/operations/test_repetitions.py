@@ -9,10 +9,17 @@ import pytest
 from grid_operator.api.conditions import timestamp
 from grid_operator.api.status import FinishedOperation, OperationKind, OperationOutcome
 from grid_operator.decide.operations.journal import filed
-from tests.unit.operator.decide import moves
-from tests.unit.operator.decide.journeys import calling, decided, ended, newest, run, settled
-from tests.unit.operator.decide.moves import at_rest, complete
-from tests.unit.operator.decide.world import JOINED, START, Spec, World
+from tests.unit.operator.decide.state_space import moves
+from tests.unit.operator.decide.state_space.journeys import (
+    calling,
+    decided,
+    ended,
+    newest,
+    run,
+    settled,
+)
+from tests.unit.operator.decide.state_space.moves import at_rest, complete
+from tests.unit.operator.decide.state_space.world import JOINED, START, Spec, World
 
 MINUTE_S = 60
 

@@ -14,7 +14,7 @@ from grid_operator.api.conditions import ConditionType
 from grid_operator.api.names import STRUCTURES_ANNOTATION
 from grid_operator.render import SecretContent
 from tests.unit.operator.api.clusters import SECRETS
-from tests.unit.operator.decide.test_several import NAMES, condition, three
+from tests.unit.operator.decide.several.test_several import NAMES, condition, three
 
 if TYPE_CHECKING:
     from collections.abc import Callable

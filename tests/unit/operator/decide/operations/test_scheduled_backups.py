@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from grid_operator.api.status import OperationKind
-from tests.unit.operator.decide import moves
-from tests.unit.operator.decide.journeys import decided, effect_of, newest, settled
-from tests.unit.operator.decide.moves import at_rest, complete
-from tests.unit.operator.decide.world import Spec, World
+from tests.unit.operator.decide.state_space import moves
+from tests.unit.operator.decide.state_space.journeys import decided, effect_of, newest, settled
+from tests.unit.operator.decide.state_space.moves import at_rest, complete
+from tests.unit.operator.decide.state_space.world import Spec, World
 
 DAILY = Spec(cron="0 3 * * *")
 HOUR_S = 3600.0

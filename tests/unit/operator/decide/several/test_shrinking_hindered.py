@@ -11,7 +11,7 @@ from grid_operator.api.conditions import ConditionType
 from grid_operator.api.names import STRUCTURES_ANNOTATION
 from tests.unit.operator.api.clusters import make_cluster
 from tests.unit.operator.decide.fake_store import WELL
-from tests.unit.operator.decide.leaving import (
+from tests.unit.operator.decide.several.leaving import (
     JOINED,
     LEFT,
     PARKED,

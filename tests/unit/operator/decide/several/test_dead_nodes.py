@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from grid_operator.api.conditions import ConditionType
 from grid_operator.decide.departure import OVERDUE_S
-from tests.unit.operator.decide.leaving import SILENT, Leavers, condition, ended, names, step_of
+from tests.unit.operator.decide.several.leaving import (
+    SILENT,
+    Leavers,
+    condition,
+    ended,
+    names,
+    step_of,
+)
 
 if TYPE_CHECKING:
     from grid_operator.api.objects import KubeObject

@@ -10,8 +10,8 @@ import pytest
 from grid_operator.api.status import OperationKind
 from grid_operator.decide.calls import CallRefused, Endpoint
 from grid_operator.decide.operations.journal import record_outcome
-from tests.unit.operator.decide import moves
-from tests.unit.operator.decide.journeys import (
+from tests.unit.operator.decide.state_space import moves
+from tests.unit.operator.decide.state_space.journeys import (
     CASES,
     NO_ANSWER,
     REFUSED,
@@ -24,11 +24,11 @@ from tests.unit.operator.decide.journeys import (
     run,
     settled,
 )
-from tests.unit.operator.decide.moves import at_rest, complete
-from tests.unit.operator.decide.world import Spec
+from tests.unit.operator.decide.state_space.moves import at_rest, complete
+from tests.unit.operator.decide.state_space.world import Spec
 
 if TYPE_CHECKING:
-    from tests.unit.operator.decide.world import World
+    from tests.unit.operator.decide.state_space.world import World
 
 
 def test_every_kind_has_a_case() -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from grid_operator.api.conditions import ConditionType, find_condition
 from grid_operator.api.status import GIVES_UP_DATA, OperationKind, OperationOutcome
 from grid_operator.decide import decide
-from tests.unit.operator.decide.world import DAMAGED
+from tests.unit.operator.decide.state_space.world import DAMAGED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from grid_operator.api.objects import KubeObject
     from grid_operator.api.status import FinishedOperation, GridClusterStatus
-    from tests.unit.operator.decide.world import World
+    from tests.unit.operator.decide.state_space.world import World
 
 JUDGED_S = 120.0
 

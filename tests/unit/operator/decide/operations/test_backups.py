@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from grid_operator.api.status import OperationKind
-from tests.unit.operator.decide import moves
-from tests.unit.operator.decide.journeys import calling, decided, effect_of, newest
-from tests.unit.operator.decide.moves import complete
+from tests.unit.operator.decide.state_space import moves
+from tests.unit.operator.decide.state_space.journeys import calling, decided, effect_of, newest
+from tests.unit.operator.decide.state_space.moves import complete
 
 if TYPE_CHECKING:
-    from tests.unit.operator.decide.world import World
+    from tests.unit.operator.decide.state_space.world import World
 
 
 def begun() -> World:

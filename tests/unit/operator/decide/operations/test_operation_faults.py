@@ -11,8 +11,8 @@ import pytest
 from grid_operator.api.status import OperationKind
 from grid_operator.decide import decide
 from grid_operator.decide.operations.journal import record_outcome
-from tests.unit.operator.decide import moves
-from tests.unit.operator.decide.journeys import (
+from tests.unit.operator.decide.state_space import moves
+from tests.unit.operator.decide.state_space.journeys import (
     CASES,
     NO_ANSWER,
     REFUSED,
@@ -25,8 +25,8 @@ from tests.unit.operator.decide.journeys import (
     run,
     settled,
 )
-from tests.unit.operator.decide.moves import at_rest, complete, controllers
-from tests.unit.operator.decide.world import JOINED, START, Spec, World
+from tests.unit.operator.decide.state_space.moves import at_rest, complete, controllers
+from tests.unit.operator.decide.state_space.world import JOINED, START, Spec, World
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,9 +9,9 @@ from grid_operator.api.status import FinishedOperation, OperationKind
 from grid_operator.decide import decide
 from grid_operator.decide.calls import CallOutcome, CallRefused, CallUnknown
 from grid_operator.decide.operations.journal import record_outcome
-from tests.unit.operator.decide import moves
-from tests.unit.operator.decide.moves import at_rest, complete, controllers
-from tests.unit.operator.decide.world import Spec, World
+from tests.unit.operator.decide.state_space import moves
+from tests.unit.operator.decide.state_space.moves import at_rest, complete, controllers
+from tests.unit.operator.decide.state_space.world import Spec, World
 
 if TYPE_CHECKING:
     from collections.abc import Callable
