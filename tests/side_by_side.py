@@ -44,35 +44,44 @@ def _files(directory: str, *names: str) -> tuple[str, ...]:
     return tuple(f"{directory}/test_{name}.py" for name in names)
 
 
-MEMBERS: Final = "tests/unit/member/cluster"
-SECOND_MEMBERS: Final = _files(
-    MEMBERS,
-    *("backups", "bad_days", "copies", "full_disks", "growing", "leaving_beside_a_cut"),
-    *("limits", "load_balancers", "lost_disks_and_a_cut", "majority_back", "one_machine"),
-    *("processes", "silent_cuts", "twins"),
+MEMBERS: Final = "tests/unit/member/processes"
+SECOND_MEMBERS: Final = (
+    *_files(f"{MEMBERS}/balancers", "load_balancers"),
+    *_files(f"{MEMBERS}/config", "bad_days", "one_machine"),
+    *_files(f"{MEMBERS}/faults", "full_disks", "lost_disks_and_a_cut", "majority_back"),
+    *_files(f"{MEMBERS}/faults", "processes", "silent_cuts"),
+    *_files(f"{MEMBERS}/management", "backups", "limits"),
+    *_files(f"{MEMBERS}/membership", "copies", "growing", "leaving_beside_a_cut", "twins"),
 )
 """About half of the time that those of processes take; new files belong to the other half."""
-ENGINES: Final = "tests/unit/engine/cluster"
-SERVERS: Final = tuple(
+ENGINES: Final = tuple(
     f"tests/unit/engine/{name}"
-    for name in ("bootstrap", "integrity", "jetstream", "lost_memory", "nats", "server")
+    for name in (
+        *("bootstrap", "cluster", "integrity", "jetstream", "lost_memory", "nats", "replicas"),
+        *("replicated/engine", "replicated/faults", "replicated/shard", "replicated/start"),
+        "server",
+    )
 )
-CONTRACT: Final = _files("tests/unit/engine", "contract", "contract_bounded", "contract_queues")
-SECOND_ENGINES: Final = _files(ENGINES, "damage", "lost_disks", "lost_memory", "loss", "rescue")
+CONTRACT: Final = "tests/unit/engine/contract"
+SECOND_ENGINES: Final = (
+    "tests/unit/engine/integrity/test_damaged_disks.py",
+    "tests/unit/engine/lost_memory/test_lost_memory.py",
+    *_files("tests/unit/engine/replicated/faults", "loss", "lost_disks", "rescue"),
+)
 """About half of the time that those of engines with a server each take, as for processes."""
 OPERATOR: Final = tuple(
     f"tests/unit/{name}" for name in ("operator", "gridctl", "charts", "monitoring")
 )
 COMPILED: Final = (
-    *("-p", "tests.compiled", "tests/unit/engine", "tests/unit/member/lane"),
-    *_without((ENGINES, *SERVERS)),
+    *("-p", "tests.compiled", "tests/unit/engine", "tests/unit/member/http/fastpath"),
+    *_without(ENGINES),
 )
 UNIT: Final = Layer(
-    shown=(("tests/unit", *_without((MEMBERS, ENGINES, *SERVERS, *CONTRACT, *OPERATOR))),),
+    shown=(("tests/unit", *_without((MEMBERS, *ENGINES, CONTRACT, *OPERATOR))),),
     beside=(
         (MEMBERS, *_without(SECOND_MEMBERS)),
         SECOND_MEMBERS,
-        (ENGINES, *SERVERS, *CONTRACT, *_without(SECOND_ENGINES)),
+        (*ENGINES, CONTRACT, *_without(SECOND_ENGINES)),
         SECOND_ENGINES,
         OPERATOR,
         COMPILED,

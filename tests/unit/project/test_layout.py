@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import operator
 import re
 import subprocess
@@ -16,7 +15,6 @@ import pytest
 from grid_member.release import VERSION
 
 ROOT = Path(__file__).resolve().parents[3]
-MAX_FILE_LINES = 400
 
 
 def tracked_python_files() -> list[Path]:
@@ -50,30 +48,6 @@ def test_no_file_holds_marks_of_a_merge() -> None:
     found = [str(page) for page in pages if marks.search(page.read_text(encoding="utf-8"))]
     assert len(pages) > 1000
     assert found == []
-
-
-def test_files_stay_readable() -> None:
-    long = {
-        str(path.relative_to(ROOT)): lines
-        for path in tracked_python_files()
-        if (lines := lines_to_read(path.read_text(encoding="utf-8"))) > MAX_FILE_LINES
-    }
-    assert long == {}
-
-
-def lines_to_read(text: str) -> int:
-    """Return the lines of a file but for its imports, which grow with the names of folders."""
-    lines = len(text.splitlines())
-    if lines <= MAX_FILE_LINES:
-        return lines
-    imports = (n for n in ast.walk(ast.parse(text)) if isinstance(n, (ast.Import, ast.ImportFrom)))
-    return lines - sum((n.end_lineno or n.lineno) - n.lineno + 1 for n in imports)
-
-
-def test_imports_are_no_lines_to_read() -> None:
-    body = "x = 1\n" * MAX_FILE_LINES
-    assert lines_to_read("import os\nfrom re import (\n    I,\n)\n" + body) == MAX_FILE_LINES
-    assert lines_to_read(body + "x = 2\n") == MAX_FILE_LINES + 1
 
 
 @pytest.mark.parametrize(

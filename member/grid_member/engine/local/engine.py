@@ -41,7 +41,7 @@ MAX_IDLE_QUEUES: Final = 1024
 """Queues whose polls are remembered before those that have none are forgotten."""
 UNKNOWN_GRACE_S: Final = 5.0
 """Seconds that a stop waits for a disk to tell what became of a commit that failed."""
-_CLOSING: Final = Refused(Reason.CLOSING, "the member is stopping")
+CLOSING: Final = Refused(Reason.CLOSING, "the member is stopping")
 
 
 def open_engine(
@@ -126,9 +126,9 @@ class LocalEngine(MapSide):
 
     async def stop(self) -> None:
         """Refuse what is new, end waiting polls with None, finish what was begun, close."""
-        if self._refusal is _CLOSING or self._loop is None:
+        if self._refusal is CLOSING or self._loop is None:
             return
-        self._refusal = _CLOSING
+        self._refusal = CLOSING
         self._ways.clear()
         self._queue_ways.clear()
         if self._expiry is not None:

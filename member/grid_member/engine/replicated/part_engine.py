@@ -19,7 +19,7 @@ from grid_member.engine.api import EngineError
 from grid_member.engine.forward.client import FIND_S
 from grid_member.engine.forward.messages import HOSTS
 from grid_member.engine.io.ending import undone, unless, with_end
-from grid_member.engine.local.engine import _CLOSING
+from grid_member.engine.local.engine import CLOSING
 from grid_member.engine.nats.client.errors import NatsError, unexpected
 from grid_member.engine.replicated.consistent_cut import NO_CUT
 from grid_member.engine.replicated.engine import CURRENT_RETRY_S, ClusterEngine
@@ -72,7 +72,7 @@ class PartEngine(LiteEngine):
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        if self._places is not None and self._claims and self._refusal is not _CLOSING:
+        if self._places is not None and self._claims and self._refusal is not CLOSING:
             self._places.leave()
         await super().stop()
 

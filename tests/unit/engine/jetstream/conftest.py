@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.unit.engine.jetstream.worlds import World
+from tests.unit.engine.nats.client.test_client import client_of
 from tests.unit.engine.nats.served import DEADLINE_S
-from tests.unit.engine.nats.test_client import client_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -13,7 +13,14 @@ from grid_member.engine.leasehold import LATE, steady_s
 from grid_member.engine.local.polls import QueuePolls
 from grid_member.engine.replicated.polls import UNSEEN
 from tests.unit.engine.drive import condition
-from tests.unit.engine.leased_polls import ITEM, REFUSED, SHORT_S, HandLane, Leased, passed
+from tests.unit.engine.replicated.leased_polls import (
+    ITEM,
+    REFUSED,
+    SHORT_S,
+    HandLane,
+    Leased,
+    passed,
+)
 
 if TYPE_CHECKING:
     from grid_member.engine.shard.shard import Lane

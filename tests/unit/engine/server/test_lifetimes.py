@@ -15,8 +15,8 @@ from grid_member.engine.replicated.engine import ClusterEngine
 from grid_member.engine.replicated.shards import ClusterLanes
 from grid_member.engine.server import lifetimes
 from grid_member.engine.server.lifetimes import Lifetimes
-from tests.unit.engine.cluster.test_rescue import until_waiting
 from tests.unit.engine.drive import FixedStructures
+from tests.unit.engine.replicated.faults.test_rescue import until_waiting
 from tests.unit.engine.server.servers import settings
 from tests.unit.member.security.certificates import EXPIRED, Authority
 from tests.unit.ports import free_ports

@@ -23,8 +23,8 @@ from grid_member.engine.state.operations import (
     Operation,
     Record,
 )
-from tests.unit.engine.bounded import BoundedMap
 from tests.unit.engine.images import through_an_image
+from tests.unit.engine.local.bounded import BoundedMap
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

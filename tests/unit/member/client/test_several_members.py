@@ -13,7 +13,7 @@ from grid_member.client.leave import Leaving
 from grid_member.client.patience import Patience
 from grid_member.client.wire import Way
 from tests.unit.member.client.running import AT_ONCE
-from tests.unit.member.cluster.processes import HttpClient, Members
+from tests.unit.member.processes.processes import HttpClient, Members
 from tests.unit.ports import free_ports
 from tests.unit.waiting import eventually
 

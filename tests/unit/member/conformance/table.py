@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.unit.member.conformance import (
-    paths,
+from tests.unit.member.conformance import paths
+from tests.unit.member.conformance.rows import (
     rows_bad_input,
     rows_cluster,
     rows_configured,

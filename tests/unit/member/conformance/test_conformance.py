@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.member.conformance.configurations import SETUPS
 from tests.unit.member.conformance.language import Role, Security, Transport
-from tests.unit.member.conformance.rows_security import IN_BODY
+from tests.unit.member.conformance.rows.rows_security import IN_BODY
 from tests.unit.member.conformance.run import Play
 from tests.unit.member.conformance.table import TABLE
 

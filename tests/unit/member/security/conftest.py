@@ -7,7 +7,7 @@ import pytest
 
 from grid_member.config.model.security import TlsConfig
 from tests.unit.member.security.certificates import Authority
-from tests.unit.member.security.tls_port import Port
+from tests.unit.member.security.tls.tls_port import Port
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

@@ -20,6 +20,9 @@ KUBERNETES: Final = f"{_FIELDS}test_kubernetes.py::test_"
 API: Final = "tests/unit/operator/api/test_gridcluster.py::test_"
 RENDER: Final = "tests/unit/operator/render/test_"
 DECIDE: Final = "tests/unit/operator/decide/test_"
+OPERATIONS: Final = "tests/unit/operator/decide/operations/test_"
+SEVERAL: Final = "tests/unit/operator/decide/several/test_"
+STATES: Final = "tests/unit/operator/decide/state_space/test_"
 RECONCILE: Final = "tests/unit/operator/reconcile/test_"
 UP: Final = "tests/unit/gridctl/test_up"
 E2E: Final = "tests/e2e/test_"
@@ -39,7 +42,7 @@ _QUEUED: Final = f"{STRUCTURES}a_queue_holds_no_more_than_its_size"
 _FIXED: Final = f"{DECIDE}decision.py::test_changed_volume_claim_is_told_instead_of_being_tried"
 _BACKED_UP: Final = f"{DISK}backups_are_on_the_claim_that_is_named"
 _RESTORED: Final = f"{DISK}data_begins_as_the_backup_that_is_named"
-_DUE: Final = f"{DECIDE}schedule.py::test_what_is_due"
+_DUE: Final = f"{OPERATIONS}schedule.py::test_what_is_due"
 _CALLERS: Final = f"{ACCESS}with_security_callers_are_users_and_no_cluster_name"
 _CERTIFICATE: Final = f"{ACCESS}both_ports_show_the_certificate_of_the_secret"
 _LICENSE: Final = f"{ACCESS}members_are_given_the_license_of_the_secret_and_key"
@@ -63,7 +66,7 @@ SPEC: Final[Table] = {
     ),
     "spec.clusterState": (
         f"{UP}_operations.py::test_a_cluster_state_in_the_file_is_brought_about",
-        f"{DECIDE}operations.py::test_steps_in_order",
+        f"{OPERATIONS}operations.py::test_steps_in_order",
         f"{DECIDE}aspects.py::test_a_wish_is_forgotten_when_it_is_taken_back",
     ),
     "spec.clusterStateDriftPolicy": (
@@ -130,14 +133,14 @@ SPEC: Final[Table] = {
     "spec.persistence.backup.volume.accessMode": (_TOLD,),
     "spec.persistence.backup.claimName": (_BACKED_UP,),
     "spec.persistence.backup.schedule.cron": (
-        f"{DECIDE}scheduled_backups.py::test_a_backup_begins_at_its_time_once",
-        f"{DECIDE}schedule.py::test_next_time",
+        f"{OPERATIONS}scheduled_backups.py::test_a_backup_begins_at_its_time_once",
+        f"{OPERATIONS}schedule.py::test_next_time",
     ),
-    "spec.persistence.backup.schedule.timeZone": (f"{DECIDE}schedule.py::test_next_time",),
+    "spec.persistence.backup.schedule.timeZone": (f"{OPERATIONS}schedule.py::test_next_time",),
     "spec.persistence.backup.schedule.missedRunPolicy": (_DUE,),
     "spec.persistence.backup.schedule.startingDeadlineSeconds": (_DUE,),
     "spec.persistence.backup.schedule.concurrencyPolicy": (
-        f"{DECIDE}scheduled_backups.py::test_a_second_backup_waits_for_the_end_of_the_first",
+        f"{OPERATIONS}scheduled_backups.py::test_a_second_backup_waits_for_the_end_of_the_first",
         f"{API}bad_spec_is_refused_with_the_field_and_the_reason",
     ),
     "spec.restoreFrom.cluster": (
@@ -163,8 +166,8 @@ SPEC: Final[Table] = {
     ),
     "spec.tls.members": (
         f"{RENDER}config.py::test_members_speak_tls_with_each_other",
-        f"{DECIDE}members_tls.py::test_a_new_cluster_has_it_unless_the_spec_says_otherwise",
-        f"{DECIDE}identity.py::test_another_identity_is_refused_while_members_run",
+        f"{SEVERAL}members_tls.py::test_a_new_cluster_has_it_unless_the_spec_says_otherwise",
+        f"{SEVERAL}identity.py::test_another_identity_is_refused_while_members_run",
         f"{UP}_tls.py::test_three_members_meet_over_tls_alone",
         f"{E2E}clusters.py::test_tls_and_its_rotation",
     ),

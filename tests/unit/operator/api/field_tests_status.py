@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from tests.unit.operator.api.field_tests import DECIDE, KUBERNETES, RECONCILE, RENDER, UP
+from tests.unit.operator.api.field_tests import (
+    DECIDE,
+    KUBERNETES,
+    OPERATIONS,
+    RECONCILE,
+    RENDER,
+    SEVERAL,
+    STATES,
+    UP,
+)
 
 if TYPE_CHECKING:
     from tests.unit.operator.api.field_tests import Table
@@ -16,29 +25,33 @@ _SHOWN: Final = f"{DECIDE}decision.py::test_status_shows_the_members_as_they_see
 _MEMBER: Final = f"{STATUS}a_member_is_shown_with_its_address_and_version"
 _SILENT: Final = f"{STATUS}a_member_that_is_silent_keeps_its_identity_alone"
 _TURNED: Final = f"{STATUS}conditions_carry_the_generation_and_the_time_of_their_turn"
-_STEPS: Final = f"{DECIDE}operations.py::test_steps_in_order"
-_COUNTED: Final = f"{DECIDE}operations.py::test_a_call_is_counted_before_it_is_sent"
+_STEPS: Final = f"{OPERATIONS}operations.py::test_steps_in_order"
+_COUNTED: Final = f"{OPERATIONS}operations.py::test_a_call_is_counted_before_it_is_sent"
 _BEGAN: Final = f"{STATUS}an_operation_tells_when_it_and_its_step_began_and_was_tried"
 _OVER: Final = f"{STATUS}an_ended_operation_tells_what_it_was_done_to_and_when"
-_NEVER: Final = f"{DECIDE}operation_faults.py::test_a_member_that_never_does_it"
-_ONCE: Final = f"{DECIDE}requests.py::test_a_request_is_carried_out_once"
-_REFUSED: Final = f"{DECIDE}requests.py::test_what_cannot_be_done_is_refused_at_once_and_never_done"
-_MALFORMED: Final = f"{DECIDE}requests.py::test_what_asks_for_nothing_is_told_and_nothing_is_done"
+_NEVER: Final = f"{OPERATIONS}operation_faults.py::test_a_member_that_never_does_it"
+_ONCE: Final = f"{OPERATIONS}requests.py::test_a_request_is_carried_out_once"
+_REFUSED: Final = (
+    f"{OPERATIONS}requests.py::test_what_cannot_be_done_is_refused_at_once_and_never_done"
+)
+_MALFORMED: Final = (
+    f"{OPERATIONS}requests.py::test_what_asks_for_nothing_is_told_and_nothing_is_done"
+)
 _WISH: Final = f"{DECIDE}aspects.py::test_what_is_done_about_a_state_that_somebody_changed"
 _STOPPED: Final = f"{DECIDE}aspects.py::test_stopped_and_running_again"
-_SCHEDULED: Final = f"{DECIDE}scheduled_backups.py::test_a_backup_begins_at_its_time_once"
+_SCHEDULED: Final = f"{OPERATIONS}scheduled_backups.py::test_a_backup_begins_at_its_time_once"
 _FAILED_BACKUP: Final = f"{STATUS}a_failed_backup_tells_when_and_takes_no_success_away"
 _RESTORED: Final = f"{STATUS}a_restored_cluster_tells_where_its_data_came_from"
 _DAMAGED: Final = f"{REAL}damaged_data_waits_and_is_started_from_once"
 
-_WAITING: Final = f"{DECIDE}waiting.py::test_"
+_WAITING: Final = f"{STATES}waiting.py::test_"
 _ADMISSION: Final = f"{RECONCILE}admission.py::test_"
 _ADMITTED: Final = f"{_ADMISSION}a_rewritten_image_is_admitted_and_told_once_and_costs_nothing_more"
 
 STATUS_FIELDS: Final[Table] = {
-    "status.observedGeneration": (_TURNED, f"{DECIDE}state_space.py::test_every_state"),
+    "status.observedGeneration": (_TURNED, f"{STATES}state_space.py::test_every_state"),
     "status.conditions[].type": (_STOPPED, _TURNED),
-    "status.conditions[].status": (_STOPPED, f"{DECIDE}state_space.py::test_every_state"),
+    "status.conditions[].status": (_STOPPED, f"{STATES}state_space.py::test_every_state"),
     "status.conditions[].reason": (_STOPPED,),
     "status.conditions[].message": (
         f"{DECIDE}decision.py::test_roll_waits_behind_the_gate_and_says_who_says_what",
@@ -67,32 +80,32 @@ STATUS_FIELDS: Final[Table] = {
     "status.members[].nodeState": (_MEMBER, _SILENT),
     "status.members[].ready": (_MEMBER, _SILENT),
     "status.members[].liveDigest": (
-        f"{DECIDE}operation_faults.py::test_a_member_with_another_identity_is_given_everything_again",
-        f"{DECIDE}operation_faults.py::test_a_member_that_does_not_answer_for_a_while_is_given_nothing_again",
+        f"{OPERATIONS}operation_faults.py::test_a_member_with_another_identity_is_given_everything_again",
+        f"{OPERATIONS}operation_faults.py::test_a_member_that_does_not_answer_for_a_while_is_given_nothing_again",
     ),
     "status.operation.id": (
         f"{STATUS}the_id_and_step_of_the_journal_are_the_key_of_the_call",
-        f"{DECIDE}journal.py::test_ids_fit_and_differ",
+        f"{OPERATIONS}journal.py::test_ids_fit_and_differ",
     ),
     "status.operation.kind": (_STEPS, _BEGAN),
     "status.operation.step": (_STEPS, _BEGAN),
     "status.operation.target": (
-        f"{DECIDE}operation_faults.py::test_another_spec_is_not_made_to_wait",
+        f"{OPERATIONS}operation_faults.py::test_another_spec_is_not_made_to_wait",
         _OVER,
     ),
     "status.operation.targetUid": (
-        f"{DECIDE}operation_faults.py::test_a_restart_never_deletes_the_pod_that_came_after",
-        f"{DECIDE}operation_faults.py::test_a_forced_start_is_not_repeated_in_another_pod",
+        f"{OPERATIONS}operation_faults.py::test_a_restart_never_deletes_the_pod_that_came_after",
+        f"{OPERATIONS}operation_faults.py::test_a_forced_start_is_not_repeated_in_another_pod",
     ),
     "status.operation.digest": (
-        f"{DECIDE}operation_faults.py::test_live_content_that_changes_in_between_begins_anew",
+        f"{OPERATIONS}operation_faults.py::test_live_content_that_changes_in_between_begins_anew",
     ),
     "status.operation.memberOperation": (
-        f"{DECIDE}shrinking.py::test_the_status_says_what_a_leaving_member_waits_for",
-        f"{DECIDE}shrinking.py::test_a_member_that_gives_up_is_asked_again_a_minute_later",
+        f"{SEVERAL}shrinking.py::test_the_status_says_what_a_leaving_member_waits_for",
+        f"{SEVERAL}shrinking.py::test_a_member_that_gives_up_is_asked_again_a_minute_later",
     ),
     "status.operation.request": (
-        f"{DECIDE}scheduled_backups.py"
+        f"{OPERATIONS}scheduled_backups.py"
         "::test_the_time_is_dealt_with_in_the_write_that_begins_the_backup",
         _ONCE,
     ),
@@ -101,15 +114,15 @@ STATUS_FIELDS: Final[Table] = {
     "status.operation.attempts": (_COUNTED, _BEGAN),
     "status.operation.lastAttempt": (
         _BEGAN,
-        f"{DECIDE}journal.py::test_attempts_come_ever_later",
+        f"{OPERATIONS}journal.py::test_attempts_come_ever_later",
     ),
     "status.operation.lastError": (
         f"{STATUS}the_error_of_an_attempt_is_told",
-        f"{DECIDE}journal.py::test_the_outcome_of_a_call_is_written_down",
+        f"{OPERATIONS}journal.py::test_the_outcome_of_a_call_is_written_down",
     ),
     "status.lastOperations[].id": (
         _OVER,
-        f"{DECIDE}journal.py::test_the_newest_operations_are_kept_each_once",
+        f"{OPERATIONS}journal.py::test_the_newest_operations_are_kept_each_once",
     ),
     "status.lastOperations[].kind": (_OVER,),
     "status.lastOperations[].target": (_OVER,),
@@ -119,12 +132,12 @@ STATUS_FIELDS: Final[Table] = {
     "status.lastOperations[].started": (_OVER,),
     "status.lastOperations[].finished": (
         _OVER,
-        f"{DECIDE}operation_faults.py"
+        f"{OPERATIONS}operation_faults.py"
         "::test_an_operation_that_failed_begins_again_after_a_minute_and_says_when",
     ),
     "status.observedUid": (
-        f"{DECIDE}former_requests.py::test_what_came_with_the_object_is_refused_and_told",
-        f"{DECIDE}former_requests.py::test_a_status_of_another_object_lets_nothing_be_carried_out",
+        f"{OPERATIONS}former_requests.py::test_what_came_with_the_object_is_refused_and_told",
+        f"{OPERATIONS}former_requests.py::test_a_status_of_another_object_lets_nothing_be_carried_out",
     ),
     "status.handledRequests[].annotation": (_ONCE,),
     "status.handledRequests[].request": (_ONCE, _REFUSED),
@@ -136,21 +149,21 @@ STATUS_FIELDS: Final[Table] = {
     ),
     "status.stopped": (_STOPPED, f"{RENDER}children.py::test_replicas_follow_the_phase"),
     "status.resumeState": (
-        f"{DECIDE}operation_faults.py::test_a_start_brings_back_the_state_from_before_the_stop",
+        f"{OPERATIONS}operation_faults.py::test_a_start_brings_back_the_state_from_before_the_stop",
     ),
     "status.restoredFrom": (
         _RESTORED,
         f"{RENDER}volumes.py::test_after_a_restore_there_are_members_and_no_job",
     ),
     "status.importing": (
-        f"{DECIDE}several_backups.py"
+        f"{SEVERAL}several_backups.py"
         "::test_several_members_are_restored_when_one_has_imported_the_backup",
         f"{RENDER}several.py"
         "::test_the_others_wait_for_the_import_and_nobody_restarts_when_it_is_over",
     ),
     "status.membersTls": (
-        f"{DECIDE}members_tls.py::test_a_new_cluster_has_it_unless_the_spec_says_otherwise",
-        f"{DECIDE}members_tls.py::test_a_lost_record_is_no_new_cluster",
+        f"{SEVERAL}members_tls.py::test_a_new_cluster_has_it_unless_the_spec_says_otherwise",
+        f"{SEVERAL}members_tls.py::test_a_lost_record_is_no_new_cluster",
     ),
     "status.backup.lastScheduledTime": (_SCHEDULED,),
     "status.backup.nextScheduledTime": (_SCHEDULED,),
@@ -168,8 +181,8 @@ STATUS_FIELDS: Final[Table] = {
 """By the path in `crds/gridcluster.yaml`."""
 
 CONDITIONS: Final[Table] = {
-    "Ready": (_STOPPED, f"{DECIDE}state_space.py::test_every_state"),
-    "Progressing": (_STOPPED, f"{DECIDE}state_space.py::test_every_state"),
+    "Ready": (_STOPPED, f"{STATES}state_space.py::test_every_state"),
+    "Progressing": (_STOPPED, f"{STATES}state_space.py::test_every_state"),
     "ConfigValid": (
         f"{DECIDE}decision.py::test_invalid_spec_applies_nothing_and_keeps_the_members",
     ),
@@ -184,19 +197,22 @@ CONDITIONS: Final[Table] = {
     "DefinitionMatches": (
         f"{RECONCILE}old_definition.py::test_dropped_fields_are_told_once_and_cost_no_more_writes",
     ),
-    "RequestsValid": (_MALFORMED, f"{DECIDE}requests.py::test_a_request_that_waits_says_for_what"),
+    "RequestsValid": (
+        _MALFORMED,
+        f"{OPERATIONS}requests.py::test_a_request_that_waits_says_for_what",
+    ),
     "BackupSucceeded": (_SCHEDULED, _FAILED_BACKUP),
     "Restored": (
         _RESTORED,
-        f"{DECIDE}operation_faults.py"
+        f"{OPERATIONS}operation_faults.py"
         "::test_a_restore_that_failed_makes_no_member_and_tries_again_later",
     ),
     "Reconciling": (
-        f"{DECIDE}state_space.py::test_every_state",
+        f"{STATES}state_space.py::test_every_state",
         f"{_WAITING}what_comes_about_by_itself_is_waited_for",
     ),
     "Stalled": (
-        f"{DECIDE}state_space.py::test_every_state",
+        f"{STATES}state_space.py::test_every_state",
         f"{_WAITING}what_only_a_person_can_mend_is_stalled",
     ),
 }
@@ -209,7 +225,7 @@ METADATA: Final[Table] = {
         f"{REAL}a_backup_tells_its_operation_and_is_begun_once",
     ),
     "gridcluster.io/backup-interrupt": (
-        f"{DECIDE}backups.py::test_a_backup_is_interrupted_on_request",
+        f"{OPERATIONS}backups.py::test_a_backup_is_interrupted_on_request",
     ),
     "gridcluster.io/restart": (
         f"{UP}_operations.py::test_a_request_is_carried_out_once_across_runs",
@@ -220,7 +236,7 @@ METADATA: Final[Table] = {
         _STEPS,
         _DAMAGED,
         _MALFORMED,
-        f"{DECIDE}state_space.py::test_nothing_gives_up_data_that_does_not_name_this_cluster",
+        f"{STATES}state_space.py::test_nothing_gives_up_data_that_does_not_name_this_cluster",
     ),
     "gridcluster.io/rendered-hash": (
         f"{KUBERNETES}what_left_the_rendering_is_noticed_by_the_digest",

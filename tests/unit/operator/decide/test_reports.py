@@ -11,7 +11,7 @@ import pytest
 from grid_operator.api.conditions import ConditionType, find_condition
 from grid_operator.decide.reports import PATIENCE_S, asked_about, read_events
 from tests.unit.operator.decide.fake_store import START, FakeStore, make_pod
-from tests.unit.operator.decide.test_several import three
+from tests.unit.operator.decide.several.test_several import three
 from tests.unit.operator.decide.test_sidecars import CREATING, down, pod_with
 
 if TYPE_CHECKING:

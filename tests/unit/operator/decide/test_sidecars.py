@@ -12,7 +12,7 @@ from grid_operator.decide.model import MemberProblem
 from grid_operator.decide.pods import has_no_process, pod_problem, serves
 from grid_operator.decide.strangers import is_missed
 from tests.unit.operator.decide.fake_store import FakeStore, make_pod
-from tests.unit.operator.decide.test_several import CHANGED, NAMES, SILENT, STARTING, three
+from tests.unit.operator.decide.several.test_several import CHANGED, NAMES, SILENT, STARTING, three
 
 if TYPE_CHECKING:
     from grid_operator.api.objects import KubeObject

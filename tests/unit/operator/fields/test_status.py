@@ -12,11 +12,18 @@ from grid_operator.api.conditions import Condition, ConditionStatus, timestamp
 from grid_operator.api.status import GridClusterStatus, OperationKind
 from grid_operator.decide.calls import CallUnknown, Endpoint
 from grid_operator.decide.model import MemberProblem
-from tests.unit.operator.decide import moves
 from tests.unit.operator.decide.fake_store import WELL, FakeStore
-from tests.unit.operator.decide.journeys import CASES, calling, decided, ended, run, settled
-from tests.unit.operator.decide.moves import complete
-from tests.unit.operator.decide.world import Spec, World
+from tests.unit.operator.decide.state_space import moves
+from tests.unit.operator.decide.state_space.journeys import (
+    CASES,
+    calling,
+    decided,
+    ended,
+    run,
+    settled,
+)
+from tests.unit.operator.decide.state_space.moves import complete
+from tests.unit.operator.decide.state_space.world import Spec, World
 from tests.unit.operator.reconcile import test_calls as calls
 
 

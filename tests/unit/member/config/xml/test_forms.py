@@ -1,0 +1,151 @@
+"""Every way to write a setting in XML that the manual names is read."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import xmlschema
+
+from grid_member.config.schema import published
+from grid_member.config.settings.setting import Kind
+from grid_member.config.settings.shape import settings_shape
+from grid_member.config.settings.table import SETTINGS
+from grid_member.config.validate import collect
+from grid_member.config.xml.forms import COLLECTIONS, NAME, NAMESPACE, TEXTS
+from grid_member.config.xml.source import read_xml
+
+if TYPE_CHECKING:
+    from grid_member.config.settings.setting import Setting, Value
+    from grid_member.config.settings.shape import Path as SettingPath
+
+MANUAL = (Path(__file__).parents[5] / "docs" / published.MANUAL).read_text(encoding="utf-8")
+OF_XML = xmlschema.XMLSchema10(published.xml_schema())
+ROW = re.compile(r"^\| `([^`]+)` \| `(<[^`]+>)` \| (?:`(<[^`]+>)`|[^`|]+) \|$", re.MULTILINE)
+FORMS = {path: (usual, other) for path, usual, other in ROW.findall(MANUAL)}
+"""The table of the manual: what is usually written, and what is read as well, if anything."""
+LEAVES = [setting for setting in SETTINGS if not setting.path.endswith(".[]")]
+LISTED = "127.0.0.1"
+"""Fits every list."""
+
+
+def parsed(text: str) -> tuple[dict[SettingPath, Value], list[str]]:
+    """Return the settings of a document, and what is wrong with how it is written."""
+    found = read_xml(text, "f")
+    return collect(found.root, {}).values, [str(problem) for problem in found.problems]
+
+
+def named(path: str) -> bool:
+    return settings_shape().at(path.split(".")).named is not None
+
+
+def value(setting: Setting) -> str:
+    if setting.kind is Kind.BOOLEAN:
+        return "true"
+    return str(setting.low) if setting.kind is Kind.INTEGER else (*setting.choices, "x")[0]
+
+
+def filled(form: str, inner: str) -> str:
+    """Return a form of the manual with a name and with what is inside."""
+    return form.replace('"…"', '"DATA"').replace("…", inner)
+
+
+def document(path: str, written: str) -> str:
+    """Return a document that has something written in the section at a path."""
+    parts = path.split(".") if path else []
+    while parts:
+        last = parts.pop()
+        if last in ("*", "[]"):
+            written = filled(FORMS[".".join(parts)][0], written)
+            parts.pop()
+        else:
+            written = f"<{last}>{written}</{last}>"
+    return f'<grid xmlns="{NAMESPACE}">{written}</grid>'
+
+
+def one_of(path: str) -> str:
+    """Return what may stand in one of the many at a path."""
+    item = settings_shape().at([*path.split("."), "*" if named(path) else "[]"])
+    if item.setting is not None:
+        return LISTED
+    name, leaf = next((n, below.setting) for n, below in item.below.items() if below.setting)
+    return f"<{name}>{value(leaf)}</{name}>"
+
+
+def test_the_manual_has_the_forms_of_the_table() -> None:
+    refused = {path for path in (form.path for form in COLLECTIONS) if _refused(path)}
+    assert list(FORMS) == [form.path for form in COLLECTIONS if form.path not in refused]
+    for form in COLLECTIONS:
+        if form.path not in refused:
+            usual, other = FORMS[form.path]
+            assert usual.count("<") == (4 if form.wrapped else 2)
+            assert f"<{form.element}" in usual
+            # The name of a map is no element that maps could stand in.
+            assert (other == "") == (form.path == form.element)
+    assert '`<port>5701</port>` is `<port port="5701"/>`' in MANUAL
+    assert set(TEXTS.values()) == {"port"}
+
+
+def _refused(path: str) -> bool:
+    return settings_shape().at(path.split(".")).refused is not None
+
+
+@pytest.mark.parametrize("path", FORMS)
+def test_both_forms_say_the_same(path: str) -> None:
+    section, item = path.rpartition(".")[0], one_of(path)
+    usual, other = (document(section, filled(form, item)) for form in FORMS[path])
+    told, problems = parsed(usual)
+    assert problems == []
+    assert [p for p in told if settings_shape().find(p) and _path(p).startswith(f"{path}.")]
+    assert OF_XML.is_valid(usual)
+    if FORMS[path][1]:
+        assert parsed(other) == (told, [])
+        assert not OF_XML.is_valid(other), "the schema knows what is usually written"
+
+
+@pytest.mark.parametrize("path", [path for path, (_, other) in FORMS.items() if other])
+def test_the_forms_are_not_mixed(path: str) -> None:
+    section = path.rpartition(".")[0]
+    written = "".join(filled(form, one_of(path)) for form in FORMS[path])
+    _, problems = parsed(document(section, written))
+    assert [p for p in problems if p.endswith("is there twice, first in line 1")]
+
+
+@pytest.mark.parametrize("path", [path for path in FORMS if named(path)])
+def test_a_name_may_be_an_element(path: str) -> None:
+    section = path.rpartition(".")[0]
+    usual = document(section, filled(FORMS[path][0], one_of(path)))
+    assert f' {NAME}="DATA">' in usual
+    assert parsed(usual.replace(f' {NAME}="DATA">', f"><{NAME}>DATA</{NAME}>")) == parsed(usual)
+
+
+@pytest.mark.parametrize("setting", LEAVES, ids=lambda setting: setting.path)
+def test_a_setting_may_be_an_attribute_or_an_element(setting: Setting) -> None:
+    section, _, name = setting.path.rpartition(".")
+    written = f"<{name}>{value(setting)}</{name}>"
+    as_element = document(section, written)
+    outer = as_element.partition(f">{written}")[0]
+    as_attribute = f'{outer} {name}="{value(setting)}">{as_element.partition(written)[2]}'
+    told, problems = parsed(as_element)
+    assert problems == []
+    assert setting.path in {_path(path) for path in told}
+    assert parsed(as_attribute) == (told, [])
+    both = as_attribute.replace(
+        f'{name}="{value(setting)}">', f'{name}="{value(setting)}">{written}'
+    )
+    assert any("is there twice" in problem for problem in parsed(both)[1])
+
+
+@pytest.mark.parametrize(("section", "name"), TEXTS.items())
+def test_the_text_of_an_element_is_a_setting(section: str, name: str) -> None:
+    assert parsed(document(section, "1")) == parsed(document(section, f"<{name}>1</{name}>"))
+    assert parsed(document(section, "1"))[0]
+
+
+def _path(path: SettingPath) -> str:
+    """Return a path of a document as it is in the table of settings."""
+    shape = settings_shape().find(path)
+    assert shape is not None
+    return shape.path
