@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import zlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hypothesis import strategies as st
 
 from grid_member.engine.api import ClusterState, Eviction, EvictionPolicy
-from grid_member.engine.state import codec
+from grid_member.engine.state import codec, operation_table
+from grid_member.engine.state.layout import (
+    ACCESSES,
+    BLOB,
+    CLUSTER_STATE,
+    CONTENT_TYPE,
+    ENTRY,
+    EVICTION,
+    NUMBER,
+    TEXT,
+    Field,
+)
 from grid_member.engine.state.operations import (
     Access,
     ClusterStateChange,
@@ -43,25 +54,22 @@ CLUSTER_STATES = st.sampled_from(ClusterState)
 ENTRIES = (st.binary(), CONTENT_TYPES)
 """Value and content type."""
 EVICTIONS = st.builds(Eviction, st.sampled_from(EvictionPolicy), NUMBERS, NUMBERS)
-ACCESSES = st.builds(Access, TEXTS, NUMBERS, st.integers(0, 2**32 - 1))
+ACCESSED = st.builds(Access, TEXTS, NUMBERS, st.integers(0, 2**32 - 1))
+FIELDS: dict[Field[Any], tuple[st.SearchStrategy[Any], ...]] = {
+    TEXT: (TEXTS,),
+    BLOB: (st.binary(),),
+    NUMBER: (NUMBERS,),
+    CONTENT_TYPE: (CONTENT_TYPES,),
+    CLUSTER_STATE: (CLUSTER_STATES,),
+    EVICTION: (st.none() | EVICTIONS,),
+    ACCESSES: (st.lists(ACCESSED).map(tuple),),
+    ENTRY: (TEXTS, TEXTS, *ENTRIES, NUMBERS),
+}
 OPERATIONS: st.SearchStrategy[Operation] = st.one_of(
-    st.builds(MapPut, TEXTS, TEXTS, *ENTRIES, NUMBERS),
-    st.builds(MapPutBounded, TEXTS, TEXTS, *ENTRIES, NUMBERS, NUMBERS, st.none() | EVICTIONS),
-    st.builds(MapTouch, TEXTS, st.lists(ACCESSES).map(tuple)),
-    st.builds(MapRemove, TEXTS, TEXTS),
-    st.builds(MapExpire, TEXTS, TEXTS),
-    st.builds(MapExpireIdle, TEXTS, TEXTS, NUMBERS),
-    st.builds(MapClear, TEXTS),
-    st.builds(QueueOffer, TEXTS, st.binary(), CONTENT_TYPES, NUMBERS),
-    st.builds(QueueTake, TEXTS),
-    st.builds(QueueConfirm, TEXTS, NUMBERS, NUMBERS),
-    st.builds(QueueReturn, TEXTS, NUMBERS, NUMBERS),
-    st.builds(ClusterStateChange, CLUSTER_STATES),
-    st.builds(TransientStateChange, CLUSTER_STATES),
-    st.builds(SystemPut, TEXTS, st.binary(), NUMBERS),
-    st.builds(SystemRemove, TEXTS),
-    st.builds(SystemExpire),
-    st.builds(MemberGone, MEMBERS, NUMBERS),
+    [
+        st.builds(spec.operation, *(values for field in spec.fields for values in FIELDS[field]))
+        for spec in operation_table.OPERATIONS.specs
+    ]
 )
 RECORDS = st.builds(Record, MEMBERS, NUMBERS, NUMBERS, st.lists(OPERATIONS).map(tuple))
 

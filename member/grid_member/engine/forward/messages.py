@@ -146,7 +146,8 @@ def encode_said(said: Said) -> bytes:
     life, session, number, flags, words, heard = said
     pieces = [_HEADER.pack(VERSION, life, session, number, heard, flags, len(words))]
     for kind, call, name, key, value, content_type, number, take_id in words:
-        put_entry(_WORD.pack(kind, call, take_id), name, key, value, content_type, number, pieces)
+        pieces.append(_WORD.pack(kind, call, take_id))
+        put_entry((name, key, value, content_type, number), pieces)
     return b"".join(pieces)
 
 

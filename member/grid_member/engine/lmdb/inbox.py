@@ -9,7 +9,7 @@ from collections import deque
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Final
 
-from grid_member.engine.log.log import taken_bytes
+from grid_member.engine.state.operation_table import OPERATIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -123,4 +123,4 @@ class Inbox:
 
 def record_bytes(record: Record) -> int:
     """Return what the record takes in a log, about."""
-    return sum(map(taken_bytes, record.operations))
+    return sum(map(OPERATIONS.taken_bytes, record.operations))

@@ -30,7 +30,8 @@ from grid_member.engine.lmdb.replay import Replay
 from grid_member.engine.lmdb.space import RESERVE_BYTES, Space
 from grid_member.engine.lmdb.wal import TAIL_BYTES, Tail
 from grid_member.engine.lmdb.writer import Writer
-from grid_member.engine.log.log import committed_at, grows, parted
+from grid_member.engine.log.log import committed_at, parted
+from grid_member.engine.state.operation_table import OPERATIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -254,7 +255,7 @@ class LmdbLog:
         self._timestamp_ms = timestamp_ms
         self._stored_bytes += size_bytes
         self._since_image_bytes += size_bytes
-        if self._failing and any(map(grows, group)):
+        if self._failing and any(map(OPERATIONS.grows, group)):
             self._failing = False
             _log.warning("the log of shard %d takes writes again", self._shard)
         batch = committed_at(group, sequence + 1, timestamp_ms)
@@ -353,7 +354,7 @@ class LmdbLog:
             return True
         # Asked for all of them: cleaning goes by the room that was found.
         fits = self._space.fits(size_bytes, self._tables)
-        return fits or not any(map(grows, group))
+        return fits or not any(map(OPERATIONS.grows, group))
 
     def _is_short(self) -> bool:
         return self.refusal is not None or self._space.short

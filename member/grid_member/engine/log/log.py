@@ -11,17 +11,8 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
-from grid_member.engine.state.operations import (
-    Committed,
-    MapPut,
-    MapPutBounded,
-    MapTouch,
-    Operation,
-    QueueOffer,
-    Record,
-    SystemPut,
-    made,
-)
+from grid_member.engine.state.operation_table import OPERATIONS
+from grid_member.engine.state.operations import Committed, Record, made
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -43,53 +34,17 @@ def wall_clock_ms() -> int:
 
 FOR_EVER_MS: Final = 1 << 60
 """Later than any time of a log."""
-GROWING: Final[frozenset[type[Operation]]] = frozenset(
-    {MapPut, MapPutBounded, MapTouch, QueueOffer}
-)
-"""Operations that store data. A log that is full refuses them and takes the others."""
-MAX_NOTE_BYTES: Final = 1024
-"""Key and value of a system value that counts as a note: the outcome of a call, the progress of an
-operation. A full log takes it into its reserve: an operator has to be able to make a backup."""
-OPERATION_BYTES: Final = 64
-"""What an operation takes in a log beside the value that it stores, about."""
-
-
-def grows(record: Record) -> bool:
-    """Tell whether any operation of the record stores something, beside notes."""
-    return any(
-        type(operation) in GROWING or (isinstance(operation, SystemPut) and not is_note(operation))
-        for operation in record.operations
-    )
 
 
 def parted(records: Sequence[Record]) -> tuple[list[Record], list[Record]]:
     """Return the records that store something, and the others."""
-    growing = [record for record in records if grows(record)]
-    return growing, [record for record in records if not grows(record)]
+    growing = [record for record in records if OPERATIONS.grows(record)]
+    return growing, [record for record in records if not OPERATIONS.grows(record)]
 
 
 def committed_at(records: Iterable[Record], first: int, timestamp_ms: int) -> list[Committed]:
     """Return records as they are committed, in sequences from the first one on."""
     return [Committed(place, timestamp_ms, one) for place, one in enumerate(records, first)]
-
-
-def is_note(put: SystemPut) -> bool:
-    """Tell whether the system value is so small that a full log takes it."""
-    return len(put.key) + len(put.value) <= MAX_NOTE_BYTES
-
-
-def taken_bytes(operation: Operation) -> int:
-    """Return what the operation takes in a log, about."""
-    # Asked for every operation of every commit: `isinstance` takes longer.
-    if type(operation) is MapPut or type(operation) is MapPutBounded:
-        return OPERATION_BYTES + len(operation.key) + len(operation.value)
-    if isinstance(operation, SystemPut):
-        return OPERATION_BYTES + len(operation.key) + len(operation.value)
-    if isinstance(operation, QueueOffer):
-        return OPERATION_BYTES + len(operation.value)
-    if isinstance(operation, MapTouch):
-        return OPERATION_BYTES + sum(16 + len(access.key) for access in operation.accesses)
-    return OPERATION_BYTES
 
 
 class Feed(Protocol):

@@ -12,19 +12,7 @@ from grid_member.engine.jetstream.log import JetStreamLog
 from grid_member.engine.local.system import unchecked
 from grid_member.engine.replicated.shard import ClusterLane
 from grid_member.engine.state.machine import State
-from grid_member.engine.state.operations import (
-    MapClear,
-    MapExpire,
-    MapExpireIdle,
-    MapPut,
-    MapPutBounded,
-    MapRemove,
-    MapTouch,
-    QueueConfirm,
-    QueueOffer,
-    QueueReturn,
-    QueueTake,
-)
+from grid_member.engine.state.operation_table import OPERATIONS
 from grid_member.engine.state.snapshot import EntryPart, ItemPart, TrackedEntryPart
 
 if TYPE_CHECKING:
@@ -36,10 +24,6 @@ if TYPE_CHECKING:
     from grid_member.engine.state.operations import Operation
     from grid_member.engine.state.snapshot import Part
 
-OF_DATA: Final[tuple[type[Operation], ...]] = (
-    *(MapPut, MapPutBounded, MapTouch, MapRemove, MapExpire, MapExpireIdle, MapClear),
-    *(QueueOffer, QueueTake, QueueConfirm, QueueReturn),
-)
 _PARTS_OF_DATA: Final = (EntryPart, TrackedEntryPart, ItemPart)
 
 
@@ -49,8 +33,8 @@ class SystemState(State):
     def __init__(self) -> None:
         super().__init__()
         self._keeps_data = False
-        self._active_handlers.update(dict.fromkeys(OF_DATA, _left_out))
-        self._passive_handlers.update(dict.fromkeys(OF_DATA, _left_out))
+        self._active_handlers.update(dict.fromkeys(OPERATIONS.of_data, _left_out))
+        self._passive_handlers.update(dict.fromkeys(OPERATIONS.of_data, _left_out))
 
     def load(self, parts: Sequence[Part]) -> None:
         """Add parts of an image, but for data."""

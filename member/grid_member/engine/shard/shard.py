@@ -15,18 +15,16 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from grid_member.engine.api import Reason, Refused
-from grid_member.engine.log.log import GROWING, OPERATION_BYTES, graced_until_ms, grows, is_note
+from grid_member.engine.log.log import graced_until_ms
 from grid_member.engine.shard.batching import Gathering
 from grid_member.engine.shard.tracked_reads import MapReads
 from grid_member.engine.state.machine import State
+from grid_member.engine.state.operation_table import OPERATIONS
 from grid_member.engine.state.operations import (
     MAX_OPERATIONS_PER_RECORD,
-    SYSTEM,
     Committed,
     Operation,
     Record,
-    SystemPut,
-    SystemRemove,
     made,
 )
 
@@ -48,11 +46,7 @@ OPENING_RETRY_S: Final = 0.5
 Answer: TypeAlias = Callable[[Any], None]
 """Takes an operation's outcome or a `Refused`; its type is the operation's business."""
 
-_NOT_ALONE: Final = GROWING | {SystemPut, SystemRemove}
-"""Operations that are refused with a record that stores something.
-
-A change of the cluster state is not: a full log must not keep a cluster from being made passive.
-"""
+_GROWING: Final = OPERATIONS.growing
 _OVERLOADED: Final = Refused(Reason.OVERLOADED, "too many operations wait for the log")
 
 
@@ -163,7 +157,7 @@ class Lane:
         does not go into a record with what it takes.
         """
         refusal = self._log.refusal
-        if refusal is not None and type(operation) in GROWING:
+        if refusal is not None and type(operation) in _GROWING:
             answer(refusal)
             return
         if (
@@ -192,7 +186,7 @@ class Lane:
 
     def propose_system(self, operation: Operation, answer: Answer, size_bytes: int = 0) -> None:
         """Send the operation with the record of this tick's operations on the cluster itself."""
-        refusal = self._put_refusal(operation) if isinstance(operation, SystemPut) else None
+        refusal = self._value_refusal(operation) if type(operation) in OPERATIONS.notes else None
         if refusal is not None:
             answer(refusal)
             return
@@ -201,16 +195,16 @@ class Lane:
         self._waiting += 1
         self._waiting_bytes += size_bytes
 
-    def _put_refusal(self, put: SystemPut) -> Refused | None:
+    def _value_refusal(self, put: Operation) -> Refused | None:
         """Return why the system value is not sent; a full log gets notes, but not many."""
         refusal = self._log.refusal
         if refusal is None:
             self._full_notes_bytes = 0
         else:
-            size_bytes = OPERATION_BYTES + len(put.key) + len(put.value)
-            if not is_note(put) or self._full_notes_bytes + size_bytes > MAX_FULL_NOTES_BYTES:
+            notes_bytes = self._full_notes_bytes + OPERATIONS.taken_bytes(put)
+            if not OPERATIONS.is_note(put) or notes_bytes > MAX_FULL_NOTES_BYTES:
                 return refusal
-            self._full_notes_bytes += size_bytes
+            self._full_notes_bytes = notes_bytes
         crowded = (
             self._waiting >= SYSTEM_SHARE * MAX_WAITING_OPERATIONS
             or self._waiting_bytes > SYSTEM_SHARE * MAX_WAITING_BYTES
@@ -288,7 +282,7 @@ class Lane:
             flight = self._flights.pop(record.counter, None)
             if flight is None:
                 continue
-            if grows(record):
+            if OPERATIONS.grows(record):
                 flight = self._send_again(record, flight)
             elif not record.operations and self._loop is not None:
                 self._opening = self._loop.call_later(OPENING_RETRY_S, self._begin)
@@ -308,11 +302,11 @@ class Lane:
         """Send what stores nothing; return what is left."""
         left: list[Answer] = []
         for operation, answer in zip(record.operations, flight.answers, strict=True):
-            if type(operation) in _NOT_ALONE:
+            if type(operation) not in OPERATIONS.sent_again:
                 left.append(answer)
                 continue
             self._waiting -= 1
-            if type(operation) in SYSTEM:
+            if type(operation) in OPERATIONS.of_system:
                 self.propose_system(operation, answer)
             else:
                 self.propose(operation, answer, 0, always=True)

@@ -4,14 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from grid_member.engine.log.log import taken_bytes
 from grid_member.engine.shard.shard import Lane, _Flight
-from grid_member.engine.state.operations import (
-    MAX_OPERATIONS_PER_RECORD,
-    MapPut,
-    MapPutBounded,
-    QueueOffer,
-)
+from grid_member.engine.state.operation_table import OPERATIONS
+from grid_member.engine.state.operations import MAX_OPERATIONS_PER_RECORD
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -35,20 +30,13 @@ def packed(
     """Yield begin and end of what travels in one record, one record after the other."""
     start, size_bytes = 0, 0
     for place, operation in enumerate(operations):
-        taken = taken_bytes(operation) + _described_bytes(operation)
+        taken = OPERATIONS.taken_bytes(operation)
         full = size_bytes + taken > max_bytes
         if place > start and (full or place - start == max_operations):
             yield start, place
             start, size_bytes = place, 0
         size_bytes += taken
     yield start, len(operations)
-
-
-def _described_bytes(operation: Operation) -> int:
-    """Return what name and content type take, which may be more than the value."""
-    if isinstance(operation, (MapPut, MapPutBounded, QueueOffer)):
-        return len(operation.name) + len(operation.content_type or "")
-    return 0
 
 
 class PackingLane(Lane):

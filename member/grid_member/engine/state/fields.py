@@ -23,7 +23,8 @@ U32: Final = struct.Struct(">I")
 U64: Final = struct.Struct(">Q")
 _ENTRY: Final = struct.Struct(">IIIIQ")
 """Lengths of name, key, value and content type, then a time; then these four."""
-_UTF_8: Final = ("utf-8", "surrogatepass")
+_UTF_8: Final = "utf-8"
+_ANY_STR: Final = "surrogatepass"
 """Whatever str a caller passes as a key must come back."""
 _CODED_ENTRY: Final = struct.Struct(">BIIIIQ")
 """The same behind its code."""
@@ -71,15 +72,27 @@ class Reader:
 
     def u8(self) -> int:
         """Read a byte."""
-        return int(self.header(U8)[0])
+        at = self._at
+        if at >= len(self._data):
+            raise CodecError("the bytes end inside a field")
+        self._at = at + 1
+        return self._data[at]
 
     def u32(self) -> int:
         """Read 32 bits."""
-        return int(self.header(U32)[0])
+        return self._number(U32, 4)
 
     def u64(self) -> int:
         """Read 64 bits."""
-        return int(self.header(U64)[0])
+        return self._number(U64, 8)
+
+    def _number(self, layout: struct.Struct, size: int) -> int:
+        at = self._at
+        self._at = at + size
+        if self._at > len(self._data):
+            raise CodecError("the bytes end inside a field")
+        number: int = layout.unpack_from(self._data, at)[0]
+        return number
 
     def raw(self, length: int) -> bytes:
         """Read so many bytes."""
@@ -131,24 +144,28 @@ class Reader:
         texts = _decoded(data[start:name_end]), _decoded(data[name_end:key_end])
         return *texts, data[key_end:value_end], kind, number
 
-    def entries(self, code: int, most: int, make: MakeEntry[T]) -> list[T]:
-        """Read up to `most` entries, each behind the code, and make something of each.
+    def entries(self, tag: int, most: int, make: MakeEntry[T]) -> list[T]:
+        """Read up to `most` entries, each behind the tag, and make something of each.
 
-        One loop with few calls: reading entries one by one is most of the time of a start.
+        The tag of the first was read. One loop with few calls: reading entries one by one is most
+        of the time of a start.
         """
         made: list[T] = []
+        self._at -= U8.size
         try:
-            self._add_entries(code, most, make, made)
+            self._add_entries(tag, most, make, made)
         except UnicodeDecodeError:
             raise CodecError("a text is not UTF-8") from None
+        if not made:
+            raise CodecError("the bytes end inside a field")
         return made
 
-    def _add_entries(self, code: int, most: int, make: MakeEntry[T], made: list[T]) -> None:
+    def _add_entries(self, tag: int, most: int, make: MakeEntry[T], made: list[T]) -> None:
         data, at, unpack = self._data, self._at, _CODED_ENTRY.unpack_from
         last = len(data) - _CODED_ENTRY.size
         # What was met before is neither decoded nor kept twice.
         texts: dict[bytes, str] = {}
-        while most and at <= last and data[at] == code:
+        while most and at <= last and data[at] == tag:
             most -= 1
             _, name, key, value, content_type, number = unpack(data, at)
             at += _CODED_ENTRY.size
@@ -160,12 +177,12 @@ class Reader:
                 raise CodecError("the bytes end inside a field")
             known = texts.get(data[at:name_end])
             if known is None:
-                known = texts[data[at:name_end]] = data[at:name_end].decode(*_UTF_8)
+                known = texts[data[at:name_end]] = data[at:name_end].decode(_UTF_8, _ANY_STR)
             kind = None
             if content_type != _NONE and (kind := texts.get(data[value_end:end])) is None:
-                kind = shared(data[value_end:end].decode(*_UTF_8))
+                kind = shared(data[value_end:end].decode(_UTF_8, _ANY_STR))
                 texts[data[value_end:end]] = kind
-            key_text = data[name_end:key_end].decode(*_UTF_8)
+            key_text = data[name_end:key_end].decode(_UTF_8, _ANY_STR)
             made.append(make(known, key_text, data[key_end:value_end], kind, number))
             at = end
         self._at = at
@@ -178,14 +195,16 @@ class Reader:
 
 def _decoded(data: bytes) -> str:
     try:
-        return data.decode(*_UTF_8)
+        return data.decode(_UTF_8, _ANY_STR)
     except UnicodeDecodeError:
         raise CodecError("a text is not UTF-8") from None
 
 
 def put_text(text: str, pieces: list[bytes]) -> None:
     """Append a text behind its length."""
-    put_blob(text.encode("utf-8", "surrogatepass"), pieces)
+    data = text.encode(_UTF_8, _ANY_STR)
+    pieces.append(U32.pack(len(data)))
+    pieces.append(data)
 
 
 def put_blob(data: bytes, pieces: list[bytes]) -> None:
@@ -207,26 +226,19 @@ def put_policy(policy: EvictionPolicy | None, pieces: list[bytes]) -> None:
     pieces.append(b"\x00" if policy is None else _POLICY_CODES[policy])
 
 
-def put_entry(
-    code: bytes,
-    name: str,
-    key: str,
-    value: bytes,
-    content_type: str | None,
-    number: int,
-    pieces: list[bytes],
-) -> None:
-    """Append a code and what maps are made of, in one step."""
-    name_bytes = name.encode(*_UTF_8)
-    key_bytes = key.encode(*_UTF_8)
+def put_entry(entry: EntryFields, pieces: list[bytes]) -> None:
+    """Append what maps are made of, in one step."""
+    name, key, value, content_type, number = entry
+    name_bytes = name.encode(_UTF_8, _ANY_STR)
+    key_bytes = key.encode(_UTF_8, _ANY_STR)
     if content_type is None:
         lengths = _ENTRY.pack(len(name_bytes), len(key_bytes), len(value), _NONE, number)
-        pieces += (code, lengths, name_bytes, key_bytes, value)
+        pieces += (lengths, name_bytes, key_bytes, value)
     else:
-        type_bytes = content_type.encode(*_UTF_8)
+        type_bytes = content_type.encode(_UTF_8, _ANY_STR)
         type_length = len(type_bytes)
         lengths = _ENTRY.pack(len(name_bytes), len(key_bytes), len(value), type_length, number)
-        pieces += (code, lengths, name_bytes, key_bytes, value, type_bytes)
+        pieces += (lengths, name_bytes, key_bytes, value, type_bytes)
 
 
 def put_entries(code: int, entries: Iterable[EntryFields], pieces: list[bytes]) -> None:
@@ -237,12 +249,12 @@ def put_entries(code: int, entries: Iterable[EntryFields], pieces: list[bytes]) 
     type_bytes, type_length = b"", _NONE
     for name, key, value, content_type, number in entries:
         if name is not last_name:
-            last_name, name_bytes = name, name.encode(*_UTF_8)
+            last_name, name_bytes = name, name.encode(_UTF_8, _ANY_STR)
             name_length = len(name_bytes)
         if content_type is not last_type:
             last_type = content_type
-            type_bytes = b"" if content_type is None else content_type.encode(*_UTF_8)
+            type_bytes = b"" if content_type is None else content_type.encode(_UTF_8, _ANY_STR)
             type_length = _NONE if content_type is None else len(type_bytes)
-        key_bytes = key.encode() if key.isascii() else key.encode(*_UTF_8)
+        key_bytes = key.encode() if key.isascii() else key.encode(_UTF_8, _ANY_STR)
         lengths = pack(code, name_length, len(key_bytes), len(value), type_length, number)
         pieces += (lengths, name_bytes, key_bytes, value, type_bytes)

@@ -6,32 +6,20 @@ Pure and deterministic: two states that were fed the same records are equal, byt
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.api import ClusterState, Entry, Reason, Refused
 from grid_member.engine.state import codec
 from grid_member.engine.state import snapshot as image
 from grid_member.engine.state.maps import Maps
+from grid_member.engine.state.operation_table import OPERATIONS, Handler, OperationTable
 from grid_member.engine.state.operations import (
     ClusterStateChange,
-    MapClear,
-    MapExpire,
-    MapExpireIdle,
     MapPut,
-    MapPutBounded,
-    MapRemove,
-    MapTouch,
     MemberGone,
     Operation,
     Outcome,
-    QueueConfirm,
-    QueueOffer,
-    QueueReturn,
-    QueueTake,
     Record,
-    SystemExpire,
-    SystemPut,
-    SystemRemove,
     TransientStateChange,
     made,
 )
@@ -39,18 +27,10 @@ from grid_member.engine.state.queues import Queues
 from grid_member.engine.state.system import SystemValues
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import TypeAlias
-
-    Handler: TypeAlias = Callable[[Any, bytes, int, int], Outcome]
-    """Applies an operation: operation, member, its place in the log, the log's time."""
+    from collections.abc import Sequence
 
 COUNTER_WINDOW: Final = 64
 """Records of one member that may arrive out of order; an older one counts as seen."""
-REFUSED_WHEN_PASSIVE: Final = (
-    MapPut, MapPutBounded, MapRemove, MapClear, QueueOffer, QueueTake,
-)  # fmt: skip
-"""What changes data. Expiry, touches and what becomes of taken items go on."""
 _INDEX_BITS: Final = 16
 _WINDOW_MASK: Final = (1 << COUNTER_WINDOW) - 1
 _PASSIVE: Final = Refused(Reason.PASSIVE, "the cluster state is PASSIVE: writes are refused")
@@ -59,7 +39,7 @@ _PASSIVE: Final = Refused(Reason.PASSIVE, "the cluster state is PASSIVE: writes 
 class State:
     """Maps, queues and system state of one shard, as of `sequence`."""
 
-    def __init__(self) -> None:
+    def __init__(self, table: OperationTable = OPERATIONS) -> None:
         self.sequence = 0
         self.timestamp_ms = 0
         self.cluster_state = ClusterState.ACTIVE
@@ -67,34 +47,16 @@ class State:
         """Whether the cluster state is PASSIVE."""
         self.restart_state = ClusterState.ACTIVE
         """What a restart begins with: the cluster state, unless that is transient."""
-        self.system = SystemValues()
-        self.maps = Maps()
+        self.system: SystemValues = SystemValues()
+        self.maps: Maps = Maps()
         self._keeps_data = True
         """Whether what is put is kept, which a subclass may leave to others."""
-        self.queues = Queues()
+        self.queues: Queues = Queues()
         self.members: dict[bytes, image.MemberMark] = {}
-        self._active_handlers: dict[type[Operation], Handler] = {
-            MapPut: self.maps.put,
-            MapPutBounded: self.maps.put_bounded,
-            MapTouch: self.maps.touch,
-            MapRemove: self.maps.remove,
-            MapExpire: self.maps.expire,
-            MapExpireIdle: self.maps.expire_idle,
-            MapClear: self.maps.clear,
-            QueueOffer: self.queues.offer,
-            QueueTake: self.queues.take,
-            QueueConfirm: self.queues.confirm,
-            QueueReturn: self.queues.give_back,
-            ClusterStateChange: self._change_cluster_state,
-            TransientStateChange: self._change_for_now,
-            SystemPut: self.system.put,
-            SystemRemove: self.system.remove,
-            SystemExpire: self.system.expire,
-            MemberGone: self._member_gone,
-        }
+        self._active_handlers = table.handlers(self)
         self._passive_handlers: dict[type[Operation], Handler] = {
             **self._active_handlers,
-            **dict.fromkeys(REFUSED_WHEN_PASSIVE, _refuse),
+            **dict.fromkeys(table.refused_when_passive, _refuse),
         }
         self._handlers = self._active_handlers
 
@@ -186,7 +148,27 @@ class State:
             codec.encode_part(part) for part in image.parts(self.snapshot(), ordered=True)
         )
 
-    # Applying
+    # Applying: operation, member, place, now_ms
+
+    def member_gone(self, operation: MemberGone, member: bytes, place: int, now_ms: int) -> None:
+        """End the incarnation of a member, unless it is in another one already."""
+        mark = self.members.get(operation.member)
+        if mark is not None and mark.incarnation == operation.incarnation:
+            self.queues.return_in_flight(operation.member)
+            self.members[operation.member] = image.MemberMark(mark.incarnation + 1, 0, 0)
+
+    def change_cluster_state(
+        self, operation: ClusterStateChange, member: bytes, place: int, now_ms: int
+    ) -> bool:
+        """Set the cluster state, and what a restart begins with."""
+        self.restart_state = operation.state
+        return self._enter(operation.state)
+
+    def change_for_now(
+        self, operation: TransientStateChange, member: bytes, place: int, now_ms: int
+    ) -> bool:
+        """Set the cluster state, and leave what a restart begins with."""
+        return self._enter(operation.state)
 
     def _first_time(self, member: bytes, incarnation: int, counter: int) -> bool:
         mark = self.members.get(member)
@@ -207,23 +189,6 @@ class State:
             window |= bit
         self.members[member] = made(image.MemberMark, (incarnation, highest, window))
         return True
-
-    def _member_gone(self, operation: MemberGone, member: bytes, place: int, now_ms: int) -> None:
-        mark = self.members.get(operation.member)
-        if mark is not None and mark.incarnation == operation.incarnation:
-            self.queues.return_in_flight(operation.member)
-            self.members[operation.member] = image.MemberMark(mark.incarnation + 1, 0, 0)
-
-    def _change_cluster_state(
-        self, operation: ClusterStateChange, member: bytes, place: int, now_ms: int
-    ) -> bool:
-        self.restart_state = operation.state
-        return self._enter(operation.state)
-
-    def _change_for_now(
-        self, operation: TransientStateChange, member: bytes, place: int, now_ms: int
-    ) -> bool:
-        return self._enter(operation.state)
 
     def _enter(self, cluster_state: ClusterState) -> bool:
         """Be in the cluster state; False when it was that already."""

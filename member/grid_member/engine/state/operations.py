@@ -186,10 +186,6 @@ Operation: TypeAlias = (
     | SystemExpire
     | MemberGone
 )
-SYSTEM: Final[frozenset[type[Operation]]] = frozenset(
-    {ClusterStateChange, TransientStateChange, SystemPut, SystemRemove, SystemExpire}
-)
-"""Operations on the cluster itself: those of one tick travel in one record of their own."""
 Outcome: TypeAlias = bool | Item | Refused | None
 
 

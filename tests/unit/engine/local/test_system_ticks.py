@@ -11,8 +11,8 @@ import pytest
 from grid_member.engine.api import ClusterState, Reason, Refused
 from grid_member.engine.lmdb import log as lmdb_log
 from grid_member.engine.lmdb.tables import Tables
-from grid_member.engine.log.log import MAX_NOTE_BYTES
 from grid_member.engine.shard import shard as lane_module
+from grid_member.engine.state.operation_table import MAX_NOTE_BYTES
 from grid_member.engine.state.operations import (
     MAX_OPERATIONS_PER_RECORD,
     ClusterStateChange,

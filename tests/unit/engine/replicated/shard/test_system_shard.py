@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import get_args
 
 from grid_member.engine.api import ClusterState
 from grid_member.engine.local.system import ignore
-from grid_member.engine.replicated.system_shard import OF_DATA, SystemLane, SystemState
+from grid_member.engine.replicated.system_shard import SystemLane, SystemState
 from grid_member.engine.state.machine import State
 from grid_member.engine.state.operations import (
-    SYSTEM,
     ClusterStateChange,
-    MemberGone,
-    Operation,
     QueueOffer,
     Record,
     SystemPut,
@@ -36,10 +32,6 @@ def only_about_the_cluster(state: State) -> bool:
     assert state.cluster_state is ClusterState.FROZEN
     assert OTHER in state.members
     return not (state.maps.found or state.queues.found or state.queues.arrivals)
-
-
-def test_every_operation_is_about_data_or_the_cluster() -> None:
-    assert {*OF_DATA, *SYSTEM, MemberGone} == set(get_args(Operation))
 
 
 def test_an_image_of_everything_is_read_without_data() -> None:
