@@ -84,7 +84,8 @@ class ScriptedEngine:
     fails: bool = False
     """The next operation raises something."""
     complaint: str | None = None
-    """What the lane did wrong, kept as it takes whatever is raised for a failure of the engine."""
+    """What the fast path did wrong, kept as it takes whatever is raised for a failure of the
+    engine."""
     calls: list[Call] = field(default_factory=list)
     flying: dict[int, Item] = field(default_factory=dict)
     """Polled items that were neither confirmed nor returned."""

@@ -1,4 +1,4 @@
-"""What the requests on a wire mean and how they are answered, found out without the lane."""
+"""What the requests on a wire mean and how they are answered, found out without the fast path."""
 
 from __future__ import annotations
 

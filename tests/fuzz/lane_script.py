@@ -15,8 +15,8 @@ from grid_member.cluster.member.member import Member, Phase
 from grid_member.config import default_config
 from grid_member.config.model.member import Limits
 from grid_member.engine.api import Reason, Refused
-from grid_member.http.fastpath.connection import LaneConnection
-from grid_member.http.fastpath.context import Desk
+from grid_member.http.fastpath.connection import FastPathConnection
+from grid_member.http.fastpath.context import FastPathContext
 from grid_member.http.wire.receipts import Receipts
 from grid_member.http.wire.uploads import Uploads
 from grid_member.http.wire.watch import Watch
@@ -57,8 +57,8 @@ class Run:
         self.uploads = Uploads(UPLOADS_BYTES)
         asyncio._set_running_loop(cast("asyncio.AbstractEventLoop", self.loop))
         shared = self.watch, self.uploads, self._complete, Receipts(60)
-        self.desk = Desk(self.member, *shared)
-        self.lane = LaneConnection(self.desk)
+        self.context = FastPathContext(self.member, *shared)
+        self.lane = FastPathConnection(self.context)
         self.watch.add(self.lane)
         self.transport = Transport(self.loop, sockets)
         self.transport.lane = self.lane

@@ -13,7 +13,7 @@ from tests.fuzz.target import FindingError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from grid_member.http.fastpath.connection import LaneConnection
+    from grid_member.http.fastpath.connection import FastPathConnection
 
 
 class Loop:
@@ -81,7 +81,7 @@ class Transport(asyncio.Transport):
         self._loop = loop
         self._sockets = sockets
         self.protocol: asyncio.BaseProtocol | None = None
-        self.lane: LaneConnection | None = None
+        self.lane: FastPathConnection | None = None
         """The one that may write: None when it handed over."""
         self.written = bytearray()
         self.buffered = 0

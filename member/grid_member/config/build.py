@@ -71,7 +71,7 @@ def member_config(found: Values, directory: FilePath) -> MemberConfig:
 
 def _http(found: Values) -> HttpConfig:
     return HttpConfig(
-        lane=bool(found.flag(("http", "lane", "enabled"))),
+        fast_path=bool(found.flag(("http", "lane", "enabled"))),
         event_loop=found.text(("http", "event-loop")) or "",
         max_connections=found.number(("http", "max-connections")),
         idle_timeout_s=found.number(("http", "idle-timeout-seconds")),

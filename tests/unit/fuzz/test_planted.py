@@ -51,7 +51,7 @@ RECOGNISING: Final = [
         PUT + b"Content-Length : 1\r\n\r\na",
     ),
     ("_KEEP_ALIVE", b"close", GET + b"Connection: close\r\n\r\n"),
-    ("_decoded", undecoded, b"GET /grid/rest/maps/%6D/k" + HOST + b"\r\n"),
+    ("_decode", undecoded, b"GET /grid/rest/maps/%6D/k" + HOST + b"\r\n"),
     ("_VERSION", b" HTTP/1.0", GET.replace(b"1.1", b"1.0") + b"\r\n"),
 ]
 
@@ -66,12 +66,17 @@ def test_the_lane_takes_what_aiohttp_understands_otherwise(
 
 
 CONNECTION: Final = [
-    (connection.LaneConnection, "_waits", lambda *_: False, b"\xffd\xffW\xffJ\xffc"),
-    (answers.LaneAnswers, "_land", landed_and_kept, b"\xffD\xffG\xffD\xffx"),
-    (answers.LaneAnswers, "_land", lambda self, _: self._items.clear(), b"\xffD"),
-    (connection.LaneConnection, "_collected", lambda _: b"", PUT + b"Content-Length: 9\r\n\r\na"),
-    (context.Desk, "peek", lambda *_: b"HTTP/1.1 200 OK\r\n\r\n", b"\xffG"),
-    (context.Desk, "peek", lambda *_: b"", b"\xffG"),
+    (connection.FastPathConnection, "_must_wait", lambda *_: False, b"\xffd\xffW\xffJ\xffc"),
+    (answers.FastPathAnswers, "_hand_items", landed_and_kept, b"\xffD\xffG\xffD\xffx"),
+    (answers.FastPathAnswers, "_hand_items", lambda self, _: self._items.clear(), b"\xffD"),
+    (
+        connection.FastPathConnection,
+        "_take_body",
+        lambda _: b"",
+        PUT + b"Content-Length: 9\r\n\r\na",
+    ),
+    (context.FastPathContext, "peek", lambda *_: b"HTTP/1.1 200 OK\r\n\r\n", b"\xffG"),
+    (context.FastPathContext, "peek", lambda *_: b"", b"\xffG"),
 ]
 
 
@@ -86,14 +91,16 @@ def test_the_lane_forgets_or_confuses_something(
 
 def test_the_lane_keeps_what_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     kept: list[object] = []
-    made = connection.LaneConnection.connection_made
+    made = connection.FastPathConnection.connection_made
 
-    def made_and_kept(self: connection.LaneConnection, transport: asyncio.BaseTransport) -> None:
+    def made_and_kept(
+        self: connection.FastPathConnection, transport: asyncio.BaseTransport
+    ) -> None:
         kept.append(self)
         made(self, transport)
 
     chosen = target("lane")
-    monkeypatch.setattr(connection.LaneConnection, "connection_made", made_and_kept)
+    monkeypatch.setattr(connection.FastPathConnection, "connection_made", made_and_kept)
     figures = drive(chosen, seeds(chosen), 1, 500)
     assert figures.end.objects - figures.begin.objects > MAX_GROWN_OBJECTS
 

@@ -1,4 +1,4 @@
-"""Promise: no input makes the lane, the loaders or the parser do what they do not say they do.
+"""Promise: no input makes the fast path, the loaders or the parser do what they do not say they do.
 
 The same few thousand inputs each time; `make fuzz` tries millions of others.
 """

@@ -29,7 +29,7 @@ CLASS_LINES: Final = {
     "grid_member.engine.replicated.shard.ClusterLane": 811,
     "grid_member.engine.replicated.system_shard.SystemLane": 825,
     # A connection of the fast path, and what it answers.
-    "grid_member.http.fastpath.connection.LaneConnection": 710,
+    "grid_member.http.fastpath.connection.FastPathConnection": 710,
 }
 CLASS_ATTRIBUTES: Final = {
     "grid_member.cluster.membership.membership.Membership": 26,
@@ -42,7 +42,7 @@ CLASS_ATTRIBUTES: Final = {
     "grid_member.engine.replicated.system_shard.SystemLane": 40,
     "grid_member.engine.replicated.system_shard.SystemLog": 28,
     "grid_member.engine.server.process.NatsServer": 26,
-    "grid_member.http.fastpath.connection.LaneConnection": 34,
+    "grid_member.http.fastpath.connection.FastPathConnection": 34,
 }
 LONE_BASES: Final = dict.fromkeys(
     (
@@ -57,7 +57,7 @@ LONE_BASES: Final = dict.fromkeys(
         "grid_member.engine.shard.shard.Lane",
         "grid_member.engine.shard.shards.Lanes",
         "grid_member.engine.shard.splitting.PackingLane",
-        "grid_member.http.fastpath.answers.LaneAnswers",
+        "grid_member.http.fastpath.answers.FastPathAnswers",
         # What one member has, and what one of several makes of it.
         "grid_member.cluster.persistence.backups.Backups",
         "grid_member.cluster.persistence.store_recovery.StoreRecovery",

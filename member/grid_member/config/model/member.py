@@ -121,7 +121,7 @@ class Limits:
 class HttpConfig:
     """How the listeners deal with connections."""
 
-    lane: bool = True
+    fast_path: bool = True
     """Plain data requests are answered without aiohttp."""
     event_loop: str = "auto"
     """Of the process: `asyncio`, `uvloop`, or `auto`, which is uvloop where it is installed."""

@@ -213,7 +213,7 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     flag(
         "http.lane.enabled",
         True,
-        "Plain requests for maps and queues are answered by the fast lane; off, or for any other "
+        "Plain requests for maps and queues are answered by the fast path; off, or for any other "
         "request, by the complete HTTP implementation, with the same answers.",
     ),
     choice(

@@ -1,4 +1,4 @@
-"""The answering half of a lane connection: requests in the engine, answers in order, one write."""
+"""The answering half of a fast-path connection: requests begun, answers in order, one write."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from grid_member.engine.api import Poll
-    from grid_member.http.fastpath.context import Desk
-    from grid_member.http.fastpath.plain import Beginning, Kind
+    from grid_member.http.fastpath.context import FastPathContext
+    from grid_member.http.fastpath.plain import Beginning, RequestKind
 
 MAX_DUE: Final = 32
 """Answers that are collected for one write; a large one is written at once."""
@@ -34,17 +34,17 @@ _HEAD_END: Final = b"\r\n\r\n"
 _CLOSING: Final = b"\r\nConnection: close\r\n\r\n"
 
 
-class LaneAnswers(metaclass=abc.ABCMeta):
+class FastPathAnswers(metaclass=abc.ABCMeta):
     """What a connection has begun and not answered, and what the kernel has not taken."""
 
     __slots__ = (
-        "_alone", "_began_s", "_due", "_got", "_head_at", "_items", "_number", "_one", "_parting",
-        "_pending", "_planned", "_poll", "_serving", "_slots", "_transport", "_turn", "_unread",
-        "_waited", "_written_bytes", "_wrote", "desk",
+        "_alone", "_began_s", "_due", "_flush_planned", "_head_at", "_items", "_number", "_on_read",
+        "_on_write", "_one", "_parting", "_pending", "_poll", "_poll_waited", "_serving", "_slots",
+        "_transport", "_turn", "_unread", "_written_bytes", "context",
     )  # fmt: skip
 
-    def __init__(self, desk: Desk) -> None:
-        self.desk = desk
+    def __init__(self, context: FastPathContext) -> None:
+        self.context = context
         self._transport: asyncio.Transport | None = None
         self._pending = 0
         """Requests that have no answer yet."""
@@ -55,7 +55,7 @@ class LaneAnswers(metaclass=abc.ABCMeta):
         """Writes that were begun behind it."""
         self._poll: Poll | None = None
         """The first of them when it is a poll that waits."""
-        self._waited = False
+        self._poll_waited = False
         """Whether it, or the one that the items are for, was seen waiting: has its client gone?"""
         self._alone = False
         """Whether the pending one is a read, behind which everything waits."""
@@ -65,27 +65,27 @@ class LaneAnswers(metaclass=abc.ABCMeta):
         """Where in there the last answer begins."""
         self._serving = False
         """Whether requests are being begun: their answers go out together."""
-        self._planned = False
+        self._flush_planned = False
         """Whether answers will be written at the end of this tick."""
         self._turn = False
         """Whether there is something to do when nothing is pending."""
         self._parting = False
         """Whether an answer said that the connection closes."""
         self._number = -1
-        """What `desk.leavers` knows this by, from the first polled item on."""
+        """What `context.leavers` knows this by, from the first polled item on."""
         self._items: list[Item] = []
         """Polled items whose answers the kernel does not have as a whole."""
         self._unread: Unread | None = None
         """While the kernel does not take everything."""
         self._written_bytes = 0
         """Meanwhile."""
-        self._wrote: Callable[[Any], None] | None = self._write_done
-        self._got: Callable[[Any], None] | None = self._polled
+        self._on_write: Callable[[Any], None] | None = self._finish_write
+        self._on_read: Callable[[Any], None] | None = self._finish_poll
         """What takes the outcome of the first, of a write or another, until there is no client."""
 
     @property
     @abc.abstractmethod
-    def _ends_here(self) -> bool:
+    def _is_last(self) -> bool:
         """Whether the last answer is the connection's."""
 
     @abc.abstractmethod
@@ -94,16 +94,16 @@ class LaneAnswers(metaclass=abc.ABCMeta):
 
     def pause_writing(self) -> None:
         """Begin nothing more until the kernel has everything."""
-        self._unread = Unread(self.desk.http.write_timeout_s)
+        self._unread = Unread(self.context.http.write_timeout_s)
 
     def resume_writing(self) -> None:
         """Go on: the kernel has everything."""
         self._unread = None
-        self._land(self._deliver)
-        if self._turn and not self._planned:
+        self._hand_items(self._deliver)
+        if self._turn and not self._flush_planned:
             # Not in here: a transport that is closed in this call tells twice that it is lost.
-            self._planned = True
-            self.desk.loop.call_soon(self._flush)
+            self._flush_planned = True
+            self.context.loop.call_soon(self._flush)
 
     # Beginning
 
@@ -111,7 +111,7 @@ class LaneAnswers(metaclass=abc.ABCMeta):
         self, beginning: Beginning, text: str, content_type: str | None, value: bytes
     ) -> None:
         """Let the engine begin; it may be done with it at once."""
-        began_s = 0.0 if self.desk.measurements is None else time.perf_counter()
+        began_s = 0.0 if self.context.measurements is None else time.perf_counter()
         done: Callable[[Any], None]
         if self._pending or self._slots:
             slot = Slot(self, beginning, began_s)
@@ -119,17 +119,17 @@ class LaneAnswers(metaclass=abc.ABCMeta):
             done = slot.done
         else:
             self._one, self._began_s = beginning, began_s
-            done = self._done_for(beginning.kind)
+            done = self._outcome_callback(beginning.kind)
         self._pending += 1
         try:
             if beginning.kind is MAP_PUT:
-                self.desk.engine.map_put(beginning.name, text, value, content_type, done)
+                self.context.engine.map_put(beginning.name, text, value, content_type, done)
             else:
                 self._call(beginning, text, content_type, value, done)
         except Exception as problem:
-            self._failed(problem, done)
+            self._fail(problem, done)
 
-    def _failed(self, problem: Exception, done: Callable[[Any], None]) -> None:
+    def _fail(self, problem: Exception, done: Callable[[Any], None]) -> None:
         failure(_log, "request failed", problem)
         done(_FAILED)
 
@@ -141,7 +141,7 @@ class LaneAnswers(metaclass=abc.ABCMeta):
         value: bytes,
         done: Callable[[Any], None],
     ) -> None:
-        engine, kind, name = self.desk.engine, beginning.kind, beginning.name
+        engine, kind, name = self.context.engine, beginning.kind, beginning.name
         if kind is QUEUE_OFFER:
             engine.queue_offer(text, value, content_type, done)
         elif kind is QUEUE_POLL:
@@ -157,12 +157,12 @@ class LaneAnswers(metaclass=abc.ABCMeta):
                 engine.queue_size(name, done)
             self._alone = self._one is not None
 
-    def _done_for(self, kind: Kind) -> Callable[[Any], None]:
+    def _outcome_callback(self, kind: RequestKind) -> Callable[[Any], None]:
         """Return what takes the outcome of the first."""
         writes = kind is MAP_PUT or kind is QUEUE_OFFER
-        return (self._wrote if writes else self._got) or self._one_done
+        return (self._on_write if writes else self._on_read) or self._finish_one
 
-    def _one_done(self, outcome: Any) -> None:
+    def _finish_one(self, outcome: Any) -> None:
         """Take the outcome of the first."""
         one, self._one = self._one, None
         if one is None:
@@ -171,19 +171,19 @@ class LaneAnswers(metaclass=abc.ABCMeta):
         self._poll = None
         if type(outcome) is Item:
             if steady_s() >= outcome.until_s:
-                self.desk.engine.queue_return(outcome)
-                outcome, self._waited = LATE, False
-            elif not self._takes(outcome):
+                self.context.engine.queue_return(outcome)
+                outcome, self._poll_waited = LATE, False
+            elif not self._accept(outcome):
                 return
         else:
-            self._waited = False
+            self._poll_waited = False
         if self._transport is not None:
             self._answer(one, self._began_s, outcome)
-            self._answered()
+            self._write_soon()
 
-    def _write_done(self, outcome: Any) -> None:
+    def _finish_write(self, outcome: Any) -> None:
         """Take the outcome of a write: mostly the only one, and mostly it went well."""
-        desk, transport = self.desk, self._transport
+        context, transport = self.context, self._transport
         if (
             (outcome is not None and outcome is not True)
             or self._pending > 1
@@ -191,87 +191,87 @@ class LaneAnswers(metaclass=abc.ABCMeta):
             or self._turn
             or self._serving
             or transport is None
-            or not (desk.unmeasured and desk.member.runs_on)  # as `plainly`
+            or not (context.unmeasured and context.member.runs_on)  # as `plain`
         ):
-            self._one_done(outcome)
+            self._finish_one(outcome)
         elif self._one is not None:
             self._one = None
             self._pending = 0
-            desk.answered += 1
-            transport.write(desk.ready_empty or desk.empty())
+            context.answer_count += 1
+            transport.write(context.ready_empty or context.empty())
 
-    def _polled(self, outcome: Any) -> None:
+    def _finish_poll(self, outcome: Any) -> None:
         """Take the outcome of what is no write: mostly an item that can be written now."""
-        desk, transport = self.desk, self._transport
+        context, transport = self.context, self._transport
         if (
             type(outcome) is not Item
             or self._one is None
             or self._turn
             or self._serving
-            or self._planned
-            or self._waited
+            or self._flush_planned
+            or self._poll_waited
             or self._unread is not None
             or transport is None
-            or not (desk.unmeasured and desk.member.runs_on)  # as `plainly`
+            or not (context.unmeasured and context.member.runs_on)  # as `plain`
             or (outcome.until_s < _EVER and steady_s() >= outcome.until_s)
         ):
-            self._one_done(outcome)
+            self._finish_one(outcome)
             return
         self._one = self._poll = None
         self._pending, self._alone = 0, False
-        if not self._takes(outcome):
+        if not self._accept(outcome):
             return
-        desk.answered += 1
-        _, head, body = desk.item(outcome)
+        context.answer_count += 1
+        _, head, body = context.item(outcome)
         if body:
             self._write([head, body])
             return
         transport.write(head)  # as there, mostly
         if transport.get_write_buffer_size() or transport.is_closing():
-            self._land_written(transport)
+            self._deliver_written(transport)
         else:
             self._items.pop()
-            desk.engine.queue_confirm(outcome)
+            context.engine.queue_confirm(outcome)
 
-    def _takes(self, item: Item) -> bool:
+    def _accept(self, item: Item) -> bool:
         """Note an item that the client is to have; False when it has left."""
         transport = self._transport
         if transport is not None and not transport.is_closing():
-            leavers = self.desk.leavers
+            clients = self.context.lost_clients
             try:
                 if self._number < 0:
-                    self._number = leavers.follow(transport)
-                if not leavers.has_left(self._number):
+                    self._number = clients.follow(transport)
+                if not clients.has_left(self._number):
                     self._items.append(item)
                     return True
             except OSError as problem:
                 failure(_log, "nobody can tell whether a client is there", problem)
             transport.close()  # who only ended its side has answers before this one to read
-        self.desk.engine.queue_return(item)
+        self.context.engine.queue_return(item)
         return False
 
-    def completed(self) -> None:
+    def count_outcome(self) -> None:
         """Hear that a slot has its outcome."""
         self._pending -= 1
-        if not self._planned:
+        if not self._flush_planned:
             # More of them come in this tick.
-            self._planned = True
-            self.desk.loop.call_soon(self._flush)
+            self._flush_planned = True
+            self.context.loop.call_soon(self._flush)
 
     # Answering
 
-    def _answered(self) -> None:
+    def _write_soon(self) -> None:
         """Write, unless more is answered in this tick."""
-        if self._serving or self._planned:
+        if self._serving or self._flush_planned:
             return
         if self._pending:
-            self._planned = True
-            self.desk.loop.call_soon(self._flush)
+            self._flush_planned = True
+            self.context.loop.call_soon(self._flush)
         else:
             self._finish_round()
 
     def _flush(self) -> None:
-        self._planned = False
+        self._flush_planned = False
         if self._pending:
             self._emit()
         else:
@@ -285,17 +285,17 @@ class LaneAnswers(metaclass=abc.ABCMeta):
 
     def _answer(self, beginning: Beginning, began_s: float, outcome: Any) -> None:
         """Make the answer due."""
-        desk = self.desk
-        status, head, body = desk.rendered(beginning.kind, outcome)
+        context = self.context
+        status, head, body = context.render(beginning.kind, outcome)
         due = self._due
         self._head_at = len(due)
         due.append(head)
         if body:
             due.append(body)
-        desk.answered += 1
-        if desk.measurements is not None:
+        context.answer_count += 1
+        if context.measurements is not None:
             took_s = time.perf_counter() - began_s
-            desk.measurements.answered(beginning.method, beginning.path, status, took_s)
+            context.measurements.answered(beginning.method, beginning.path, status, took_s)
 
     def _emit(self) -> None:
         """Write the answers that are due, in their order."""
@@ -304,12 +304,12 @@ class LaneAnswers(metaclass=abc.ABCMeta):
         transport, due = self._transport, self._due
         if transport is None or not due:
             return
-        if not (self._turn or len(due) > 1) and self.desk.plainly:
+        if not (self._turn or len(due) > 1) and self.context.plain:
             transport.write(due.pop())  # as below, mostly
             if self._items:
-                self._land_written(transport)
+                self._deliver_written(transport)
             return
-        if not self._pending and not self._serving and self._ends_here:
+        if not self._pending and not self._serving and self._is_last:
             due[self._head_at] = due[self._head_at].replace(_HEAD_END, _CLOSING, 1)
             self._parting = self._turn = True
         self._due = []
@@ -318,7 +318,7 @@ class LaneAnswers(metaclass=abc.ABCMeta):
     def _answer_slots(self) -> None:
         """Make the answers of the first slots due."""
         slots, due = self._slots, self._due
-        empty = self.desk.empty() if self.desk.plainly else None
+        empty = self.context.empty() if self.context.plain else None
         count = 0
         for slot in slots:
             if not slot.over:
@@ -327,7 +327,7 @@ class LaneAnswers(metaclass=abc.ABCMeta):
             if empty is not None and (slot.outcome is None or slot.outcome is True):
                 self._head_at = len(due)  # as in _answer, mostly
                 due.append(empty)
-                self.desk.answered += 1
+                self.context.answer_count += 1
             else:
                 self._answer(slot.beginning, slot.began_s, slot.outcome)
         del slots[:count]
@@ -340,18 +340,18 @@ class LaneAnswers(metaclass=abc.ABCMeta):
             if max(map(len, pieces)) <= MAX_JOINED_BYTES:
                 pieces = [b"".join(pieces)]
             else:
-                self.desk.leavers.expire()  # for this takes its time
+                self.context.lost_clients.expire()  # for this takes its time
         write_pieces(transport, pieces)
         if self._unread is not None:
             self._written_bytes += sum(map(len, pieces))
         if self._items:
-            self._land_written(transport)
+            self._deliver_written(transport)
 
-    def _land_written(self, transport: asyncio.Transport) -> None:
+    def _deliver_written(self, transport: asyncio.Transport) -> None:
         if transport.get_write_buffer_size() == 0:
             # A failed write empties the buffer too, and closes.
             left = transport.is_closing()
-            self._land(self.desk.engine.queue_return if left else self._deliver)
+            self._hand_items(self.context.engine.queue_return if left else self._deliver)
 
     def _lose(self) -> None:
         """Give back what nobody will get: the connection is lost."""
@@ -360,29 +360,29 @@ class LaneAnswers(metaclass=abc.ABCMeta):
         self._slots.clear()
         if self._poll is not None:
             self._poll.cancel()
-        self._land(self.desk.engine.queue_return)
+        self._hand_items(self.context.engine.queue_return)
         if transport is not None:
-            self.desk.receipts.lost(transport)
+            self.context.receipts.lost(transport)
 
     def _unfollow(self) -> None:
-        self._wrote = self._got = None  # else it would hold itself
+        self._on_write = self._on_read = None  # else it would hold itself
         if self._number >= 0:
-            self.desk.leavers.forget(self._number)
+            self.context.lost_clients.forget(self._number)
             self._number = -1
 
-    def _land(self, landing: Callable[[Item], None]) -> None:
+    def _hand_items(self, take: Callable[[Item], None]) -> None:
         items = self._items
         while items:
-            landing(items.pop())
-        self._waited = False
+            take(items.pop())
+        self._poll_waited = False
 
     def _deliver(self, item: Item) -> None:
         """Take it that the client has an item that the kernel has; one that waited has to show."""
         transport = self._transport
-        if self._waited and transport is not None:
-            self.desk.receipts.expect(transport, item, self.desk.engine)
+        if self._poll_waited and transport is not None:
+            self.context.receipts.expect(transport, item, self.context.engine)
         else:
-            self.desk.engine.queue_confirm(item)
+            self.context.engine.queue_confirm(item)
 
     def _read_up_to(self, size_bytes: int) -> None:
         """Set what one read may bring, where the transport is one that has such a limit."""

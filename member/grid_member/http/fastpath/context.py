@@ -1,4 +1,4 @@
-"""What the lane's connections of one listener share: the engine, the limits, ready-made answers."""
+"""What the fast path's connections of a listener share: engine, limits, ready-made answers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from grid_member.http.fastpath.plain import (
     MAX_KNOWN,
     QUEUE_OFFER,
     QUEUE_POLL,
-    Recogniser,
+    Recognizer,
 )
 from grid_member.http.routes.data import made_up_type, refusal
 from grid_member.http.wire.answers import (
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from grid_member.cluster.member.member import Member
     from grid_member.config.model.member import ListenerConfig, MemberConfig
     from grid_member.engine.api import Entry, Item
-    from grid_member.http.fastpath.plain import Kind
+    from grid_member.http.fastpath.plain import RequestKind
     from grid_member.http.wire.connection import ConnectionProtocol
     from grid_member.http.wire.receipts import Receipts
     from grid_member.http.wire.uploads import Uploads
@@ -54,7 +54,7 @@ _OK: Final = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n%b"
 _TYPED: Final = b"HTTP/1.1 200 OK\r\nContent-Type: %b\r\nContent-Length: %d\r\n%b"
 
 
-class Desk:
+class FastPathContext:
     """Made once for a listener; answers are bytes as `answers.head_bytes` writes them."""
 
     def __init__(
@@ -85,17 +85,17 @@ class Desk:
         self.receipts = receipts
         self.closed = False
         """No new connection is wanted; one that is made all the same ends at once."""
-        self.recogniser = Recogniser(member.config.limits)
+        self.recognizer = Recognizer(member.config.limits)
         self.departures = Departures()
         self.loop = asyncio.get_running_loop()
-        self.leavers = Leavers(self.loop)
-        self.answered = 0
-        """How many requests the lane has answered."""
+        self.lost_clients = Leavers(self.loop)
+        self.answer_count = 0
+        """How many requests the fast path has answered."""
         self._heads: dict[int, bytes] = {}
         """Of 200s without a content type, by the size of their body."""
-        self._typed: dict[tuple[str, int], bytes] = {}
+        self._typed_heads: dict[tuple[str, int], bytes] = {}
         """Of the others, by content type and size; at most `MAX_KNOWN` of them."""
-        self._texts: dict[int, bytes] = {}
+        self._text_heads: dict[int, bytes] = {}
         """Of polled items that are plain text, by size."""
         self._date = b""
         self.ready_empty = b""
@@ -103,7 +103,7 @@ class Desk:
         self._nothing = b""
 
     @property
-    def serves(self) -> bool:
+    def is_serving(self) -> bool:
         """Whether data requests are for the engine; without, there are other answers to them."""
         member = self.member
         if member.phase is _STARTING:
@@ -111,7 +111,7 @@ class Desk:
         return member.phase is _RUNNING
 
     @property
-    def plainly(self) -> bool:
+    def plain(self) -> bool:
         """Whether the member runs on, and nothing is counted but the number of answers."""
         return self.unmeasured and self.member.runs_on
 
@@ -121,8 +121,8 @@ class Desk:
         return self.member.ending
 
     @property
-    def logs_requests(self) -> bool:
-        """Whether every request is logged, which the lane does not do."""
+    def logging_requests(self) -> bool:
+        """Whether every request is logged, which the fast path does not do."""
         return _log.isEnabledFor(logging.DEBUG)
 
     # Answers
@@ -130,7 +130,7 @@ class Desk:
     def empty(self) -> bytes:
         """Return the answer to a write that is done."""
         if not self.ready_empty:
-            self.turn()
+            self.refresh_heads()
         return self.ready_empty
 
     def peek(self, name: str, key: str) -> bytes | None:
@@ -139,7 +139,7 @@ class Desk:
         if stored is None or self.measurements is not None:
             return None
         if not self.ready_empty:
-            self.turn()
+            self.refresh_heads()
         if type(stored) is bytes:
             size = len(stored)
             head = self._heads.get(size)
@@ -147,25 +147,25 @@ class Desk:
                 if size > MAX_JOINED_BYTES:
                     return None
                 head = self._heads[size] = _OK % (size, self._date)
-            self.answered += 1
+            self.answer_count += 1
             return head + stored
         _, head, body = self._value(*stored)
         if body:
             return None
-        self.answered += 1
+        self.answer_count += 1
         return head
 
-    def rendered(self, kind: Kind, outcome: object) -> tuple[int, bytes, bytes]:
+    def render(self, kind: RequestKind, outcome: object) -> tuple[int, bytes, bytes]:
         """Return status, head and body of the answer to an operation; small bodies are with it."""
         if not self.ready_empty:
-            self.turn()
+            self.refresh_heads()
         if outcome is None:
             # Of a write that it is done, of a read that there is nothing.
             return (200, self.ready_empty, b"") if kind in _WRITES else (204, self._nothing, b"")
         if kind is QUEUE_OFFER and type(outcome) is bool:
-            return (200, self.ready_empty, b"") if outcome else _whole(_FULL)
+            return (200, self.ready_empty, b"") if outcome else _complete(_FULL)
         if isinstance(outcome, (Refused, Answer)):
-            return _whole(outcome if isinstance(outcome, Answer) else refusal(outcome))
+            return _complete(outcome if isinstance(outcome, Answer) else refusal(outcome))
         if kind is MAP_GET:
             entry = cast("Entry", outcome)
             return self._value(entry.value, entry.content_type)
@@ -174,12 +174,12 @@ class Desk:
         return self._value(b"%d" % cast("int", outcome), TEXT)
 
     def item(self, item: Item) -> tuple[int, bytes, bytes]:
-        """Return what `rendered` does, for a polled item."""
+        """Return what `render` does, for a polled item."""
         if not self.ready_empty:
-            self.turn()
+            self.refresh_heads()
         value = item.value
         if item.content_type is None and value.isascii():
-            head = self._texts.get(len(value))  # as below, mostly
+            head = self._text_heads.get(len(value))  # as below, mostly
             if head is not None:
                 return 200, head + value, b""
         return self._value(value, item.content_type or made_up_type(value))
@@ -189,20 +189,20 @@ class Desk:
         if content_type is None:
             head = _OK % (size, self._date)
         else:
-            head = self._typed.get((content_type, size), b"")
+            head = self._typed_heads.get((content_type, size), b"")
             if not head:
                 head = _TYPED % (content_type.encode("latin-1"), size, self._date)
                 if (
                     content_type == TEXT
                     and size <= MAX_JOINED_BYTES
-                    and len(self._texts) < MAX_KNOWN
+                    and len(self._text_heads) < MAX_KNOWN
                 ):
-                    self._texts[size] = head
-                if len(self._typed) < MAX_KNOWN:
-                    self._typed[content_type, size] = head
+                    self._text_heads[size] = head
+                if len(self._typed_heads) < MAX_KNOWN:
+                    self._typed_heads[content_type, size] = head
         return (200, head + value, b"") if size <= MAX_JOINED_BYTES else (200, head, value)
 
-    def turn(self) -> None:
+    def refresh_heads(self) -> None:
         """Make anew what holds the date."""
         # A timer a second, none while nobody asks: less than a look at the clock for each answer.
         # In a second at the latest, also when the clock is set back.
@@ -210,18 +210,18 @@ class Desk:
         self.ready_empty = head_bytes(EMPTY, keep_alive=True, http_1_0=False)
         self._nothing = head_bytes(NOTHING, keep_alive=True, http_1_0=False)
         self._date = self.ready_empty[self.ready_empty.index(b"Date: ") :]
-        self._heads, self._typed, self._texts = {}, {}, {}
+        self._heads, self._typed_heads, self._text_heads = {}, {}, {}
 
     def _outdate(self) -> None:
         self.ready_empty = b""
 
 
-def has_lane(listener: ListenerConfig, config: MemberConfig) -> bool:
-    """Tell whether plain data requests to a listener are answered in the lane.
+def has_fast_path(listener: ListenerConfig, config: MemberConfig) -> bool:
+    """Tell whether plain data requests to a listener are answered on the fast path.
 
     It asks nobody who they are, so it is not where anybody might have to say it.
     """
-    if not config.http.lane or listener.metrics or listener.users is not None:
+    if not config.http.fast_path or listener.metrics or listener.users is not None:
         return False
     security = config.security
     protected = security.protected
@@ -234,5 +234,5 @@ def has_lane(listener: ListenerConfig, config: MemberConfig) -> bool:
     return EndpointGroup.DATA in listener.groups and not asks
 
 
-def _whole(answer: Answer) -> tuple[int, bytes, bytes]:
+def _complete(answer: Answer) -> tuple[int, bytes, bytes]:
     return answer.status, head_bytes(answer, keep_alive=True, http_1_0=False), b""

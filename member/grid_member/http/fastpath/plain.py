@@ -41,8 +41,8 @@ _BEGINNINGS: Final = tuple(
     for method in (b"GET", b"POST", b"PUT", b"DELETE")
     for kind in (b"maps", b"queues")
 )
-_BEGUN_LINE: Final = re.compile(rb"[!-~]+ [!-~]*(?: [HTP/1.]{0,8}\r?)?")
-_BEGUN_HEADER: Final = re.compile(rb"(?:[!-~][ -~]*)?\r?")
+_PARTIAL_LINE: Final = re.compile(rb"[!-~]+ [!-~]*(?: [HTP/1.]{0,8}\r?)?")
+_PARTIAL_HEADER: Final = re.compile(rb"(?:[!-~][ -~]*)?\r?")
 _HEADER: Final = re.compile(rb"([!#$%&'*+\-.^_`|~0-9A-Za-z]+): ?([!-~](?:[ -~]*[!-~])?)")
 _HOST: Final = re.compile(rb"[A-Za-z0-9.\-_:\[\]]+")
 _LENGTH: Final = re.compile(rb"0|[1-9][0-9]{0,17}")
@@ -56,7 +56,7 @@ _NOT_PLAIN: Final = frozenset(
 _KEEP_ALIVE: Final = b"keep-alive"
 
 
-class Kind(enum.Enum):
+class RequestKind(enum.Enum):
     """The operations that have plain requests; each names its row of the routing table."""
 
     MAP_PUT = "map_put"
@@ -68,22 +68,22 @@ class Kind(enum.Enum):
 
 
 # Their members as globals: finding one in its class takes ten times as long.
-MAP_PUT: Final = Kind.MAP_PUT
-MAP_GET: Final = Kind.MAP_GET
-MAP_REMOVE: Final = Kind.MAP_REMOVE
-QUEUE_OFFER: Final = Kind.QUEUE_OFFER
-QUEUE_POLL: Final = Kind.QUEUE_POLL
+MAP_PUT: Final = RequestKind.MAP_PUT
+MAP_GET: Final = RequestKind.MAP_GET
+MAP_REMOVE: Final = RequestKind.MAP_REMOVE
+QUEUE_OFFER: Final = RequestKind.QUEUE_OFFER
+QUEUE_POLL: Final = RequestKind.QUEUE_POLL
 
 _KINDS: Final = {
-    (b"maps", b"GET"): Kind.MAP_GET,
-    (b"maps", b"POST"): Kind.MAP_PUT,
-    (b"maps", b"PUT"): Kind.MAP_PUT,
-    (b"maps", b"DELETE"): Kind.MAP_REMOVE,
-    (b"queues", b"GET"): Kind.QUEUE_SIZE,
-    (b"queues", b"DELETE"): Kind.QUEUE_POLL,
+    (b"maps", b"GET"): RequestKind.MAP_GET,
+    (b"maps", b"POST"): RequestKind.MAP_PUT,
+    (b"maps", b"PUT"): RequestKind.MAP_PUT,
+    (b"maps", b"DELETE"): RequestKind.MAP_REMOVE,
+    (b"queues", b"GET"): RequestKind.QUEUE_SIZE,
+    (b"queues", b"DELETE"): RequestKind.QUEUE_POLL,
 }
 """By what stands before and after the structure's name."""
-_WITH_BODY: Final = frozenset({Kind.MAP_PUT, Kind.QUEUE_OFFER})
+_WITH_BODY: Final = frozenset({RequestKind.MAP_PUT, RequestKind.QUEUE_OFFER})
 _PATHS: Final = {row.operation: row.path for row in ROUTES}
 
 
@@ -91,7 +91,7 @@ _PATHS: Final = {row.operation: row.path for row in ROUTES}
 class Beginning:
     """What the request line says up to its last slash."""
 
-    kind: Kind
+    kind: RequestKind
     name: str
     """The structure; empty where it comes behind the slash."""
     method: str
@@ -101,7 +101,7 @@ class Beginning:
     has_body: bool
 
 
-class Unplain(enum.Enum):
+class NotPlain(enum.Enum):
     """Why there is no request."""
 
     INCOMPLETE = "incomplete"
@@ -119,7 +119,7 @@ WholeRequest: TypeAlias = tuple[Beginning, str, str | None, bytes]
 """The same with the body."""
 
 
-class Recogniser:
+class Recognizer:
     """Recognises the requests of one listener."""
 
     def __init__(self, limits: Limits) -> None:
@@ -134,7 +134,7 @@ class Recogniser:
         self._texts: dict[bytes, str] = {}
         """What is behind the last slash, by request lines for queues without their version."""
 
-    def whole(self, data: bytes) -> WholeRequest | None:
+    def whole_request(self, data: bytes) -> WholeRequest | None:
         """Return the request if it is alone, whole, and made of what was met before.
 
         The same as `request`, for most requests, in half the time; None tells nothing.
@@ -159,40 +159,42 @@ class Recogniser:
             return None
         return beginning, text, content_type, value
 
-    def request(self, data: bytes, start: int) -> Request | Unplain:
+    def request(self, data: bytes, start: int) -> Request | NotPlain:
         """Return the request whose head begins at start; its body may not be there yet."""
         head_end = data.find(_END, start)
         if head_end < 0:
-            return self._unfinished(data, start)
+            return self._classify_unfinished(data, start)
         if head_end - start > self._head_bytes:
-            return Unplain.OTHER
+            return NotPlain.OTHER
         line_end = data.find(_LINE_END, start)
         target_end = line_end - len(_VERSION)
         # Without lines there is no Host. Compiled, a slice that ends before its beginning raises.
         if line_end == head_end or not data.endswith(_VERSION, start, line_end):
-            return Unplain.OTHER
-        cut = data.rfind(b"/", start, target_end)
-        beginning = self._beginnings.get(data[start:cut]) or self._begun(data[start:cut])
+            return NotPlain.OTHER
+        slash = data.rfind(b"/", start, target_end)
+        beginning = self._beginnings.get(data[start:slash]) or self._read_beginning(
+            data[start:slash]
+        )
         lines = data[line_end + 2 : head_end]
         head = self._heads.get(lines) or self._read(lines)
         if beginning is None or head is None:
-            return Unplain.OTHER
-        tail = data[cut + 1 : target_end]
+            return NotPlain.OTHER
+        tail = data[slash + 1 : target_end]
         length, content_type = head
         if length and not beginning.has_body:
-            return Unplain.OTHER
+            return NotPlain.OTHER
         if beginning.is_map and not tail.translate(None, _LITERAL) and tail:
             if len(tail) > self._key_bytes:
-                return Unplain.OTHER
+                return NotPlain.OTHER
             return beginning, tail.decode("ascii"), content_type, head_end + 4, length
-        text = self._decoded(beginning.kind, tail)
+        text = self._decode(beginning.kind, tail)
         if text is None:
-            return Unplain.OTHER
+            return NotPlain.OTHER
         if not beginning.is_map:
             _remember(self._texts, data[start:target_end], text)
         return beginning, text, content_type, head_end + 4, length
 
-    def _begun(self, beginning: bytes) -> Beginning | None:
+    def _read_beginning(self, beginning: bytes) -> Beginning | None:
         """Read a request line up to its last slash, without it, and remember it."""
         match = _BEGINNING.fullmatch(beginning)
         if match is None:
@@ -200,10 +202,10 @@ class Recogniser:
         method, structure, name = match.groups()
         if name is None:
             offers = structure == b"queues" and method in (b"POST", b"PUT")
-            kind = Kind.QUEUE_OFFER if offers else None
+            kind = RequestKind.QUEUE_OFFER if offers else None
         else:
             kind = _KINDS.get((structure, method))
-        text = "" if name is None else _decoded(name, self._limits.name_bytes)
+        text = "" if name is None else _decode(name, self._limits.name_bytes)
         if kind is None or text is None:
             return None
         begun = Beginning(
@@ -230,41 +232,43 @@ class Recogniser:
         _remember(self._heads, lines, head)
         return head
 
-    def _decoded(self, kind: Kind, tail: bytes) -> str | None:
+    def _decode(self, kind: RequestKind, tail: bytes) -> str | None:
         """Return what follows the last slash; None when the kind of request does not have it."""
-        if kind is Kind.QUEUE_SIZE:
+        if kind is RequestKind.QUEUE_SIZE:
             return "" if tail == b"size" else None
-        is_name = kind is Kind.QUEUE_OFFER
-        text = _decoded(tail, self._limits.name_bytes if is_name else self._limits.key_bytes)
-        if kind is Kind.QUEUE_POLL and text is not None:
+        is_name = kind is RequestKind.QUEUE_OFFER
+        text = _decode(tail, self._limits.name_bytes if is_name else self._limits.key_bytes)
+        if kind is RequestKind.QUEUE_POLL and text is not None:
             return text if _SECONDS.fullmatch(text) and int(text) <= MAX_POLL_S else None
         return text
 
-    def _unfinished(self, data: bytes, start: int) -> Unplain:
+    def _classify_unfinished(self, data: bytes, start: int) -> NotPlain:
         """Tell whether a head that has not come to its end may become a plain one."""
         begun = data[start:]
         if len(begun) >= self._head_bytes:
-            return Unplain.OTHER
+            return NotPlain.OTHER
         line, line_end, _ = begun.partition(_LINE_END)
-        plain = self._begun_head(line, begun[len(line) :]) if line_end else _begun_line(begun)
-        return Unplain.INCOMPLETE if plain else Unplain.OTHER
+        plain = (
+            self._may_become_head(line, begun[len(line) :]) if line_end else _may_become_line(begun)
+        )
+        return NotPlain.INCOMPLETE if plain else NotPlain.OTHER
 
-    def _begun_head(self, line: bytes, rest: bytes) -> bool:
+    def _may_become_head(self, line: bytes, rest: bytes) -> bool:
         lines, _, last = rest.rpartition(_LINE_END)
-        cut = line.rfind(b"/", 0, -len(_VERSION))
-        beginning = self._beginnings.get(line[:cut]) or self._begun(line[:cut])
+        slash = line.rfind(b"/", 0, -len(_VERSION))
+        beginning = self._beginnings.get(line[:slash]) or self._read_beginning(line[:slash])
         return (
             line.endswith(_VERSION)
             and beginning is not None
-            and self._decoded(beginning.kind, line[cut + 1 : -len(_VERSION)]) is not None
+            and self._decode(beginning.kind, line[slash + 1 : -len(_VERSION)]) is not None
             and (not lines or _headers(lines[len(_LINE_END) :]) is not None)
-            and _BEGUN_HEADER.fullmatch(last) is not None
+            and _PARTIAL_HEADER.fullmatch(last) is not None
         )
 
 
-def _begun_line(begun: bytes) -> bool:
+def _may_become_line(begun: bytes) -> bool:
     if begun.startswith(_BEGINNINGS):
-        return _BEGUN_LINE.fullmatch(begun) is not None
+        return _PARTIAL_LINE.fullmatch(begun) is not None
     return any(full.startswith(begun) for full in _BEGINNINGS)
 
 
@@ -284,7 +288,7 @@ def _headers(lines: bytes) -> dict[bytes, bytes] | None:
     return found if _LENGTH.fullmatch(found.get(b"content-length", b"0")) else None
 
 
-def _decoded(part: bytes, limit_bytes: int) -> str | None:
+def _decode(part: bytes, limit_bytes: int) -> str | None:
     """Return a part of a path decoded; None when it is empty, too long or malformed."""
     if not _PART.fullmatch(part):
         return None

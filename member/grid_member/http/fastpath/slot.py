@@ -1,21 +1,21 @@
-"""A write of a lane connection that was begun behind others."""
+"""A write of a fast-path connection that was begun behind others."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from grid_member.http.fastpath.answers import LaneAnswers
+    from grid_member.http.fastpath.answers import FastPathAnswers
     from grid_member.http.fastpath.plain import Beginning
 
 
 class Slot:
     """The write and its outcome once there is one; `done` is the callback."""
 
-    __slots__ = ("began_s", "beginning", "lane", "outcome", "over")
+    __slots__ = ("began_s", "beginning", "outcome", "over", "owner")
 
-    def __init__(self, lane: LaneAnswers, beginning: Beginning, began_s: float) -> None:
-        self.lane = lane
+    def __init__(self, owner: FastPathAnswers, beginning: Beginning, began_s: float) -> None:
+        self.owner = owner
         self.beginning = beginning
         self.began_s = began_s
         self.outcome: Any = None
@@ -26,4 +26,4 @@ class Slot:
         if not self.over:  # else it failed after it was done
             self.outcome = outcome
             self.over = True
-            self.lane.completed()
+            self.owner.count_outcome()

@@ -144,7 +144,7 @@ async def queue_poll(call: Call) -> Answer:
     if result is None:
         return NOTHING
     item = result
-    # As in the lane: who has just asked is there, who has waited may have gone without a word.
+    # As on the fast path: who has just asked is there, who has waited may have gone without a word.
     waited = loop.time() - began_s >= PERIOD_S
     return Answer(
         200,

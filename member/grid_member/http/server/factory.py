@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from aiohttp import web
 
-from grid_member.http.fastpath.connection import LaneConnection
+from grid_member.http.fastpath.connection import FastPathConnection
 from grid_member.http.wire.connection import ConnectionProtocol
 from grid_member.http.wire.receipts import Receipts
 from grid_member.http.wire.watch import Departures, Watch
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from grid_member.config.model.member import HttpConfig, Limits
-    from grid_member.http.fastpath.context import Desk
+    from grid_member.http.fastpath.context import FastPathContext
     from grid_member.http.server.admission import Admission
     from grid_member.http.wire.uploads import Uploads
 
@@ -51,8 +51,8 @@ class ConnectionFactory(web.Server):
         """Tells how many more there are that have not shaken hands yet."""
         self.draining: Callable[[], bool] = lambda: False
         """Tells whether a connection ends as soon as all that came on it is answered."""
-        self.desk: Desk | None = None
-        """Where the lane is: without it, every connection is aiohttp's."""
+        self.fast_path: FastPathContext | None = None
+        """Where the fast path is: without it, every connection is aiohttp's."""
         self.closed = False
         """No new connection is wanted; one that is made all the same ends at once."""
         # In place of a timer for each connection; the watch does that.
@@ -64,13 +64,13 @@ class ConnectionFactory(web.Server):
         over = self._count() - room.connections
         if over >= room.probes:
             return self.admission.turn_away()
-        connection = self._served() if over < 0 else self.complete(crowded=True)
+        connection = self._make_connection() if over < 0 else self.complete(crowded=True)
         # Now: more may be accepted before this one is made.
         self.watch.add(connection)
         return cast("asyncio.Protocol", connection)  # what loops call is all that they ask for
 
-    def _served(self) -> ConnectionProtocol | LaneConnection:
-        return self.complete() if self.desk is None else LaneConnection(self.desk)
+    def _make_connection(self) -> ConnectionProtocol | FastPathConnection:
+        return self.complete() if self.fast_path is None else FastPathConnection(self.fast_path)
 
     def complete(self, *, crowded: bool = False) -> ConnectionProtocol:
         """Return the protocol that understands every request; crowded, it answers probes alone."""
@@ -94,8 +94,8 @@ class ConnectionFactory(web.Server):
     async def finish(self, grace_s: float) -> None:
         """Let the connections answer what has begun to come, for a while, and end all of them."""
         self.closed = True
-        if self.desk is not None:
-            self.desk.closed = True
+        if self.fast_path is not None:
+            self.fast_path.closed = True
         tasks = [asyncio.create_task(connection.finish()) for connection in self.watch]
         try:
             if tasks:
@@ -106,8 +106,8 @@ class ConnectionFactory(web.Server):
         await self.shutdown(CUT_GRACE_S)
         for open_one in (*self.watch, *self.admission.parting):
             open_one.cut()
-        if self.desk is not None:
-            self.desk.leavers.close()
+        if self.fast_path is not None:
+            self.fast_path.lost_clients.close()
 
     def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
         """Remember a connection; one that was accepted while the listener closed ends at once."""

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.io.listening import close_servers
-from grid_member.http.fastpath.context import Desk, has_lane
+from grid_member.http.fastpath.context import FastPathContext, has_fast_path
 from grid_member.http.metrics.requests import ListenerFigures, Measured
 from grid_member.http.routes.calls import ConnectionCounts
 from grid_member.http.server.admission import Admission, is_probe, open_files_limit, room, tell_room
@@ -234,9 +234,9 @@ class Listeners:
         factory.draining = lambda: self._member.draining
         if service is not None and self._member.measurements is not None:
             factory.refused = self._member.measurements.refused
-        if has_lane(config, own):
+        if has_fast_path(config, own):
             shared = factory.watch, factory.uploads, factory.take_over, factory.receipts
-            factory.desk = Desk(self._member, *shared)
+            factory.fast_path = FastPathContext(self._member, *shared)
         return factory
 
     def _shared_room(self) -> Room:

@@ -44,7 +44,7 @@ SETUPS = tuple(
     )
     for choices in product(*CHOICES)
 )
-"""Every one there is but for the lane and what is compiled."""
+"""Every one there is but for the fast path and what is compiled."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,7 +45,7 @@ async def one(
 async def pair(
     log: str, tmp_path: Path, start_member: Callable[..., RunningMember]
 ) -> tuple[RunningMember, RunningMember]:
-    """Two members on the same log, the first with the lane and the second without."""
+    """Two members on the same log, the first with the fast path and the second without."""
     lane, aiohttp = [
         await start_member(settings(path, log, tmp_path / path)).start() for path in PATHS
     ]

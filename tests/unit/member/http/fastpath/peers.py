@@ -1,4 +1,4 @@
-"""Members with the lane and without it, and clients that see every byte of their answers."""
+"""Members with the fast path and without it, and clients that see every byte of their answers."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What a request for data means, read slowly and by the book: RFC 9112 and answers sections 1, 2.
 
-It takes more shapes than the lane, which leaves the rarer ones to aiohttp: a query, a trailing
+It takes more shapes than the fast path, which leaves the rarer ones to aiohttp: a query, a trailing
 slash, slashes inside a key, any order and spelling of headers. It leaves out whatever changes the
 framing or the connection: transfer codings, `Expect`, `Upgrade`, `Connection: close`.
 """

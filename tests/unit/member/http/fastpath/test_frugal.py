@@ -1,4 +1,4 @@
-"""The lane makes no task, no future and no timer for a request."""
+"""The fast path makes no task, no future and no timer for a request."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from grid_member.http.fastpath.connection import LaneConnection
+from grid_member.http.fastpath.connection import FastPathConnection
 from tests.unit.engine.drive import condition
 from tests.unit.member.http.fastpath.peers import Peer, request, settings
 from tests.unit.member.running import open_files
@@ -92,7 +92,7 @@ async def test_requests_make_nothing(
     answered = await asyncio.to_thread(play, one.port, depth)
     assert answered >= REQUESTS
     most = max(made[what] for what in ("tasks", "futures", "timers"))
-    # Without the lane there are many: they would be seen.
+    # Without the fast path there are many: they would be seen.
     assert (most < FEW) == (path == "lane"), made
 
 
@@ -118,7 +118,7 @@ def uncollected() -> Iterator[None]:
 
 def lane_connections() -> int:
     """Return how many are in memory."""
-    return sum(isinstance(kept, LaneConnection) for kept in gc.get_objects())
+    return sum(isinstance(kept, FastPathConnection) for kept in gc.get_objects())
 
 
 @pytest.mark.usefixtures("uncollected")

@@ -1,4 +1,4 @@
-"""Offers that a queue does not take, by the lane as by aiohttp."""
+"""Offers that a queue does not take, by the fast path as by aiohttp."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the lane takes for a request, compared with a reference and with aiohttp's parser."""
+"""What the fast path takes for a request, compared with a reference and with aiohttp's parser."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from grid_member.config.model.member import Limits
-from grid_member.http.fastpath.plain import HEAD_BYTES, MAX_KNOWN, Kind, Recogniser, Unplain
+from grid_member.http.fastpath.plain import HEAD_BYTES, MAX_KNOWN, NotPlain, Recognizer, RequestKind
 from grid_member.http.table import RoutingTable
 from grid_member.http.wire.paths import split_target
 from tests.unit.member.http.fastpath.reference import Meaning, meaning
@@ -24,16 +24,16 @@ TABLE = RoutingTable()
 
 
 def recognised(
-    data: bytes, recogniser: Recogniser | None = None, start: int = 0
-) -> Meaning | Unplain:
-    """Return what the lane takes the request for."""
-    found = (recogniser or Recogniser(LIMITS)).request(data, start)
-    if isinstance(found, Unplain):
+    data: bytes, recogniser: Recognizer | None = None, start: int = 0
+) -> Meaning | NotPlain:
+    """Return what the fast path takes the request for."""
+    found = (recogniser or Recognizer(LIMITS)).request(data, start)
+    if isinstance(found, NotPlain):
         return found
     beginning, text, content_type, body_start, length = found
     operation, end = beginning.kind.value, body_start + length - start
-    name = text if beginning.kind is Kind.QUEUE_OFFER else beginning.name
-    if beginning.kind is Kind.QUEUE_POLL:
+    name = text if beginning.kind is RequestKind.QUEUE_OFFER else beginning.name
+    if beginning.kind is RequestKind.QUEUE_POLL:
         return Meaning(operation, beginning.method, name, end, seconds=int(text))
     key = text if beginning.is_map else ""
     if not beginning.has_body:
@@ -82,8 +82,8 @@ def by_aiohttp(data: bytes) -> list[Meaning]:
     return found
 
 
-def agree(data: bytes) -> Meaning | Unplain:
-    """Return what the lane takes the bytes for, once the reference and aiohttp have agreed."""
+def agree(data: bytes) -> Meaning | NotPlain:
+    """Return what the fast path takes the bytes for, once the reference and aiohttp have agreed."""
     found = recognised(data)
     if isinstance(found, Meaning) and found.end <= len(data):
         assert found == meaning(data)
@@ -106,7 +106,7 @@ async def test_nothing_is_taken_that_the_others_would_not_take(data: bytes) -> N
 
 @given(mutated(), st.lists(plain(), max_size=3))
 async def test_what_was_read_before_changes_nothing(data: bytes, before: list[Shape]) -> None:
-    one = Recogniser(LIMITS)
+    one = Recognizer(LIMITS)
     for shape in before:
         assert recognised(shape.data, one) == shape.meaning
     whole = b"".join(shape.data for shape in before) + data
@@ -118,7 +118,7 @@ async def test_what_was_read_before_changes_nothing(data: bytes, before: list[Sh
 async def test_the_beginning_of_a_plain_request_may_become_one(shape: Shape) -> None:
     head = shape.data.index(b"\r\n\r\n") + 4
     for size in range(head):
-        assert recognised(shape.data[:size]) is Unplain.INCOMPLETE, shape.data[:size]
+        assert recognised(shape.data[:size]) is NotPlain.INCOMPLETE, shape.data[:size]
     for size in range(head, len(shape.data)):
         assert isinstance(recognised(shape.data[:size]), Meaning)
 
@@ -126,20 +126,20 @@ async def test_the_beginning_of_a_plain_request_may_become_one(shape: Shape) -> 
 @given(mutated())
 async def test_what_is_not_plain_at_its_beginning_is_not_at_its_end(data: bytes) -> None:
     for size in range(len(data)):
-        if recognised(data[:size]) is Unplain.OTHER:
-            assert recognised(data) is Unplain.OTHER, data[:size]
+        if recognised(data[:size]) is NotPlain.OTHER:
+            assert recognised(data) is NotPlain.OTHER, data[:size]
             return
 
 
 @pytest.mark.parametrize("name", MALFORMED)
 async def test_malformed_is_never_taken(name: str) -> None:
-    assert agree(MALFORMED[name]) in (Unplain.OTHER, Unplain.INCOMPLETE)
+    assert agree(MALFORMED[name]) in (NotPlain.OTHER, NotPlain.INCOMPLETE)
     assert meaning(MALFORMED[name]) is None
 
 
 @pytest.mark.parametrize("name", HANDED_OVER)
 async def test_what_is_rare_is_left_alone(name: str) -> None:
-    assert agree(HANDED_OVER[name]) is Unplain.OTHER
+    assert agree(HANDED_OVER[name]) is NotPlain.OTHER
 
 
 def put(key: str, length: str, *headers: str) -> bytes:
@@ -168,20 +168,20 @@ def put(key: str, length: str, *headers: str) -> bytes:
 def test_limits(data: bytes, taken: bool) -> None:
     found = recognised(data)
     assert isinstance(found, Meaning) == taken
-    assert taken or found is Unplain.OTHER
+    assert taken or found is NotPlain.OTHER
 
 
 def test_a_shorter_limit_for_keys_holds() -> None:
-    small = Recogniser(Limits(key_bytes=3, name_bytes=2, value_bytes=1, header_bytes=100))
+    small = Recognizer(Limits(key_bytes=3, name_bytes=2, value_bytes=1, header_bytes=100))
     for key, length, taken in (("abc", "1", True), ("abcd", "1", False), ("abc", "2", False)):
         assert isinstance(recognised(put(key, length), small), Meaning) == taken
-    assert recognised(put("%C3%A4%C3%A4", "0"), small) is Unplain.OTHER
-    assert recognised(put("k", "0").replace(b"/m/", b"/mmm/"), small) is Unplain.OTHER
-    assert recognised(put("k", "0", "X-A: " + "a" * 60), small) is Unplain.OTHER
+    assert recognised(put("%C3%A4%C3%A4", "0"), small) is NotPlain.OTHER
+    assert recognised(put("k", "0").replace(b"/m/", b"/mmm/"), small) is NotPlain.OTHER
+    assert recognised(put("k", "0", "X-A: " + "a" * 60), small) is NotPlain.OTHER
 
 
 def test_what_is_remembered_is_bounded() -> None:
-    one = Recogniser(LIMITS)
+    one = Recognizer(LIMITS)
     for number in range(3 * MAX_KNOWN):
         data = put("k", "1", f"X-A: {number}").replace(b"/m/", b"/m%d/" % number) + b"x"
         found = recognised(data, one)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, cast
 import aiohttp.helpers
 import pytest
 
-from grid_member.http.fastpath import context as desk
+from grid_member.http.fastpath import context as fast_path
 from grid_member.http.wire import watch
 from grid_member.http.wire.watch import PERIOD_S, Watch, end_writing
 from tests.fuzz.lane_script import INBOX, Run
@@ -86,7 +86,7 @@ async def test_the_end_behind_a_large_answer_is_told_once(one: RunningMember) ->
 async def test_the_connection_header_of_old_proxies(
     pair: tuple[RunningMember, RunningMember],
 ) -> None:
-    """The parser of aiohttp takes it for `Connection`, so it is none of the lane's."""
+    """The parser of aiohttp takes it for `Connection`, so it is none of the fast path's."""
     found: list[bytes] = []
     for member in pair:
         async with await Peer.connect(member.port) as peer:
@@ -276,7 +276,7 @@ def test_the_date_follows_a_clock_that_is_set_back(
     now = {"wall": 2_000_000_000.25}
     timers: list[tuple[float, Callable[[], None]]] = []
     clock = SimpleNamespace(time=lambda: now["wall"], monotonic=time.monotonic, gmtime=time.gmtime)
-    monkeypatch.setattr(desk, "time", clock)
+    monkeypatch.setattr(fast_path, "time", clock)
     monkeypatch.setattr(aiohttp.helpers, "time", clock)
     run = start()
     monkeypatch.setattr(run.loop, "call_later", lambda *timer: timers.append(timer))

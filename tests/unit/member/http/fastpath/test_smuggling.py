@@ -47,7 +47,7 @@ async def untouched(member: RunningMember) -> bool:
 
 
 async def both(pair: Pair, pieces: list[bytes]) -> tuple[bytes, list[str]]:
-    """Return what the lane's member answered, and what is wrong with that."""
+    """Return what the fast path's member answered, and what is wrong with that."""
     problems: list[str] = []
     lane, aiohttp = [await ending(member, pieces) for member in pair]
     if lane != aiohttp:

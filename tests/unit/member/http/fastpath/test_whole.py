@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from grid_member.config.model.member import Limits
-from grid_member.http.fastpath.plain import HEAD_BYTES, Recogniser
+from grid_member.http.fastpath.plain import HEAD_BYTES, Recognizer
 from tests.unit.member.http.fastpath.shapes import Shape, mutated, plain
 
 LIMITS = Limits()
@@ -20,21 +20,21 @@ POLL = b"DELETE /grid/rest/queues/q/5 HTTP/1.1\r\nHost: a\r\n\r\n"
 KINDS = (PUT, GET, OFFER, SIZE, POLL)
 
 
-def agrees(known: Recogniser, data: bytes) -> bool:
+def agrees(known: Recognizer, data: bytes) -> bool:
     """Tell whether the short way takes the data, which it must do as the long one does."""
-    short = known.whole(data)
+    short = known.whole_request(data)
     if short is None:
         return False
     beginning, text, content_type, body = short
     at = len(data) - len(body)
-    fresh = Recogniser(LIMITS).request(data, 0)
+    fresh = Recognizer(LIMITS).request(data, 0)
     assert fresh == (beginning, text, content_type, at, len(body))
     assert data[at:] == body
     return True
 
 
-def knowing(*seen: bytes) -> Recogniser:
-    known = Recogniser(LIMITS)
+def knowing(*seen: bytes) -> Recognizer:
+    known = Recognizer(LIMITS)
     for data in seen:
         known.request(data, 0)
     return known
@@ -49,7 +49,7 @@ def test_what_was_met_before_is_taken() -> None:
 
 def test_what_was_not_met_is_not() -> None:
     assert not any(agrees(knowing(), data) for data in KINDS)
-    assert knowing(PUT).whole(OFFER) is None
+    assert knowing(PUT).whole_request(OFFER) is None
 
 
 def test_only_one_that_is_whole_and_alone_is_taken() -> None:
@@ -88,7 +88,7 @@ def test_bodies_only_where_they_belong() -> None:
     for data in (GET, SIZE, POLL):
         assert agrees(known, data)
         with_body = data.replace(b"Host: a\r\n", b"Host: a\r\nContent-Length: 1\r\n") + b"x"
-        assert known.whole(with_body) is None
+        assert known.whole_request(with_body) is None
 
 
 def test_limits_hold() -> None:
@@ -96,11 +96,11 @@ def test_limits_hold() -> None:
     assert agrees(known, GET)
     assert agrees(known, GET.replace(b"/k ", b"/" + b"k" * 7000 + b" "))
     assert not agrees(known, GET.replace(b"/k ", b"/" + b"k" * (LIMITS.key_bytes + 1) + b" "))
-    roomy = Recogniser(replace(LIMITS, key_bytes=2 * HEAD_BYTES))
+    roomy = Recognizer(replace(LIMITS, key_bytes=2 * HEAD_BYTES))
     for size in (1, *range(HEAD_BYTES - 64, HEAD_BYTES + 2)):
         data = GET.replace(b"/k ", b"/" + b"k" * size + b" ")
         roomy.request(GET, 0)
-        taken = roomy.whole(data) is not None
+        taken = roomy.whole_request(data) is not None
         assert taken is isinstance(roomy.request(data, 0), tuple)
         agrees(known, GET.replace(b"/k ", b"/" + b"k" * size + b" "))
 

@@ -1,4 +1,4 @@
-"""Requests that the lane must not answer: malformed ones, and good ones that are not plain."""
+"""Requests that the fast path must not answer: malformed ones, and good ones that are not plain."""
 
 from __future__ import annotations
 

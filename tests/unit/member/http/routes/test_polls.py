@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from grid_member.http.fastpath.connection import LaneConnection
+from grid_member.http.fastpath.connection import FastPathConnection
 from grid_member.http.routes import data
 from grid_member.http.wire.connection import ConnectionProtocol
 from tests.unit.member.wire import Wire, once, request
@@ -24,16 +24,18 @@ QUEUE = "/grid/rest/queues/default"
 BASE = "/grid/rest/management/cluster"
 
 
-def connections(member: RunningMember) -> list[ConnectionProtocol | LaneConnection]:
+def connections(member: RunningMember) -> list[ConnectionProtocol | FastPathConnection]:
     """Return those that are open, of every listener."""
     found = [one for opened in member.listeners._open for one in opened.factory.watch]
-    return [one for one in found if isinstance(one, ConnectionProtocol | LaneConnection)]
+    return [one for one in found if isinstance(one, ConnectionProtocol | FastPathConnection)]
 
 
 def in_progress(member: RunningMember) -> int:
     """Count the connections that have a request in work."""
     return sum(
-        one._pending > 0 if isinstance(one, LaneConnection) else one._current_request is not None
+        one._pending > 0
+        if isinstance(one, FastPathConnection)
+        else one._current_request is not None
         for one in connections(member)
     )
 
@@ -41,7 +43,7 @@ def in_progress(member: RunningMember) -> int:
 def stalled(member: RunningMember) -> bool:
     """Tell whether an answer waits for the kernel to take more of it."""
     return any(
-        one._unread is not None if isinstance(one, LaneConnection) else one.writing_paused
+        one._unread is not None if isinstance(one, FastPathConnection) else one.writing_paused
         for one in connections(member)
     )
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grid_member.http.fastpath.connection import LaneConnection
+from grid_member.http.fastpath.connection import FastPathConnection
 from grid_member.http.server.admission import SPARE_CONNECTIONS, Admission, Room, room
 from grid_member.http.wire.connection import CROWDED_PATIENCE_S
 from grid_member.telemetry.logs import JsonLines
@@ -252,7 +252,7 @@ async def test_a_client_whose_machine_is_gone_is_noticed(limited: Limited) -> No
     assert (await wires[0].call("GET", f"{MAP}/k")).status == 204
     assert (await wires[1].call("GET", PROBES[0])).status == 200
     for one in connections(member):
-        transport = one._transport if isinstance(one, LaneConnection) else one.transport
+        transport = one._transport if isinstance(one, FastPathConnection) else one.transport
         assert transport is not None
         plain = transport.get_extra_info("socket")
         assert plain.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1

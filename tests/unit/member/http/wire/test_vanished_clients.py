@@ -83,7 +83,7 @@ async def polling(
     for client in clients:
         client.sendall(poll)
     await until(lambda: in_progress(member) == count)
-    await until(lambda: all(getattr(one, "_waited", True) for one in connections(member)))
+    await until(lambda: all(getattr(one, "_poll_waited", True) for one in connections(member)))
     return clients
 
 
@@ -314,7 +314,7 @@ async def test_the_same_over_tls(
     dead = await asyncio.to_thread(context.wrap_socket, raw)
     dead.sendall(POLL)
     await until(lambda: in_progress(member) == 1)
-    await until(lambda: all(getattr(one, "_waited", False) for one in connections(member)))
+    await until(lambda: all(getattr(one, "_poll_waited", False) for one in connections(member)))
     network.silence(0)
     async with await Wire.connect(member.port, network.near, context=context) as wire:
         await offer(wire)
