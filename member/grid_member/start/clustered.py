@@ -12,9 +12,9 @@ from grid_member.cluster.membership.colleagues import ListedColleagues
 from grid_member.cluster.membership.consents import CONSENT
 from grid_member.cluster.membership.join_list import JOIN_LIST
 from grid_member.cluster.membership.locks import LOCK
+from grid_member.cluster.membership.member_table import LEASE, LEFT, MEMBER, Description
 from grid_member.cluster.membership.membership import Membership
 from grid_member.cluster.membership.notices import NOTICE, SHUTDOWN
-from grid_member.cluster.membership.roll import LEASE, LEFT, MEMBER, Description
 from grid_member.cluster.persistence.backup_keys import REQUEST
 from grid_member.cluster.persistence.backups import INTERRUPT
 from grid_member.cluster.values.operations import OPERATION

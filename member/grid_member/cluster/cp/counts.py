@@ -32,7 +32,7 @@ class CpCounts:
         here = self._membership.described.cp_member_count
         differing = {
             (one.address, one.cp_member_count)
-            for one in self._membership.roll.members()
+            for one in self._membership.member_table.members()
             # One of an earlier version does not tell.
             if one.uuid != own and one.cp_member_count not in {None, here}
         }

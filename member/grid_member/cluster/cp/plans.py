@@ -12,8 +12,8 @@ from grid_member.engine.nats.admin.server_records import LEAVING
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from grid_member.cluster.membership.member_table import MemberRecord
     from grid_member.cluster.membership.membership import Membership
-    from grid_member.cluster.membership.roll import MemberRecord
     from grid_member.cluster.values.system_store import Put
 
 MAX_GROUP_MEMBERS: Final = 5

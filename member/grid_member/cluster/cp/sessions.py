@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from grid_member.cluster.cp.addresses import bracketed
-from grid_member.cluster.membership.pulse import Pulse
-from grid_member.cluster.membership.roll import LEASE
+from grid_member.cluster.membership.failure_detector import FailureDetector
+from grid_member.cluster.membership.member_table import LEASE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,24 +35,25 @@ class CpSessions:
         """
         self._membership = membership
         self._clock_ms = clock_ms
-        self._pulse = Pulse(clock_s)
+        self._failure_detector = FailureDetector(clock_s)
         membership.on_change[LEASE] = self._look
 
     def documents(self) -> list[CpSessionDocument]:
         """Return them in the order in which the members joined."""
         self._look()
-        leases = self._membership.roll.leases()
+        leases = self._membership.member_table.leases()
         return [
             {
                 "id": member.joined_ms,
                 "creationTime": member.joined_ms,
-                "expirationTime": self._clock_ms() + round(self._pulse.left_s(member.uuid) * 1000),
+                "expirationTime": self._clock_ms()
+                + round(self._failure_detector.remaining_s(member.uuid) * 1000),
                 "version": leases[member.uuid].beat,
                 "endpoint": bracketed(member.address),
                 "endpointType": "SERVER",
                 "endpointName": member.name,
             }
-            for member in self._membership.roll.members()
+            for member in self._membership.member_table.members()
             if member.uuid in leases
         ]
 
@@ -61,4 +62,4 @@ class CpSessions:
         return session in {str(found["id"]) for found in self.documents()}
 
     def _look(self) -> None:
-        self._pulse.look(self._membership.roll.leases())
+        self._failure_detector.look(self._membership.member_table.leases())

@@ -6,7 +6,7 @@ import asyncio
 import shutil
 from typing import TYPE_CHECKING, Final, Protocol, TypedDict
 
-from grid_member.cluster.membership.roll import NO_DISK, Disk
+from grid_member.cluster.membership.member_table import NO_DISK, Disk
 from grid_member.config.names import WILDCARD, find
 from grid_member.engine.api import Refused
 from grid_member.engine.local.usage import Kind, StructureUsage
@@ -99,7 +99,7 @@ async def usage_document(source: UsageSource, member: MemberOfCluster) -> UsageD
     # else waits for that.
     structures = await asyncio.to_thread(_structures, found, config)
     own = await asyncio.to_thread(disk_of, source, config.data_directory)
-    leases = {} if member.membership is None else member.membership.roll.leases()
+    leases = {} if member.membership is None else member.membership.member_table.leases()
     members: list[MemberUsageDocument] = []
     for one in member.members():
         lease = leases.get(one["uuid"])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from grid_member.cluster.cp.counts import CpCounts
 from grid_member.cluster.management.usage import disk_of
-from grid_member.cluster.membership.roll import MEMBER
+from grid_member.cluster.membership.member_table import MEMBER
 from grid_member.cluster.membership.upkeep import Upkeep
 from grid_member.cluster.persistence.backup_requests import serve_requests
 from grid_member.config.tree import ConfigError

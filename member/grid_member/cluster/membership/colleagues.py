@@ -24,18 +24,18 @@ class ListedColleagues:
         self._membership = membership
 
     def servers(self) -> frozenset[str]:
-        """Return the names of the servers of all members that give signs of life."""
-        roll = self._membership.roll
-        leases = roll.leases()
+        """Return the names of the servers of all members that send heartbeats."""
+        table = self._membership.member_table
+        leases = table.leases()
         return frozenset(
-            member.server for member in roll.members() if member.uuid in leases and not member.lite
+            member.server for member in table.members() if member.uuid in leases and not member.lite
         )
 
     def lite(self) -> int:
         """Return how many of those members hold no data."""
-        roll = self._membership.roll
-        leases = roll.leases()
-        return sum(member.lite and member.uuid in leases for member in roll.members())
+        table = self._membership.member_table
+        leases = table.leases()
+        return sum(member.lite and member.uuid in leases for member in table.members())
 
     @contextlib.asynccontextmanager
     async def locked(self, purpose: str) -> AsyncIterator[None]:

@@ -17,8 +17,8 @@ from grid_member.cluster.values.system_store import Put, carry_out
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from grid_member.cluster.membership.member_table import MemberTable
     from grid_member.cluster.membership.replicated import ReplicatedEngine
-    from grid_member.cluster.membership.roll import Roll
     from grid_member.cluster.values.conditions import Conditions
 
 CONSENT: Final = "consent/"
@@ -32,7 +32,7 @@ class Consents:
     def __init__(
         self,
         engine: ReplicatedEngine,
-        roll: Roll,
+        member_table: MemberTable,
         conditions: Conditions,
         new_id: Callable[[], str],
     ) -> None:
@@ -40,7 +40,7 @@ class Consents:
         self.objection: Callable[[bytes], str | None] = lambda _: None
         """Returns what this member has against a configuration."""
         self._engine = engine
-        self._roll = roll
+        self._member_table = member_table
         self._conditions = conditions
         self._new_id = new_id
         self._answering: set[str] = set()
@@ -79,16 +79,16 @@ class Consents:
         self._answering.discard(key)  # what the log did not take is answered at the next look
 
     def _all(self, asked: str) -> bool:
-        leases = self._roll.leases()
+        leases = self._member_table.leases()
         return all(
             member.uuid not in leases
             or self._engine.system_get(f"{asked}/{member.uuid}") is not None
-            for member in self._roll.members()
+            for member in self._member_table.members()
         )
 
     def _found(self, asked: str) -> list[str]:
         found: list[str] = []
-        for member in self._roll.members():
+        for member in self._member_table.members():
             answer = self._engine.system_get(f"{asked}/{member.uuid}")
             if answer:
                 found.append(f"member {member.address}: {answer.decode()}")

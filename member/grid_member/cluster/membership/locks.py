@@ -15,14 +15,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from grid_member.cluster.membership.failure_detector import RENEW_S
 from grid_member.cluster.membership.notices import NOTICE
-from grid_member.cluster.membership.pulse import RENEW_S
 from grid_member.cluster.values.system_store import Put, carry_out
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from grid_member.cluster.membership.roll import Roll
+    from grid_member.cluster.membership.member_table import MemberTable
     from grid_member.cluster.values.conditions import Conditions
     from grid_member.engine.api import Refused
     from grid_member.engine.state.system import SystemStore
@@ -59,7 +59,7 @@ class Locks:
     def __init__(
         self,
         store: SystemStore,
-        roll: Roll,
+        member_table: MemberTable,
         conditions: Conditions,
         own: Callable[[], tuple[str, str]],
         new_id: Callable[[], str],
@@ -68,13 +68,13 @@ class Locks:
 
         Args:
             store: keeps them.
-            roll: tells which lives go on.
+            member_table: tells which lives go on.
             conditions: looked at with every change.
             own: returns this member's UUID and life, which may change.
             new_id: makes names that never come again.
         """
         self._store = store
-        self._roll = roll
+        self._member_table = member_table
         self._conditions = conditions
         self._own = own
         self._new_id = new_id
@@ -87,7 +87,7 @@ class Locks:
         for key, value in self._store.system_items(f"{LOCK}{name}/"):
             content = json.loads(value)
             uuid, life = _uuid_of(key), str(content["life"])
-            lease = self._roll.lease(uuid)
+            lease = self._member_table.lease(uuid)
             if lease is not None and lease.life == life:
                 found.append(Contender(uuid, life, str(content["purpose"])))
         return found
@@ -148,7 +148,7 @@ class Locks:
         if self._others(name) or self._store.system_get(self._mine[name] or "") is None:
             return False
         uuid, present = self._own()
-        lease = self._roll.lease(uuid)
+        lease = self._member_table.lease(uuid)
         return lease is not None and lease.life == life == present
 
     def _others(self, name: str) -> list[str]:

@@ -1,7 +1,7 @@
 """This member among the others: how it joins, stays, sees who is there, and leaves.
 
     join:    current ─▶ lease ─▶ lock ─▶ may it join in this state? ─▶ on the list
-    stays:   a sign of life every `RENEW_S`; notices are read and named in it
+    stays:   a heartbeat every `RENEW_S`; notices are read and named in it
     leaves:  off the list ─▶ (the member finishes what was begun) ─▶ its lease ends
 
 A member that is silent is taken off the list by the others; when it was not dead after all it finds
@@ -15,20 +15,20 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from grid_member.cluster.membership.consents import CONSENT, Consents
+from grid_member.cluster.membership.failure_detector import RENEW_S
+from grid_member.cluster.membership.heartbeat import CLOSED_STATES, Heartbeat
 from grid_member.cluster.membership.locks import CHANGE, LockedError, Locks
-from grid_member.cluster.membership.notices import NOTICE, SHUTDOWN, Notices
-from grid_member.cluster.membership.pulse import RENEW_S
-from grid_member.cluster.membership.roll import (
+from grid_member.cluster.membership.member_table import (
     LEASE,
     LEFT,
     MEMBER,
     NO_DISK,
     Description,
     MemberRecord,
-    Roll,
+    MemberTable,
 )
+from grid_member.cluster.membership.notices import NOTICE, SHUTDOWN, Notices
 from grid_member.cluster.membership.shutdowns import Shutdowns, end_of_request, shutdown_request
-from grid_member.cluster.membership.signs import CLOSED_STATES, Signs
 from grid_member.cluster.values.conditions import Conditions
 from grid_member.cluster.values.system_store import Put, carry_out
 from grid_member.config.tree import ConfigError
@@ -91,21 +91,23 @@ class Membership:
         self._clock_ms = clock_ms
         self._new_id = new_id
         self._sleep = sleep
-        self.roll = Roll(engine)
+        self.member_table = MemberTable(engine)
         self.conditions = Conditions(clock_s)
         self.disk = NO_DISK
         """How this member's disk is, for the others to show."""
-        self.signs = Signs(
-            engine, self.roll, clock_s, new_id, lambda: (self.notices.ids, self.disk)
+        self.heartbeat = Heartbeat(
+            engine, self.member_table, clock_s, new_id, lambda: (self.notices.ids, self.disk)
         )
 
         def own() -> tuple[str, str]:
-            return engine.member_uuid, self.signs.life
+            return engine.member_uuid, self.heartbeat.life
 
-        self.locks = Locks(engine, self.roll, self.conditions, own, new_id)
-        self.shutdowns = Shutdowns(engine, self.roll, self.locks, self.conditions, own, new_id)
-        self.notices = Notices(engine, self.roll, self.conditions, self.signs.beat)
-        self.consents = Consents(engine, self.roll, self.conditions, new_id)
+        self.locks = Locks(engine, self.member_table, self.conditions, own, new_id)
+        self.shutdowns = Shutdowns(
+            engine, self.member_table, self.locks, self.conditions, own, new_id
+        )
+        self.notices = Notices(engine, self.member_table, self.conditions, self.heartbeat.beat)
+        self.consents = Consents(engine, self.member_table, self.conditions, new_id)
         self.on_gone: list[Callable[[str], None]] = []
         """Told the UUID of a member that writes nothing any more, on every member."""
         self.on_shutdown: Callable[[ShutdownRequest], None] = lambda _: None
@@ -122,7 +124,7 @@ class Membership:
 
     def members(self) -> list[MemberRecord]:
         """Return the members in the order in which they joined, this one always among them."""
-        found = self.roll.members()
+        found = self.member_table.members()
         if all(member.uuid != self.engine.member_uuid for member in found):
             found.append(self._record())
         return found
@@ -136,7 +138,7 @@ class Membership:
         """Return what this member tells of itself."""
         return MemberRecord(
             uuid=self.engine.member_uuid,
-            life=self.signs.life,
+            life=self.heartbeat.life,
             address="" if self._entrance is None else self._entrance.address,
             server=self._server(),
             joined_ms=self._joined_ms,
@@ -146,7 +148,7 @@ class Membership:
     @property
     def others(self) -> set[str]:
         """The UUIDs of the other members on the list."""
-        return {member.uuid for member in self.roll.members()} - {self.engine.member_uuid}
+        return {member.uuid for member in self.member_table.members()} - {self.engine.member_uuid}
 
     @property
     def joined(self) -> bool:
@@ -167,7 +169,7 @@ class Membership:
         """Return what is forgotten when the cluster state becomes another one."""
         if state in CLOSED_STATES and self.engine.cluster_state in CLOSED_STATES:
             return []
-        return [Put(LEFT + member.uuid, None) for member in self.roll.left()]
+        return [Put(LEFT + member.uuid, None) for member in self.member_table.left_members()]
 
     async def shown_everywhere(self) -> bool:
         """Return when every member shows what was changed before; see `Notices.shown`."""
@@ -216,14 +218,14 @@ class Membership:
         self.conditions.end()
 
     async def close(self) -> None:
-        """Give no further sign of life."""
+        """Send no further heartbeat."""
         self._leaving = True
         self.conditions.end()
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await self.signs.close()
+        await self.heartbeat.close()
         await self.notices.close()
 
     # Driven by the engine and by time
@@ -249,20 +251,21 @@ class Membership:
 
     def tick(self) -> None:
         """Hear that time has gone on."""
-        self.signs.beat_in_time()
+        self.heartbeat.beat_when_due()
         self.locks.tidy()
         self.notices.tidy()
         self._look()
 
     def _look(self) -> None:
-        for uuid in self.signs.pulse.look(self.roll.leases()) - {self.engine.member_uuid}:
+        gone = self.heartbeat.failure_detector.look(self.member_table.leases())
+        for uuid in gone - {self.engine.member_uuid}:
             event(_log, logging.INFO, "member is gone", member=uuid)
             for hook in self.on_gone:
                 hook(uuid)
         if not self._leaving:
             self.notices.look()
             self.consents.look()
-            self.signs.look()
+            self.heartbeat.look()
             self._look_for_own()
         self.conditions.look()
 
@@ -271,14 +274,14 @@ class Membership:
         if self._joined and self.engine.system_get(MEMBER + own) is None:
             event(_log, logging.WARNING, "taken off the list of members: joining again")
             self._joined = False
-            self.signs.live_again()
+            self.heartbeat.live_again()
             self.keep(self._rejoin())
         request = shutdown_request(self.engine)
         if request is None or self._told:
             return
         # Nobody joins while there is a request: who has joined before is meant, also when it had
         # no lease as it was made.
-        if self._was_joined or request.is_for(own, self.signs.life):
+        if self._was_joined or request.is_for(own, self.heartbeat.life):
             self._told = True
             self.on_shutdown(request)
 
@@ -304,9 +307,9 @@ class Membership:
             await self.conditions.until(lambda: self._ending, JOIN_RETRY_S)
 
     async def _entered(self, entrance: Entrance) -> bool:
-        self.signs.beat()
+        self.heartbeat.beat()
         # What a lock is worth depends on the lease.
-        if not await self.conditions.until(lambda: self.signs.leased, RENEW_S):
+        if not await self.conditions.until(lambda: self.heartbeat.has_lease, RENEW_S):
             return False
         if self.lite and not self.engine.replication().in_contact:
             self._wait_for("no member that holds data answers lite ones: start or upgrade those")
@@ -331,7 +334,7 @@ class Membership:
         request = shutdown_request(self.engine)
         if request is None:
             return True
-        leases = self.roll.leases()
+        leases = self.member_table.leases()
         if any(
             uuid in leases and leases[uuid].life == life for uuid, life in request.lives.items()
         ):
@@ -358,7 +361,7 @@ class Membership:
         if state not in CLOSED_STATES:
             return
         own = self._record()
-        for known in (*self.roll.left(), *self.roll.members()):
+        for known in (*self.member_table.left_members(), *self.member_table.members()):
             if known.uuid == own.uuid or known.address == own.address:
                 return
         raise JoinRefusedError(
@@ -368,11 +371,15 @@ class Membership:
 
     async def _enter(self, entrance: Entrance) -> bool:
         own = self.engine.member_uuid
-        others = [member for member in self.roll.members() if member.uuid != own]
+        others = [member for member in self.member_table.members() if member.uuid != own]
         # After all that are there, whatever the clocks say.
         self._joined_ms = max([self._clock_ms(), *(other.joined_ms + 1 for other in others)])
         record = self._record()
-        back = [m for m in self.roll.left() if record.address == m.address or own == m.uuid]
+        back = [
+            m
+            for m in self.member_table.left_members()
+            if record.address == m.address or own == m.uuid
+        ]
         puts = [record.put(), *(Put(LEFT + m.uuid, None) for m in back), *entrance.entering()]
         self._entering = True
         try:

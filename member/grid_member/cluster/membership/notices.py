@@ -19,8 +19,8 @@ from grid_member.cluster.values.system_store import Put, carry_out
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from grid_member.cluster.membership.member_table import MemberTable
     from grid_member.cluster.membership.replicated import ReplicatedEngine
-    from grid_member.cluster.membership.roll import Roll
     from grid_member.cluster.values.conditions import Conditions
 
 NOTICE: Final = "notice/"
@@ -36,7 +36,7 @@ class Notices:
     def __init__(
         self,
         engine: ReplicatedEngine,
-        roll: Roll,
+        member_table: MemberTable,
         conditions: Conditions,
         seen: Callable[[], None],
     ) -> None:
@@ -44,14 +44,14 @@ class Notices:
 
         Args:
             engine: keeps them.
-            roll: who is in the cluster, and what the leases name.
+            member_table: who is in the cluster, and what the leases name.
             conditions: looked at with every change.
             seen: called when `ids` has another value, for the lease to show it.
         """
         self.ids: frozenset[str] = frozenset()
         """The notices that this member goes by."""
         self._engine = engine
-        self._roll = roll
+        self._member_table = member_table
         self._conditions = conditions
         self._seen = seen
         self._mine: set[str] = set()
@@ -96,8 +96,8 @@ class Notices:
 
     def seen_by_all(self, notice: str) -> bool:
         """Tell whether every member on the list goes by the notice; a silent one leaves it."""
-        leases = self._roll.leases()
-        members = (leases.get(member.uuid) for member in self._roll.members())
+        leases = self._member_table.leases()
+        members = (leases.get(member.uuid) for member in self._member_table.members())
         return all(lease is None or notice in lease.seen for lease in members)
 
     def _present(self) -> frozenset[str]:

@@ -13,9 +13,9 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
+from grid_member.cluster.membership.failure_detector import RENEW_S
 from grid_member.cluster.membership.locks import CHANGE, LockedError
 from grid_member.cluster.membership.notices import SHUTDOWN
-from grid_member.cluster.membership.pulse import RENEW_S
 from grid_member.cluster.values.system_store import Put, carry_out
 from grid_member.engine.api import ClusterState, EngineError
 from grid_member.telemetry.logs import event
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from grid_member.cluster.membership.locks import Locks
+    from grid_member.cluster.membership.member_table import MemberTable
     from grid_member.cluster.membership.membership import Membership
     from grid_member.cluster.membership.parking import Parking
     from grid_member.cluster.membership.replicated import ReplicatedEngine
-    from grid_member.cluster.membership.roll import Roll
     from grid_member.cluster.values.conditions import Conditions
     from grid_member.cluster.values.system_store import Begin
     from grid_member.engine.state.system import SystemStore
@@ -77,7 +77,7 @@ class Shutdowns:
     def __init__(
         self,
         engine: ReplicatedEngine,
-        roll: Roll,
+        member_table: MemberTable,
         locks: Locks,
         conditions: Conditions,
         own: Callable[[], tuple[str, str]],
@@ -85,7 +85,7 @@ class Shutdowns:
     ) -> None:
         """Take this member's UUID and life, which may change, and what the request goes by."""
         self._engine = engine
-        self._roll = roll
+        self._member_table = member_table
         self._locks = locks
         self._conditions = conditions
         self._own = own
@@ -109,7 +109,7 @@ class Shutdowns:
                 )
             )
             # Those that are about to join as well: nobody else would be left for them.
-            lives = {uuid: lease.life for uuid, lease in self._roll.leases().items()}
+            lives = {uuid: lease.life for uuid, lease in self._member_table.leases().items()}
             lives.update([self._own()])
             await self._insist(ShutdownRequest(self._new_id(), lives).put().begin(self._engine))
 

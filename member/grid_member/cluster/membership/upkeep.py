@@ -1,7 +1,7 @@
 """What is looked after again and again while a member is one of several.
 
-Items that a member took return to their queues when it is gone. Whoever takes items has given a
-sign of life before; so a life that was seen to hold some, and has no lease behind a barrier that
+Items that a member took return to their queues when it is gone. A member that takes items has sent
+a heartbeat before; so a life that was seen to hold some, and has no lease behind a barrier that
 follows, has lost it. It is ended as it was seen: what the member does in a later one stays.
 
 Every lane has the cluster's state. One that missed a change of it, since nobody confirmed that, is
@@ -14,8 +14,8 @@ import contextlib
 import logging
 from typing import TYPE_CHECKING, Final
 
+from grid_member.cluster.membership.failure_detector import LEASE_S
 from grid_member.cluster.membership.locks import CHANGE, LockedError
-from grid_member.cluster.membership.pulse import LEASE_S
 from grid_member.telemetry.logs import event, failure
 
 if TYPE_CHECKING:
@@ -69,12 +69,12 @@ class Upkeep:
         held = engine.holders()
         if held and not await engine.current():
             return False
-        leases = self._membership.roll.leases()
-        quiet_s = self._membership.signs.pulse.quiet_s
+        leases = self._membership.member_table.leases()
+        quiet_s = self._membership.heartbeat.failure_detector.silence_s
         over = {
             holder
             for holder in held
-            # Whoever gave a sign lately may be handing out what it took.
+            # A member with a late heartbeat may be handing out what it took.
             if holder.member not in leases and quiet_s(holder.member) >= LEASE_S
         }
         for holder in over:

@@ -15,7 +15,7 @@ import logging
 import uuid
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
-from grid_member.cluster.membership.pulse import STEADY_GAP_S
+from grid_member.cluster.membership.failure_detector import STEADY_GAP_S
 from grid_member.cluster.persistence.backup_keys import (
     GONE_ON_S,
     REQUEST,
@@ -42,8 +42,8 @@ from grid_member.telemetry.logs import event, failure
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from grid_member.cluster.membership.member_table import MemberRecord
     from grid_member.cluster.membership.membership import Membership
-    from grid_member.cluster.membership.roll import MemberRecord
 
 TAKE_S: Final = 5.0
 """How long a member has for saying that it makes the backup: one of an earlier version never does,
@@ -117,7 +117,7 @@ class LiteBackups(Backups):
         silent = [
             maker.address
             for maker in asked
-            if maker.uuid not in placeless and membership.roll.lease(maker.uuid) is not None
+            if maker.uuid not in placeless and membership.member_table.lease(maker.uuid) is not None
         ]
         if silent:
             return Refused(Reason.UNAVAILABLE, _silent(silent))
@@ -148,7 +148,7 @@ class LiteBackups(Backups):
             return refused
 
         def gone() -> bool:
-            lease, life = membership.roll.lease(maker.uuid), store.system_get(request.taken)
+            lease, life = membership.member_table.lease(maker.uuid), store.system_get(request.taken)
             return lease is None or (life is not None and life.decode() != lease.life)
 
         def in_vain() -> bool:
@@ -179,7 +179,7 @@ class LiteBackups(Backups):
         """Return what came of what the maker was told to make, for as long as that life lasts."""
 
         def gone() -> bool:
-            lease = membership.roll.lease(maker.uuid)
+            lease = membership.member_table.lease(maker.uuid)
             return lease is None or lease.life != life
 
         await membership.conditions.until(
@@ -251,7 +251,7 @@ def serve_requests(membership: Membership, backups: Backups) -> None:
 
 async def _serve(membership: Membership, backups: Backups, request: Request) -> None:
     """Say that this member makes the backup, and do so when it is told to."""
-    life, kept = membership.signs.life, _unpacked(membership.engine.system_get(request.asked))
+    life, kept = membership.heartbeat.life, _unpacked(membership.engine.system_get(request.asked))
     # With an outcome the same call was carried out elsewhere: who asked first has died.
     unwanted = request.lasting if kept is None else request.lasting | {kept.key}
 
@@ -342,12 +342,14 @@ def _first(membership: Membership, but: list[MemberRecord]) -> MemberRecord | No
     # No start asks for a backup.
     from grid_member.engine.replicated.full_replicas import HOST
 
-    leases, asked = membership.roll.leases(), {member.uuid for member in but}
+    leases, asked = membership.member_table.leases(), {member.uuid for member in but}
     hosts = {key.removeprefix(HOST) for key, _ in membership.engine.system_items(HOST)}
 
     def last(member: MemberRecord) -> tuple[bool, bool]:
         holds = not hosts or member.uuid in hosts
-        return membership.signs.pulse.quiet_s(member.uuid) >= STEADY_GAP_S, not holds
+        return membership.heartbeat.failure_detector.silence_s(
+            member.uuid
+        ) >= STEADY_GAP_S, not holds
 
     found = [
         member

@@ -30,7 +30,7 @@ from prometheus_client.utils import floatToGoString
 
 from grid_member.cluster.management.usage import disk_of, limits_of
 from grid_member.cluster.member.member import Phase
-from grid_member.cluster.membership.roll import NO_DISK
+from grid_member.cluster.membership.member_table import NO_DISK
 from grid_member.cluster.persistence.backups import KIND as BACKUP
 from grid_member.cluster.values.operations import Stage
 from grid_member.http.metrics.cluster import certificate_ends, of_certificates, of_cluster
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from aiohttp import web
 
     from grid_member.cluster.member.member import Member
-    from grid_member.cluster.membership.roll import Disk
+    from grid_member.cluster.membership.member_table import Disk
     from grid_member.cluster.values.operations import OperationDocument
     from grid_member.engine.local.usage import StructureUsage
     from grid_member.http.metrics.requests import ListenerFigures

@@ -42,7 +42,7 @@ def unjoined(call: Call) -> Answer | None:
     """Return the answer of a data call to a member that has not joined the others.
 
     Its engine may be ready already: it might be refused all the same, and nobody would give back
-    what it has in flight when it dies before its first sign of life.
+    what it has in flight when it dies before its first heartbeat.
     """
     member = call.member
     if member.membership is None or member.phase is not Phase.STARTING:

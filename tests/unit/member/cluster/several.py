@@ -13,8 +13,8 @@ from multidict import CIMultiDict
 from grid_member.cluster.cp.keeper import cp_of_several
 from grid_member.cluster.management.management import Management
 from grid_member.cluster.member.member import Member, Phase
+from grid_member.cluster.membership.member_table import Description
 from grid_member.cluster.membership.membership import TICK_S, Membership
-from grid_member.cluster.membership.roll import Description
 from grid_member.cluster.persistence.persistence import make_persistence
 from grid_member.config import MemberConfig, parse_config
 from grid_member.http.routes.calls import Call, ConnectionCounts

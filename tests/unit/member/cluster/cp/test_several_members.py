@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from grid_member.cluster.cp.cluster import STEPS_S
-from grid_member.cluster.membership.pulse import LEASE_S
+from grid_member.cluster.membership.failure_detector import LEASE_S
 from grid_member.engine.nats.admin.peers import peer_id
 from grid_member.engine.nats.admin.server_records import LEAVING
 from tests.unit.member.cluster.managed import content, reason

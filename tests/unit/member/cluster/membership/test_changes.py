@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from grid_member.cluster.membership.failure_detector import LEASE_S
 from grid_member.cluster.membership.locks import CHANGE
-from grid_member.cluster.membership.pulse import LEASE_S
 from grid_member.engine.api import ClusterState
 from tests.unit.member.cluster.shared_log import UNAVAILABLE
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from grid_member.cluster.member.member import Phase
-from grid_member.cluster.membership.pulse import LEASE_S
+from grid_member.cluster.membership.failure_detector import LEASE_S
 from grid_member.engine.api import ClusterState
 from tests.unit.member.cluster.several import CONFIGURATION
 from tests.unit.member.cluster.shared_log import UNAVAILABLE
@@ -134,7 +134,7 @@ async def test_who_left_before_a_cluster_shutdown_is_forgotten_after_it(
     again = first.again()
     await several.run(again.start(), 60)
     assert again.state() is ClusterState.ACTIVE
-    assert not again.membership.roll.left()
+    assert not again.membership.member_table.left_members()
 
 
 async def test_a_cluster_shutdown_waits_for_a_new_leader_of_the_log(several: Several) -> None:

@@ -12,7 +12,7 @@ import pytest
 from grid_member.cluster.member.following import DISK_S, Following
 from grid_member.cluster.member.member import NOT_LEASED, Phase
 from grid_member.cluster.membership.locks import CHANGE
-from grid_member.cluster.membership.roll import Disk
+from grid_member.cluster.membership.member_table import Disk
 from grid_member.engine.api import ClusterState
 from grid_member.engine.replication import Replication
 from tests.unit.member.cluster.several import uuids
@@ -246,7 +246,7 @@ async def test_a_look_at_the_disk_that_fails_is_not_the_last(
     assert "cannot be told how the disk is" in caplog.text
     second.engine.store_bytes = lambda: 7  # type: ignore[method-assign]
     await several.time.advance(DISK_S + 4)
-    lease = first.membership.roll.lease(second.uuid)
+    lease = first.membership.member_table.lease(second.uuid)
     assert lease is not None
     assert lease.disk.store_bytes == 7
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from grid_member.cluster.membership.failure_detector import LEASE_S, RENEW_S
+from grid_member.cluster.membership.heartbeat import OWN_LEASE_S
 from grid_member.cluster.membership.membership import TICK_S
-from grid_member.cluster.membership.pulse import LEASE_S, RENEW_S
-from grid_member.cluster.membership.signs import SURE_S
 from grid_member.engine.api import Reason, Refused
 from grid_member.engine.replicated.incarnations import Holder
 
@@ -23,7 +23,7 @@ async def test_a_lease_lasts_from_the_sign_that_was_taken(several: Several) -> N
     await several.time.advance(LEASE_S)
     assert engine.leases == sorted(engine.leases)
     until_s, ended = engine.leases[-1]
-    assert 0 <= several.time.now_s + SURE_S - until_s <= RENEW_S
+    assert 0 <= several.time.now_s + OWN_LEASE_S - until_s <= RENEW_S
     assert not ended
     engine.cut_off()
     told = len(engine.leases)
@@ -37,13 +37,13 @@ async def test_a_member_that_was_taken_off_hears_that_its_lease_has_ended(
     first, second, _ = await several.started(3)
     first.engine.cut_off()
     await several.time.advance(2 * LEASE_S)
-    assert first.uuid not in second.membership.roll.leases()
+    assert first.uuid not in second.membership.member_table.leases()
     told = len(first.engine.leases)
     first.engine.heal()
     await several.time.advance(2 * RENEW_S)
     endings = [ended for _, ended in first.engine.leases[told:]]
     assert any(endings)
-    assert several.time.now_s < first.engine.leases[-1][0] <= several.time.now_s + SURE_S
+    assert several.time.now_s < first.engine.leases[-1][0] <= several.time.now_s + OWN_LEASE_S
     assert not endings[-1]
 
 
@@ -64,7 +64,7 @@ async def test_a_gap_in_which_nobody_was_taken_off_ends_no_life(several: Several
 
 
 async def test_a_lease_that_ended_by_mistake_is_there_again_at_once(several: Several) -> None:
-    """A sign of life and its end may cross: who hears of both goes by the sign."""
+    """A heartbeat and its end may cross: who hears of both goes by the sign."""
     first, second = await several.started(2)
     await several.time.advance(LEASE_S)
     second.engine.held = {Holder(0, first.uuid, 1)}
@@ -72,7 +72,7 @@ async def test_a_lease_that_ended_by_mistake_is_there_again_at_once(several: Sev
     for key in (f"lease/{first.uuid}", f"member/{first.uuid}"):
         second.engine.system_put(key, None, lambda _: None)
     await several.time.settle()
-    assert first.uuid in second.membership.roll.leases()
+    assert first.uuid in second.membership.member_table.leases()
     assert first.engine.leases[-1][0] > several.time.now_s
     await several.time.advance(2 * LEASE_S)
     assert second.gone == []

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from grid_member.cluster.membership.failure_detector import RENEW_S
 from grid_member.cluster.membership.locks import LOCK
-from grid_member.cluster.membership.pulse import RENEW_S
 from tests.unit.member.cluster.several import uuids
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from grid_member.cluster.membership.failure_detector import LEASE_S
 from grid_member.cluster.membership.locks import LOCK, LockedError, removed_with
-from grid_member.cluster.membership.pulse import LEASE_S
-from grid_member.cluster.membership.roll import LEASE
+from grid_member.cluster.membership.member_table import LEASE
 from tests.unit.member.cluster.shared_log import UNAVAILABLE
 
 if TYPE_CHECKING:
@@ -97,9 +97,9 @@ async def test_a_lock_is_not_had_before_the_lease_that_it_counts_by(
     key = LEASE + first.uuid
     lease = second.engine.system_get(key)
     assert lease is not None
-    life = first.membership.roll.leases()[first.uuid].life.encode()
+    life = first.membership.member_table.leases()[first.uuid].life.encode()
     spoilt = lease.replace(life, present) if present else None
-    first.membership.signs.look = lambda: None  # type: ignore[method-assign]  # not at once
+    first.membership.heartbeat.look = lambda: None  # type: ignore[method-assign]  # not at once
     second.engine.system_put(key, spoilt, lambda _: None)
     await several.time.settle()
     had = asyncio.Event()
@@ -138,7 +138,7 @@ async def test_a_burial_that_comes_late_ends_no_lock_of_the_next_life(several: S
     assert first_life == []
     holding = asyncio.ensure_future(_hold(second))
     await several.time.settle()
-    life = second.membership.roll.leases()[second.uuid].life
+    life = second.membership.member_table.leases()[second.uuid].life
     removed = removed_with(first.engine, second.uuid, life)
     holding.cancel()
     await asyncio.gather(holding, return_exceptions=True)
@@ -198,7 +198,7 @@ async def test_nobody_waits_for_a_lock_when_its_member_stops(
         await several.time.settle()
     else:
         holding = asyncio.ensure_future(asyncio.sleep(0))
-        first.membership.signs.beat = lambda: None  # type: ignore[method-assign]
+        first.membership.heartbeat.beat = lambda: None  # type: ignore[method-assign]
         second.engine.system_put(LEASE + first.uuid, None, lambda _: None)
         await several.time.settle()
     waiting = asyncio.ensure_future(_hold(first, None))
@@ -241,7 +241,10 @@ async def test_another_life_does_not_inherit_a_lock(several: Several) -> None:
 
 async def test_a_lock_counts_for_the_life_that_took_it(several: Several) -> None:
     first, second = await several.started(2)
-    for life, count in (("former", 0), (second.membership.roll.leases()[second.uuid].life, 1)):
+    for life, count in (
+        ("former", 0),
+        (second.membership.member_table.leases()[second.uuid].life, 1),
+    ):
         content = json.dumps({"life": life, "purpose": "test"}).encode()
         first.engine.system_put(f"{LOCK}l/{second.uuid}/1", content, lambda _: None)
         await several.time.settle()

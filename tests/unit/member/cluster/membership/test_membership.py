@@ -1,4 +1,4 @@
-"""Who is in the cluster: joins, signs of life, silence, and leaving."""
+"""Who is in the cluster: joins, heartbeats, silence, and leaving."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from grid_member.cluster.member.member import Phase
+from grid_member.cluster.membership.failure_detector import LEASE_S, RENEW_S
 from grid_member.cluster.membership.membership import JoinRefusedError
-from grid_member.cluster.membership.pulse import LEASE_S, RENEW_S
 from grid_member.engine.api import ClusterState, EngineError
 from tests.unit.member.cluster.several import uuids
 
@@ -192,9 +192,9 @@ async def test_who_left_is_forgotten_when_the_state_lets_anybody_in_again(
     await several.run(first.call("change_state", "frozen"))
     await several.run(second.stop())
     await several.run(first.call("change_state", "passive"))
-    assert first.membership.roll.left()
+    assert first.membership.member_table.left_members()
     await several.run(first.call("change_state", "active"))
-    assert not first.membership.roll.left()
+    assert not first.membership.member_table.left_members()
     await several.run(first.call("change_state", "frozen"))
     with pytest.raises(JoinRefusedError):
         await several.run(second.again().start())
@@ -322,8 +322,8 @@ async def test_a_sign_that_is_on_its_way_keeps_a_member_on_the_list(several: Sev
     # What the second says comes late, but not too late for who asks before it judges.
     first.engine.slow = True
     await several.time.advance(RENEW_S)
-    first.membership.signs.pulse.silent = lambda: {  # type: ignore[method-assign]
-        second.uuid: first.membership.roll.leases()[second.uuid]
+    first.membership.heartbeat.failure_detector.silent_members = lambda: {  # type: ignore[method-assign]
+        second.uuid: first.membership.member_table.leases()[second.uuid]
     }
     first.membership.tick()
     first.engine.heal()
@@ -334,10 +334,10 @@ async def test_a_sign_that_is_on_its_way_keeps_a_member_on_the_list(several: Sev
 
 async def test_another_life_begins_with_another_join(several: Several) -> None:
     first, second = await several.started(2)
-    before = second.membership.roll.members()
+    before = second.membership.member_table.members()
     second.engine.system_put(f"member/{first.uuid}", None, lambda _: None)
     await several.time.advance(2 * RENEW_S)
-    after = second.membership.roll.members()
+    after = second.membership.member_table.members()
     assert [member.uuid for member in after] == uuids([second, first])
     assert after[1].life != before[0].life
     assert after[0] == before[1]

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from grid_member.cluster.membership.pulse import LEASE_S, RENEW_S, STEADY_GAP_S, Pulse
-from grid_member.cluster.membership.roll import Lease
+from grid_member.cluster.membership.failure_detector import (
+    LEASE_S,
+    RENEW_S,
+    STEADY_GAP_S,
+    FailureDetector,
+)
+from grid_member.cluster.membership.member_table import Lease
 
 OTHER = Lease("life", 1)
 
@@ -13,60 +18,60 @@ class Heard:
 
     def __init__(self) -> None:
         self.now_s = 50.0
-        self.pulse = Pulse(lambda: self.now_s)
+        self.pulse = FailureDetector(lambda: self.now_s)
 
     def go_on(self, seconds: float, *, renewing: bool = True) -> None:
         for _ in range(round(seconds / RENEW_S)):
             self.now_s += RENEW_S
             if renewing:
-                self.pulse.renewed()
+                self.pulse.note_own_renewal()
 
 
 def test_who_gives_no_sign_for_the_time_of_a_lease_is_silent() -> None:
     heard = Heard()
-    heard.pulse.renewed()
+    heard.pulse.note_own_renewal()
     heard.pulse.look({"a": OTHER})
     heard.go_on(LEASE_S - RENEW_S)
-    assert not heard.pulse.silent()
+    assert not heard.pulse.silent_members()
     heard.go_on(RENEW_S)
-    assert heard.pulse.silent() == {"a": OTHER}
+    assert heard.pulse.silent_members() == {"a": OTHER}
 
 
 def test_a_sign_of_life_ends_a_silence() -> None:
     heard = Heard()
-    heard.pulse.renewed()
+    heard.pulse.note_own_renewal()
     heard.pulse.look({"a": OTHER})
     heard.go_on(LEASE_S)
     for sign in (Lease("life", 2), Lease("other", 2)):
         heard.pulse.look({"a": sign})
-        assert not heard.pulse.silent()
+        assert not heard.pulse.silent_members()
         heard.go_on(LEASE_S)
-        assert heard.pulse.silent()
+        assert heard.pulse.silent_members()
 
 
 def test_without_own_signs_nobody_else_is_silent() -> None:
     heard = Heard()
     heard.pulse.look({"a": OTHER})
     heard.go_on(10 * LEASE_S, renewing=False)
-    assert not heard.pulse.silent()
-    heard.pulse.renewed()
+    assert not heard.pulse.silent_members()
+    heard.pulse.note_own_renewal()
     heard.go_on(LEASE_S)
-    assert heard.pulse.silent()
+    assert heard.pulse.silent_members()
     heard.go_on(STEADY_GAP_S + RENEW_S, renewing=False)
-    assert not heard.pulse.silent()
+    assert not heard.pulse.silent_members()
 
 
 def test_after_a_time_without_own_signs_the_others_have_a_whole_lease() -> None:
     heard = Heard()
-    heard.pulse.renewed()
+    heard.pulse.note_own_renewal()
     heard.pulse.look({"a": OTHER})
     heard.go_on(STEADY_GAP_S + RENEW_S, renewing=False)
-    heard.pulse.renewed()
-    assert not heard.pulse.silent()
+    heard.pulse.note_own_renewal()
+    assert not heard.pulse.silent_members()
     heard.go_on(LEASE_S - RENEW_S)
-    assert not heard.pulse.silent()
+    assert not heard.pulse.silent_members()
     heard.go_on(RENEW_S)
-    assert heard.pulse.silent()
+    assert heard.pulse.silent_members()
 
 
 def test_a_lease_that_ends_is_told_once() -> None:

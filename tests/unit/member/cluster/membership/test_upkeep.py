@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from grid_member.cluster.membership.pulse import LEASE_S, RENEW_S
+from grid_member.cluster.membership.failure_detector import LEASE_S, RENEW_S
 from grid_member.cluster.membership.upkeep import LOOK_S, Upkeep
 from grid_member.engine.api import ClusterState
 from grid_member.engine.replicated.incarnations import Holder

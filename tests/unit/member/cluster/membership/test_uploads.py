@@ -10,7 +10,7 @@ import pytest
 
 from grid_member.cluster.member.member import Phase
 from grid_member.cluster.membership.consents import CONSENT
-from grid_member.cluster.membership.pulse import LEASE_S
+from grid_member.cluster.membership.failure_detector import LEASE_S
 from grid_member.engine.api import ClusterState
 from tests.unit.member.cluster.several import CONFIGURATION
 

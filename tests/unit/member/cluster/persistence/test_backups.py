@@ -6,7 +6,7 @@ import asyncio
 import os
 from typing import TYPE_CHECKING
 
-from grid_member.cluster.membership.pulse import LEASE_S
+from grid_member.cluster.membership.failure_detector import LEASE_S
 from grid_member.cluster.persistence.backups import (
     AGAIN_S,
     INTERRUPT,

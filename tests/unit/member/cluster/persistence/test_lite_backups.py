@@ -7,8 +7,8 @@ import json
 import os
 from typing import TYPE_CHECKING
 
+from grid_member.cluster.membership.failure_detector import LEASE_S
 from grid_member.cluster.membership.locks import CHANGE
-from grid_member.cluster.membership.pulse import LEASE_S
 from grid_member.cluster.persistence.backup_keys import REQUEST
 from grid_member.cluster.persistence.backup_requests import NOBODY, TAKE_S
 from grid_member.cluster.persistence.backups import AGAIN_S, UNSET, UNWANTED

@@ -6,7 +6,7 @@ import asyncio
 import os
 from typing import TYPE_CHECKING
 
-from grid_member.cluster.membership.pulse import LEASE_S
+from grid_member.cluster.membership.failure_detector import LEASE_S
 from grid_member.cluster.persistence.backup_keys import REQUEST
 from grid_member.cluster.persistence.backup_requests import (
     LATE,
@@ -98,7 +98,7 @@ async def test_a_maker_of_which_nothing_is_heard_is_given_up(
     making = asyncio.ensure_future(lite.call("backup"))
     await several.time.settle()
     ((asked, _),) = engine.system_items(REQUEST)
-    life = first.membership.signs.life.encode()
+    life = first.membership.heartbeat.life.encode()
     engine.system_put(f"{asked}/taken", life, lambda _: None)
     await several.time.advance(LOST_S - 10)
     assert not making.done()

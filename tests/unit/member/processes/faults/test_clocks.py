@@ -40,7 +40,7 @@ for number in JUMPS:
 SHORT_S: Final = 4
 LOOK_S: Final = 3.0
 MANY_RECORDS: Final = 150
-"""Three members' signs of life in that time are some twenty."""
+"""Three members' heartbeats in that time are some twenty."""
 
 
 @pytest.mark.parametrize("jump", JUMPS, ids=["ahead", "back"])

@@ -67,29 +67,29 @@ class MemberRecord:
 
     def put(self) -> Put:
         """Return what puts the member on the list."""
-        return Put(MEMBER + self.uuid, self._packed())
+        return Put(MEMBER + self.uuid, self._pack())
 
     def put_left(self) -> Put:
         """Return what notes that it may come back."""
-        return Put(LEFT + self.uuid, self._packed())
+        return Put(LEFT + self.uuid, self._pack())
 
-    def _packed(self) -> bytes:
+    def _pack(self) -> bytes:
         return json.dumps(asdict(self), separators=(",", ":")).encode()
 
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """A sign of life."""
+    """What a heartbeat writes."""
 
     life: str
     beat: int
-    """Counts the signs of a life."""
+    """Counts the heartbeats of a life."""
     seen: frozenset[str] = frozenset()
     """The notices that this member goes by."""
     disk: Disk = NO_DISK
 
     def put(self, uuid: str) -> Put:
-        """Return what gives the sign."""
+        """Return the put of the heartbeat."""
         content = {
             "life": self.life,
             "beat": self.beat,
@@ -99,8 +99,8 @@ class Lease:
         return Put(LEASE + uuid, json.dumps(content, separators=(",", ":")).encode())
 
 
-class Roll:
-    """Reads the list."""
+class MemberTable:
+    """Reads who is in the cluster."""
 
     def __init__(self, store: SystemStore) -> None:
         self._store = store
@@ -109,25 +109,25 @@ class Roll:
         """Return the members on the list, in the order in which they joined."""
         return sorted(self._records(MEMBER), key=lambda found: (found.joined_ms, found.uuid))
 
-    def left(self) -> list[MemberRecord]:
+    def left_members(self) -> list[MemberRecord]:
         """Return the members that may come back while the cluster is FROZEN or PASSIVE."""
         return self._records(LEFT)
 
     def leases(self) -> dict[str, Lease]:
         """Return the leases by their members' UUIDs."""
         items = self._store.system_items(LEASE)
-        return {key.removeprefix(LEASE): _lease(value) for key, value in items}
+        return {key.removeprefix(LEASE): _read_lease(value) for key, value in items}
 
     def lease(self, uuid: str) -> Lease | None:
         """Return one member's lease, None when it has ended."""
         value = self._store.system_get(LEASE + uuid)
-        return None if value is None else _lease(value)
+        return None if value is None else _read_lease(value)
 
     def _records(self, prefix: str) -> list[MemberRecord]:
-        return [_record(value) for _, value in self._store.system_items(prefix)]
+        return [_read_record(value) for _, value in self._store.system_items(prefix)]
 
 
-def _record(value: bytes) -> MemberRecord:
+def _read_record(value: bytes) -> MemberRecord:
     found = json.loads(value)
     return MemberRecord(
         uuid=str(found["uuid"]),
@@ -142,7 +142,7 @@ def _record(value: bytes) -> MemberRecord:
     )
 
 
-def _lease(value: bytes) -> Lease:
+def _read_lease(value: bytes) -> Lease:
     found = json.loads(value)
     return Lease(
         str(found["life"]),
