@@ -46,7 +46,7 @@ class Heartbeat:
             member_table: reads them.
             clock_s: seconds that only go forward.
             new_life: names a life.
-            content: returns the notices that this member goes by, and how its disk is.
+            content: returns the barriers that this member has passed, and how its disk is.
         """
         self.life = new_life()
         """This member's present one."""

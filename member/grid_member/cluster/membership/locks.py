@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from grid_member.cluster.membership.broadcast_barrier import BARRIER
 from grid_member.cluster.membership.failure_detector import RENEW_S
-from grid_member.cluster.membership.notices import NOTICE
 from grid_member.cluster.values.system_store import Put, carry_out
 
 if TYPE_CHECKING:
@@ -169,14 +169,14 @@ class Locks:
 
 
 def removed_with(store: SystemStore, uuid: str, life: str) -> list[Put]:
-    """Return what removes the locks and notices of a member's life that has ended."""
+    """Return what removes the locks and barriers of a member's life that has ended."""
     locks = [
         key
         for key, value in store.system_items(LOCK)
         if _uuid_of(key) == uuid and json.loads(value)["life"] == life
     ]
-    notices = [key for key, _ in store.system_items(NOTICE) if key.rpartition("/")[2] == uuid]
-    return [Put(key, None) for key in (*locks, *notices)]
+    barriers = [key for key, _ in store.system_items(BARRIER) if key.rpartition("/")[2] == uuid]
+    return [Put(key, None) for key in (*locks, *barriers)]
 
 
 def _uuid_of(key: str) -> str:

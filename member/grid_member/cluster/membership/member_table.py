@@ -84,8 +84,8 @@ class Lease:
     life: str
     beat: int
     """Counts the heartbeats of a life."""
-    seen: frozenset[str] = frozenset()
-    """The notices that this member goes by."""
+    passed_barriers: frozenset[str] = frozenset()
+    """The barriers that this member has passed."""
     disk: Disk = NO_DISK
 
     def put(self, uuid: str) -> Put:
@@ -93,7 +93,7 @@ class Lease:
         content = {
             "life": self.life,
             "beat": self.beat,
-            "seen": sorted(self.seen),
+            "seen": sorted(self.passed_barriers),
             "disk": self.disk,
         }
         return Put(LEASE + uuid, json.dumps(content, separators=(",", ":")).encode())

@@ -1,7 +1,7 @@
 """This member among the others: how it joins, stays, sees who is there, and leaves.
 
     join:    current ─▶ lease ─▶ lock ─▶ may it join in this state? ─▶ on the list
-    stays:   a heartbeat every `RENEW_S`; notices are read and named in it
+    stays:   a heartbeat every `RENEW_S`; it names the barriers that the member has passed
     leaves:  off the list ─▶ (the member finishes what was begun) ─▶ its lease ends
 
 A member that is silent is taken off the list by the others; when it was not dead after all it finds
@@ -14,6 +14,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final
 
+from grid_member.cluster.membership.broadcast_barrier import BARRIER, SHUTDOWN, BroadcastBarriers
 from grid_member.cluster.membership.consents import CONSENT, Consents
 from grid_member.cluster.membership.failure_detector import RENEW_S
 from grid_member.cluster.membership.heartbeat import CLOSED_STATES, Heartbeat
@@ -27,7 +28,6 @@ from grid_member.cluster.membership.member_table import (
     MemberRecord,
     MemberTable,
 )
-from grid_member.cluster.membership.notices import NOTICE, SHUTDOWN, Notices
 from grid_member.cluster.membership.shutdowns import Shutdowns, end_of_request, shutdown_request
 from grid_member.cluster.values.conditions import Conditions
 from grid_member.cluster.values.system_store import Put, carry_out
@@ -51,7 +51,7 @@ JOINING: Final = "join"
 """The purpose of who holds `CHANGE` to join."""
 _TRANSITIONS: Final = frozenset({"change_state", "change_version", "shutdown"})
 """The purposes for which the cluster is in transition meanwhile."""
-_WATCHED: Final = (MEMBER, LEASE, NOTICE, SHUTDOWN, CONSENT)
+_WATCHED: Final = (MEMBER, LEASE, BARRIER, SHUTDOWN, CONSENT)
 """Begin the keys that the membership goes by."""
 _log: Final = logging.getLogger("grid.member")
 
@@ -96,7 +96,11 @@ class Membership:
         self.disk = NO_DISK
         """How this member's disk is, for the others to show."""
         self.heartbeat = Heartbeat(
-            engine, self.member_table, clock_s, new_id, lambda: (self.notices.ids, self.disk)
+            engine,
+            self.member_table,
+            clock_s,
+            new_id,
+            lambda: (self.barriers.passed_barriers, self.disk),
         )
 
         def own() -> tuple[str, str]:
@@ -106,7 +110,9 @@ class Membership:
         self.shutdowns = Shutdowns(
             engine, self.member_table, self.locks, self.conditions, own, new_id
         )
-        self.notices = Notices(engine, self.member_table, self.conditions, self.heartbeat.beat)
+        self.barriers = BroadcastBarriers(
+            engine, self.member_table, self.conditions, self.heartbeat.beat
+        )
         self.consents = Consents(engine, self.member_table, self.conditions, new_id)
         self.on_gone: list[Callable[[str], None]] = []
         """Told the UUID of a member that writes nothing any more, on every member."""
@@ -171,9 +177,9 @@ class Membership:
             return []
         return [Put(LEFT + member.uuid, None) for member in self.member_table.left_members()]
 
-    async def shown_everywhere(self) -> bool:
-        """Return when every member shows what was changed before; see `Notices.shown`."""
-        return await self.notices.shown(self._new_id())
+    async def wait_for_barrier(self) -> bool:
+        """Return when every member shows what was changed before; see `BroadcastBarriers.wait`."""
+        return await self.barriers.wait(self._new_id())
 
     # Joining and leaving
 
@@ -226,7 +232,7 @@ class Membership:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await self.heartbeat.close()
-        await self.notices.close()
+        await self.barriers.close()
 
     # Driven by the engine and by time
 
@@ -253,7 +259,7 @@ class Membership:
         """Hear that time has gone on."""
         self.heartbeat.beat_when_due()
         self.locks.tidy()
-        self.notices.tidy()
+        self.barriers.tidy()
         self._look()
 
     def _look(self) -> None:
@@ -263,7 +269,7 @@ class Membership:
             for hook in self.on_gone:
                 hook(uuid)
         if not self._leaving:
-            self.notices.look()
+            self.barriers.look()
             self.consents.look()
             self.heartbeat.look()
             self._look_for_own()

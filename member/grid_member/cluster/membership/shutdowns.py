@@ -13,9 +13,9 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
+from grid_member.cluster.membership.broadcast_barrier import SHUTDOWN
 from grid_member.cluster.membership.failure_detector import RENEW_S
 from grid_member.cluster.membership.locks import CHANGE, LockedError
-from grid_member.cluster.membership.notices import SHUTDOWN
 from grid_member.cluster.values.system_store import Put, carry_out
 from grid_member.engine.api import ClusterState, EngineError
 from grid_member.telemetry.logs import event
@@ -161,6 +161,6 @@ async def stop_with_all(
         event(_log, logging.WARNING, "not parked", reason="the disk does not answer")
     # As long as there is a majority that can tell the others.
     await membership.conditions.until(
-        lambda: membership.notices.seen_by_all(request.id), CLUSTER_STOP_PATIENCE_S
+        lambda: membership.barriers.is_complete(request.id), CLUSTER_STOP_PATIENCE_S
     )
     member.request_stop()

@@ -46,12 +46,12 @@ async def everywhere(
             answer = await change()
     except LockedError as locked:
         return busy if locked.refused is None else refusal(locked.refused)
-    # The lock's end was proposed in this tick, as the notice is: they are in one record.
-    return await shown(membership, answer)
+    # The lock's end was proposed in this tick, as the barrier is: they are in one record.
+    return await after_barrier(membership, answer)
 
 
-async def shown(membership: Membership, answer: Answer) -> Answer:
+async def after_barrier(membership: Membership, answer: Answer) -> Answer:
     """Return the answer when every member shows what was changed before, or that it does not."""
-    if answer.status == CARRIED_OUT and not await membership.shown_everywhere():
+    if answer.status == CARRIED_OUT and not await membership.wait_for_barrier():
         return error(503, _NOT_SHOWN, retry=True)
     return answer

@@ -18,7 +18,7 @@ from grid_member.cluster.membership.locks import LockedError
 from grid_member.cluster.values.idempotency import Outcome, key_problem
 from grid_member.cluster.values.system_store import carry_out
 from grid_member.engine.api import EngineError
-from grid_member.http.routes.clusterwide import shown
+from grid_member.http.routes.clusterwide import after_barrier
 from grid_member.http.routes.data import refusal
 from grid_member.http.wire.answers import CARRIED_OUT, Answer, error, failed, success
 from grid_member.telemetry.logs import event
@@ -183,7 +183,7 @@ async def _first_of_all(
             if known is None:
                 return await _carried_out(call, operation, key, request)
         # Whoever carried it out may have been told that it is not shown yet, or nothing.
-        return await shown(membership, known)
+        return await after_barrier(membership, known)
     except LockedError as locked:
         if locked.refused is not None:
             return refusal(locked.refused)

@@ -228,7 +228,7 @@ async def test_a_call_that_was_not_shown_is_not_answered_again_before_it_is(
     await several.time.advance(LEASE_S)
     with monkeypatch.context() as planted:
         # It lives, and shows nothing.
-        planted.setattr(third.membership.notices, "look", lambda: None)
+        planted.setattr(third.membership.barriers, "look", lambda: None)
         for member in (first, second):
             answer = await several.run(member.call("change_state", "frozen", key="k"), 80)
             assert (answer.status, dict(answer.headers)["Retry-After"]) == (503, "1")

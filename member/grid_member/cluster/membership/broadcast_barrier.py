@@ -1,0 +1,123 @@
+"""Broadcast barriers: how a member knows that every other one shows what it changed.
+
+    notice/<id>/<writer>  written behind the change
+        ─▶ each member that meets it waits until all that was answered before is applied on it
+        ─▶ and names the id in its lease
+
+So when the last lease names it, the change is applied everywhere in the system lane, by whose state
+and configuration members answer; in the other lanes it is in the log, before what they do next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING, Final
+
+from grid_member.cluster.values.system_store import Put, carry_out
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from grid_member.cluster.membership.member_table import MemberTable
+    from grid_member.cluster.membership.replicated import ReplicatedEngine
+    from grid_member.cluster.values.conditions import Conditions
+
+BARRIER: Final = "notice/"
+SHUTDOWN: Final = "shutdown"
+"""The request that all members stop, which is a barrier as well; its id is its value's."""
+BARRIER_PATIENCE_S: Final = 60.0
+"""How long a change waits for a member that lives but does not show it."""
+
+
+class BroadcastBarriers:
+    """The barriers as one member writes and passes them."""
+
+    def __init__(
+        self,
+        engine: ReplicatedEngine,
+        member_table: MemberTable,
+        conditions: Conditions,
+        on_pass: Callable[[], None],
+    ) -> None:
+        """Take what tells how far the others are.
+
+        Args:
+            engine: keeps them.
+            member_table: who is in the cluster, and what the leases name.
+            conditions: looked at with every change.
+            on_pass: called when `passed_barriers` has another value, for the lease to show it.
+        """
+        self.passed_barriers: frozenset[str] = frozenset()
+        """The barriers that this member has passed."""
+        self._engine = engine
+        self._member_table = member_table
+        self._conditions = conditions
+        self._on_pass = on_pass
+        self._own: set[str] = set()
+        self._passing: asyncio.Task[None] | None = None
+
+    def look(self) -> None:
+        """Begin to pass the barriers that are new, and forget those that are over."""
+        present = self._open_barriers()
+        if self.passed_barriers - present:
+            self.passed_barriers &= present
+        if present - self.passed_barriers and (self._passing is None or self._passing.done()):
+            self._passing = asyncio.get_running_loop().create_task(self._pass_new())
+
+    async def close(self) -> None:
+        """End what goes on."""
+        if self._passing is not None:
+            self._passing.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._passing
+
+    async def wait(self, barrier: str) -> bool:
+        """Write a barrier; return when all members show what was changed before.
+
+        False when one that lives does not in time, or the log does not take the barrier.
+        """
+        put = Put(f"{BARRIER}{barrier}/{self._engine.member_uuid}", b"")
+        self._own.add(put.key)
+        try:
+            if (await carry_out(put.begin(self._engine)))[0] is not None:
+                return False
+            return await self._conditions.until(
+                lambda: self.is_complete(barrier), BARRIER_PATIENCE_S
+            )
+        finally:
+            self._own.discard(put.key)
+            Put(put.key, None).begin(self._engine)(_ignore)
+
+    def tidy(self) -> None:
+        """Remove what is left of barriers that this member does not wait for any more."""
+        own = "/" + self._engine.member_uuid
+        for key, _ in self._engine.system_items(BARRIER):
+            if key.endswith(own) and key not in self._own:
+                Put(key, None).begin(self._engine)(_ignore)
+
+    def is_complete(self, barrier: str) -> bool:
+        """Tell whether every member on the list has passed the barrier; a silent one leaves it."""
+        leases = self._member_table.leases()
+        members = (leases.get(member.uuid) for member in self._member_table.members())
+        return all(lease is None or barrier in lease.passed_barriers for lease in members)
+
+    def _open_barriers(self) -> frozenset[str]:
+        found = {key.split("/")[1] for key, _ in self._engine.system_items(BARRIER)}
+        request = self._engine.system_get(SHUTDOWN)
+        return frozenset(found if request is None else {*found, _barrier_id(request)})
+
+    async def _pass_new(self) -> None:
+        while new := self._open_barriers() - self.passed_barriers:
+            if not await self._engine.current():
+                return  # the next look begins again
+            self.passed_barriers = (self.passed_barriers & self._open_barriers()) | new
+            self._on_pass()
+
+
+def _barrier_id(request: bytes) -> str:
+    return request.decode().partition(" ")[0]
+
+
+def _ignore(outcome: object) -> None:
+    """What was not removed now is removed by `tidy`."""
