@@ -10,7 +10,7 @@ from grid_member.cluster.cp.keeper import cp_of_several
 from grid_member.cluster.management.departing import Departing
 from grid_member.cluster.membership.broadcast_barrier import BARRIER, SHUTDOWN
 from grid_member.cluster.membership.colleagues import ListedColleagues
-from grid_member.cluster.membership.consents import CONSENT
+from grid_member.cluster.membership.configuration_vote import VOTE
 from grid_member.cluster.membership.join_list import JOIN_LIST
 from grid_member.cluster.membership.locks import LOCK
 from grid_member.cluster.membership.member_table import LEASE, LEFT, MEMBER, Description
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 RECORD_OVERHEAD_BYTES: Final = 1 << 20
 """What a record may hold beside its largest value: names, a key, a content type."""
 OF_MEMBERS: Final = (
-    *(MEMBER, LEASE, LEFT, LOCK, BARRIER, SHUTDOWN, CONSENT, INTERRUPT, REQUEST, OPERATION),
+    *(MEMBER, LEASE, LEFT, LOCK, BARRIER, SHUTDOWN, VOTE, INTERRUPT, REQUEST, OPERATION),
     *(JOIN_LIST, MARK, SERVER, LEAVING, REMOVED, HOST, "cp/"),
 )
 """Begin the keys of system values that are about members, not about the data that they hold."""

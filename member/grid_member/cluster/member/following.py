@@ -54,7 +54,7 @@ class Following:
     def begin(self) -> None:
         """Go by every change from now on."""
         membership = self._membership
-        membership.consents.objection = self._management.config_changes.objection
+        membership.configuration_vote.objection = self._management.config_changes.objection
         membership.on_change |= {
             "config/": self._config_changed,
             "cluster-version": lambda: self._tell("cluster version changed"),

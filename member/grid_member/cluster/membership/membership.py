@@ -15,7 +15,7 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from grid_member.cluster.membership.broadcast_barrier import BARRIER, SHUTDOWN, BroadcastBarriers
-from grid_member.cluster.membership.consents import CONSENT, Consents
+from grid_member.cluster.membership.configuration_vote import VOTE, ConfigurationVote
 from grid_member.cluster.membership.failure_detector import RENEW_S
 from grid_member.cluster.membership.heartbeat import CLOSED_STATES, Heartbeat
 from grid_member.cluster.membership.locks import CHANGE, LockedError, Locks
@@ -51,7 +51,7 @@ JOINING: Final = "join"
 """The purpose of who holds `CHANGE` to join."""
 _TRANSITIONS: Final = frozenset({"change_state", "change_version", "shutdown"})
 """The purposes for which the cluster is in transition meanwhile."""
-_WATCHED: Final = (MEMBER, LEASE, BARRIER, SHUTDOWN, CONSENT)
+_WATCHED: Final = (MEMBER, LEASE, BARRIER, SHUTDOWN, VOTE)
 """Begin the keys that the membership goes by."""
 _log: Final = logging.getLogger("grid.member")
 
@@ -113,7 +113,9 @@ class Membership:
         self.barriers = BroadcastBarriers(
             engine, self.member_table, self.conditions, self.heartbeat.beat
         )
-        self.consents = Consents(engine, self.member_table, self.conditions, new_id)
+        self.configuration_vote = ConfigurationVote(
+            engine, self.member_table, self.conditions, new_id
+        )
         self.on_gone: list[Callable[[str], None]] = []
         """Told the UUID of a member that writes nothing any more, on every member."""
         self.on_shutdown: Callable[[ShutdownRequest], None] = lambda _: None
@@ -270,7 +272,7 @@ class Membership:
                 hook(uuid)
         if not self._leaving:
             self.barriers.look()
-            self.consents.look()
+            self.configuration_vote.look()
             self.heartbeat.look()
             self._look_for_own()
         self.conditions.look()

@@ -104,7 +104,7 @@ async def _objected(call: Call, content: bytes) -> Answer | None:
     membership = call.member.membership
     if membership is None:
         return None
-    objections = await membership.consents.objections(content)
+    objections = await membership.configuration_vote.objections(content)
     if objections is None:
         return _UNANSWERED
     for objection in objections:

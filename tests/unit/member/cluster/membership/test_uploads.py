@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from grid_member.cluster.member.member import Phase
-from grid_member.cluster.membership.consents import CONSENT
+from grid_member.cluster.membership.configuration_vote import VOTE
 from grid_member.cluster.membership.failure_detector import LEASE_S
 from grid_member.engine.api import ClusterState
 from tests.unit.member.cluster.several import CONFIGURATION
@@ -72,7 +72,7 @@ async def test_what_another_member_cannot_go_by_is_added_on_none(
     for member in (first, second, third):
         assert "plain" not in member.member.config.maps
         assert not member.engine.system_items("config/")
-        assert not member.engine.system_items(CONSENT)
+        assert not member.engine.system_items(VOTE)
     # The member itself could add it, so could those that are there when the other one is gone.
     await several.run(third.stop())
     await several.time.advance(2 * LEASE_S)
@@ -102,7 +102,7 @@ async def test_a_member_that_lives_and_does_not_answer_keeps_everything_as_it_is
     several: Several, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second, _ = await several.started(3)
-    monkeypatch.setattr(second.membership.consents, "look", lambda: None)
+    monkeypatch.setattr(second.membership.configuration_vote, "look", lambda: None)
     answer = await several.run(first.call("config_upload", UPLOAD % "added"))
     assert (answer.status, dict(answer.headers)["Retry-After"]) == (503, "1")
     assert "added" not in first.member.config.maps

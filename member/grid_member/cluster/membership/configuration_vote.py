@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from grid_member.cluster.membership.replicated import ReplicatedEngine
     from grid_member.cluster.values.conditions import Conditions
 
-CONSENT: Final = "consent/"
-CONSENT_PATIENCE_S: Final = 20.0
+VOTE: Final = "consent/"
+VOTE_PATIENCE_S: Final = 20.0
 """How long a question waits for a member that lives; one that is silent is off the list sooner."""
 
 
-class Consents:
+class ConfigurationVote:
     """The questions as one member puts and answers them; one at a time is put, under a lock."""
 
     def __init__(
@@ -43,53 +43,55 @@ class Consents:
         self._member_table = member_table
         self._conditions = conditions
         self._new_id = new_id
-        self._answering: set[str] = set()
+        self._pending: set[str] = set()
 
     async def objections(self, content: bytes) -> list[str] | None:
         """Return what other members have against a configuration, by address.
 
         None when the log does not take the question, or one that lives does not answer in time.
         """
-        asked = CONSENT + self._new_id()
-        former = [Put(key, None) for key, _ in self._engine.system_items(CONSENT)]
-        puts = (*former, Put(asked, content))
+        question = VOTE + self._new_id()
+        former = [Put(key, None) for key, _ in self._engine.system_items(VOTE)]
+        puts = (*former, Put(question, content))
         try:
             if any(await carry_out(*(put.begin(self._engine) for put in puts))):
                 return None
-            if not await self._conditions.until(lambda: self._all(asked), CONSENT_PATIENCE_S):
+            if not await self._conditions.until(
+                lambda: self._is_complete(question), VOTE_PATIENCE_S
+            ):
                 return None
-            return self._found(asked)
+            return self._read_objections(question)
         finally:
-            for key, _ in self._engine.system_items(asked):
+            for key, _ in self._engine.system_items(question):
                 Put(key, None).begin(self._engine)(_ignore)
 
     def look(self) -> None:
         """Answer the questions of others that this member has not answered."""
         own = self._engine.member_uuid
-        for asked, content in self._engine.system_items(CONSENT):
-            key = f"{asked}/{own}"
-            if "/" in asked.removeprefix(CONSENT) or key in self._answering:
+        for question, content in self._engine.system_items(VOTE):
+            key = f"{question}/{own}"
+            if "/" in question.removeprefix(VOTE) or key in self._pending:
                 continue
             if self._engine.system_get(key) is None:
-                self._answering.add(key)
+                self._pending.add(key)
                 answer = Put(key, (self.objection(content) or "").encode())
-                answer.begin(self._engine)(partial(self._answered, key))
+                answer.begin(self._engine)(partial(self._finish_answer, key))
 
-    def _answered(self, key: str, _: object) -> None:
-        self._answering.discard(key)  # what the log did not take is answered at the next look
+    def _finish_answer(self, key: str, _: object) -> None:
+        self._pending.discard(key)  # what the log did not take is answered at the next look
 
-    def _all(self, asked: str) -> bool:
+    def _is_complete(self, question: str) -> bool:
         leases = self._member_table.leases()
         return all(
             member.uuid not in leases
-            or self._engine.system_get(f"{asked}/{member.uuid}") is not None
+            or self._engine.system_get(f"{question}/{member.uuid}") is not None
             for member in self._member_table.members()
         )
 
-    def _found(self, asked: str) -> list[str]:
+    def _read_objections(self, question: str) -> list[str]:
         found: list[str] = []
         for member in self._member_table.members():
-            answer = self._engine.system_get(f"{asked}/{member.uuid}")
+            answer = self._engine.system_get(f"{question}/{member.uuid}")
             if answer:
                 found.append(f"member {member.address}: {answer.decode()}")
         return found
