@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from grid_member.cluster.membership.membership import Membership
-    from grid_member.cluster.membership.parking import Parking
+    from grid_member.cluster.membership.shutdown_marker import ShutdownMarker
     from grid_member.cluster.values.operations import Operations
     from grid_member.cluster.values.system_store import Put
     from grid_member.engine.replicas.departure import Evacuation
@@ -54,7 +54,7 @@ class LeavingMember(Protocol):
         """Made after the member."""
 
     @property
-    def parking(self) -> Parking:
+    def shutdown_marker(self) -> ShutdownMarker:
         """What keeps the member down when something starts it again."""
 
     def request_stop(self) -> None:
@@ -108,7 +108,7 @@ class Departing:
         try:
             await self._engine.evacuate(lambda step: self._advance(operation, step))
             # Whatever starts the process again must not bring it back.
-            await asyncio.to_thread(member.parking.note, "memberShutdown")
+            await asyncio.to_thread(member.shutdown_marker.write, "memberShutdown")
         except EngineError as error:
             self._store(operations.fail(operation, str(error)))
         except Exception as error:

@@ -17,7 +17,7 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from grid_member.cluster.member.following import Following
-from grid_member.cluster.membership.parking import Parking
+from grid_member.cluster.membership.shutdown_marker import ShutdownMarker
 from grid_member.cluster.membership.shutdowns import (
     CLUSTER_STOP_PATIENCE_S,
     stop_all,
@@ -95,8 +95,8 @@ class Member:
         """Whether it runs and no stop was requested. Asked with every request."""
         self.measurements: Measurements | None = None
         """None where nobody can ask for metrics."""
-        self.parking = Parking(config.parked_file, wall_clock_ms)
-        self.parked: str | None = None
+        self.shutdown_marker = ShutdownMarker(config.parked_file, wall_clock_ms)
+        self.marker_reason: str | None = None
         """Why the member is parked and what to do about it; None when it is not."""
         self.failure: EngineError | None = None
         """Why the member ended by itself; None while it did not."""
@@ -190,12 +190,12 @@ class Member:
             await self.membership.close()
 
     async def _park(self) -> bool:
-        self.parked = await asyncio.to_thread(self.parking.find)
-        if self.parked is None:
+        self.marker_reason = await asyncio.to_thread(self.shutdown_marker.find)
+        if self.marker_reason is None:
             return False
         if self.phase is Phase.STARTING:
             self.phase = Phase.PARKED
-        event(_log, logging.WARNING, "parked", reason=self.parked)
+        event(_log, logging.WARNING, "parked", reason=self.marker_reason)
         return True
 
     def request_cluster_stop(self) -> None:
@@ -305,7 +305,7 @@ class Member:
     @property
     def cluster_version(self) -> str:
         """`major.minor` of the cluster, `0.0` before the join."""
-        if self.phase in _UNJOINED or self.parked is not None:
+        if self.phase in _UNJOINED or self.marker_reason is not None:
             return UNJOINED_VERSION
         return str(self.management.versions.current)
 
@@ -320,7 +320,7 @@ class Member:
         ends = (drains if self.draining else "the member is stopping") if self.ending else None
         why = ends or contact or "the member is not ready"
         failed = None if self.failure is None else str(self.failure)
-        return failed or self.engine.directory_lost or self.parked or waits or joining or why
+        return failed or self.engine.directory_lost or self.marker_reason or waits or joining or why
 
     def _not_in_contact(self) -> str:
         if self.membership is None:

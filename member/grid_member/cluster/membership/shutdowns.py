@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from grid_member.cluster.membership.locks import Locks
     from grid_member.cluster.membership.member_table import MemberTable
     from grid_member.cluster.membership.membership import Membership
-    from grid_member.cluster.membership.parking import Parking
     from grid_member.cluster.membership.replicated import ReplicatedEngine
+    from grid_member.cluster.membership.shutdown_marker import ShutdownMarker
     from grid_member.cluster.values.conditions import Conditions
     from grid_member.cluster.values.system_store import Begin
     from grid_member.engine.state.system import SystemStore
@@ -36,8 +36,8 @@ CLUSTER_STOP_PATIENCE_S: Final = 5.0
 """How long a stop of the cluster waits for the log to take the state that goes before it."""
 CLUSTER_STOP_LIMIT_S: Final = 30.0
 """How long a stop of several may take, a new leader of the log included; then this one stops."""
-PARKING_PATIENCE_S: Final = 5.0
-"""How long a stop of several members waits for the file that parks one of them."""
+MARKER_PATIENCE_S: Final = 5.0
+"""How long a stop of several members waits for the shutdown marker of one of them."""
 _log: Final = logging.getLogger("grid.member")
 
 
@@ -61,7 +61,7 @@ class StoppingMember(Protocol):
     """The member as the stop of all members needs it."""
 
     @property
-    def parking(self) -> Parking:
+    def shutdown_marker(self) -> ShutdownMarker:
         """What keeps the member down when something starts it again."""
 
     async def stop_wanted(self) -> None:
@@ -153,8 +153,8 @@ async def stop_with_all(
     """Park this member, and stop it as soon as all others have seen the request."""
     event(_log, logging.INFO, "the cluster is to stop")
     try:
-        noting = asyncio.to_thread(member.parking.note, "clusterShutdown")
-        await asyncio.wait_for(noting, PARKING_PATIENCE_S)
+        noting = asyncio.to_thread(member.shutdown_marker.write, "clusterShutdown")
+        await asyncio.wait_for(noting, MARKER_PATIENCE_S)
     except EngineError as unwritten:
         event(_log, logging.WARNING, "not parked", reason=str(unwritten))
     except TimeoutError:

@@ -147,7 +147,7 @@ class MemberCollector(Collector):
                 yield _of_commits(member.measurements, AGREED)
             elif member.config.data_directory is not None:
                 yield _of_commits(member.measurements, SYNCED)
-        if member.phase is not Phase.STARTING and member.parked is None:
+        if member.phase is not Phase.STARTING and member.marker_reason is None:
             yield from of_cluster(member)
             yield from self._of_structures()
             yield from self._of_store()

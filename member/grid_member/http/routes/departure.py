@@ -32,7 +32,7 @@ async def member_shutdown(call: Call) -> Answer:
         return problem
     try:
         # Now, while it can be refused: at the end it would have nothing to stay with.
-        await asyncio.to_thread(call.member.parking.try_out)
+        await asyncio.to_thread(call.member.shutdown_marker.check_writable)
     except EngineError as unwritten:
         return failed(409, str(unwritten))
     begun = await departing.begin()

@@ -25,12 +25,12 @@ NO_MAJORITY: Final = "no majority of the members answers"
 
 def not_joined(call: Call) -> Answer | None:
     """Return the answer of a call that only a member of a cluster can carry out."""
-    return None if call.member.joined else failed(409, call.member.parked or NOT_JOINED)
+    return None if call.member.joined else failed(409, call.member.marker_reason or NOT_JOINED)
 
 
-def parked(call: Call) -> Answer | None:
+def parked_answer(call: Call) -> Answer | None:
     """Return the answer of a data call or one with credentials when the member is parked."""
-    reason = call.member.parked
+    reason = call.member.marker_reason
     if reason is None:
         return None
     if call.route.parameters is not None:
@@ -38,7 +38,7 @@ def parked(call: Call) -> Answer | None:
     return error(503, reason) if DATA in call.route.groups else None
 
 
-def unjoined(call: Call) -> Answer | None:
+def unjoined_answer(call: Call) -> Answer | None:
     """Return the answer of a data call to a member that has not joined the others.
 
     Its engine may be ready already: it might be refused all the same, and nobody would give back
@@ -56,7 +56,7 @@ async def stopped_by(call: Call, name: str, stop: Callable[[], None]) -> Answer:
     if problem is not None:
         return problem
     try:
-        await asyncio.to_thread(call.member.parking.note, name)
+        await asyncio.to_thread(call.member.shutdown_marker.write, name)
     except EngineError as unwritten:
         return failed(409, str(unwritten))
     return success_before(stop)
@@ -77,8 +77,8 @@ async def behind(call: Call) -> Answer | None:
 
 def starting(call: Call) -> Answer | None:
     """Return the answer of a document that is not known before the data was replayed."""
-    if call.member.parked is not None:
-        return error(503, call.member.parked)
+    if call.member.marker_reason is not None:
+        return error(503, call.member.marker_reason)
     if call.member.phase is Phase.STARTING:
         return error(503, "the member is starting", retry=True)
     return None

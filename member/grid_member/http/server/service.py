@@ -22,7 +22,7 @@ from grid_member.http.routes.calls import (
     split_parameters,
 )
 from grid_member.http.routes.idempotent import once
-from grid_member.http.routes.managed import parked, unjoined
+from grid_member.http.routes.managed import parked_answer, unjoined_answer
 from grid_member.http.routes.management_operations import MANAGEMENT_OPERATIONS
 from grid_member.http.server.unattended import Unattended
 from grid_member.http.table import CATCH_ALL_GROUPS, DATA, RoutingTable, unavailable
@@ -253,7 +253,7 @@ class Service:
 
 
 async def _performed(call: Call) -> Answer:
-    problem = parked(call) or unjoined(call)
+    problem = parked_answer(call) or unjoined_answer(call)
     if problem is not None:
         return problem
     row = call.route

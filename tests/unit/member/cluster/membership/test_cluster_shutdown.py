@@ -219,9 +219,9 @@ async def test_a_volume_that_is_stuck_holds_up_no_stop_of_the_cluster(
 ) -> None:
     first, second = await several.started(2)
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(2))
-    monkeypatch.setattr("grid_member.cluster.membership.shutdowns.PARKING_PATIENCE_S", 0.01)
+    monkeypatch.setattr("grid_member.cluster.membership.shutdowns.MARKER_PATIENCE_S", 0.01)
     stuck = threading.Event()
-    monkeypatch.setattr(second.member.parking, "note", lambda _: stuck.wait(30))
+    monkeypatch.setattr(second.member.shutdown_marker, "write", lambda _: stuck.wait(30))
     first.member.request_cluster_stop()
     try:
         while not (first.phase is second.phase is Phase.STOPPING):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from grid_member.cluster.management.departing import KIND, Departing
 from grid_member.cluster.member.member import Phase
-from grid_member.cluster.membership.parking import Parking
+from grid_member.cluster.membership.shutdown_marker import ShutdownMarker
 from grid_member.engine.api import EngineError, Reason, Refused
 from grid_member.engine.replicas.departure import Evacuation
 from tests.unit.member.cluster.several import CONFIGURATION
@@ -179,7 +179,7 @@ async def test_it_does_not_begin_when_nothing_could_keep_it_down(
 ) -> None:
     first, second, _ = await several.started()
     leaving(second)
-    second.member.parking = Parking(tmp_path / "volume" / "parked", lambda: 1_000)
+    second.member.shutdown_marker = ShutdownMarker(tmp_path / "volume" / "parked", lambda: 1_000)
     refused = await second.call("member_shutdown", headers=LEAVE)
     assert (refused.status, b"shutdown.parked-file" in refused.body) == (409, True)
     await several.time.settle()

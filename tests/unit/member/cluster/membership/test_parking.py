@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from grid_member import Config, start_member
-from grid_member.cluster.membership.parking import Parking
+from grid_member.cluster.membership.shutdown_marker import ShutdownMarker
 from grid_member.config import config_from, parse_config
 from grid_member.config.xml.forms import TOP_ELEMENT
 from grid_member.engine.api import EngineError
@@ -210,9 +210,9 @@ def test_the_setting() -> None:
 
 def test_what_the_file_says_is_told_only_as_a_member_wrote_it(tmp_path: Path) -> None:
     path = tmp_path / "parked"
-    parking = Parking(path, lambda: NOW_MS)
+    parking = ShutdownMarker(path, lambda: NOW_MS)
     assert parking.find() is None
-    assert Parking(path / "below" / "it", lambda: NOW_MS).find() is None
+    assert ShutdownMarker(path / "below" / "it", lambda: NOW_MS).find() is None
     path.write_bytes(b"")
     what_to_do = f": delete the pod, or remove {path} and restart the member"
     for content in (b"", b"{", b"7", b"[" * 5000, b'{"reason": "x"}', b'{"reason": 1, "time": 2}',
@@ -220,7 +220,7 @@ def test_what_the_file_says_is_told_only_as_a_member_wrote_it(tmp_path: Path) ->
                     b"\xff" * 9000):  # fmt: skip
         path.write_bytes(content)
         assert parking.find() == f"parked: its file is there{what_to_do}"
-    parking.note("memberShutdown")
+    parking.write("memberShutdown")
     told = "parked: memberShutdown stopped the member at 2023-11-14T22:13:20Z"
     assert parking.find() == told + what_to_do
     assert path.stat().st_mode & 0o777 == 0o600
@@ -233,12 +233,14 @@ def test_whatever_is_there_parks(tmp_path: Path) -> None:
     link.symlink_to(tmp_path / "nowhere")
     os.mkfifo(pipe)
     for path in (directory, link, pipe):
-        assert (Parking(path, lambda: NOW_MS).find() or "").startswith("parked: its file is there")
+        assert (ShutdownMarker(path, lambda: NOW_MS).find() or "").startswith(
+            "parked: its file is there"
+        )
 
 
 def test_what_cannot_be_told_ends_the_start(tmp_path: Path) -> None:
     with pytest.raises(EngineError, match=r"cannot use shutdown\.parked-file"):
-        Parking(tmp_path / ("x" * 300), lambda: NOW_MS).find()
+        ShutdownMarker(tmp_path / ("x" * 300), lambda: NOW_MS).find()
 
 
 def test_a_link_in_the_place_of_the_draft_is_not_followed(tmp_path: Path) -> None:
@@ -246,5 +248,5 @@ def test_a_link_in_the_place_of_the_draft_is_not_followed(tmp_path: Path) -> Non
     target.write_text("kept")
     (tmp_path / "parked.creating").symlink_to(target)
     with pytest.raises(EngineError, match="nothing is stopped"):
-        Parking(tmp_path / "parked", lambda: NOW_MS).note("memberShutdown")
+        ShutdownMarker(tmp_path / "parked", lambda: NOW_MS).write("memberShutdown")
     assert target.read_text() == "kept"

@@ -1,4 +1,4 @@
-"""Parking: a member that was shut down over REST stays down when something starts it again.
+"""The marker of a shutdown: a member shut down over REST stays down when something starts it again.
 
 Kubernetes restarts the container of a member that was told to stop. With `shutdown.parked-file` the
 call writes that file before it answers, and a member that finds it does not open its data and does
@@ -36,7 +36,7 @@ _CALL: Final = re.compile(r"[A-Za-z]{1,32}")
 _WHEN: Final = re.compile(r"[0-9TZ:-]{1,32}")
 
 
-class Parking:
+class ShutdownMarker:
     """The file that parks a member. All methods block and raise `EngineError`."""
 
     def __init__(self, path: Path | None, clock_ms: Clock) -> None:
@@ -57,27 +57,27 @@ class Parking:
             return None
         except OSError as error:
             raise unusable(_WHAT, self._path, error) from None
-        why = (_told(self._path) if is_file else None) or "its file is there"
+        why = (_read_reason(self._path) if is_file else None) or "its file is there"
         return f"parked: {why}: delete the pod, or remove {self._path} and restart the member"
 
-    def note(self, call: str) -> None:
+    def write(self, call: str) -> None:
         """Write the file, synced: the call stops the member."""
         if self._path is None:
             return
         when = time.strftime(_TIME, time.gmtime(self._clock_ms() // 1000))
         content = json.dumps({"reason": call, "time": when}) + "\n"
-        with _nothing_stopped(self._path):
-            _created(self._path, content).replace(self._path)
+        with _write_errors(self._path):
+            _create_temporary(self._path, content).replace(self._path)
             sync_directory(self._path.parent)
 
-    def try_out(self) -> None:
+    def check_writable(self) -> None:
         """Find out whether the file could be written; nothing is parked by that."""
         if self._path is not None:
-            with _nothing_stopped(self._path):
-                _created(self._path, "\n").unlink()
+            with _write_errors(self._path):
+                _create_temporary(self._path, "\n").unlink()
 
 
-def _created(path: Path, content: str) -> Path:
+def _create_temporary(path: Path, content: str) -> Path:
     """Write what becomes the file; return where it is until then."""
     creating = path.with_name(path.name + _CREATING)
     descriptor = os.open(creating, _FLAGS, FILE_MODE)
@@ -89,14 +89,14 @@ def _created(path: Path, content: str) -> Path:
 
 
 @contextlib.contextmanager
-def _nothing_stopped(path: Path) -> Iterator[None]:
+def _write_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
         raise EngineError(f"{unusable(_WHAT, path, error)}: nothing is stopped") from None
 
 
-def _told(path: Path) -> str | None:
+def _read_reason(path: Path) -> str | None:
     """Return what the file says, None when a member did not write it."""
     try:
         with path.open("rb") as file:
