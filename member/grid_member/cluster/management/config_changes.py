@@ -165,7 +165,7 @@ class ConfigChanges:
         if present.cluster is not None:
             _check_backups(present.cluster, change)
         if self.persistence and change.added:
-            _check_lanes(present, change)
+            _check_shards(present, change)
             self._check_data(present, change)
         return change
 
@@ -369,7 +369,7 @@ def _check_backups(cluster: ClusterConfig, change: Change) -> None:
     raise_problems(problems)
 
 
-def _check_lanes(present: MemberConfig, change: Change) -> None:
+def _check_shards(present: MemberConfig, change: Change) -> None:
     # Several members do not hear of it at the same moment.
     for block in change.added if present.cluster is not None else ():
         former = _structures(present, block.section)

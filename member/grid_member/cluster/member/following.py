@@ -71,8 +71,8 @@ class Following:
     def joined(self) -> None:
         """Do from now on what others ask of this member, and what they have asked before.
 
-        To be called when the operations of this member's last life have been ended: one that it
-        began earlier would be taken for one of those.
+        To be called when the operations of this member's last incarnation have been ended: one that
+        it began earlier would be taken for one of those.
         """
         if not self._membership.lite:
             serve_requests(self._membership, self._management.persistence.backups)

@@ -4,8 +4,9 @@
         ─▶ each member that meets it waits until all that was answered before is applied on it
         ─▶ and names the id in its lease
 
-So when the last lease names it, the change is applied everywhere in the system lane, by whose state
-and configuration members answer; in the other lanes it is in the log, before what they do next.
+So when the last lease names it, the change is applied everywhere in the system shard, by whose
+state and configuration members answer; in the other shards it is in the log, before what they do
+next.
 """
 
 from __future__ import annotations

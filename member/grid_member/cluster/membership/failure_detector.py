@@ -56,7 +56,10 @@ class FailureDetector:
             del self._last_beats[uuid]
         for uuid, lease in leases.items():
             before = self._last_beats.get(uuid)
-            if before is None or (before[0].life, before[0].beat) != (lease.life, lease.beat):
+            if before is None or (before[0].incarnation, before[0].beat) != (
+                lease.incarnation,
+                lease.beat,
+            ):
                 self._last_beats[uuid] = lease, now_s
         return ended
 

@@ -8,7 +8,7 @@ import math
 from typing import TYPE_CHECKING, Final
 
 from grid_member.cluster.membership.failure_detector import LEASE_S, RENEW_S, FailureDetector
-from grid_member.cluster.membership.locks import removed_with
+from grid_member.cluster.membership.locks import removal_puts
 from grid_member.cluster.membership.member_table import LEASE, MEMBER, Lease
 from grid_member.cluster.values.system_store import Put, carry_out
 from grid_member.engine.api import ClusterState, Refused
@@ -36,7 +36,7 @@ class Heartbeat:
         engine: ReplicatedEngine,
         member_table: MemberTable,
         clock_s: Callable[[], float],
-        new_life: Callable[[], str],
+        new_incarnation: Callable[[], str],
         content: Callable[[], tuple[frozenset[str], Disk]],
     ) -> None:
         """Send none yet.
@@ -45,16 +45,16 @@ class Heartbeat:
             engine: keeps the leases.
             member_table: reads them.
             clock_s: seconds that only go forward.
-            new_life: names a life.
+            new_incarnation: names an incarnation.
             content: returns the barriers that this member has passed, and how its disk is.
         """
-        self.life = new_life()
+        self.incarnation = new_incarnation()
         """This member's present one."""
         self.failure_detector = FailureDetector(clock_s)
         self._engine = engine
         self._member_table = member_table
         self._clock_s = clock_s
-        self._new_life = new_life
+        self._new_incarnation = new_incarnation
         self._content = content
         self._beat_count = 0
         self._last_beat_s = clock_s() - RENEW_S
@@ -65,16 +65,16 @@ class Heartbeat:
         engine.lease(self._lease_until_s, ended=False)
         self._removals: dict[str, asyncio.Task[None]] = {}
 
-    def live_again(self) -> None:
-        """Begin another life."""
-        self.life = self._new_life()
+    def begin_incarnation(self) -> None:
+        """Begin another incarnation."""
+        self.incarnation = self._new_incarnation()
         self.beat()
 
     @property
     def has_lease(self) -> bool:
-        """Whether this life has a lease."""
+        """Whether this incarnation has a lease."""
         lease = self._member_table.lease(self._engine.member_uuid)
-        return lease is not None and lease.life == self.life
+        return lease is not None and lease.incarnation == self.incarnation
 
     def beat_when_due(self) -> None:
         """Send a heartbeat when one is due."""
@@ -89,7 +89,7 @@ class Heartbeat:
         self._beating, self._beat_pending = True, False
         self._beat_count += 1
         self._last_beat_s = self._clock_s()
-        lease = Lease(self.life, self._beat_count, *self._content())
+        lease = Lease(self.incarnation, self._beat_count, *self._content())
         lease.put(self._engine.member_uuid).begin(self._engine)(self._finish_beat)
 
     def _finish_beat(self, outcome: object) -> None:
@@ -106,7 +106,10 @@ class Heartbeat:
         """Tell the engine of the lease that the last beat renewed, unless that has ended again."""
         own = self._engine.member_uuid
         lease = self._member_table.lease(own)
-        if lease is not None and (lease.life, lease.beat) == (self.life, self._beat_count):
+        if lease is not None and (lease.incarnation, lease.beat) == (
+            self.incarnation,
+            self._beat_count,
+        ):
             # Who ends a lease takes its member off the list in the same record.
             off_the_list = self._engine.system_get(MEMBER + own) is None
             gap = -math.inf < self._lease_until_s <= self._clock_s()
@@ -151,13 +154,13 @@ class Heartbeat:
             if any(member.uuid == uuid for member in self._member_table.members()):
                 event(_log, logging.WARNING, "member is silent: taken off the list", member=uuid)
             await carry_out(
-                *(put.begin(self._engine) for put in self._removal_puts(uuid, lease.life))
+                *(put.begin(self._engine) for put in self._removal_puts(uuid, lease.incarnation))
             )
         finally:
             del self._removals[uuid]
 
-    def _removal_puts(self, uuid: str, life: str) -> list[Put]:
-        puts = [Put(LEASE + uuid, None), *removed_with(self._engine, uuid, life)]
+    def _removal_puts(self, uuid: str, incarnation: str) -> list[Put]:
+        puts = [Put(LEASE + uuid, None), *removal_puts(self._engine, uuid, incarnation)]
         for member in self._member_table.members():
             if member.uuid == uuid:
                 puts.append(Put(MEMBER + uuid, None))

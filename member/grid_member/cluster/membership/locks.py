@@ -2,8 +2,8 @@
 
 Whoever finds no other contender, once its own key is applied and counts, has the lock: of two keys
 the log has one first, and whoever wrote the other sees that. Among contenders that see each other
-the lowest UUID stays and the others step back. A key counts while the life that wrote it has a
-lease, for others as for its writer. No key is written twice: records of a member may be stored in
+the lowest UUID stays and the others step back. A key counts while the incarnation that wrote it has
+a lease, for others as for its writer. No key is written twice: records of a member may be stored in
 another order than it sent them, and the end of one attempt must not be that of the next.
 """
 
@@ -49,7 +49,7 @@ class Contender:
     """Who has a lock or wants it."""
 
     uuid: str
-    life: str
+    incarnation: str
     purpose: str
 
 
@@ -61,35 +61,35 @@ class Locks:
         store: SystemStore,
         member_table: MemberTable,
         conditions: Conditions,
-        own: Callable[[], tuple[str, str]],
+        own_incarnation: Callable[[], tuple[str, str]],
         new_id: Callable[[], str],
     ) -> None:
         """Take what the locks go by.
 
         Args:
             store: keeps them.
-            member_table: tells which lives go on.
+            member_table: tells which incarnations go on.
             conditions: looked at with every change.
-            own: returns this member's UUID and life, which may change.
+            own_incarnation: returns this member's UUID and incarnation, which may change.
             new_id: makes names that never come again.
         """
         self._store = store
         self._member_table = member_table
         self._conditions = conditions
-        self._own = own
+        self._own_incarnation = own_incarnation
         self._new_id = new_id
         self._mine: dict[str, str | None] = {}
         """The key of the attempt that goes on, by the lock's name; None between two attempts."""
 
     def contenders(self, name: str) -> list[Contender]:
-        """Return those whose lives go on that have a lock or want it."""
+        """Return those whose incarnations go on that have a lock or want it."""
         found: list[Contender] = []
         for key, value in self._store.system_items(f"{LOCK}{name}/"):
             content = json.loads(value)
-            uuid, life = _uuid_of(key), str(content["life"])
+            uuid, incarnation = _uuid_of(key), str(content["life"])
             lease = self._member_table.lease(uuid)
-            if lease is not None and lease.life == life:
-                found.append(Contender(uuid, life, str(content["purpose"])))
+            if lease is not None and lease.incarnation == incarnation:
+                found.append(Contender(uuid, incarnation, str(content["purpose"])))
         return found
 
     @contextlib.asynccontextmanager
@@ -116,7 +116,7 @@ class Locks:
 
     def tidy(self) -> None:
         """Remove what is left of locks that this member does not have any more."""
-        own, mine = self._own()[0], set(self._mine.values())
+        own, mine = self._own_incarnation()[0], set(self._mine.values())
         for key, _ in self._store.system_items(LOCK):
             if _uuid_of(key) == own and key not in mine:
                 self._remove(key)
@@ -124,39 +124,39 @@ class Locks:
     async def _take(self, name: str, purpose: str, patience_s: float | None) -> None:
         contest_s = None if patience_s is None else max(patience_s, CONTEST_S)
         while True:
-            uuid, life = self._own()
+            uuid, incarnation = self._own_incarnation()
             key = f"{LOCK}{name}/{uuid}/{self._new_id()}"
             self._mine[name] = key
-            content = json.dumps({"life": life, "purpose": purpose}).encode()
+            content = json.dumps({"life": incarnation, "purpose": purpose}).encode()
             refused = (await carry_out(Put(key, content).begin(self._store)))[0]
             if refused is not None:
                 raise LockedError(refused)
             # The lowest stays, and has the lock when the others are done or have stepped back.
-            await self._conditions.until(partial(self._decided, name, life), contest_s)
-            if self._had(name, life):
+            await self._conditions.until(partial(self._decided, name, incarnation), contest_s)
+            if self._had(name, incarnation):
                 return
             self._step_back(name)
             free = await self._conditions.until(lambda: not self._others(name), patience_s)
             if not free or self._conditions.ended:
                 raise LockedError
 
-    def _decided(self, name: str, life: str) -> bool:
-        return self._had(name, life) or not self._lowest(name)
+    def _decided(self, name: str, incarnation: str) -> bool:
+        return self._had(name, incarnation) or not self._lowest(name)
 
-    def _had(self, name: str, life: str) -> bool:
-        """Tell whether the present attempt of a life has the lock, as the others see it, too."""
+    def _had(self, name: str, incarnation: str) -> bool:
+        """Tell whether the present attempt of an incarnation has the lock, for the others, too."""
         if self._others(name) or self._store.system_get(self._mine[name] or "") is None:
             return False
-        uuid, present = self._own()
+        uuid, present = self._own_incarnation()
         lease = self._member_table.lease(uuid)
-        return lease is not None and lease.life == life == present
+        return lease is not None and lease.incarnation == incarnation == present
 
     def _others(self, name: str) -> list[str]:
-        own = self._own()[0]
+        own = self._own_incarnation()[0]
         return [found.uuid for found in self.contenders(name) if found.uuid != own]
 
     def _lowest(self, name: str) -> bool:
-        own = self._own()[0]
+        own = self._own_incarnation()[0]
         return all(own < other for other in self._others(name))
 
     def _step_back(self, name: str) -> None:
@@ -168,12 +168,12 @@ class Locks:
         Put(key, None).begin(self._store)(_ignore)
 
 
-def removed_with(store: SystemStore, uuid: str, life: str) -> list[Put]:
-    """Return what removes the locks and barriers of a member's life that has ended."""
+def removal_puts(store: SystemStore, uuid: str, incarnation: str) -> list[Put]:
+    """Return what removes the locks and barriers of a member's incarnation that has ended."""
     locks = [
         key
         for key, value in store.system_items(LOCK)
-        if _uuid_of(key) == uuid and json.loads(value)["life"] == life
+        if _uuid_of(key) == uuid and json.loads(value)["life"] == incarnation
     ]
     barriers = [key for key, _ in store.system_items(BARRIER) if key.rpartition("/")[2] == uuid]
     return [Put(key, None) for key in (*locks, *barriers)]

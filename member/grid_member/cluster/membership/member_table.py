@@ -51,7 +51,7 @@ class MemberRecord:
     """A member as it told of itself when it joined."""
 
     uuid: str
-    life: str
+    incarnation: str
     """Another one after each start, and when the member joins again."""
     address: str
     name: str
@@ -74,16 +74,19 @@ class MemberRecord:
         return Put(LEFT + self.uuid, self._pack())
 
     def _pack(self) -> bytes:
-        return json.dumps(asdict(self), separators=(",", ":")).encode()
+        # The key that members of every version read.
+        keys = {"incarnation": "life"}
+        content = {keys.get(name, name): value for name, value in asdict(self).items()}
+        return json.dumps(content, separators=(",", ":")).encode()
 
 
 @dataclass(frozen=True, slots=True)
 class Lease:
     """What a heartbeat writes."""
 
-    life: str
+    incarnation: str
     beat: int
-    """Counts the heartbeats of a life."""
+    """Counts the heartbeats of an incarnation."""
     passed_barriers: frozenset[str] = frozenset()
     """The barriers that this member has passed."""
     disk: Disk = NO_DISK
@@ -91,7 +94,7 @@ class Lease:
     def put(self, uuid: str) -> Put:
         """Return the put of the heartbeat."""
         content = {
-            "life": self.life,
+            "life": self.incarnation,
             "beat": self.beat,
             "seen": sorted(self.passed_barriers),
             "disk": self.disk,
@@ -131,7 +134,7 @@ def _read_record(value: bytes) -> MemberRecord:
     found = json.loads(value)
     return MemberRecord(
         uuid=str(found["uuid"]),
-        life=str(found["life"]),
+        incarnation=str(found["life"]),
         address=str(found["address"]),
         name=str(found["name"]),
         version=str(found["version"]),

@@ -104,7 +104,7 @@ class Membership:
         )
 
         def own() -> tuple[str, str]:
-            return engine.member_uuid, self.heartbeat.life
+            return engine.member_uuid, self.heartbeat.incarnation
 
         self.locks = Locks(engine, self.member_table, self.conditions, own, new_id)
         self.shutdowns = Shutdowns(
@@ -146,7 +146,7 @@ class Membership:
         """Return what this member tells of itself."""
         return MemberRecord(
             uuid=self.engine.member_uuid,
-            life=self.heartbeat.life,
+            incarnation=self.heartbeat.incarnation,
             address="" if self._entrance is None else self._entrance.address,
             server=self._server(),
             joined_ms=self._joined_ms,
@@ -282,14 +282,14 @@ class Membership:
         if self._joined and self.engine.system_get(MEMBER + own) is None:
             event(_log, logging.WARNING, "taken off the list of members: joining again")
             self._joined = False
-            self.heartbeat.live_again()
+            self.heartbeat.begin_incarnation()
             self.keep(self._rejoin())
         request = shutdown_request(self.engine)
         if request is None or self._told:
             return
         # Nobody joins while there is a request: who has joined before is meant, also when it had
         # no lease as it was made.
-        if self._was_joined or request.is_for(own, self.heartbeat.life):
+        if self._was_joined or request.includes(own, self.heartbeat.incarnation):
             self._told = True
             self.on_shutdown(request)
 
@@ -338,13 +338,14 @@ class Membership:
             return False
 
     async def _former_shutdown_over(self) -> bool:
-        """Begin the cluster's next life when the last one was ended and is over."""
+        """Begin the cluster's next incarnation when the last one was ended and is over."""
         request = shutdown_request(self.engine)
         if request is None:
             return True
         leases = self.member_table.leases()
         if any(
-            uuid in leases and leases[uuid].life == life for uuid, life in request.lives.items()
+            uuid in leases and leases[uuid].incarnation == incarnation
+            for uuid, incarnation in request.incarnations.items()
         ):
             return False
         state = self.engine.restart_state
@@ -356,7 +357,7 @@ class Membership:
         return not any(outcomes)
 
     async def agreed_state(self) -> bool:
-        """Let every lane have the cluster's state: one in memory has lost it in a full stop."""
+        """Let every shard have the cluster's state: one in memory has lost it in a full stop."""
         state = self.engine.cluster_state
         transient = state is not self.engine.restart_state
         outcomes = await carry_out(

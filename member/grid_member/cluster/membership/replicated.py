@@ -36,24 +36,24 @@ class ReplicatedEngine(SystemStore, Protocol):
         """Set the cluster state; False when it was that already."""
 
     def prepare_cluster_state(self, state: ClusterState, done: Done[bool]) -> None:
-        """Set the cluster state in all lanes but the first, which decides and is changed next."""
+        """Set the cluster state in all shards but the first, which decides and is changed next."""
 
     @property
     def agreed(self) -> bool:
-        """Whether all lanes have the same cluster state, as far as is known here."""
+        """Whether all shards have the same cluster state, as far as is known here."""
 
     def holders(self) -> set[Holder]:
-        """Return the lives of other members that have items in flight, as far as is known here."""
+        """Return the incarnations of other members with items in flight, as far as known here."""
 
     def end_life(self, holder: Holder) -> None:
-        """Give back what was taken in that life, as far as the log takes that now."""
+        """Give back what was taken in that incarnation, as far as the log takes that now."""
 
     def lease(self, until_s: float, *, ended: bool) -> None:
         """Hear until when the others leave this member what it takes out of queues.
 
         Args:
             until_s: by the membership's clock; -inf before there is a lease.
-            ended: whether there was one that they ended, so that they may be ending lives.
+            ended: whether there was one that they ended, so that they may be ending incarnations.
         """
 
     def replication(self) -> Replication:

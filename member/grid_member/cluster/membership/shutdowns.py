@@ -1,7 +1,7 @@
-"""The request that all members stop: which lives it is for, and what ends it.
+"""The request that all members stop: which incarnations it is for, and what ends it.
 
-Its value is its id, a space, and JSON: the lives by UUID. A life that is not in it goes on, so a
-member that is started again while others are still stopping does not stop with them.
+Its value is its id, a space, and JSON: the incarnations by UUID. One that is not in it goes on, so
+a member that is started again while others are still stopping does not stop with them.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ class ShutdownRequest:
     """A request to stop the members that there are."""
 
     id: str
-    lives: Mapping[str, str]
+    incarnations: Mapping[str, str]
 
     def put(self) -> Put:
         """Return what makes the request."""
-        return Put(SHUTDOWN, f"{self.id} {json.dumps(self.lives)}".encode())
+        return Put(SHUTDOWN, f"{self.id} {json.dumps(self.incarnations)}".encode())
 
-    def is_for(self, uuid: str, life: str) -> bool:
-        """Tell whether a life is to end."""
-        return self.lives.get(uuid) == life
+    def includes(self, uuid: str, incarnation: str) -> bool:
+        """Tell whether an incarnation is to end."""
+        return self.incarnations.get(uuid) == incarnation
 
 
 class StoppingMember(Protocol):
@@ -80,15 +80,15 @@ class Shutdowns:
         member_table: MemberTable,
         locks: Locks,
         conditions: Conditions,
-        own: Callable[[], tuple[str, str]],
+        own_incarnation: Callable[[], tuple[str, str]],
         new_id: Callable[[], str],
     ) -> None:
-        """Take this member's UUID and life, which may change, and what the request goes by."""
+        """Take this member's UUID and incarnation, which may change, and what the request needs."""
         self._engine = engine
         self._member_table = member_table
         self._locks = locks
         self._conditions = conditions
-        self._own = own
+        self._own_incarnation = own_incarnation
         self._new_id = new_id
 
     async def request(self, patience_s: float) -> None:
@@ -101,7 +101,7 @@ class Shutdowns:
             with contextlib.suppress(LockedError):
                 await stack.enter_async_context(self._locks.held(CHANGE, "shutdown", patience_s))
             request = shutdown_request(self._engine)
-            if request is not None and request.is_for(*self._own()):
+            if request is not None and request.includes(*self._own_incarnation()):
                 return
             await self._insist(
                 lambda done: self._engine.change_cluster_state(
@@ -109,9 +109,13 @@ class Shutdowns:
                 )
             )
             # Those that are about to join as well: nobody else would be left for them.
-            lives = {uuid: lease.life for uuid, lease in self._member_table.leases().items()}
-            lives.update([self._own()])
-            await self._insist(ShutdownRequest(self._new_id(), lives).put().begin(self._engine))
+            incarnations = {
+                uuid: lease.incarnation for uuid, lease in self._member_table.leases().items()
+            }
+            incarnations.update([self._own_incarnation()])
+            await self._insist(
+                ShutdownRequest(self._new_id(), incarnations).put().begin(self._engine)
+            )
 
     async def _insist(self, begin: Begin) -> None:
         while not self._conditions.ended and any(await carry_out(begin)):
@@ -123,8 +127,8 @@ def shutdown_request(store: SystemStore) -> ShutdownRequest | None:
     value = store.system_get(SHUTDOWN)
     if value is None:
         return None
-    name, _, lives = value.decode().partition(" ")
-    found = {str(uuid): str(life) for uuid, life in json.loads(lives).items()}
+    name, _, incarnations = value.decode().partition(" ")
+    found = {str(uuid): str(incarnation) for uuid, incarnation in json.loads(incarnations).items()}
     return ShutdownRequest(name, found)
 
 

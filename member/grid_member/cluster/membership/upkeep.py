@@ -1,10 +1,10 @@
 """What is looked after again and again while a member is one of several.
 
 Items that a member took return to their queues when it is gone. A member that takes items has sent
-a heartbeat before; so a life that was seen to hold some, and has no lease behind a barrier that
-follows, has lost it. It is ended as it was seen: what the member does in a later one stays.
+a heartbeat before; so an incarnation that was seen to hold some, and has no lease behind a barrier
+that follows, has lost it. It is ended as it was seen: what the member does in a later one stays.
 
-Every lane has the cluster's state. One that missed a change of it, since nobody confirmed that, is
+Every shard has the cluster's state. One that missed a change of it, since nobody confirmed that, is
 told again.
 """
 
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 LOOK_S: Final = 10.0
 """How often it is looked; what is to be mended has been seen twice, unless a lease just ended."""
 AGAIN_S: Final = 1.0
-"""The same after a look that found a life that is over, or could not tell."""
+"""The same after a look that found an incarnation that is over, or could not tell."""
 UPKEEP: Final = "upkeep"
 """The purpose of the lock under which no other state comes between."""
 _log: Final = logging.getLogger("grid.member")
 
 
 class Upkeep:
-    """Looks after lives and lanes."""
+    """Looks after incarnations and shards."""
 
     def __init__(self, membership: Membership) -> None:
         """Look at nothing yet."""
@@ -56,11 +56,11 @@ class Upkeep:
             try:
                 done = await self.look()
             except Exception as error:
-                failure(_log, "a look after the members' lives failed", error)
+                failure(_log, "a look at the members' incarnations failed", error)
             await conditions.until(lambda: self._woken, LOOK_S if done else AGAIN_S)
 
     async def look(self) -> bool:
-        """End lives without a lease; let lanes agree.
+        """End incarnations without a lease; let shards agree.
 
         Returns:
             Whether there was nothing to do that the log may not have taken.
@@ -87,7 +87,7 @@ class Upkeep:
         return not over
 
     async def _agree(self) -> None:
-        """Tell lanes the cluster's state that are not in it, and were not at the last look."""
+        """Tell shards the cluster's state that are not in it, and were not at the last look."""
         membership = self._membership
         engine = membership.engine
         differed, self._differed = self._differed, not engine.agreed
@@ -95,5 +95,5 @@ class Upkeep:
         if differed and self._differed and engine.replication().in_contact:
             with contextlib.suppress(LockedError):
                 async with membership.locks.held(CHANGE, UPKEEP):
-                    event(_log, logging.WARNING, "the cluster state is told to every lane again")
+                    event(_log, logging.WARNING, "the cluster state is told to every shard again")
                     await membership.agreed_state()

@@ -2,7 +2,7 @@
 
     backup-asked/<maker>/<id>              can you? and what    by who asks
                                            is kept of it
-    backup-asked/<maker>/<id>/taken        the maker's life     by the maker
+    backup-asked/<maker>/<id>/taken        the maker's incarnation  by the maker
     backup-asked/<maker>/<id>/go           then make it         by who asks
     backup-asked/<maker>/<id>/told         what came of it      by the maker, as JSON
     backup-asked/<maker>/<id>/withdrawn    nobody waits         by who asks
@@ -42,7 +42,7 @@ class Request:
 
     @property
     def taken(self) -> str:
-        """With the life of the maker that makes it when it is told to."""
+        """With the incarnation of the maker that makes it when it is told to."""
         return f"{self.asked}/taken"
 
     @property

@@ -1,10 +1,10 @@
 """Who asks a lite member for a backup gets one: a member that holds data makes it.
 
-A maker begins when it is told to go. Whoever told it asks another only when that life of the maker
-has ended, and the operation has not begun when all can see that nobody waits; the maker writes
-nothing when it sees that as its operation has begun. So of one call there is never more than one
-backup. Who asked removes the keys when it knows, in one record with the next request, so that an
-interrupt always meets one; what it leaves when it dies ends by itself.
+A maker begins when it is told to go. Whoever told it asks another only when that incarnation of the
+maker has ended, and the operation has not begun when all can see that nobody waits; the maker
+writes nothing when it sees that as its operation has begun. So of one call there is never more than
+one backup. Who asked removes the keys when it knows, in one record with the next request, so that
+an interrupt always meets one; what it leaves when it dies ends by itself.
 """
 
 from __future__ import annotations
@@ -148,8 +148,13 @@ class LiteBackups(Backups):
             return refused
 
         def gone() -> bool:
-            lease, life = membership.member_table.lease(maker.uuid), store.system_get(request.taken)
-            return lease is None or (life is not None and life.decode() != lease.life)
+            lease, incarnation = (
+                membership.member_table.lease(maker.uuid),
+                store.system_get(request.taken),
+            )
+            return lease is None or (
+                incarnation is not None and incarnation.decode() != lease.incarnation
+            )
 
         def in_vain() -> bool:
             return gone() or _interrupted(membership, requests)
@@ -160,27 +165,27 @@ class LiteBackups(Backups):
             )
             if conditions.ended:
                 return Refused(Reason.CLOSING, STOPPING)
-            life = store.system_get(request.taken)
-            if life is None or in_vain():
+            incarnation = store.system_get(request.taken)
+            if incarnation is None or in_vain():
                 return None
             refused = (await carry_out(Put(request.go, b"1", GONE_ON_S).begin(store)))[0]
             if refused is not None:
                 # The log may take it later, and the maker begin until it sees that nobody waits.
                 return await self._withdrawn(membership, maker, request) or refused
-            return await self._made(membership, maker, request, life.decode())
+            return await self._made(membership, maker, request, incarnation.decode())
         finally:
             for key, _ in store.system_items(request.asked):
                 if key not in request.lasting:
                     Put(key, None).begin(store)(_ignore)
 
     async def _made(
-        self, membership: Membership, maker: MemberRecord, request: Request, life: str
+        self, membership: Membership, maker: MemberRecord, request: Request, incarnation: str
     ) -> str | Refused | None:
-        """Return what came of what the maker was told to make, for as long as that life lasts."""
+        """Return what the order to the maker came to, for as long as that incarnation lasts."""
 
         def gone() -> bool:
             lease = membership.member_table.lease(maker.uuid)
-            return lease is None or lease.life != life
+            return lease is None or lease.incarnation != incarnation
 
         await membership.conditions.until(
             lambda: self._told(membership, request) is not None or gone(), LOST_S
@@ -251,7 +256,10 @@ def serve_requests(membership: Membership, backups: Backups) -> None:
 
 async def _serve(membership: Membership, backups: Backups, request: Request) -> None:
     """Say that this member makes the backup, and do so when it is told to."""
-    life, kept = membership.heartbeat.life, _unpacked(membership.engine.system_get(request.asked))
+    incarnation, kept = (
+        membership.heartbeat.incarnation,
+        _unpacked(membership.engine.system_get(request.asked)),
+    )
     # With an outcome the same call was carried out elsewhere: who asked first has died.
     unwanted = request.lasting if kept is None else request.lasting | {kept.key}
 
@@ -261,7 +269,7 @@ async def _serve(membership: Membership, backups: Backups, request: Request) -> 
     def waits() -> bool:
         return _is_there(membership, request.asked) and wanted()
 
-    await _insist(membership, [Put(request.taken, life.encode(), REQUEST_S)], waits)
+    await _insist(membership, [Put(request.taken, incarnation.encode(), REQUEST_S)], waits)
     await membership.conditions.until(
         lambda: _is_there(membership, request.go) or _is_there(membership, request.withdrawn),
         REQUEST_S,

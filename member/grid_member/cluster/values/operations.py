@@ -171,9 +171,9 @@ class Operations:
     def interrupted(self, others: Collection[str] = ()) -> list[Put]:
         """Return what stores that the operations have failed that nobody goes on with.
 
-        Those of this member's last life, and those of members that are not in the cluster: data
-        that was restored has the operations of the member that it was a backup of.
-        To be asked for when the store is there and before the first operation begins.
+        Those of this member's last incarnation, and those of members that are not in the cluster:
+        data that was restored has the operations of the member that it was a backup of. To be asked
+        for when the store is there and before the first operation begins.
 
         Args:
             others: the UUIDs of the other members of the cluster.

@@ -50,7 +50,7 @@ async def _changed(call: Call, state: ClusterState) -> Answer:
         return document({"status": "fail", "state": state.value})
     forgotten: list[Put] = []
     if membership is not None:
-        # Nothing counts before every other lane has the state: not the state, nor what is
+        # Nothing counts before every other shard has the state: not the state, nor what is
         # remembered of the call. Then it can be sent again until that is so.
         prepare = membership.engine.prepare_cluster_state
         for refused in filter(None, await carry_out(lambda done: prepare(state, done))):

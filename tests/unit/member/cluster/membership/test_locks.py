@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from grid_member.cluster.membership.failure_detector import LEASE_S
-from grid_member.cluster.membership.locks import LOCK, LockedError, removed_with
+from grid_member.cluster.membership.locks import LOCK, LockedError, removal_puts
 from grid_member.cluster.membership.member_table import LEASE
 from tests.unit.member.cluster.shared_log import UNAVAILABLE
 
@@ -97,7 +97,7 @@ async def test_a_lock_is_not_had_before_the_lease_that_it_counts_by(
     key = LEASE + first.uuid
     lease = second.engine.system_get(key)
     assert lease is not None
-    life = first.membership.member_table.leases()[first.uuid].life.encode()
+    life = first.membership.member_table.leases()[first.uuid].incarnation.encode()
     spoilt = lease.replace(life, present) if present else None
     first.membership.heartbeat.look = lambda: None  # type: ignore[method-assign]  # not at once
     second.engine.system_put(key, spoilt, lambda _: None)
@@ -134,12 +134,12 @@ async def test_of_two_without_patience_that_come_at_once_one_has_the_lock(
 async def test_a_burial_that_comes_late_ends_no_lock_of_the_next_life(several: Several) -> None:
     first, second = await several.started(2)
     await several.time.advance(LEASE_S)
-    first_life = removed_with(first.engine, second.uuid, "life")
+    first_life = removal_puts(first.engine, second.uuid, "life")
     assert first_life == []
     holding = asyncio.ensure_future(_hold(second))
     await several.time.settle()
-    life = second.membership.member_table.leases()[second.uuid].life
-    removed = removed_with(first.engine, second.uuid, life)
+    life = second.membership.member_table.leases()[second.uuid].incarnation
+    removed = removal_puts(first.engine, second.uuid, life)
     holding.cancel()
     await asyncio.gather(holding, return_exceptions=True)
     again = asyncio.ensure_future(_hold(second))
@@ -243,7 +243,7 @@ async def test_a_lock_counts_for_the_life_that_took_it(several: Several) -> None
     first, second = await several.started(2)
     for life, count in (
         ("former", 0),
-        (second.membership.member_table.leases()[second.uuid].life, 1),
+        (second.membership.member_table.leases()[second.uuid].incarnation, 1),
     ):
         content = json.dumps({"life": life, "purpose": "test"}).encode()
         first.engine.system_put(f"{LOCK}l/{second.uuid}/1", content, lambda _: None)

@@ -339,7 +339,7 @@ async def test_another_life_begins_with_another_join(several: Several) -> None:
     await several.time.advance(2 * RENEW_S)
     after = second.membership.member_table.members()
     assert [member.uuid for member in after] == uuids([second, first])
-    assert after[1].life != before[0].life
+    assert after[1].incarnation != before[0].incarnation
     assert after[0] == before[1]
 
 

@@ -98,7 +98,7 @@ async def test_a_maker_of_which_nothing_is_heard_is_given_up(
     making = asyncio.ensure_future(lite.call("backup"))
     await several.time.settle()
     ((asked, _),) = engine.system_items(REQUEST)
-    life = first.membership.heartbeat.life.encode()
+    life = first.membership.heartbeat.incarnation.encode()
     engine.system_put(f"{asked}/taken", life, lambda _: None)
     await several.time.advance(LOST_S - 10)
     assert not making.done()
