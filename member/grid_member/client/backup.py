@@ -10,8 +10,8 @@ from grid_member.client.group import first_answer
 from grid_member.client.member import BACKUP_PATH
 
 if TYPE_CHECKING:
-    from grid_member.client.member import Member, Operation
-    from grid_member.client.patience import Patience
+    from grid_member.client.deadline import Deadline
+    from grid_member.client.member import MemberClient, Operation
 
 BACKUP: Final = "backup"
 FINISHED: Final = "FINISHED"
@@ -23,19 +23,19 @@ MOST_REFUSALS: Final = 2
 class Backup:
     """One backup. A run that is repeated with the same key finds the one of the run before."""
 
-    members: tuple[Member, ...]
+    members: tuple[MemberClient, ...]
     """Any of them can make it; they are asked in this order."""
     key: str
     _refusals: int = field(default=0, init=False)
 
-    def run(self, patience: Patience) -> str:
+    def run(self, deadline: Deadline) -> str:
         """Make it; return that it is there.
 
         Raises:
             FinalError: It cannot be made, or was not in time.
         """
-        operation = patience.until(self._begin)
-        patience.until(lambda: self._require_made(operation))
+        operation = deadline.until(self._begin)
+        deadline.until(lambda: self._require_made(operation))
         return f"backup {operation} is complete"
 
     def _begin(self) -> str:

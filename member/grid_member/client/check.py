@@ -13,9 +13,9 @@ from grid_member.client.wait import require_size
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from grid_member.client.member import Member
-    from grid_member.client.patience import Patience
-    from grid_member.client.wire import Reply
+    from grid_member.client.deadline import Deadline
+    from grid_member.client.member import MemberClient
+    from grid_member.client.wire import HttpReply
 
 MAPS_PATH: Final = "/grid/rest/maps"
 PROBES: Final = {
@@ -30,7 +30,7 @@ PROBES: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
+class Expectation:
     """What the command line says of the cluster."""
 
     size: int | None
@@ -40,7 +40,7 @@ class Expected:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class CheckResult:
     """One thing that was looked at."""
 
     passed: bool
@@ -50,20 +50,22 @@ class Line:
         return f"{'passed' if self.passed else 'FAILED'}  {self.text}"
 
 
-def check(members: tuple[Member, ...], expected: Expected, patience: Patience) -> Iterator[Line]:
+def check(
+    members: tuple[MemberClient, ...], expected: Expectation, deadline: Deadline
+) -> Iterator[CheckResult]:
     """Look at everything, one after the other; each may take the time that is left.
 
     Members change while pods are replaced, so what is not so yet is looked at again.
     """
     for name, look in _looks(members, expected):
         try:
-            yield Line(True, f"{name}: {patience.until(look)}")
+            yield CheckResult(True, f"{name}: {deadline.until(look)}")
         except ClientError as error:
-            yield Line(False, f"{name}: {error}")
+            yield CheckResult(False, f"{name}: {error}")
 
 
 def _looks(
-    members: tuple[Member, ...], expected: Expected
+    members: tuple[MemberClient, ...], expected: Expectation
 ) -> Iterator[tuple[str, Callable[[], str]]]:
     yield "ready", lambda: _all_ready(members)
     yield "size", lambda: _same_size(members, expected.size)
@@ -76,33 +78,33 @@ def _looks(
         yield group, lambda group=group: _is_off(members[0], group)  # type: ignore[misc]
 
 
-def _all_ready(members: tuple[Member, ...]) -> str:
+def _all_ready(members: tuple[MemberClient, ...]) -> str:
     for member in members:
         member.require_ready()
     return ", ".join(member.name for member in members)
 
 
-def _same_size(members: tuple[Member, ...], size: int | None) -> str:
+def _same_size(members: tuple[MemberClient, ...], size: int | None) -> str:
     wanted = size if size is not None else int(members[0].health().get("clusterSize") or 0)
     for member in members:
         require_size(member, wanted)
     return f"{wanted} members"
 
 
-def _all_safe(members: tuple[Member, ...]) -> str:
+def _all_safe(members: tuple[MemberClient, ...]) -> str:
     for member in members:
         member.require_safe()
     return "every copy is current"
 
 
-def _one_version(members: tuple[Member, ...]) -> str:
+def _one_version(members: tuple[MemberClient, ...]) -> str:
     versions = sorted({one.version for one in members[0].listed()})
     if len(versions) != 1:
         raise PassingError(f"the members are of versions {', '.join(versions)}")
     return versions[0]
 
 
-def _value_through(members: tuple[Member, ...], map_name: str) -> str:
+def _value_through(members: tuple[MemberClient, ...], map_name: str) -> str:
     """Write through the first, read through the last, remove: under a key of this run alone."""
     key = f"grid-check-{uuid.uuid4().hex}"
     path = f"{MAPS_PATH}/{quote(map_name, safe='')}/{key}"
@@ -119,13 +121,13 @@ def _value_through(members: tuple[Member, ...], map_name: str) -> str:
     return f"a value was written, read and removed in map {map_name}"
 
 
-def _is_off(member: Member, group: str) -> str:
+def _is_off(member: MemberClient, group: str) -> str:
     method, path = PROBES[group]
     _require(member.ask(method, path, b"" if method == "POST" else None), 403, member, path)
     return "off, 403"
 
 
-def _require(reply: Reply, status: int, member: Member, path: str) -> Reply:
+def _require(reply: HttpReply, status: int, member: MemberClient, path: str) -> HttpReply:
     if reply.status == status:
         return reply
     reason = reply.headers.get("x-grid-error", "") or reply.body[:200].decode("utf-8", "replace")

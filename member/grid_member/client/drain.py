@@ -11,24 +11,24 @@ from typing import TYPE_CHECKING, Final
 from grid_member.client.errors import ClientError, NoListenerError, PassingError
 
 if TYPE_CHECKING:
-    from grid_member.client.member import Member
-    from grid_member.client.patience import Patience
+    from grid_member.client.deadline import Deadline
+    from grid_member.client.member import MemberClient
 
 STARTING: Final = "STARTING"
 PASSIVE: Final = "PASSIVE"
 ACTIVE: Final = "ACTIVE"
 
 
-def drain(member: Member, patience: Patience) -> str:
+def drain(member: MemberClient, deadline: Deadline) -> str:
     """Wait until the cluster can do without the member; return why the stop goes on."""
     try:
-        patience.until(lambda: _require_dispensable(member))
+        deadline.until(lambda: _require_dispensable(member))
     except ClientError as error:
         return f"the stop goes on: {error}"
     return f"the stop goes on: every copy is current, as {member.name} says"
 
 
-def _require_dispensable(member: Member) -> None:
+def _require_dispensable(member: MemberClient) -> None:
     try:
         member.require_safe()
     except NoListenerError as error:

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from grid_member.client.errors import ConflictError, PassingError, SilentError, UsageError
-from grid_member.client.member import Member
+from grid_member.client.member import MemberClient
 from grid_member.client.wire import parse_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from grid_member.client.wire import Way
+    from grid_member.client.wire import ConnectOptions
 
 T = TypeVar("T")
 ORDINAL: Final = "{ordinal}"
@@ -22,17 +22,17 @@ _VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class MemberGroup:
     """All members of a StatefulSet, by a URL with their ordinal in the host."""
 
     url: str
-    way: Way
+    options: ConnectOptions
     cluster_name: str
 
-    def at(self, ordinal: int) -> Member:
+    def at(self, ordinal: int) -> MemberClient:
         """Return the way to the member with an ordinal."""
         url = self.url.replace(ORDINAL, str(ordinal))
-        return Member(parse_url(url), self.way, self.cluster_name)
+        return MemberClient(parse_url(url), self.options, self.cluster_name)
 
     def ordinals(self, hosts: Iterable[str]) -> dict[int, str]:
         """Return which of the hosts are members of the StatefulSet, by their ordinals."""
@@ -63,8 +63,8 @@ def expanded(text: str, environment: Mapping[str, str]) -> str:
 
 
 def each_member(
-    urls: Iterable[str], size: int | None, way: Way, cluster_name: str
-) -> tuple[Member, ...]:
+    urls: Iterable[str], size: int | None, options: ConnectOptions, cluster_name: str
+) -> tuple[MemberClient, ...]:
     """Return the members that URLs stand for; one with an ordinal stands for `size` of them.
 
     Raises:
@@ -75,11 +75,11 @@ def each_member(
         if ORDINAL in url and size is None:
             raise UsageError(f"--url {url}: say with --size how many members it stands for")
         ordinals = range(size or 0) if ORDINAL in url else (0,)
-        found += [Group(url, way, cluster_name).at(ordinal) for ordinal in ordinals]
+        found += [MemberGroup(url, options, cluster_name).at(ordinal) for ordinal in ordinals]
     return tuple(found)
 
 
-def first_answer(members: Iterable[Member], ask: Callable[[Member], T]) -> T:
+def first_answer(members: Iterable[MemberClient], ask: Callable[[MemberClient], T]) -> T:
     """Return what the first member says that can say it now.
 
     Raises:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from grid_member.client.deadline import Deadline
 from grid_member.client.errors import (
     ClientError,
     FinalError,
@@ -22,13 +23,12 @@ from grid_member.client.errors import (
 )
 from grid_member.client.group import first_answer
 from grid_member.client.member import LEAVE_HEADERS, SHUTDOWN_PATH
-from grid_member.client.patience import Patience
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from grid_member.client.group import Group
-    from grid_member.client.member import Listed
+    from grid_member.client.group import MemberGroup
+    from grid_member.client.member import ListedMember
 
 SILENCE_S: Final = 20.0
 """After which members that may not be there at all are not waited for any longer."""
@@ -39,16 +39,16 @@ FAILED: Final = "FAILED"
 
 
 @dataclass(frozen=True, slots=True)
-class Leaving:
+class ScaleDown:
     """A cluster that is to have fewer members."""
 
-    group: Group
+    group: MemberGroup
     size: int
     """Members that stay: those with the ordinals below it."""
-    patience: Patience
+    deadline: Deadline
     say: Callable[[str], None]
     """Takes a line for each member that has left."""
-    other: Group | None = None
+    other: MemberGroup | None = None
     """Another listener of the members, which tells whether there are any when theirs is silent."""
 
     def run(self, *, may_be_silent: bool = False) -> str:
@@ -63,12 +63,12 @@ class Leaving:
         if may_be_silent and self._first_look() is None:
             return self._nobody()
         left = 0
-        while (ordinal := self.patience.until(self._highest)) is not None:
-            operation = self.patience.until(partial(self._tell, ordinal))
-            self.patience.until(partial(self._require_left, ordinal, operation))
+        while (ordinal := self.deadline.until(self._highest)) is not None:
+            operation = self.deadline.until(partial(self._tell, ordinal))
+            self.deadline.until(partial(self._require_left, ordinal, operation))
             self.say(f"{self.group.at(ordinal).name} has left")
             left += 1
-        self.patience.until(partial(self._require_safe, self.size))
+        self.deadline.until(partial(self._require_safe, self.size))
         return f"{left} members have left, {self.size} stay and are safe"
 
     def refuse(self, *, may_be_silent: bool = False) -> str:
@@ -77,7 +77,7 @@ class Leaving:
         Raises:
             FinalError: One has to, with what to change; or it is not known.
         """
-        ordinal = self._first_look() if may_be_silent else self.patience.until(self._highest)
+        ordinal = self._first_look() if may_be_silent else self.deadline.until(self._highest)
         if ordinal is None:
             return self._nobody()
         raise FinalError(
@@ -98,12 +98,12 @@ class Leaving:
         if self._all_stay_elsewhere():
             return None
         try:
-            return self._patience(SILENCE_S).until(self._highest)
+            return self._deadline(SILENCE_S).until(self._highest)
         except FinalError as error:
             found_out, silent = error, isinstance(error, OverdueError)
         if silent and not self._is_silent():
             try:
-                return self._patience(STARTING_S).until(self._highest)
+                return self._deadline(STARTING_S).until(self._highest)
             except FinalError as error:
                 found_out = error
         found = replace(self, group=self.other, other=None)._first_look() if self.other else None
@@ -129,8 +129,8 @@ class Leaving:
         except ClientError:
             return False
 
-    def _patience(self, seconds: float) -> Patience:
-        return Patience(min(seconds, self.patience.left_s), self.say)
+    def _deadline(self, seconds: float) -> Deadline:
+        return Deadline(min(seconds, self.deadline.left_s), self.say)
 
     def _is_silent(self) -> bool:
         """Return whether no member answers at all; one that starts does."""
@@ -148,7 +148,7 @@ class Leaving:
         above = [ordinal for ordinal in present if ordinal >= self.size]
         return max(above, default=None)
 
-    def _present(self) -> dict[int, Listed]:
+    def _present(self) -> dict[int, ListedMember]:
         """Return the members that those that stay list, by ordinal.
 
         Raises:

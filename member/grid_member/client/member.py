@@ -11,7 +11,7 @@ from grid_member.client.errors import ConflictError, FinalError, PassingError
 from grid_member.client.wire import CALL_S, exchange
 
 if TYPE_CHECKING:
-    from grid_member.client.wire import Place, Reply, Way
+    from grid_member.client.wire import ConnectOptions, Endpoint, HttpReply
 
 HEALTH_PATH: Final = "/grid/health"
 READY_PATH: Final = "/grid/health/ready"
@@ -28,7 +28,7 @@ MAX_TEXT_LENGTH: Final = 512
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListedMember:
     """A member as another one lists it."""
 
     host: str
@@ -53,22 +53,22 @@ class Operation:
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class MemberClient:
     """The way to one member."""
 
-    place: Place
-    way: Way
+    endpoint: Endpoint
+    options: ConnectOptions
     cluster_name: str = ""
     """What callers give in place of credentials while the members' security is off."""
 
     @property
     def name(self) -> str:
         """Host and port."""
-        return self.place.name
+        return self.endpoint.name
 
-    def ask(self, method: str, path: str, body: bytes | None = None, **headers: str) -> Reply:
+    def ask(self, method: str, path: str, body: bytes | None = None, **headers: str) -> HttpReply:
         """Return the answer to a request, whatever it is."""
-        return exchange(self.place, self.way, method, path, body=body, headers=headers)
+        return exchange(self.endpoint, self.options, method, path, body=body, headers=headers)
 
     def require_ready(self) -> None:
         """Return when the member can be used.
@@ -90,7 +90,7 @@ class Member:
         """Return the health document."""
         return self._object(self.ask("GET", HEALTH_PATH), HEALTH_PATH)
 
-    def listed(self) -> tuple[Listed, ...]:
+    def listed(self) -> tuple[ListedMember, ...]:
         """Return the members of the cluster that the member sees.
 
         Raises:
@@ -100,7 +100,7 @@ class Member:
         if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
             raise FinalError(f"{self.name} answered no list of members to GET {CLUSTER_PATH}")
         return tuple(
-            Listed(
+            ListedMember(
                 host=str(one.get("address", "")).rpartition(":")[0].strip("[]"),
                 version=str(one.get("memberVersion", "")),
                 uuid=str(one.get("uuid", "")),
@@ -133,11 +133,17 @@ class Member:
             PassingError: It is not known whether it was done: to be asked again with the same key.
             FinalError: It was refused for good.
         """
-        secured = self.way.credentials is not None
+        secured = self.options.credentials is not None
         body = "&" if secured else f"{quote_plus(self.cluster_name)}&"
         sent = {KEY_HEADER: key, "Content-Type": "text/plain", **(headers or {})}
         reply = exchange(
-            self.place, self.way, "POST", path, body=body.encode(), headers=sent, timeout_s=CALL_S
+            self.endpoint,
+            self.options,
+            "POST",
+            path,
+            body=body.encode(),
+            headers=sent,
+            timeout_s=CALL_S,
         )
         if reply.status == 409:
             raise ConflictError(f"{self.name} answered 409: {_reason(reply)}")
@@ -147,7 +153,7 @@ class Member:
             raise FinalError(f"{self.name} answered: {_reason(reply) or 'it failed'}")
         return _printable(reply.headers.get(OPERATION_HEADER, ""))
 
-    def _accepted(self, reply: Reply, otherwise: str) -> None:
+    def _accepted(self, reply: HttpReply, otherwise: str) -> None:
         if reply.status == 200:
             return
         reason = _reason(reply)
@@ -155,21 +161,21 @@ class Member:
             raise PassingError(f"{self.name} {otherwise}: {reason or 'it answered 503'}")
         raise FinalError(f"{self.name} answered {reply.status}: {reason or 'without a reason'}")
 
-    def _document(self, reply: Reply, path: str) -> object:
+    def _document(self, reply: HttpReply, path: str) -> object:
         self._accepted(reply, "cannot tell")
         try:
             return json.loads(reply.body)
         except (ValueError, RecursionError):
             raise FinalError(f"{self.name} answered no JSON to {path}: is it a member?") from None
 
-    def _object(self, reply: Reply, path: str) -> dict[str, Any]:
+    def _object(self, reply: HttpReply, path: str) -> dict[str, Any]:
         found = self._document(reply, path)
         if not isinstance(found, dict):
             raise FinalError(f"{self.name} answered no JSON object to {path}: is it a member?")
         return found
 
 
-def _reason(reply: Reply) -> str:
+def _reason(reply: HttpReply) -> str:
     """Return what the member says is wrong, and what the caller can change about it."""
     try:
         said = json.loads(reply.body) if reply.body else {}

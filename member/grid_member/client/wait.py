@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from grid_member.client.errors import PassingError
 
 if TYPE_CHECKING:
-    from grid_member.client.member import Member
-    from grid_member.client.patience import Patience
+    from grid_member.client.deadline import Deadline
+    from grid_member.client.member import MemberClient
 
 
 def wait(
-    members: tuple[Member, ...], size: int | None, *, ready_only: bool, patience: Patience
+    members: tuple[MemberClient, ...], size: int | None, *, ready_only: bool, deadline: Deadline
 ) -> str:
     """Wait; return what is true now.
 
@@ -20,7 +20,7 @@ def wait(
         members: Those that are asked. Each of them has to say it.
         size: Members that the cluster has to have; None: any number.
         ready_only: Copies may still be missing.
-        patience: The time for it.
+        deadline: The time for it.
 
     Raises:
         FinalError: It was not so in time, or a member refuses to tell.
@@ -34,13 +34,13 @@ def wait(
             if not ready_only:
                 member.require_safe()
 
-    patience.until(look)
+    deadline.until(look)
     names = ", ".join(member.name for member in members)
     of_size = f" of a cluster of {size}" if size is not None else ""
     return f"ready{'' if ready_only else ' and safe'}{of_size}: {names}"
 
 
-def require_size(member: Member, size: int) -> None:
+def require_size(member: MemberClient, size: int) -> None:
     """Return when the member sees so many members.
 
     Raises:

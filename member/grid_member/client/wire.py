@@ -38,7 +38,7 @@ _SCHEMES: Final = {"http": 80, "https": 443}
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class HttpReply:
     """A complete answer; the names of headers are in lower case."""
 
     status: int
@@ -61,7 +61,7 @@ class Credentials:
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class ConnectOptions:
     """How members are reached, the same for all of them."""
 
     connect: str = ""
@@ -73,7 +73,7 @@ class Way:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Endpoint:
     """Where a member listens."""
 
     encrypted: bool
@@ -86,7 +86,7 @@ class Place:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-def parse_url(url: str) -> Place:
+def parse_url(url: str) -> Endpoint:
     """Return the place that a URL names.
 
     Raises:
@@ -104,7 +104,7 @@ def parse_url(url: str) -> Place:
     if parts.path not in ("", "/") or parts.query or parts.fragment or "@" in parts.netloc:
         raise UsageError(f"--url {url}: give scheme, host and port alone")
     found = port if port is not None else _SCHEMES[parts.scheme]
-    return Place(parts.scheme == "https", parts.hostname, found)
+    return Endpoint(parts.scheme == "https", parts.hostname, found)
 
 
 def is_host(text: str) -> bool:
@@ -132,56 +132,56 @@ def tls_context(authority: Path | None) -> ssl.SSLContext:
 
 
 def exchange(
-    place: Place,
-    way: Way,
+    endpoint: Endpoint,
+    options: ConnectOptions,
     method: str,
     path: str,
     *,
     body: bytes | None = None,
     headers: Mapping[str, str] | None = None,
     timeout_s: float = REQUEST_S,
-) -> Reply:
+) -> HttpReply:
     """Send one request and return the whole answer.
 
     Raises:
         SilentError: There is none, or it is cut off.
         FinalError: The certificate is not trusted, or the answer is none of a member.
     """
-    timeout_s = min(timeout_s, max(LAST_LOOK_S, way.until_s - time.monotonic()))
+    timeout_s = min(timeout_s, max(LAST_LOOK_S, options.until_s - time.monotonic()))
     sent = {**(headers or {}), "Connection": "close"}
-    if way.credentials is not None:
-        sent["Authorization"] = way.credentials.header
-    connection = http.client.HTTPConnection(place.host, place.port, timeout=timeout_s)
+    if options.credentials is not None:
+        sent["Authorization"] = options.credentials.header
+    connection = http.client.HTTPConnection(endpoint.host, endpoint.port, timeout=timeout_s)
     try:
-        connection.sock = _connected(place, way, timeout_s)
+        connection.sock = _connected(endpoint, options, timeout_s)
         connection.request(method, path, body=body, headers=sent)
         with connection.getresponse() as response:
             found = response.read(ANSWER_LIMIT_BYTES + 1)
             named = {name.lower(): value for name, value in response.getheaders()}
-            reply = Reply(response.status, named, found)
+            reply = HttpReply(response.status, named, found)
     except ssl.SSLCertVerificationError as error:
         raise FinalError(
-            f"{place.name} shows a certificate that is not trusted: {error.verify_message}: "
+            f"{endpoint.name} shows a certificate that is not trusted: {error.verify_message}: "
             "--ca FILE names the authority"
         ) from None
     except (ConnectionRefusedError, socket.gaierror) as error:
-        raise NoListenerError(f"{place.name} cannot be reached: {error.strerror}") from None
+        raise NoListenerError(f"{endpoint.name} cannot be reached: {error.strerror}") from None
     except (OSError, http.client.HTTPException) as error:
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
-        raise SilentError(f"{place.name} gives no answer: {reason}") from None
+        raise SilentError(f"{endpoint.name} gives no answer: {reason}") from None
     finally:
         connection.close()
     if len(reply.body) > ANSWER_LIMIT_BYTES:
-        raise FinalError(f"{place.name} answered more than {ANSWER_LIMIT_BYTES} bytes")
+        raise FinalError(f"{endpoint.name} answered more than {ANSWER_LIMIT_BYTES} bytes")
     return reply
 
 
-def _connected(place: Place, way: Way, timeout_s: float) -> socket.socket:
-    plain = socket.create_connection((way.connect or place.host, place.port), timeout_s)
-    if not place.encrypted:
+def _connected(endpoint: Endpoint, options: ConnectOptions, timeout_s: float) -> socket.socket:
+    plain = socket.create_connection((options.connect or endpoint.host, endpoint.port), timeout_s)
+    if not endpoint.encrypted:
         return plain
     try:
-        return (way.tls or tls_context(None)).wrap_socket(plain, server_hostname=place.host)
+        return (options.tls or tls_context(None)).wrap_socket(plain, server_hostname=endpoint.host)
     except BaseException:
         plain.close()
         raise

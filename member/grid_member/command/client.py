@@ -18,20 +18,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from grid_member.client.backup import Backup
-from grid_member.client.check import PROBES, Expected, check
+from grid_member.client.check import PROBES, Expectation, check
+from grid_member.client.deadline import Deadline
 from grid_member.client.drain import drain
 from grid_member.client.errors import ClientError, MissingFileError, UsageError
-from grid_member.client.group import ORDINAL, Group, each_member, expanded
-from grid_member.client.leave import Leaving
-from grid_member.client.patience import Patience
+from grid_member.client.group import ORDINAL, MemberGroup, each_member, expanded
+from grid_member.client.leave import ScaleDown
 from grid_member.client.wait import wait
-from grid_member.client.wire import Credentials, Way, is_host, parse_url, tls_context
+from grid_member.client.wire import ConnectOptions, Credentials, is_host, parse_url, tls_context
 from grid_member.command.output import OutputError, show
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from grid_member.client.member import Member
+    from grid_member.client.member import MemberClient
 
 EXIT_FAILED: Final = 1
 EXIT_USAGE: Final = 2
@@ -53,7 +53,7 @@ def main(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
     chosen = _parser().parse_args(arguments)
     try:
         chosen.url = [expanded(url, environment) for url in chosen.url]
-        return _run(chosen, _way(chosen), Patience(chosen.timeout, _tell))
+        return _run(chosen, _way(chosen), Deadline(chosen.timeout, _tell))
     except MissingFileError as error:
         return _without_file(chosen, error)
     except UsageError as error:
@@ -198,30 +198,30 @@ _ADD: Final = {
 }
 
 
-def _run(chosen: argparse.Namespace, way: Way, patience: Patience) -> int:
+def _run(chosen: argparse.Namespace, options: ConnectOptions, deadline: Deadline) -> int:
     if chosen.request == "leave":
-        return _leave(chosen, way, patience)
+        return _leave(chosen, options, deadline)
     if chosen.request == "drain":
-        text = drain(_only_member(chosen, way), patience)
+        text = drain(_only_member(chosen, options), deadline)
         with contextlib.suppress(OutputError):  # the stop goes on all the same
             _say(text)
         return 0
-    members = each_member(chosen.url, chosen.size, way, getattr(chosen, "cluster_name", ""))
+    members = each_member(chosen.url, chosen.size, options, getattr(chosen, "cluster_name", ""))
     if chosen.request == "wait":
-        _say(wait(members, chosen.size, ready_only=chosen.ready_only, patience=patience))
+        _say(wait(members, chosen.size, ready_only=chosen.ready_only, deadline=deadline))
         return 0
     if chosen.request == "backup":
-        _say(Backup(members, chosen.key or uuid.uuid4().hex).run(patience))
+        _say(Backup(members, chosen.key or uuid.uuid4().hex).run(deadline))
         return 0
-    expected = Expected(chosen.size, chosen.map, tuple(chosen.off))
+    expected = Expectation(chosen.size, chosen.map, tuple(chosen.off))
     lines = []
-    for line in check(members, expected, patience):
+    for line in check(members, expected, deadline):
         _say(str(line))
         lines.append(line)
     return 0 if all(line.passed for line in lines) else EXIT_FAILED
 
 
-def _leave(chosen: argparse.Namespace, way: Way, patience: Patience) -> int:
+def _leave(chosen: argparse.Namespace, options: ConnectOptions, deadline: Deadline) -> int:
     url = _only_url(chosen)
     if ORDINAL not in url:
         raise UsageError(f"--url {url}: put {ORDINAL} where the members' hosts differ")
@@ -231,8 +231,12 @@ def _leave(chosen: argparse.Namespace, way: Way, patience: Patience) -> int:
             "begin a cluster of one with it"
         )
     parse_url(url.replace(ORDINAL, "0"))
-    leaving = Leaving(
-        Group(url, way, chosen.cluster_name), chosen.size, patience, _tell, _other(chosen, way)
+    leaving = ScaleDown(
+        MemberGroup(url, options, chosen.cluster_name),
+        chosen.size,
+        deadline,
+        _tell,
+        _other(chosen, options),
     )
     if chosen.refuse:
         _say(leaving.refuse(may_be_silent=chosen.allow_silence))
@@ -241,17 +245,17 @@ def _leave(chosen: argparse.Namespace, way: Way, patience: Patience) -> int:
     return 0
 
 
-def _other(chosen: argparse.Namespace, way: Way) -> Group | None:
+def _other(chosen: argparse.Namespace, options: ConnectOptions) -> MemberGroup | None:
     if chosen.rest_url is None:
         return None
     if ORDINAL not in chosen.rest_url:
         raise UsageError(f"--rest-url {chosen.rest_url}: put {ORDINAL} in it as in --url")
     parse_url(chosen.rest_url.replace(ORDINAL, "0"))
-    return Group(chosen.rest_url, replace(way, credentials=None), chosen.cluster_name)
+    return MemberGroup(chosen.rest_url, replace(options, credentials=None), chosen.cluster_name)
 
 
-def _only_member(chosen: argparse.Namespace, way: Way) -> Member:
-    return each_member([_only_url(chosen)], None, way, "")[0]
+def _only_member(chosen: argparse.Namespace, options: ConnectOptions) -> MemberClient:
+    return each_member([_only_url(chosen)], None, options, "")[0]
 
 
 def _only_url(chosen: argparse.Namespace) -> str:
@@ -260,9 +264,9 @@ def _only_url(chosen: argparse.Namespace) -> str:
     return str(chosen.url[0])
 
 
-def _way(chosen: argparse.Namespace) -> Way:
+def _way(chosen: argparse.Namespace) -> ConnectOptions:
     encrypted = any(url.startswith("https:") for url in chosen.url)
-    return Way(
+    return ConnectOptions(
         chosen.connect or "",
         tls_context(chosen.ca) if encrypted else None,
         _credentials(chosen.credentials) if chosen.credentials is not None else None,

@@ -15,7 +15,7 @@ from grid_member.config.load import is_xml, raise_problems, read_document, read_
 from grid_member.config.overrides import apply_overrides, variables_used
 from grid_member.config.programmatic import Config
 from grid_member.config.schema.published import json_schema, xml_schema
-from grid_member.config.tree import ConfigError, Place, Problem
+from grid_member.config.tree import ConfigError, Problem, SourcePosition
 from grid_member.config.validate import collect
 
 if TYPE_CHECKING:
@@ -66,16 +66,20 @@ def convert(file: Path, to: Syntax | None, output: Path | None, overwrite: bool)
         show(result)
         return
     if output.exists() and not overwrite:
-        raise ConfigError([Problem(Place(str(output), 0, 0), "", "is there: say --overwrite")])
+        raise ConfigError(
+            [Problem(SourcePosition(str(output), 0, 0), "", "is there: say --overwrite")]
+        )
     # A link stays, and what it leads to is replaced.
     target = Path(os.path.realpath(output))
     if target.exists() and not target.is_file():
-        raise ConfigError([Problem(Place(str(output), 0, 0), "", "is no file")])
+        raise ConfigError([Problem(SourcePosition(str(output), 0, 0), "", "is no file")])
     try:
         # A configuration may hold passwords: whoever could not read it still cannot.
         _replace(target, result, file.stat().st_mode & _PERMISSIONS)
     except OSError as error:
-        raise ConfigError([Problem(Place(str(output), 0, 0), "", str(error.strerror))]) from None
+        raise ConfigError(
+            [Problem(SourcePosition(str(output), 0, 0), "", str(error.strerror))]
+        ) from None
 
 
 def _replace(output: Path, text: str, mode: int) -> None:

@@ -19,7 +19,7 @@ from grid_member.config.settings.shape import path_text
 if TYPE_CHECKING:
     from pathlib import Path as FilePath
 
-    from grid_member.config.build_network import Listening, MembersListening
+    from grid_member.config.build_network import ListenerSettings, MembersListenerSettings
     from grid_member.config.build_security import Realms
     from grid_member.config.model.member import ListenerConfig, User
     from grid_member.config.settings.shape import Path
@@ -41,7 +41,9 @@ _DEFAULT_BACKUPS: Final = 1
 _TLS_FILES: Final = ("certificate-file", "key-file", "ca-file")
 
 
-def cluster_config(found: Values, realms: Realms, listeners: Listening) -> ClusterConfig | None:
+def cluster_config(
+    found: Values, realms: Realms, listeners: ListenerSettings
+) -> ClusterConfig | None:
     """Return how this member is one of several, None when it is alone. Notes problems in found."""
     joining = listeners.members
     lite = found.flag(_LITE)
@@ -76,7 +78,9 @@ def cluster_config(found: Values, realms: Realms, listeners: Listening) -> Clust
     )
 
 
-def _is_by_rest_ports(found: Values, joining: MembersListening, listeners: Listening) -> bool:
+def _is_by_rest_ports(
+    found: Values, joining: MembersListenerSettings, listeners: ListenerSettings
+) -> bool:
     """Tell whether the list has the REST ports of the members in place of their members' ports.
 
     All members come to the same answer: their list is the same, and each finds its own REST port in
@@ -88,7 +92,7 @@ def _is_by_rest_ports(found: Values, joining: MembersListening, listeners: Liste
     return listeners.rest.port in ports
 
 
-def _check_each_has_port(found: Values, joining: MembersListening) -> None:
+def _check_each_has_port(found: Values, joining: MembersListenerSettings) -> None:
     """Note each item of a list of REST ports that has none.
 
     The REST port of another member is not known here, and that member may not find its own in the
@@ -105,8 +109,8 @@ def _check_each_has_port(found: Values, joining: MembersListening) -> None:
 
 
 def _at_members_ports(
-    found: Values, joining: MembersListening, rest: ListenerConfig
-) -> MembersListening:
+    found: Values, joining: MembersListenerSettings, rest: ListenerConfig
+) -> MembersListenerSettings:
     """Return the same with the members' ports that follow from the listed REST ports."""
     listed: list[tuple[Path, str]] = []
     for path, address in joining.listed:
@@ -169,13 +173,15 @@ def members_tls(found: Values, section: Path, directory: FilePath) -> TlsConfig 
     )
 
 
-def _check_port(found: Values, joining: MembersListening, listeners: Listening) -> None:
+def _check_port(
+    found: Values, joining: MembersListenerSettings, listeners: ListenerSettings
+) -> None:
     for other in filter(None, (listeners.rest, listeners.management, listeners.metrics)):
         if other.port == joining.port:
             found.complain(joining.port_path, f"must differ from the port of {other.port_setting}")
 
 
-def _check_interfaces(found: Values, joining: MembersListening) -> None:
+def _check_interfaces(found: Values, joining: MembersListenerSettings) -> None:
     if len(joining.interfaces) > 1 and EVERY_INTERFACE not in joining.interfaces:
         message = (
             f"lists several addresses, and the port of {path_text(joining.port_path)} listens on "
@@ -190,7 +196,7 @@ def _check_limits(found: Values) -> None:
         found.complain(_VALUE_BYTES, message)
 
 
-def _members(found: Values, joining: MembersListening) -> tuple[tuple[str, int], ...]:
+def _members(found: Values, joining: MembersListenerSettings) -> tuple[tuple[str, int], ...]:
     members: list[tuple[str, int]] = []
     places: dict[tuple[str, int], Path] = {}
     for path, address in joining.listed:

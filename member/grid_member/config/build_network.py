@@ -55,7 +55,7 @@ _SSL: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class MembersListening:
+class MembersListenerSettings:
     """Where a member listens for the others, when there are any, and where that was said."""
 
     port: int
@@ -68,18 +68,18 @@ class MembersListening:
 
 
 @dataclass(frozen=True, slots=True)
-class Listening:
+class ListenerSettings:
     """The listeners that are on, the address that the member shows, and the TCP/IP join."""
 
     rest: ListenerConfig | None = None
     management: ListenerConfig | None = None
     public_address: str | None = None
     join_members: tuple[str, ...] | None = None
-    members: MembersListening | None = None
+    members: MembersListenerSettings | None = None
     metrics: ListenerConfig | None = None
 
 
-def listening(found: Values, realms: Realms, directory: FilePath) -> Listening:
+def listening(found: Values, realms: Realms, directory: FilePath) -> ListenerSettings:
     """Return what the member listens on and whom it joins. Notes problems in found.
 
     Args:
@@ -103,13 +103,13 @@ class _Network:
         self._realms = realms
         self._directory = directory
 
-    def plain(self) -> Listening:
+    def plain(self) -> ListenerSettings:
         """Read `network`; what is off is checked and left out."""
         found = self._found
         interfaces = self._interfaces((*_NETWORK, "interfaces"))
         rest = self._listener((*_NETWORK, "port"), _REST, interfaces)
         management = self._listener((*_MANAGEMENT, "port"), _MANAGEMENT, interfaces)
-        listeners = Listening(
+        listeners = ListenerSettings(
             rest if found.flag((*_REST, "enabled")) else None,
             self._guarded(management, _MANAGEMENT)
             if found.flag((*_MANAGEMENT, "enabled"))
@@ -121,7 +121,7 @@ class _Network:
         self._check_ports(listeners, (*_MANAGEMENT, "port"), "network.port")
         return listeners
 
-    def advanced(self, on: bool) -> Listening:
+    def advanced(self, on: bool) -> ListenerSettings:
         """Read `advanced-network`: an endpoint is on when it is there; off only checks."""
         found = self._found
         rest, management = (
@@ -137,8 +137,8 @@ class _Network:
         )
         public_address = self._public_address(_REST_ENDPOINT)
         if not on:
-            return Listening()
-        listeners = Listening(
+            return ListenerSettings()
+        listeners = ListenerSettings(
             rest if found.written(_REST_ENDPOINT) else None,
             self._guarded(management, _MANAGEMENT_ENDPOINT)
             if found.written(_MANAGEMENT_ENDPOINT)
@@ -152,7 +152,7 @@ class _Network:
         )
         return listeners
 
-    def with_metrics(self, listeners: Listening) -> Listening:
+    def with_metrics(self, listeners: ListenerSettings) -> ListenerSettings:
         """Add the listener of `metrics`; off, it is checked and left out."""
         found = self._found
         port: Path = (*_METRICS, "port")
@@ -196,7 +196,7 @@ class _Network:
         users = self._realms.named(realm, (*section, "realm")).callers
         return replace(listener, users=users, realm=realm)
 
-    def _check_ports(self, listeners: Listening, path: Path, other: str) -> None:
+    def _check_ports(self, listeners: ListenerSettings, path: Path, other: str) -> None:
         rest, management = listeners.rest, listeners.management
         if rest and management and rest.port == management.port != 0:
             self._found.complain(path, f"must differ from the port of {other}")
@@ -231,9 +231,9 @@ class _Network:
 
     def _members(
         self, network: Path, section: Path, interfaces_path: Path, interfaces: tuple[str, ...]
-    ) -> MembersListening:
+    ) -> MembersListenerSettings:
         port: Path = (*section, "port")
-        return MembersListening(
+        return MembersListenerSettings(
             port=self._found.number((*port, "port")),
             port_path=port,
             interfaces=interfaces,

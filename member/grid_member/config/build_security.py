@@ -10,7 +10,7 @@ from grid_member.config.model.member import EndpointGroup, User
 from grid_member.config.model.security import (
     PROBES,
     ClientCertificates,
-    Protected,
+    ProtectedEndpoints,
     RealmConfig,
     SecurityConfig,
     TlsConfig,
@@ -59,7 +59,7 @@ class Realms:
     def __init__(self, found: Values) -> None:
         """Read and check them. Notes problems in found."""
         self._found = found
-        self._by_name: dict[str, _Read] = {}
+        self._by_name: dict[str, _ParsedRealm] = {}
         for index in list(found.children(_REALMS)):
             self._add((*_REALMS, index))
 
@@ -93,7 +93,7 @@ class Realms:
             self._found.complain((*path, "name"), "is the name of another realm as well")
         else:
             users, told = self._users((*path, "authentication", "simple", "users"))
-            self._by_name[str(name)] = _Read(
+            self._by_name[str(name)] = _ParsedRealm(
                 RealmConfig(str(name), users, self._identity(path)), path, told
             )
 
@@ -136,7 +136,7 @@ class Realms:
 
 
 @dataclass(slots=True)
-class _Read:
+class _ParsedRealm:
     realm: RealmConfig
     path: Path
     told: bool = field(default=False)
@@ -176,7 +176,7 @@ def tls_config(found: Values, section: Path, directory: FilePath) -> TlsConfig |
     )
 
 
-def _protected(found: Values) -> Protected:
+def _protected(found: Values) -> ProtectedEndpoints:
     groups: set[EndpointGroup] = set()
     paths: dict[tuple[str, ...], None] = {}
     for index in list(found.children(_PROTECTED)):
@@ -192,7 +192,7 @@ def _protected(found: Values) -> Protected:
             found.complain((*_PROTECTED, index), wrong)
         else:
             paths[_parts(str(item))] = None
-    return Protected(frozenset(groups), tuple(paths))
+    return ProtectedEndpoints(frozenset(groups), tuple(paths))
 
 
 def _group(name: str) -> EndpointGroup | None:

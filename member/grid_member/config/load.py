@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from grid_member.config.build import member_config
-from grid_member.config.overrides import Overridden, apply_overrides
+from grid_member.config.overrides import OverrideResult, apply_overrides
 from grid_member.config.python_source import read_python
 from grid_member.config.tree import (
     MAX_DOCUMENT_BYTES,
     ConfigError,
     Document,
-    Place,
     Problem,
+    SourcePosition,
 )
 from grid_member.config.validate import collect
 from grid_member.config.yaml.source import read_yaml
@@ -143,7 +143,7 @@ _TOO_LONG: Final = f"the file is longer than {MAX_DOCUMENT_BYTES >> 20} MiB"
 
 
 def _unreadable(file: str, reason: str) -> ConfigError:
-    return ConfigError([Problem(Place(file, 1, 1), "", reason)])
+    return ConfigError([Problem(SourcePosition(file, 1, 1), "", reason)])
 
 
 def _given(environment: Mapping[str, str] | None) -> Mapping[str, str]:
@@ -153,7 +153,7 @@ def _given(environment: Mapping[str, str] | None) -> Mapping[str, str]:
 def _member_config(
     document: Document, environment: Mapping[str, str], directory: Path
 ) -> MemberConfig:
-    problems, overridden = list(document.problems), Overridden(document.root)
+    problems, overridden = list(document.problems), OverrideResult(document.root)
     try:
         overridden = apply_overrides(document.root, environment)
     except ConfigError as error:

@@ -19,7 +19,15 @@ from typing import TYPE_CHECKING, Final, TypeGuard
 
 from grid_member.config.model.member import FORMER_GROUPS, EndpointGroup
 from grid_member.config.settings.shape import ANY, EACH, Path, Shape, path_text, settings_shape
-from grid_member.config.tree import ConfigError, Items, Node, Place, Problem, Scalar, Section
+from grid_member.config.tree import (
+    ConfigError,
+    Items,
+    Node,
+    Problem,
+    Scalar,
+    Section,
+    SourcePosition,
+)
 from grid_member.config.validate import VARIABLE
 
 if TYPE_CHECKING:
@@ -41,7 +49,7 @@ _GROUPS: Final = "endpoint-groups"
 
 
 @dataclass(frozen=True, slots=True)
-class Overridden:
+class OverrideResult:
     """A document with the settings that the environment overrides."""
 
     root: Node
@@ -51,7 +59,7 @@ class Overridden:
     """The present names of variables that were read under their former ones."""
 
 
-def apply_overrides(root: Node, environment: Mapping[str, str]) -> Overridden:
+def apply_overrides(root: Node, environment: Mapping[str, str]) -> OverrideResult:
     """Return the document with the settings that the environment overrides.
 
     Their values are taken as they are: a `${…}` in them is not replaced.
@@ -60,7 +68,7 @@ def apply_overrides(root: Node, environment: Mapping[str, str]) -> Overridden:
         ConfigError: a variable leads to several settings, or to what is refused, two lead to the
             same setting, or one to an item of a list that lacks those before it.
     """
-    finder = _Finder(root, frozenset(name for name, _ in variables_used(root)))
+    finder = _OverrideFinder(root, frozenset(name for name, _ in variables_used(root)))
     found: dict[Path, str] = {}
     former: dict[str, str] = {}
     names = [
@@ -85,7 +93,7 @@ def apply_overrides(root: Node, environment: Mapping[str, str]) -> Overridden:
         root = _with(root, path, found[path], finder)
     if finder.problems:
         raise ConfigError(finder.problems)
-    return Overridden(root, tuple(_notes(finder.ignored, former)), former)
+    return OverrideResult(root, tuple(_notes(finder.ignored, former)), former)
 
 
 def _present(former: str) -> str:
@@ -120,7 +128,7 @@ def variables_used(node: Node) -> Iterator[tuple[str, bool]]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Reading:
+class _OverridePath:
     """One way to understand a variable."""
 
     path: Path
@@ -140,7 +148,7 @@ class _DeadEnd:
 
 
 @dataclass(slots=True)
-class _Finder:
+class _OverrideFinder:
     root: Node
     used: frozenset[str]
     shape: Shape = field(default_factory=settings_shape)
@@ -149,7 +157,7 @@ class _Finder:
     """Variables that are no setting, each with a hint, which may be empty."""
 
     def complain(self, variable: str, message: str) -> None:
-        self.problems.append(Problem(Place(variable, 0, 0), "", message))
+        self.problems.append(Problem(SourcePosition(variable, 0, 0), "", message))
 
     def path(self, variable: str) -> Path | None:
         """Return the path of the setting, None for no override; notes what is wrong."""
@@ -182,9 +190,9 @@ class _Finder:
             self.ignored[variable] = hint
         return None
 
-    def _read(self, words: tuple[str, ...]) -> tuple[list[_Reading], list[_DeadEnd]]:
+    def _read(self, words: tuple[str, ...]) -> tuple[list[_OverridePath], list[_DeadEnd]]:
         ends: list[_DeadEnd] = []
-        start = _Reading((), invented=False, refused=False)
+        start = _OverridePath((), invented=False, refused=False)
         readings = list(_readings(self.shape, self.root, words, start, ends))
         return [r for r in readings if not r.invented] or readings, ends
 
@@ -210,12 +218,16 @@ class _Finder:
 
 
 def _readings(
-    shape: Shape, node: Node | None, words: tuple[str, ...], so_far: _Reading, ends: list[_DeadEnd]
-) -> Iterator[_Reading]:
+    shape: Shape,
+    node: Node | None,
+    words: tuple[str, ...],
+    so_far: _OverridePath,
+    ends: list[_DeadEnd],
+) -> Iterator[_OverridePath]:
     if shape.refused is not None:
         switch = shape.refused.switch
         path = (*so_far.path, switch) if words == (_plain(switch),) else so_far.path
-        yield _Reading(path, so_far.invented, refused=True)
+        yield _OverridePath(path, so_far.invented, refused=True)
     elif shape.setting is not None and not words:
         yield so_far
     elif shape.setting is not None or not words:
@@ -230,23 +242,23 @@ def _readings(
 
 
 def _steps(
-    shape: Shape, node: Node | None, words: tuple[str, ...], so_far: _Reading
-) -> Iterator[tuple[Shape, Node | None, tuple[str, ...], _Reading]]:
+    shape: Shape, node: Node | None, words: tuple[str, ...], so_far: _OverridePath
+) -> Iterator[tuple[Shape, Node | None, tuple[str, ...], _OverridePath]]:
     """Yield where the next words can lead: element, its node, the words left, the way there."""
     if shape.items is not None:
         if words[0].isdecimal() and words[0].isascii() and len(words[0]) <= MAX_INDEX_DIGITS:
             path = (*so_far.path, int(words[0]))
-            reading = _Reading(path, so_far.invented, so_far.refused)
+            reading = _OverridePath(path, so_far.invented, so_far.refused)
             yield shape.items, _child(node, int(words[0])), words[1:], reading
         return
     for name, below in shape.below.items():
         if name not in (ANY, EACH) and _plain(name) == words[0]:
-            reading = _Reading((*so_far.path, name), so_far.invented, so_far.refused)
+            reading = _OverridePath((*so_far.path, name), so_far.invented, so_far.refused)
             yield below, _child(node, name), words[1:], reading
     if shape.named is not None:
         for size in range(1, len(words)):
             for name, invented in _names(node, words[:size], so_far.path):
-                reading = _Reading(
+                reading = _OverridePath(
                     (*so_far.path, name), so_far.invented or invented, so_far.refused
                 )
                 yield shape.named, _child(node, name), words[size:], reading
@@ -265,8 +277,8 @@ def _names(node: Node | None, words: tuple[str, ...], path: Path) -> list[tuple[
     return [(name, False) for name in names] or [("_".join(words), True)]
 
 
-def _with(node: Node | None, path: Path, variable: str, finder: _Finder) -> Node:
-    place = Place(variable, 0, 0)
+def _with(node: Node | None, path: Path, variable: str, finder: _OverrideFinder) -> Node:
+    place = SourcePosition(variable, 0, 0)
     if not path:
         # Replaced by the variable's value later, as every `${…}` is, and not once more.
         return Scalar(place, f"${{{variable}}}")

@@ -23,7 +23,7 @@ MAX_DEPTH_LEVELS: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SourcePosition:
     """Where something was written: file name, line and column, both counted from 1.
 
     What is in no file has line 0: an environment variable is named as `file`.
@@ -37,7 +37,7 @@ class Place:
         return f"{self.file}:{self.line}:{self.column}" if self.line else self.file
 
 
-NOWHERE: Final = Place("", 0, 0)
+NOWHERE: Final = SourcePosition("", 0, 0)
 """The place of what a program said; a problem there has no place at all."""
 
 
@@ -45,7 +45,7 @@ NOWHERE: Final = Place("", 0, 0)
 class Scalar:
     """A leaf, as text; its type is the setting's business. None is an empty YAML value."""
 
-    place: Place
+    place: SourcePosition
     text: str | None
 
 
@@ -53,9 +53,9 @@ class Scalar:
 class Section:
     """Named children in the order of the document."""
 
-    place: Place
+    place: SourcePosition
     children: Mapping[str, Node]
-    names: Mapping[str, Place]
+    names: Mapping[str, SourcePosition]
     """The place of each child's name."""
 
 
@@ -63,7 +63,7 @@ class Section:
 class Items:
     """A list."""
 
-    place: Place
+    place: SourcePosition
     items: tuple[Node, ...]
 
 
@@ -74,7 +74,7 @@ Node: TypeAlias = Scalar | Section | Items
 class Problem:
     """One thing that is wrong with a configuration, and where."""
 
-    place: Place | None
+    place: SourcePosition | None
     path: str
     message: str
 

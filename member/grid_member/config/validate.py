@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from grid_member.config.settings.refusal import ENABLED
-from grid_member.config.settings.setting import Kind, Setting, Value
+from grid_member.config.settings.setting import Setting, SettingKind, Value
 from grid_member.config.tree import Items, Node, Scalar, Section
 from grid_member.config.values import Values
 
@@ -34,12 +34,12 @@ def collect(root: Node, environment: Mapping[str, str] | None) -> Values:
     Without an environment variables stay what they are: a value with one is taken for right.
     """
     found = Values()
-    _Walk(found, environment).visit(root, found.shape, ())
+    _Validation(found, environment).visit(root, found.shape, ())
     return found
 
 
 @dataclass(slots=True)
-class _Walk:
+class _Validation:
     found: Values
     environment: Mapping[str, str] | None
 
@@ -121,7 +121,7 @@ class _Walk:
         if resolved is None:
             return
         value = _converted(resolved, setting)
-        if isinstance(value, _Wrong):
+        if isinstance(value, _InvalidValue):
             self.found.complain(path, value.message)
         else:
             self.found.values[path] = value
@@ -162,38 +162,38 @@ _LEFT_OVER_MESSAGE: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class _Wrong:
+class _InvalidValue:
     message: str
 
 
-def _converted(text: str, setting: Setting) -> Value | _Wrong:
+def _converted(text: str, setting: Setting) -> Value | _InvalidValue:
     # Messages never repeat the text: it may be a password that landed in the wrong place.
-    if setting.kind is Kind.BOOLEAN:
+    if setting.kind is SettingKind.BOOLEAN:
         flag = {"true": True, "false": False}.get(text.strip().lower())
-        return _Wrong("must be true or false") if flag is None else flag
-    if setting.kind is Kind.INTEGER:
+        return _InvalidValue("must be true or false") if flag is None else flag
+    if setting.kind is SettingKind.INTEGER:
         digits = text.strip()  # of more than int() takes for white space
         if not INTEGER.fullmatch(digits):
-            return _Wrong("must be an integer")
+            return _InvalidValue("must be an integer")
         number = int(digits)
         if setting.low <= number <= setting.high:
             return number
-        return _Wrong(f"must be from {setting.low} to {setting.high}")
+        return _InvalidValue(f"must be from {setting.low} to {setting.high}")
     if setting.choices:
         return _chosen(text, setting)
     wrong = _wrong_text(text)
     if not wrong and setting.forbidden and setting.forbidden in text:
         wrong = f"must not contain {setting.forbidden}"
-    return _Wrong(wrong) if wrong else text
+    return _InvalidValue(wrong) if wrong else text
 
 
-def _chosen(text: str, setting: Setting) -> str | _Wrong:
+def _chosen(text: str, setting: Setting) -> str | _InvalidValue:
     word = text.strip().lower()
     for refused in setting.refused_values:
         if refused.value.lower() == word:
-            return _Wrong(f"{refused.value} is not supported: {refused.instead}")
+            return _InvalidValue(f"{refused.value} is not supported: {refused.instead}")
     chosen = next((c for c in setting.choices if c.lower() == word), None)
-    return chosen or _Wrong(f"must be one of {', '.join(setting.choices)}")
+    return chosen or _InvalidValue(f"must be one of {', '.join(setting.choices)}")
 
 
 def _wrong_text(text: str) -> str | None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from grid_member.config.settings.shape import Path, Shape, path_text, settings_shape
-from grid_member.config.tree import NOWHERE, Place, Problem
+from grid_member.config.tree import NOWHERE, Problem, SourcePosition
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,7 +20,7 @@ class Values:
 
     shape: Shape = field(default_factory=settings_shape)
     values: dict[Path, Value] = field(default_factory=dict)
-    places: dict[Path, Place] = field(default_factory=dict)
+    places: dict[Path, SourcePosition] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
 
     def complain(self, path: Path, message: str) -> None:

@@ -11,7 +11,7 @@ from xml.sax.saxutils import escape
 
 import yaml
 
-from grid_member.config.settings.setting import Kind, Setting
+from grid_member.config.settings.setting import Setting, SettingKind
 from grid_member.config.settings.shape import Path, Shape, path_text, settings_shape
 from grid_member.config.tree import TOP, ConfigError, Items, Node, Problem, Scalar, Section
 from grid_member.config.xml.forms import (
@@ -53,12 +53,14 @@ def _yaml(node: Node, shape: Shape | None) -> yaml.Node:
     return yaml.MappingNode(f"{_YAML_TAG}map", pairs, flow_style=not pairs)
 
 
-def _yaml_value(text: str | None, kind: Kind | None) -> yaml.ScalarNode:
+def _yaml_value(text: str | None, kind: SettingKind | None) -> yaml.ScalarNode:
     if text is None:
         return yaml.ScalarNode(f"{_YAML_TAG}null", "null")
-    plain = {Kind.BOOLEAN: _is_yaml_boolean, Kind.INTEGER: _is_yaml_integer}
+    plain = {SettingKind.BOOLEAN: _is_yaml_boolean, SettingKind.INTEGER: _is_yaml_integer}
     if kind in plain and plain[kind](text):
-        return yaml.ScalarNode(f"{_YAML_TAG}{'bool' if kind is Kind.BOOLEAN else 'int'}", text)
+        return yaml.ScalarNode(
+            f"{_YAML_TAG}{'bool' if kind is SettingKind.BOOLEAN else 'int'}", text
+        )
     # Quoting without escapes folds lines and cannot show every character.
     style = None if text.isascii() and text.isprintable() else '"'
     return yaml.ScalarNode(f"{_YAML_TAG}str", text, style=style)
@@ -139,7 +141,7 @@ def _child(tag: _Tag, name: str, node: Node, shape: Shape, path: Path) -> None:
 
 def _kept_text(text: str, setting: Setting) -> str:
     # Only free text means something else without the spaces at its ends.
-    free = setting.kind is Kind.STRING and not setting.choices
+    free = setting.kind is SettingKind.STRING and not setting.choices
     return text if free else text.strip()
 
 

@@ -18,10 +18,10 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from grid_member.config.model.security import Protected, RealmConfig, SecurityConfig
+from grid_member.config.model.security import ProtectedEndpoints, RealmConfig, SecurityConfig
 from grid_member.security.audit import Audit
 from grid_member.security.realms import Realm
-from grid_member.security.throttle import Throttle, Who
+from grid_member.security.throttle import Throttle, UserKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -33,7 +33,7 @@ _UNQUOTABLE: Final = '"\\'
 _WRITES: Final = frozenset({"POST", "PUT", "DELETE"})
 
 
-class Outcome(enum.Enum):
+class LoginOutcome(enum.Enum):
     """What became of the credentials of a request."""
 
     NOT_ASKED = "not asked"
@@ -45,10 +45,10 @@ class Outcome(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class LoginVerdict:
     """The outcome, and who it was if that is known."""
 
-    outcome: Outcome
+    outcome: LoginOutcome
     user: str | None = None
     retry_after_s: int = 0
     """With SLOWED: the value of the Retry-After header."""
@@ -56,14 +56,14 @@ class Verdict:
     @property
     def allows(self) -> bool:
         """True when the request may go on."""
-        return self.outcome in (Outcome.ACCEPTED, Outcome.NOT_ASKED)
+        return self.outcome in (LoginOutcome.ACCEPTED, LoginOutcome.NOT_ASKED)
 
 
-NOT_ASKED: Final = Verdict(Outcome.NOT_ASKED)
+NOT_ASKED: Final = LoginVerdict(LoginOutcome.NOT_ASKED)
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class LoginAttempt:
     """Where a request comes from, where it goes, and its `Authorization` headers."""
 
     remote: str | None
@@ -83,7 +83,7 @@ class Policy:
     """None as long as security is off."""
     guard: RealmConfig | None = None
     """Of a listener that asks everybody for Basic authentication: its own realm."""
-    protected: Protected = field(default_factory=Protected)
+    protected: ProtectedEndpoints = field(default_factory=ProtectedEndpoints)
 
 
 def rest_policy(cluster_name: str, security: SecurityConfig) -> Policy:
@@ -119,13 +119,13 @@ class Gate:
 
     def header(
         self,
-        attempt: Attempt,
+        attempt: LoginAttempt,
         *,
         groups: Collection[EndpointGroup],
         parts: tuple[str, ...],
         probe: bool,
         everything_below: bool = False,
-    ) -> Verdict:
+    ) -> LoginVerdict:
         """Check the Basic header where one must be; a verdict that does not allow is a 401.
 
         Elsewhere it is not looked at, so that these endpoints do not help to guess a password.
@@ -135,8 +135,8 @@ class Gate:
         return self._basic(attempt, self._guard)
 
     def parameters(
-        self, attempt: Attempt, earlier: Verdict, parameters: tuple[str, ...]
-    ) -> Verdict:
+        self, attempt: LoginAttempt, earlier: LoginVerdict, parameters: tuple[str, ...]
+    ) -> LoginVerdict:
         """Check the first two parameters of a body; a verdict that does not allow is a 403.
 
         Args:
@@ -145,7 +145,7 @@ class Gate:
             parameters: at least two.
         """
         first, second = parameters[:2]
-        by_header = earlier.outcome is Outcome.ACCEPTED
+        by_header = earlier.outcome is LoginOutcome.ACCEPTED
         if self._members is None:
             if by_header and not first:
                 return earlier
@@ -154,19 +154,19 @@ class Gate:
             return self._tested(attempt, self._members, (first, second))
         return earlier if by_header else self._basic(attempt, self._members)
 
-    def audits(self, verdict: Verdict, method: str, *, everything_below: bool) -> bool:
+    def audits(self, verdict: LoginVerdict, method: str, *, everything_below: bool) -> bool:
         """Return whether a call without parameters has an audit line: a write with credentials.
 
         On the REST listener it has one only when it changes everything below its path: single
         entries are what a cluster does all day, and would fill the log.
         """
-        authenticated = verdict.outcome is Outcome.ACCEPTED and method in _WRITES
+        authenticated = verdict.outcome is LoginOutcome.ACCEPTED and method in _WRITES
         return authenticated and (self._policy.guard is not None or everything_below)
 
     def called(
         self,
-        attempt: Attempt,
-        verdict: Verdict,
+        attempt: LoginAttempt,
+        verdict: LoginVerdict,
         status: int | None,
         *,
         refused: bool = False,
@@ -194,45 +194,47 @@ class Gate:
             groups, parts, everything_below=everything_below
         )
 
-    def _cluster_name(self, attempt: Attempt, earlier: Verdict, name: str) -> Verdict:
+    def _cluster_name(
+        self, attempt: LoginAttempt, earlier: LoginVerdict, name: str
+    ) -> LoginVerdict:
         # The name is no secret: a wrong one is a mistake and slows nobody down.
         given = name.encode("utf-8", "surrogatepass")
         if hmac.compare_digest(given, self._policy.cluster_name.encode()):
-            return Verdict(Outcome.ACCEPTED, earlier.user)
+            return LoginVerdict(LoginOutcome.ACCEPTED, earlier.user)
         self._audit.denied(
             "wrong cluster name",
             remote=attempt.remote,
             endpoint=attempt.endpoint,
             user=earlier.user,
         )
-        return Verdict(Outcome.WRONG, earlier.user)
+        return LoginVerdict(LoginOutcome.WRONG, earlier.user)
 
-    def _basic(self, attempt: Attempt, realm: Realm | None) -> Verdict:
+    def _basic(self, attempt: LoginAttempt, realm: Realm | None) -> LoginVerdict:
         given = [header for header in attempt.authorization if _scheme(header) == _SCHEME]
         if not given or realm is None:
-            return self._denied(attempt, Verdict(Outcome.MISSING))
+            return self._denied(attempt, LoginVerdict(LoginOutcome.MISSING))
         # Two of them would leave open which one an intermediary has looked at.
         pair = basic_credentials(given[0]) if len(attempt.authorization) == 1 else None
         if pair is None:
             # No guess: it cannot be right.
-            return self._denied(attempt, Verdict(Outcome.WRONG))
+            return self._denied(attempt, LoginVerdict(LoginOutcome.WRONG))
         return self._tested(attempt, realm, pair)
 
-    def _tested(self, attempt: Attempt, realm: Realm, pair: tuple[str, str]) -> Verdict:
+    def _tested(self, attempt: LoginAttempt, realm: Realm, pair: tuple[str, str]) -> LoginVerdict:
         # Compared during a wait, too: otherwise the time would tell what is done with the outcome.
         verified = realm.verify(*pair)
-        who = Who(realm.name, verified.user) if verified.user is not None else None
+        who = UserKey(realm.name, verified.user) if verified.user is not None else None
         wait_s = self._throttle.wait_s(attempt.remote)
         if wait_s > 0 and not self._throttle.passes(attempt.remote, who, right=verified.accepted):
             return self._slowed(attempt, math.ceil(wait_s))
         if verified.accepted and who is not None:
             self._throttle.succeeded(attempt.remote, who)
-            return Verdict(Outcome.ACCEPTED, verified.user)
+            return LoginVerdict(LoginOutcome.ACCEPTED, verified.user)
         self._throttle.failed(attempt.remote)
-        return self._denied(attempt, Verdict(Outcome.WRONG, verified.user))
+        return self._denied(attempt, LoginVerdict(LoginOutcome.WRONG, verified.user))
 
-    def _slowed(self, attempt: Attempt, wait_s: int) -> Verdict:
-        verdict = Verdict(Outcome.SLOWED, retry_after_s=wait_s)
+    def _slowed(self, attempt: LoginAttempt, wait_s: int) -> LoginVerdict:
+        verdict = LoginVerdict(LoginOutcome.SLOWED, retry_after_s=wait_s)
         self.slowed += 1
         count = self._throttle.refused(attempt.remote)
         # The first, second, fourth, eighth: whoever is turned away cannot fill the log.
@@ -240,7 +242,7 @@ class Gate:
             self._denied(attempt, verdict)
         return verdict
 
-    def _denied(self, attempt: Attempt, verdict: Verdict) -> Verdict:
+    def _denied(self, attempt: LoginAttempt, verdict: LoginVerdict) -> LoginVerdict:
         wait_s = verdict.retry_after_s or math.ceil(self._throttle.wait_s(attempt.remote))
         self._audit.denied(
             verdict.outcome.value,

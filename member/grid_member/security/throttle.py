@@ -41,7 +41,7 @@ _MAX_EXPONENT: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class FailureRecord:
     """What is remembered of one address."""
 
     failures: int
@@ -60,7 +60,7 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True)
-class Who:
+class UserKey:
     """A user as configured; two realms may have users of one name."""
 
     realm: str
@@ -68,11 +68,11 @@ class Who:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownUser:
     """What is remembered of a user who was let in from an address."""
 
     succeeded_at_s: float
-    guesses: Record | None = None
+    guesses: FailureRecord | None = None
     """The wrong passwords of this user during waits of the address."""
 
     def forgotten(self, now_s: float) -> bool:
@@ -92,11 +92,11 @@ def wait_after(failures: int) -> float:
     return min(FIRST_WAIT_S * 2.0**exponent, MAX_WAIT_S)
 
 
-def after_failure(record: Record | None, now_s: float) -> Record:
+def after_failure(record: FailureRecord | None, now_s: float) -> FailureRecord:
     """Return what is remembered after one more failure."""
     if record is None or record.forgotten(now_s):
-        return Record(1, now_s)
-    return Record(record.failures + 1, now_s)
+        return FailureRecord(1, now_s)
+    return FailureRecord(record.failures + 1, now_s)
 
 
 def network_of(address: str | None) -> str:
@@ -119,8 +119,8 @@ class Throttle:
     def __init__(self, clock: Callable[[], float], max_addresses: int = MAX_ADDRESSES) -> None:
         self._clock = clock
         self._max_addresses = max_addresses
-        self._records: OrderedDict[str, Record] = OrderedDict()
-        self._known: OrderedDict[tuple[str, Who], Known] = OrderedDict()
+        self._records: OrderedDict[str, FailureRecord] = OrderedDict()
+        self._known: OrderedDict[tuple[str, UserKey], KnownUser] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._records)
@@ -139,7 +139,7 @@ class Throttle:
         self._records[key] = replace(record, refused=record.refused + 1)
         return record.refused + 1
 
-    def failed(self, address: str | None) -> Record:
+    def failed(self, address: str | None) -> FailureRecord:
         """Count wrong credentials; return what is remembered now."""
         key, now_s = network_of(address), self._clock()
         record = self._records[key] = after_failure(self._records.get(key), now_s)
@@ -147,7 +147,7 @@ class Throttle:
         self._forget(now_s)
         return record
 
-    def passes(self, address: str | None, who: Who | None, *, right: bool) -> bool:
+    def passes(self, address: str | None, who: UserKey | None, *, right: bool) -> bool:
         """Return whether an attempt gets through the wait of its address; count a guess.
 
         Args:
@@ -164,13 +164,13 @@ class Throttle:
             self._known[key] = replace(known, guesses=after_failure(known.guesses, now_s))
         return right
 
-    def succeeded(self, address: str | None, who: Who) -> None:
+    def succeeded(self, address: str | None, who: UserKey) -> None:
         """Remember the user, and forget what the address did wrong unless the user was known."""
         network, now_s = network_of(address), self._clock()
         known = self._known.pop((network, who), None)
         if known is None or known.forgotten(now_s):
             self._records.pop(network, None)
-            known = Known(now_s)
+            known = KnownUser(now_s)
         self._known[network, who] = replace(known, succeeded_at_s=now_s)
         if len(self._known) > self._max_addresses:
             self._known.popitem(last=False)

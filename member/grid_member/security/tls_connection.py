@@ -51,7 +51,7 @@ class TlsListener:
     def __call__(self) -> asyncio.Protocol:
         """Return the protocol of a new connection, on the context of now."""
         if self._crowded():
-            return _Dropped()
+            return _NullProtocol()
         connection = TlsConnection(
             self._application,
             self._tls.context,
@@ -72,7 +72,7 @@ class TlsListener:
             connection.drop()
 
 
-class _Dropped(asyncio.Protocol):
+class _NullProtocol(asyncio.Protocol):
     """A connection that is not wanted, and that understands nothing before its handshake."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

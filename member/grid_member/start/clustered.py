@@ -7,7 +7,7 @@ import uuid
 from typing import TYPE_CHECKING, Final
 
 from grid_member.cluster.cp.keeper import cp_of_several
-from grid_member.cluster.management.departing import Departing
+from grid_member.cluster.management.departure import MemberDeparture
 from grid_member.cluster.membership.broadcast_barrier import BARRIER, SHUTDOWN
 from grid_member.cluster.membership.colleagues import ListedColleagues
 from grid_member.cluster.membership.configuration_vote import VOTE
@@ -107,9 +107,9 @@ def membership_of(
     return membership
 
 
-def departing_of(membership: Membership, engine: ClusterEngine, member: Member) -> Departing:
+def new_departure(membership: Membership, engine: ClusterEngine, member: Member) -> MemberDeparture:
     """Return how a member that is not alone leaves for good."""
-    return Departing(engine, member, membership)
+    return MemberDeparture(engine, member, membership)
 
 
 def add_cp(

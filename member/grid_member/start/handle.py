@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from grid_member.config import Config
     from grid_member.start.members_port import Claim
-    from grid_member.start.ports import Bound
+    from grid_member.start.ports import BoundListeners
 
 STOP_GRACE_S: Final = 20.0
 """How long a graceful stop waits for answers under way; below Kubernetes' 30 s."""
@@ -298,7 +298,7 @@ class MemberHandle:
         self._config = self._config.with_members_port(port)
         self._make()
 
-    def _follow_rest_port(self, bound: Bound) -> None:
+    def _follow_rest_port(self, bound: BoundListeners) -> None:
         """Take the members' port that follows from a REST port that was counted up."""
         cluster, rest_port = self._config.model.cluster, self._rest_port
         if cluster is None or rest_port is None:

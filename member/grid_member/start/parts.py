@@ -35,8 +35,8 @@ def make_member(config: Config, name: str, version: str) -> Member:
         from grid_member.start.clustered import (
             add_cp,
             clustered_engine,
-            departing_of,
             membership_of,
+            new_departure,
         )
 
         timed = None if measurements is None else measurements.committed
@@ -45,7 +45,7 @@ def make_member(config: Config, name: str, version: str) -> Member:
         )
         membership = membership_of(engine, model, model.cluster, name, version)
         add_own_cp = partial(add_cp, membership, engine, model.cp_member_count)
-        departing = partial(departing_of, membership, engine)
+        departing = partial(new_departure, membership, engine)
     member = Member(model, engine, name, version, membership)
     member.measurements = measurements
 

@@ -20,14 +20,16 @@ PORT_PATIENCE_S: Final = 5.0
 """How long who has the last port to choose from may take to end, as with a directory."""
 _LOOK_S: Final = 0.05
 _log: Final = logging.getLogger("grid.member")
-Bound: TypeAlias = "list[tuple[ListenerConfig, list[socket.socket]]]"
+BoundListeners: TypeAlias = "list[tuple[ListenerConfig, list[socket.socket]]]"
 
 
 class GivenUpError(Exception):
     """Nobody waits for the ports any more."""
 
 
-async def bind_in_time(listeners: list[ListenerConfig], given_up: Callable[[], bool]) -> Bound:
+async def bind_in_time(
+    listeners: list[ListenerConfig], given_up: Callable[[], bool]
+) -> BoundListeners:
     """Return the listeners with what `bind` returns, as soon as all have a port.
 
     Meanwhile none is held: a client that comes is refused, and does not wait for an answer.
@@ -56,16 +58,16 @@ async def bind_in_time(listeners: list[ListenerConfig], given_up: Callable[[], b
         await asyncio.sleep(_LOOK_S)
 
 
-def release(bound: Bound) -> None:
+def release(bound: BoundListeners) -> None:
     """Give back what nobody is to listen at."""
     for _, sockets in bound:
         for one in sockets:
             one.close()
 
 
-def _bound(listeners: list[ListenerConfig]) -> Bound:
+def _bound(listeners: list[ListenerConfig]) -> BoundListeners:
     with contextlib.ExitStack() as unserved:
-        bound: Bound = []
+        bound: BoundListeners = []
         for listener in listeners:
             sockets = bind(listener)
             bound.append((listener, sockets))

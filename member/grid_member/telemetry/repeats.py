@@ -25,7 +25,7 @@ REPEATABLE: Final = "grid_repeatable"
 """The attribute that marks a record whose repetitions are counted."""
 
 
-class _Kind:
+class _RepeatedLine:
     __slots__ = ("count", "ends_s", "record")
 
     def __init__(self, record: logging.LogRecord, ends_s: float) -> None:
@@ -38,7 +38,7 @@ class Repeats:
     """Counts the lines that are alike."""
 
     def __init__(self) -> None:
-        self._kinds: dict[Key, _Kind] = {}
+        self._kinds: dict[Key, _RepeatedLine] = {}
         self._lock = threading.RLock()
 
     @property
@@ -57,7 +57,7 @@ class Repeats:
                 key = (record.name, record.levelno, message)
             found = self._kinds.get(key)
             if found is None:
-                self._kinds[key] = _Kind(record, now_s + PERIOD_S)
+                self._kinds[key] = _RepeatedLine(record, now_s + PERIOD_S)
                 return True
             found.record = record
             found.count += 1

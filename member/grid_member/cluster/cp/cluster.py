@@ -75,7 +75,7 @@ class Groups(Protocol):
         """Remove a group; True when it is not there any more."""
 
 
-class _Shown(NamedTuple):
+class _Candidate(NamedTuple):
     """Who is shown in place of a server."""
 
     server: str
@@ -348,7 +348,7 @@ class CpCluster:
                 return group["id"]
         raise CpUnknownError(NO_GROUP)
 
-    def _shown(self) -> list[_Shown]:
+    def _shown(self) -> list[_Candidate]:
         """Return the CP members and the other members that hold data."""
         records = self._records.members()
         known = {record.member for record in records}
@@ -356,16 +356,18 @@ class CpCluster:
             one for one in self._membership.members() if not one.lite and one.uuid not in known
         )
         return [
-            *(_Shown(peer_id(record.server), _document(record)) for record in records),
+            *(_Candidate(peer_id(record.server), _document(record)) for record in records),
             *(
-                _Shown(peer_id(one.server), {"uuid": one.uuid, "address": bracketed(one.address)})
+                _Candidate(
+                    peer_id(one.server), {"uuid": one.uuid, "address": bracketed(one.address)}
+                )
                 for one in others
             ),
         ]
 
 
 def _told(
-    found: ServerGroup | None, present: Iterable[_Shown]
+    found: ServerGroup | None, present: Iterable[_Candidate]
 ) -> tuple[str | None, list[str], int | None]:
     if found is None:
         return None, [], None

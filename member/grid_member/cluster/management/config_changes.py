@@ -17,7 +17,15 @@ from grid_member.config.load import config_from, raise_problems, read_document, 
 from grid_member.config.model.member import MapConfig
 from grid_member.config.names import ambiguous, find, taken_from
 from grid_member.config.overrides import apply_overrides
-from grid_member.config.tree import NOWHERE, ConfigError, Node, Place, Problem, Scalar, Section
+from grid_member.config.tree import (
+    NOWHERE,
+    ConfigError,
+    Node,
+    Problem,
+    Scalar,
+    Section,
+    SourcePosition,
+)
 from grid_member.config.validate import collect
 
 if TYPE_CHECKING:
@@ -106,7 +114,9 @@ class ConfigSource:
         """
         if self.file.exists() and not self.file.is_file():
             # A pipe, which was read at the start, would keep whoever reads it waiting for ever.
-            raise ConfigError([Problem(Place(str(self.file), 0, 0), "", "is no file any more")])
+            raise ConfigError(
+                [Problem(SourcePosition(str(self.file), 0, 0), "", "is no file any more")]
+            )
         text = read_text(self.file)
         return read_blocks(text, str(self.file), self.environment, persistence, present)
 
@@ -295,7 +305,7 @@ def _with_persistence(root: Node, persistence: bool) -> Node:
     written = root.children.get(_PERSISTENCE)
     enabled = Scalar(NOWHERE, "true" if persistence else "false")
     children: dict[str, Node] = {}
-    names: dict[str, Place] = {}
+    names: dict[str, SourcePosition] = {}
     if isinstance(written, Section):
         children, names = dict(written.children), dict(written.names)
     elif isinstance(written, Scalar) and written.text is not None:
@@ -397,4 +407,4 @@ def _extended(present: MemberConfig, change: Change) -> MemberConfig:
 
 
 def _placed(problem: Problem, key: str) -> Problem:
-    return Problem(Place(key, 0, 0), problem.path, problem.message)
+    return Problem(SourcePosition(key, 0, 0), problem.path, problem.message)

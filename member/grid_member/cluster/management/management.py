@@ -12,7 +12,7 @@ from grid_member.cluster.cp.subsystem import CpMemberDocument, CpSubsystem
 from grid_member.cluster.management.config_changes import ConfigChanges
 from grid_member.cluster.management.usage import UsageSource
 from grid_member.cluster.membership.join_list import JoinList
-from grid_member.cluster.values.idempotency import Outcomes
+from grid_member.cluster.values.idempotency import StoredAnswers
 from grid_member.cluster.values.operations import Operations
 from grid_member.cluster.values.versions import Versions
 from grid_member.engine.api import EngineError, Refused
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from grid_member.cluster.cp.keeper import CpKeeper
     from grid_member.cluster.cp.subsystem import CpCalls
     from grid_member.cluster.management.config_changes import ConfigSource
-    from grid_member.cluster.management.departing import Departing
+    from grid_member.cluster.management.departure import MemberDeparture
     from grid_member.cluster.persistence.persistence import Persistence
     from grid_member.config.model.member import MemberConfig
     from grid_member.engine.api import Engine
@@ -91,7 +91,7 @@ class Management:
         """
         self.store: SystemStore = engine
         self.usage: UsageSource = engine
-        self.outcomes = Outcomes(engine)
+        self.stored_answers = StoredAnswers(engine)
         self.versions = Versions(engine, member.version)
         self.join_list = JoinList(engine, join_members)
         self.log_levels = log_levels or LogLevels()
@@ -108,7 +108,7 @@ class Management:
         """None: it is not configured."""
         self.cp_keeper: CpKeeper | None = None
         """What goes on in the CP subsystem of several members."""
-        self.departing: Departing | None = None
+        self.departing: MemberDeparture | None = None
         """How the member leaves for good; None: it is alone."""
         self._changing = False
 

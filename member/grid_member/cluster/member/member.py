@@ -16,7 +16,7 @@ import enum
 import logging
 from typing import TYPE_CHECKING, Final
 
-from grid_member.cluster.member.following import Following
+from grid_member.cluster.member.follower import MembershipFollower
 from grid_member.cluster.membership.shutdown_marker import ShutdownMarker
 from grid_member.cluster.membership.shutdowns import (
     CLUSTER_STOP_PATIENCE_S,
@@ -149,7 +149,7 @@ class Member:
             self.phase = Phase.RUNNING
 
     async def _join(self, membership: Membership) -> bool:
-        following = Following(self.management, membership)
+        following = MembershipFollower(self.management, membership)
         following.begin()
         if self.config.data_directory is not None:
             membership.keep(following.watch_disk(self.config.data_directory))

@@ -30,7 +30,7 @@ WITHDRAWN_S: Final = 24 * 3600
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class BackupRequest:
     """The keys of one request."""
 
     asked: str
@@ -71,13 +71,13 @@ class Request:
         return {self.withdrawn, self.interrupted}
 
 
-def under_way(store: SystemStore) -> list[Request]:
+def under_way(store: SystemStore) -> list[BackupRequest]:
     """Return the requests of which nothing has come yet, and that nobody has interrupted."""
     found: dict[str, set[str]] = {}
     for key, _ in store.system_items(REQUEST):
         maker, identifier = key.removeprefix(REQUEST).split("/")[:2]
         found.setdefault(f"{REQUEST}{maker}/{identifier}", set()).add(key)
-    requests = [(Request(asked), keys) for asked, keys in found.items()]
+    requests = [(BackupRequest(asked), keys) for asked, keys in found.items()]
     return [
         request
         for request, keys in requests

@@ -21,7 +21,7 @@ from grid_member.cluster.persistence.backup_keys import (
     REQUEST,
     REQUEST_S,
     WITHDRAWN_S,
-    Request,
+    BackupRequest,
 )
 from grid_member.cluster.persistence.backups import (
     AGAIN_S,
@@ -34,7 +34,7 @@ from grid_member.cluster.persistence.backups import (
     Backups,
 )
 from grid_member.cluster.persistence.store_recovery import OFF
-from grid_member.cluster.values.operations import Stage
+from grid_member.cluster.values.operations import OperationStage
 from grid_member.cluster.values.system_store import Put, carry_out
 from grid_member.engine.api import EngineError, Reason, Refused
 from grid_member.telemetry.logs import event, failure
@@ -96,11 +96,11 @@ class LiteBackups(Backups):
         if refused is not None or membership is None:
             raise EngineError(refused or NOBODY)
         asked: list[MemberRecord] = []
-        requests: list[Request] = []
+        requests: list[BackupRequest] = []
         placeless: dict[str, str] = {}
         while (maker := _first(membership, asked)) is not None:
             asked.append(maker)
-            requests.append(Request(f"{REQUEST}{maker.uuid}/{uuid.uuid4()}"))
+            requests.append(BackupRequest(f"{REQUEST}{maker.uuid}/{uuid.uuid4()}"))
             kept = None if remember is None else remember(requests[-1].operation)
             told: str | Refused | None = None
             try:
@@ -138,7 +138,7 @@ class LiteBackups(Backups):
         self,
         membership: Membership,
         maker: MemberRecord,
-        requests: list[Request],
+        requests: list[BackupRequest],
         kept: Put | None,
     ) -> str | Refused | None:
         """Return what came of the last request; None when nothing will any more."""
@@ -179,7 +179,7 @@ class LiteBackups(Backups):
                     Put(key, None).begin(store)(_ignore)
 
     async def _made(
-        self, membership: Membership, maker: MemberRecord, request: Request, incarnation: str
+        self, membership: Membership, maker: MemberRecord, request: BackupRequest, incarnation: str
     ) -> str | Refused | None:
         """Return what the order to the maker came to, for as long as that incarnation lasts."""
 
@@ -202,20 +202,20 @@ class LiteBackups(Backups):
             return begun
         return Refused(Reason.UNAVAILABLE, _unknown(maker))
 
-    def _told(self, membership: Membership, request: Request) -> _Told | None:
+    def _told(self, membership: Membership, request: BackupRequest) -> _Told | None:
         """Return what the maker tells, or what its operation does: what it told may be gone."""
         told = membership.engine.system_get(request.told)
         if told is not None:
             return cast("_Told", json.loads(told))
         found = self._operations.find(request.operation)
-        if found is None or found["stage"] == Stage.STARTED.value:
+        if found is None or found["stage"] == OperationStage.STARTED.value:
             return None  # it may be given up yet
         if found["error"] in {UNNOTED, UNWANTED}:
             return {_REFUSED: found["error"], _REASON: Reason.UNAVAILABLE.name}
         return {_OPERATION: request.operation}
 
     async def _withdrawn(
-        self, membership: Membership, maker: MemberRecord, request: Request
+        self, membership: Membership, maker: MemberRecord, request: BackupRequest
     ) -> str | Refused | None:
         """Let all see that nobody waits; return the operation that has begun by then, if any."""
         membership.keep(_insist(membership, [Put(request.withdrawn, b"1", WITHDRAWN_S)]))
@@ -233,7 +233,7 @@ def serve_requests(membership: Membership, backups: Backups) -> None:
     """Let a member that holds data make the backups that it is asked for, also before."""
     engine, serving = membership.engine, set[str]()
 
-    async def served(request: Request) -> None:
+    async def served(request: BackupRequest) -> None:
         try:
             await _serve(membership, backups, request)
         finally:
@@ -242,7 +242,7 @@ def serve_requests(membership: Membership, backups: Backups) -> None:
     def look() -> None:
         own = f"{REQUEST}{engine.member_uuid}/"
         for key, _ in engine.system_items(own):
-            request = Request(key)
+            request = BackupRequest(key)
             if "/" in key.removeprefix(own) or key in serving:
                 continue
             # Else this process has served it, or another one took it, which has ended.
@@ -254,7 +254,7 @@ def serve_requests(membership: Membership, backups: Backups) -> None:
     look()
 
 
-async def _serve(membership: Membership, backups: Backups, request: Request) -> None:
+async def _serve(membership: Membership, backups: Backups, request: BackupRequest) -> None:
     """Say that this member makes the backup, and do so when it is told to."""
     incarnation, kept = (
         membership.heartbeat.incarnation,
@@ -340,7 +340,7 @@ def _is_there(membership: Membership, key: str) -> bool:
     return membership.engine.system_get(key) is not None
 
 
-def _interrupted(membership: Membership, requests: list[Request]) -> bool:
+def _interrupted(membership: Membership, requests: list[BackupRequest]) -> bool:
     """Tell whether the call is interrupted that made the requests, one after the other."""
     return any(_is_there(membership, request.interrupted) for request in requests)
 

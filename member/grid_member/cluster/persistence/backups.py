@@ -64,7 +64,7 @@ class BackupSource(Protocol):
         """Whether this start brought the data of a backup into the cluster."""
 
     async def moment(self) -> list[Image]:
-        """Return an image of each shard, all of one moment between the call and the return.
+        """Return a snapshot of each shard, all of one moment between the call and the return.
 
         Raises:
             EngineError: there is no such moment now.
@@ -72,11 +72,11 @@ class BackupSource(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class StartedBackup:
     """A backup of a moment that is over, not written yet."""
 
     draft: Draft
-    images: Sequence[Image]
+    snapshots: Sequence[Image]
     created_ms: int
     operation: str
     puts: tuple[Put, ...]
@@ -118,7 +118,7 @@ class Backups:
         self._locked = contextlib.AsyncExitStack()
         self._busy = False
         self._interrupted = False
-        self._begun: Begun | None = None
+        self._begun: StartedBackup | None = None
         self._noted_percent = 0
         self._work: asyncio.Task[None] | None = None
         self._interrupting: asyncio.Task[None] | None = None
@@ -133,7 +133,7 @@ class Backups:
             return UNSET
         return RUNNING if self._busy or self._makers() else None
 
-    async def begin(self, operation: str | None = None) -> Begun:
+    async def begin(self, operation: str | None = None) -> StartedBackup:
         """Take the data of this moment. `run` or `abandon` has to follow.
 
         Args:
@@ -151,7 +151,7 @@ class Backups:
             draft = await asyncio.to_thread(_open_draft, self._backup_dir, self._directory)
             try:
                 # Before the operation is noted: a restored member does not make this backup.
-                images = await self._source.moment()
+                snapshots = await self._source.moment()
             except BaseException:
                 draft.discard()
                 raise
@@ -159,7 +159,7 @@ class Backups:
             await self._unlock()
             raise
         named, puts = self._operations.begin(KIND, operation)
-        return Begun(draft, images, self._clock_ms(), named, puts)
+        return StartedBackup(draft, snapshots, self._clock_ms(), named, puts)
 
     async def make(self, remember: Callable[[str], Put] | None = None) -> str | Refused:
         """Begin a backup and note that; return the operation that makes it, or why it is not noted.
@@ -201,7 +201,7 @@ class Backups:
         self.run(begun)
         return begun.operation
 
-    def run(self, begun: Begun) -> None:
+    def run(self, begun: StartedBackup) -> None:
         """Write the backup; return at once."""
         self._begun = begun
         self._noted_percent = 0
@@ -209,7 +209,7 @@ class Backups:
             begun.draft.interrupt()
         self._work = asyncio.create_task(self._run(begun))
 
-    async def abandon(self, begun: Begun, why: str = UNNOTED) -> None:
+    async def abandon(self, begun: StartedBackup, why: str = UNNOTED) -> None:
         """Give up a backup of which nothing is written yet."""
         begun.draft.discard()
         if self._membership is None:
@@ -286,7 +286,7 @@ class Backups:
         await self._locked.aclose()
         self._busy = False
 
-    async def _run(self, begun: Begun) -> None:
+    async def _run(self, begun: StartedBackup) -> None:
         loop = asyncio.get_running_loop()
 
         def advanced(percent: int) -> None:
@@ -295,7 +295,7 @@ class Backups:
         member = uuid.UUID(self._source.member_uuid)
         try:
             place = await asyncio.to_thread(
-                begun.draft.write, begun.images, member, begun.created_ms, advanced
+                begun.draft.write, begun.snapshots, member, begun.created_ms, advanced
             )
         except EngineError as error:
             event(_log, logging.ERROR, "backup failed", reason=str(error))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from grid_member.cluster.membership.membership import Membership
     from grid_member.cluster.persistence.backups import BackupSource
-    from grid_member.cluster.persistence.rescue import Waiting
+    from grid_member.cluster.persistence.rescue import StartProgress
     from grid_member.cluster.values.operations import Operations
     from grid_member.config.model.member import MemberConfig, PersistenceConfig
     from grid_member.engine.log.log import Clock
@@ -49,7 +49,7 @@ def make_persistence(
     clock_ms: Clock,
     start_engine: Callable[[], Awaitable[None]],
     membership: Membership | None = None,
-    waiting: Waiting | None = None,
+    waiting: StartProgress | None = None,
 ) -> Persistence:
     """Return the persistence actions of a member that has not begun to start.
 
@@ -101,7 +101,7 @@ def _recovery(
     config: MemberConfig,
     open_store: Callable[[], Awaitable[None]],
     operations: Operations,
-    waiting: Waiting | None,
+    waiting: StartProgress | None,
 ) -> StoreRecovery:
     """Return what becomes of a start that cannot go on by itself."""
     directory, policy = config.data_directory, config.persistence.recovery_policy

@@ -34,7 +34,7 @@ NOT_PARTIAL: Final = (
 )
 
 
-class Stage(enum.Enum):
+class RecoveryStage(enum.Enum):
     """How far a start is."""
 
     OPENING = "opening"
@@ -45,16 +45,16 @@ class Stage(enum.Enum):
     ENDED = "ended"
 
 
-_WORKING: Final = frozenset({Stage.SALVAGING, Stage.WIPING})
+_WORKING: Final = frozenset({RecoveryStage.SALVAGING, RecoveryStage.WIPING})
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class RecoveryState:
     """A start, as `step` knows it."""
 
     partial: bool
     """Whether the policy allows to start from what is left."""
-    stage: Stage = Stage.OPENING
+    stage: RecoveryStage = RecoveryStage.OPENING
     problem: str = ""
     """Why the store cannot be opened."""
     asked: int | None = None
@@ -69,12 +69,12 @@ class State:
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class OpenSuccess:
     """The store is open and replayed."""
 
 
 @dataclass(frozen=True, slots=True)
-class OpenFailed:
+class OpenFailure:
     """The store cannot be opened."""
 
     problem: str
@@ -83,57 +83,57 @@ class OpenFailed:
 
 
 @dataclass(frozen=True, slots=True)
-class ForceAsked:
+class ForceRequest:
     """Somebody wants the stored data deleted."""
 
     call: int
 
 
 @dataclass(frozen=True, slots=True)
-class PartialAsked:
+class PartialRequest:
     """Somebody wants to go on with what is left."""
 
     call: int
 
 
 @dataclass(frozen=True, slots=True)
-class RecoveryDone:
+class RecoverySuccess:
     """There is another store in the place of the damaged one."""
 
 
 @dataclass(frozen=True, slots=True)
-class RecoveryFailed:
+class RecoveryFailure:
     """The damaged store is as it was."""
 
     problem: str
 
 
 @dataclass(frozen=True, slots=True)
-class TimeOver:
+class DeadlinePassed:
     """Nobody said in time what to do."""
 
 
 @dataclass(frozen=True, slots=True)
-class StopAsked:
+class StopRequest:
     """The member is to stop."""
 
 
 Event: TypeAlias = (
-    Opened
-    | OpenFailed
-    | ForceAsked
-    | PartialAsked
-    | RecoveryDone
-    | RecoveryFailed
-    | TimeOver
-    | StopAsked
+    OpenSuccess
+    | OpenFailure
+    | ForceRequest
+    | PartialRequest
+    | RecoverySuccess
+    | RecoveryFailure
+    | DeadlinePassed
+    | StopRequest
 )
 
 
 # Effects
 
 
-class Do(enum.Enum):
+class RecoveryAction(enum.Enum):
     """What the driver does; it posts an event when `OPEN`, `SALVAGE` or `WIPE` is over."""
 
     OPEN = "open the store and replay it"
@@ -145,79 +145,79 @@ class Do(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class CallAnswer:
     """Answer a call: problem None is success."""
 
     call: int
     problem: str | None
 
 
-Effect: TypeAlias = Do | Reply
-Step: TypeAlias = tuple[State, tuple[Effect, ...]]
+Effect: TypeAlias = RecoveryAction | CallAnswer
+Step: TypeAlias = tuple[RecoveryState, tuple[Effect, ...]]
 
 
-def step(state: State, event: Event) -> Step:
+def step(state: RecoveryState, event: Event) -> Step:
     """Return the next state and what to do, in that order."""
     match event:
-        case ForceAsked() | PartialAsked():
+        case ForceRequest() | PartialRequest():
             return _asked(state, event)
-        case TimeOver():
-            return _over(replace(state, late=True), Do.GIVE_UP)
-        case StopAsked():
-            return _over(replace(state, stopping=True), Do.LEAVE)
-        case _ if state.stage is Stage.OPENING:
+        case DeadlinePassed():
+            return _over(replace(state, late=True), RecoveryAction.GIVE_UP)
+        case StopRequest():
+            return _over(replace(state, stopping=True), RecoveryAction.LEAVE)
+        case _ if state.stage is RecoveryStage.OPENING:
             return _opening(state, event)
-        case RecoveryDone() | RecoveryFailed() if state.stage in _WORKING:
+        case RecoverySuccess() | RecoveryFailure() if state.stage in _WORKING:
             return _worked(state, event)
     return state, ()
 
 
-def _over(state: State, end: Do) -> Step:
+def _over(state: RecoveryState, end: RecoveryAction) -> Step:
     """End a start that waits; what is under way is finished first."""
-    if state.stage is Stage.WAITING:
-        return replace(state, stage=Stage.ENDED), (end,)
+    if state.stage is RecoveryStage.WAITING:
+        return replace(state, stage=RecoveryStage.ENDED), (end,)
     return state, ()
 
 
-def _asked(state: State, event: ForceAsked | PartialAsked) -> Step:
+def _asked(state: RecoveryState, event: ForceRequest | PartialRequest) -> Step:
     refused = {
-        Stage.OPENING: _LOADING,
-        Stage.RUNNING: HEALTHY,
-        Stage.SALVAGING: UNDER_WAY,
-        Stage.WIPING: UNDER_WAY,
-        Stage.ENDED: STOPPING,
+        RecoveryStage.OPENING: _LOADING,
+        RecoveryStage.RUNNING: HEALTHY,
+        RecoveryStage.SALVAGING: UNDER_WAY,
+        RecoveryStage.WIPING: UNDER_WAY,
+        RecoveryStage.ENDED: STOPPING,
     }.get(state.stage)
-    forced = isinstance(event, ForceAsked)
+    forced = isinstance(event, ForceRequest)
     if refused is None and not forced and not state.partial:
         refused = NOT_PARTIAL
     if refused is not None:
-        return state, (Reply(event.call, refused),)
-    stage = Stage.WIPING if forced else Stage.SALVAGING
+        return state, (CallAnswer(event.call, refused),)
+    stage = RecoveryStage.WIPING if forced else RecoveryStage.SALVAGING
     begun = replace(state, stage=stage, asked=event.call)
-    return begun, (Do.WIPE if forced else Do.SALVAGE,)
+    return begun, (RecoveryAction.WIPE if forced else RecoveryAction.SALVAGE,)
 
 
-def _opening(state: State, event: Event) -> Step:
+def _opening(state: RecoveryState, event: Event) -> Step:
     match event:
-        case Opened():
-            return replace(state, stage=Stage.RUNNING, problem=""), ()
-        case OpenFailed(problem, True) if not (state.late or state.stopping):
-            clock = () if state.timed else (Do.START_CLOCK,)
-            return replace(state, stage=Stage.WAITING, problem=problem, timed=True), clock
-        case OpenFailed(problem, _):
-            ended = replace(state, stage=Stage.ENDED, problem=problem)
-            return ended, (Do.LEAVE if state.stopping else Do.GIVE_UP,)
+        case OpenSuccess():
+            return replace(state, stage=RecoveryStage.RUNNING, problem=""), ()
+        case OpenFailure(problem, True) if not (state.late or state.stopping):
+            clock = () if state.timed else (RecoveryAction.START_CLOCK,)
+            return replace(state, stage=RecoveryStage.WAITING, problem=problem, timed=True), clock
+        case OpenFailure(problem, _):
+            ended = replace(state, stage=RecoveryStage.ENDED, problem=problem)
+            return ended, (RecoveryAction.LEAVE if state.stopping else RecoveryAction.GIVE_UP,)
     return state, ()
 
 
-def _worked(state: State, event: RecoveryDone | RecoveryFailed) -> Step:
-    problem = event.problem if isinstance(event, RecoveryFailed) else None
-    replies = () if state.asked is None else (Reply(state.asked, problem),)
+def _worked(state: RecoveryState, event: RecoverySuccess | RecoveryFailure) -> Step:
+    problem = event.problem if isinstance(event, RecoveryFailure) else None
+    replies = () if state.asked is None else (CallAnswer(state.asked, problem),)
     rested = replace(state, asked=None)
     if state.stopping:
-        return replace(rested, stage=Stage.ENDED), (*replies, Do.LEAVE)
+        return replace(rested, stage=RecoveryStage.ENDED), (*replies, RecoveryAction.LEAVE)
     if problem is None:
-        return replace(rested, stage=Stage.OPENING), (*replies, Do.OPEN)
+        return replace(rested, stage=RecoveryStage.OPENING), (*replies, RecoveryAction.OPEN)
     if state.late:
-        return replace(rested, stage=Stage.ENDED), (*replies, Do.GIVE_UP)
-    return replace(rested, stage=Stage.WAITING), replies
+        return replace(rested, stage=RecoveryStage.ENDED), (*replies, RecoveryAction.GIVE_UP)
+    return replace(rested, stage=RecoveryStage.WAITING), replies

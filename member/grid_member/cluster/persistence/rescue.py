@@ -15,8 +15,8 @@ from grid_member.cluster.persistence.recovery import (
     NOT_PARTIAL,
     STOPPING,
     UNDER_WAY,
-    Do,
-    Stage,
+    RecoveryAction,
+    RecoveryStage,
 )
 from grid_member.cluster.persistence.store_recovery import KINDS, OFF, StoreRecovery, plainly
 from grid_member.engine.api import EngineError
@@ -39,7 +39,7 @@ JUST_STARTED: Final = (
 _log: Final = logging.getLogger("grid.persistence")
 
 
-class Waiting(Protocol):
+class StartProgress(Protocol):
     """An engine whose start waits for other members."""
 
     @property
@@ -68,7 +68,7 @@ class ClusterRecovery(StoreRecovery):
     def __init__(
         self,
         open_store: Callable[[], Awaitable[None]],
-        engine: Waiting,
+        engine: StartProgress,
         early: Early,
         *,
         policy: str,
@@ -96,15 +96,15 @@ class ClusterRecovery(StoreRecovery):
 
     async def force_start(self, around: Around | None = None) -> str | None:
         """Delete the data of all members; return why that is not done, or None."""
-        return await self._rescued(Do.WIPE, around)
+        return await self._rescued(RecoveryAction.WIPE, around)
 
     async def partial_start(self, around: Around | None = None) -> str | None:
         """Go on with what the members have that are there; return why that is not done, or None."""
         if self._stored and not self._state.partial:
             return NOT_PARTIAL
-        return await self._rescued(Do.SALVAGE, around)
+        return await self._rescued(RecoveryAction.SALVAGE, around)
 
-    async def _rescued(self, how: Do, around: Around | None) -> str | None:
+    async def _rescued(self, how: RecoveryAction, around: Around | None) -> str | None:
         if not self._stored:
             return OFF
         if self._rescuing:
@@ -114,9 +114,9 @@ class ClusterRecovery(StoreRecovery):
             # A key must not remember what is so for a moment only: this is not noted under it.
             if not await self._known():
                 return JUST_STARTED
-            if self._state.stage is Stage.ENDED or self._engine.ended:
+            if self._state.stage is RecoveryStage.ENDED or self._engine.ended:
                 return STOPPING
-            if self._state.stage is not Stage.OPENING:
+            if self._state.stage is not RecoveryStage.OPENING:
                 return HEALTHY if self._engine.in_contact else NOTHING_TO_RESCUE
             return await self._rescue(how, around or plainly)
         finally:
@@ -126,19 +126,19 @@ class ClusterRecovery(StoreRecovery):
         """Wait until it is known whether the start waits for others; False: not in time."""
         now_s = asyncio.get_running_loop().time
         until_s = now_s() + KNOWN_S
-        while self._state.stage is Stage.OPENING and not self._engine.decided:
+        while self._state.stage is RecoveryStage.OPENING and not self._engine.decided:
             if now_s() >= until_s:
                 return False
             await asyncio.sleep(LOOK_S)
         return True
 
-    async def _rescue(self, how: Do, around: Around) -> str | None:
+    async def _rescue(self, how: RecoveryAction, around: Around) -> str | None:
         loop = asyncio.get_running_loop()
         ended = self._early(KINDS[how])
         problem: str | None = None
 
         def work() -> None:
-            rescue = self._engine.rescue(wipe=how is Do.WIPE)
+            rescue = self._engine.rescue(wipe=how is RecoveryAction.WIPE)
             asyncio.run_coroutine_threadsafe(rescue, loop).result()
 
         try:

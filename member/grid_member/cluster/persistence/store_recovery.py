@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from grid_member.cluster.persistence.recovery import (
     PARTIAL_POLICIES,
-    Do,
+    CallAnswer,
+    DeadlinePassed,
     Effect,
     Event,
-    ForceAsked,
-    Opened,
-    OpenFailed,
-    PartialAsked,
-    RecoveryDone,
-    RecoveryFailed,
-    Reply,
-    Stage,
-    State,
-    StopAsked,
-    TimeOver,
+    ForceRequest,
+    OpenFailure,
+    OpenSuccess,
+    PartialRequest,
+    RecoveryAction,
+    RecoveryFailure,
+    RecoveryStage,
+    RecoveryState,
+    RecoverySuccess,
+    StopRequest,
     step,
 )
 from grid_member.engine.api import EngineError
@@ -38,10 +38,10 @@ Around: TypeAlias = Callable[[Callable[[], None]], None]
 """Does the work that it is given, and what goes with it. May block and raise `EngineError`."""
 Early: TypeAlias = Callable[[str], Callable[[str | None], None]]
 """Begins an operation of a kind; what it returns takes its end, as `Operations.early` says."""
-KINDS: Final = {Do.SALVAGE: "partialStart", Do.WIPE: "forceStart"}
+KINDS: Final = {RecoveryAction.SALVAGE: "partialStart", RecoveryAction.WIPE: "forceStart"}
 """What the history calls a recovery."""
 OFF: Final = "persistence is off: set persistence.enabled"
-_WAITING: Final = frozenset({Stage.WAITING, Stage.SALVAGING, Stage.WIPING})
+_WAITING: Final = frozenset({RecoveryStage.WAITING, RecoveryStage.SALVAGING, RecoveryStage.WIPING})
 _log: Final = logging.getLogger("grid.persistence")
 
 
@@ -106,7 +106,7 @@ class StoreRecovery:
         self._store = store
         self._early = early
         self._timeout_s = timeout_s
-        self._state = State(policy in PARTIAL_POLICIES)
+        self._state = RecoveryState(policy in PARTIAL_POLICIES)
         self._error: BaseException | None = None
         self._calls: dict[int, asyncio.Future[str | None]] = {}
         self._around: dict[int, Around] = {}
@@ -128,14 +128,14 @@ class StoreRecovery:
             ConfigError: what it holds does not go with the configuration.
         """
         watch = asyncio.ensure_future(self._watch(stop_wanted))
-        self._perform(Do.OPEN)
+        self._perform(RecoveryAction.OPEN)
         try:
             await self._finished.wait()
         finally:
             watch.cancel()
             if self._clock is not None:
                 self._clock.cancel()
-        if self._state.stage is Stage.RUNNING:
+        if self._state.stage is RecoveryStage.RUNNING:
             return True
         if self._state.stopping or self._error is None:
             return False
@@ -146,14 +146,14 @@ class StoreRecovery:
 
         What is done to the store is done inside of around, on a thread.
         """
-        return await self._ask(ForceAsked, around)
+        return await self._ask(ForceRequest, around)
 
     async def partial_start(self, around: Around | None = None) -> str | None:
         """Go on with what is left of a damaged store; return why that is not done, or None."""
-        return await self._ask(PartialAsked, around)
+        return await self._ask(PartialRequest, around)
 
     async def _ask(
-        self, asked: Callable[[int], ForceAsked | PartialAsked], around: Around | None
+        self, asked: Callable[[int], ForceRequest | PartialRequest], around: Around | None
     ) -> str | None:
         if self._store is None:
             return OFF
@@ -167,7 +167,7 @@ class StoreRecovery:
     def _post(self, event: Event) -> None:
         former = self._state.stage
         self._state, effects = step(self._state, event)
-        if self._state.stage is Stage.WAITING and former is not Stage.WAITING:
+        if self._state.stage is RecoveryStage.WAITING and former is not RecoveryStage.WAITING:
             log_event(
                 _log,
                 logging.WARNING,
@@ -176,24 +176,24 @@ class StoreRecovery:
             )
         for effect in effects:
             self._perform(effect)
-        if self._state.stage is Stage.RUNNING:
+        if self._state.stage is RecoveryStage.RUNNING:
             self._finished.set()
 
     def _perform(self, effect: Effect) -> None:
         match effect:
-            case Reply(call, problem):
+            case CallAnswer(call, problem):
                 answer = self._calls.pop(call)
                 del self._around[call]
                 if not answer.done():  # whoever asked may have left
                     answer.set_result(problem)
-            case Do.OPEN:
+            case RecoveryAction.OPEN:
                 self._begin(self._open())
-            case Do.SALVAGE | Do.WIPE:
+            case RecoveryAction.SALVAGE | RecoveryAction.WIPE:
                 self._begin(self._recover(effect))
-            case Do.START_CLOCK:
+            case RecoveryAction.START_CLOCK:
                 loop = asyncio.get_running_loop()
-                self._clock = loop.call_later(self._timeout_s, self._post, TimeOver())
-            case Do.GIVE_UP | Do.LEAVE:
+                self._clock = loop.call_later(self._timeout_s, self._post, DeadlinePassed())
+            case RecoveryAction.GIVE_UP | RecoveryAction.LEAVE:
                 self._finished.set()
 
     def _begin(self, work: Awaitable[None]) -> None:
@@ -203,7 +203,7 @@ class StoreRecovery:
 
     async def _watch(self, stop_wanted: Callable[[], Awaitable[None]]) -> None:
         await stop_wanted()
-        self._post(StopAsked())
+        self._post(StopRequest())
 
     async def _open(self) -> None:
         try:
@@ -211,11 +211,11 @@ class StoreRecovery:
         except Exception as error:
             self._error = error
             damaged = isinstance(error, DamagedStoreError) and self._store is not None
-            self._post(OpenFailed(str(error), damaged))
+            self._post(OpenFailure(str(error), damaged))
         else:
-            self._post(Opened())
+            self._post(OpenSuccess())
 
-    async def _recover(self, how: Do) -> None:
+    async def _recover(self, how: RecoveryAction) -> None:
         store = self._store
         if store is None:
             return
@@ -223,14 +223,16 @@ class StoreRecovery:
         problem: str | None = None
         try:
             around = self._around.get(self._state.asked or 0, plainly)
-            await asyncio.to_thread(around, store.salvage if how is Do.SALVAGE else store.wipe)
+            await asyncio.to_thread(
+                around, store.salvage if how is RecoveryAction.SALVAGE else store.wipe
+            )
         except EngineError as error:
             problem = str(error)
         except Exception as error:
             log_event(_log, logging.ERROR, "recovery failed", error=type(error).__name__)
             problem = "unexpected error: see the log"
         ended(problem)
-        self._post(RecoveryDone() if problem is None else RecoveryFailed(problem))
+        self._post(RecoverySuccess() if problem is None else RecoveryFailure(problem))
 
 
 def plainly(work: Callable[[], None]) -> None:

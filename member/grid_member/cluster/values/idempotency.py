@@ -39,7 +39,7 @@ def key_problem(keys: list[str]) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class StoredAnswer:
     """What a call was answered, and the fingerprint of what it asked."""
 
     request: str
@@ -55,7 +55,7 @@ class Outcome:
         return json.dumps(content, separators=(",", ":")).encode()
 
     @classmethod
-    def unpack(cls, stored: bytes) -> Outcome:
+    def unpack(cls, stored: bytes) -> StoredAnswer:
         """Return what `pack` made."""
         request, status, body, content_type, headers = json.loads(stored)
         pairs = tuple((str(name), str(value)) for name, value in headers)
@@ -63,26 +63,26 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class PendingCall:
     """A call under way, with what others that carry its key wait for."""
 
     request: str
-    ended: asyncio.Event = field(default_factory=asyncio.Event)
+    finished: asyncio.Event = field(default_factory=asyncio.Event)
 
 
-class Outcomes:
+class StoredAnswers:
     """The outcomes by key, and the calls under way on this member."""
 
     def __init__(self, store: SystemStore) -> None:
         self._store = store
-        self._attempts: dict[str, Attempt] = {}
+        self._pending: dict[str, PendingCall] = {}
 
-    def find(self, key: str) -> Outcome | None:
+    def find(self, key: str) -> StoredAnswer | None:
         """Return the first outcome under the key, None when there is none yet."""
         stored = self._store.system_get(_PREFIX + key)
-        return None if stored is None else Outcome.unpack(stored)
+        return None if stored is None else StoredAnswer.unpack(stored)
 
-    def remember(self, key: str, outcome: Outcome) -> Put:
+    def remember(self, key: str, outcome: StoredAnswer) -> Put:
         """Return what keeps an outcome."""
         return Put(_PREFIX + key, outcome.pack(), KEPT_S)
 
@@ -91,16 +91,16 @@ class Outcomes:
         """Whether no further key can be kept for as long as is promised."""
         kept = self._store.system_items(_PREFIX)
         size = sum(len(value) for _, value in kept)
-        return len(kept) + len(self._attempts) >= MAX_OUTCOMES or size >= MAX_OUTCOMES_BYTES
+        return len(kept) + len(self._pending) >= MAX_OUTCOMES or size >= MAX_OUTCOMES_BYTES
 
-    def attempt(self, key: str) -> Attempt | None:
+    def pending(self, key: str) -> PendingCall | None:
         """Return the call under way with the key, None when there is none."""
-        return self._attempts.get(key)
+        return self._pending.get(key)
 
     def begin(self, key: str, request: str) -> None:
         """Note that a call with the key is under way."""
-        self._attempts[key] = Attempt(request)
+        self._pending[key] = PendingCall(request)
 
     def end(self, key: str) -> None:
         """Let those that wait for the call with the key go on."""
-        self._attempts.pop(key).ended.set()
+        self._pending.pop(key).finished.set()

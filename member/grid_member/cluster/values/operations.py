@@ -26,7 +26,7 @@ OPERATION: Final = "operation/"
 """Begins the keys of what is stored of an operation."""
 
 
-class Stage(enum.Enum):
+class OperationStage(enum.Enum):
     """How far an operation is."""
 
     STARTED = "STARTED"
@@ -35,7 +35,7 @@ class Stage(enum.Enum):
     FAILED = "FAILED"
 
 
-_ENDED: Final = frozenset({Stage.FINISHED.value, Stage.FAILED.value})
+_ENDED: Final = frozenset({OperationStage.FINISHED.value, OperationStage.FAILED.value})
 
 
 class OperationDocument(TypedDict):
@@ -109,7 +109,7 @@ class Operations:
         operation = self._new(kind)
 
         def ended(error: str | None) -> None:
-            stage = Stage.FINISHED if error is None else Stage.FAILED
+            stage = OperationStage.FINISHED if error is None else OperationStage.FAILED
             self._early.append(self._ended(operation, stage, error))
 
         return ended
@@ -130,7 +130,7 @@ class Operations:
         return {
             "id": known_as or self._new_id(),
             "kind": kind,
-            "stage": Stage.STARTED.value,
+            "stage": OperationStage.STARTED.value,
             "progress": 0,
             "error": None,
             "started": self._clock_ms(),
@@ -157,16 +157,20 @@ class Operations:
         """
         progress = min(max(percent, 0), COMPLETE_PERCENT)
         found = self._own[operation_id]
-        going_on = {"stage": Stage.IN_PROGRESS.value, "progress": progress, "error": waits_for}
+        going_on = {
+            "stage": OperationStage.IN_PROGRESS.value,
+            "progress": progress,
+            "error": waits_for,
+        }
         return self._changed(cast("OperationDocument", {**found, **going_on}))
 
     def finish(self, operation_id: str) -> Put:
         """Return what stores that an operation of this member did all its work."""
-        return self._end(self._own[operation_id], Stage.FINISHED, None)
+        return self._end(self._own[operation_id], OperationStage.FINISHED, None)
 
     def fail(self, operation_id: str, error: str) -> Put:
         """Return what stores that an operation of this member gave up, and why."""
-        return self._end(self._own[operation_id], Stage.FAILED, error)
+        return self._end(self._own[operation_id], OperationStage.FAILED, error)
 
     def interrupted(self, others: Collection[str] = ()) -> list[Put]:
         """Return what stores that the operations have failed that nobody goes on with.
@@ -179,18 +183,18 @@ class Operations:
             others: the UUIDs of the other members of the cluster.
         """
         return [
-            self._end(operation, Stage.FAILED, "the member stopped before the end")
+            self._end(operation, OperationStage.FAILED, "the member stopped before the end")
             for member, operation in self._stored()
             if member not in others and operation["stage"] not in _ENDED
         ]
 
-    def _end(self, operation: OperationDocument, stage: Stage, error: str | None) -> Put:
+    def _end(self, operation: OperationDocument, stage: OperationStage, error: str | None) -> Put:
         return self._changed(self._ended(operation, stage, error))
 
     def _ended(
-        self, operation: OperationDocument, stage: Stage, error: str | None
+        self, operation: OperationDocument, stage: OperationStage, error: str | None
     ) -> OperationDocument:
-        progress = COMPLETE_PERCENT if stage is Stage.FINISHED else operation["progress"]
+        progress = COMPLETE_PERCENT if stage is OperationStage.FINISHED else operation["progress"]
         return {
             **operation,
             "stage": stage.value,

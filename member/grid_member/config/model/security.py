@@ -37,7 +37,7 @@ class RealmConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class Protected:
+class ProtectedEndpoints:
     """What `security.rest.protected` lists: endpoint groups, and paths with all below them."""
 
     groups: frozenset[EndpointGroup] = frozenset()
@@ -72,7 +72,7 @@ class SecurityConfig:
     enabled: bool = False
     member_realm: RealmConfig | None = None
     """Checks body parameters and Basic headers; there is one whenever enabled."""
-    protected: Protected = field(default_factory=Protected)
+    protected: ProtectedEndpoints = field(default_factory=ProtectedEndpoints)
 
 
 class ClientCertificates(enum.Enum):

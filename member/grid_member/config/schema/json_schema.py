@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from grid_member.config.schema.patterns import INTEGER, VARIABLE, in_any_case, name_pattern
-from grid_member.config.settings.setting import Kind, Setting
+from grid_member.config.settings.setting import Setting, SettingKind
 from grid_member.config.settings.shape import Shape, settings_shape
 from grid_member.config.tree import TOP
 from grid_member.config.validate import MAX_TEXT_CHARACTERS
@@ -111,9 +111,9 @@ def _leaf(setting: Setting) -> dict[str, Json]:
 
 def _type(setting: Setting) -> dict[str, Json]:
     variable: Json = {"$ref": "#/$defs/variable"}
-    if setting.kind is Kind.BOOLEAN:
+    if setting.kind is SettingKind.BOOLEAN:
         return {"$ref": "#/$defs/boolean"}
-    if setting.kind is Kind.INTEGER:
+    if setting.kind is SettingKind.INTEGER:
         number: Json = {"type": "integer", "minimum": setting.low, "maximum": setting.high}
         text: Json = {"type": "string", "pattern": rf"^\s*{INTEGER}\s*$"}
         return {"anyOf": [number, text, variable]}

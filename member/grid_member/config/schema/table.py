@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from grid_member.config.settings.refused import REFUSED
-from grid_member.config.settings.setting import Kind, Setting, Value
+from grid_member.config.settings.setting import Setting, SettingKind, Value
 from grid_member.config.settings.shape import settings_shape
 from grid_member.config.settings.table import SETTINGS
 from grid_member.config.xml.forms import COLLECTIONS
@@ -67,9 +67,9 @@ def _supported() -> str:
 
 
 def _allowed(setting: Setting) -> str:
-    if setting.kind is Kind.BOOLEAN:
+    if setting.kind is SettingKind.BOOLEAN:
         return "true, false"
-    if setting.kind is Kind.INTEGER:
+    if setting.kind is SettingKind.INTEGER:
         return f"{setting.low} to {setting.high}"
     return ", ".join(setting.choices) or "text"
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from grid_member.config.schema.patterns import VARIABLE, in_any_case, name_pattern
-from grid_member.config.settings.setting import Kind, Setting, Value
+from grid_member.config.settings.setting import Setting, SettingKind, Value
 from grid_member.config.settings.shape import Shape, settings_shape
 from grid_member.config.tree import TOP
 from grid_member.config.validate import MAX_TEXT_CHARACTERS
@@ -198,9 +198,9 @@ def _leaf(
     element = SubElement(into, kind, {"name": name} | (bounds or {}))
     default = "" if setting.default is None else f" Default: {_shown(setting.default)}."
     _explain(element, f"{setting.about}{default}")
-    if setting.kind is Kind.BOOLEAN:
+    if setting.kind is SettingKind.BOOLEAN:
         element.set("type", "c:boolean")
-    elif setting.kind is Kind.INTEGER:
+    elif setting.kind is SettingKind.INTEGER:
         union = SubElement(_simple(element), "xs:union", memberTypes="c:variable")
         _range(_simple(union), setting)
     elif setting.choices:

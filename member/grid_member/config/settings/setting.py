@@ -19,7 +19,7 @@ HEAP_UNIT_BYTES: Final = 1 << 20
 """What one unit of `size` is with `USED_HEAP_SIZE`."""
 
 
-class Kind(enum.Enum):
+class SettingKind(enum.Enum):
     """What a setting's text is turned into."""
 
     BOOLEAN = "boolean"
@@ -40,7 +40,7 @@ class Setting:
     """One supported leaf. `choices` are compared without case and given back as listed."""
 
     path: str
-    kind: Kind
+    kind: SettingKind
     default: Value | None
     about: str
     low: int = 0
@@ -53,21 +53,23 @@ class Setting:
 
 def flag(path: str, default: bool | None, about: str) -> Setting:
     """Return a boolean setting."""
-    return Setting(path, Kind.BOOLEAN, default, about)
+    return Setting(path, SettingKind.BOOLEAN, default, about)
 
 
 def number(path: str, default: int, about: str, low: int = 0, high: int = MAX_COUNT) -> Setting:
     """Return a setting that is a number from low to high."""
-    return Setting(path, Kind.INTEGER, default, about, low, high)
+    return Setting(path, SettingKind.INTEGER, default, about, low, high)
 
 
 def text(path: str, default: str | None, about: str, forbidden: str = "") -> Setting:
     """Return a setting that is any text."""
-    return Setting(path, Kind.STRING, default, about, forbidden=forbidden)
+    return Setting(path, SettingKind.STRING, default, about, forbidden=forbidden)
 
 
 def choice(
     path: str, default: str, about: str, *choices: str, refused: tuple[RefusedValue, ...] = ()
 ) -> Setting:
     """Return a setting that is one of the choices."""
-    return Setting(path, Kind.STRING, default, about, choices=choices, refused_values=refused)
+    return Setting(
+        path, SettingKind.STRING, default, about, choices=choices, refused_values=refused
+    )

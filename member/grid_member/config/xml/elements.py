@@ -11,7 +11,14 @@ from dataclasses import dataclass, field
 from typing import Final
 from xml.parsers import expat
 
-from grid_member.config.tree import MAX_DEPTH_LEVELS, OTHER_TOP, TOP, ConfigError, Place, Problem
+from grid_member.config.tree import (
+    MAX_DEPTH_LEVELS,
+    OTHER_TOP,
+    TOP,
+    ConfigError,
+    Problem,
+    SourcePosition,
+)
 from grid_member.config.xml.forms import NAMESPACE, SCHEMA_INSTANCE, TOP_ELEMENT
 
 _SEPARATOR: Final = " "
@@ -24,8 +31,8 @@ class Element:
     """One element; names are without their namespace, which is always the configuration's."""
 
     name: str
-    place: Place
-    attributes: dict[str, tuple[str, Place]]
+    place: SourcePosition
+    attributes: dict[str, tuple[str, SourcePosition]]
     children: list[Element] = field(default_factory=list)
     text: list[str] = field(default_factory=list)
 
@@ -36,10 +43,10 @@ def read_elements(text: str, file: str, problems: list[Problem]) -> Element:
     Raises:
         ConfigError: not XML, a document type declaration, too deep, or another top element.
     """
-    return _Reader(text, file, problems).read()
+    return _XmlReader(text, file, problems).read()
 
 
-class _Reader:
+class _XmlReader:
     def __init__(self, text: str, file: str, problems: list[Problem]) -> None:
         # The declared encoding does not count: the text was decoded before.
         self._parser = expat.ParserCreate("UTF-8", _SEPARATOR)
@@ -63,26 +70,28 @@ class _Reader:
         try:
             parser.Parse(self._data, True)
         except expat.ExpatError as error:
-            place = Place(self._file, error.lineno, error.offset + 1)
+            place = SourcePosition(self._file, error.lineno, error.offset + 1)
             reason = expat.ErrorString(error.code)
             raise ConfigError([*self._problems, Problem(place, "", f"not XML: {reason}")]) from None
         if self._top is None:
-            raise ConfigError([Problem(Place(self._file, 1, 1), "", f"must be {TOP_ELEMENT}")])
+            raise ConfigError(
+                [Problem(SourcePosition(self._file, 1, 1), "", f"must be {TOP_ELEMENT}")]
+            )
         return self._top
 
-    def _place(self) -> Place:
-        return Place(
+    def _place(self) -> SourcePosition:
+        return SourcePosition(
             self._file, self._parser.CurrentLineNumber, self._parser.CurrentColumnNumber + 1
         )
 
-    def _place_after(self, start: Place, text: bytes) -> Place:
+    def _place_after(self, start: SourcePosition, text: bytes) -> SourcePosition:
         """Return where text ends that begins at start."""
         characters = text.decode(errors="surrogatepass")
         lines = characters.replace("\r\n", "\n").replace("\r", "\n").split("\n")
         column = len(lines[-1]) + (start.column if len(lines) == 1 else 1)
-        return Place(self._file, start.line + len(lines) - 1, column)
+        return SourcePosition(self._file, start.line + len(lines) - 1, column)
 
-    def _stop(self, message: str, place: Place | None = None) -> ConfigError:
+    def _stop(self, message: str, place: SourcePosition | None = None) -> ConfigError:
         return ConfigError([*self._problems, Problem(place or self._place(), "", message)])
 
     def _declaration(self, version: str, encoding: str | None, standalone: int) -> None:
@@ -93,7 +102,7 @@ class _Reader:
     def _doctype(self, *_: object) -> None:
         # Told of it only at its end, or at its first declaration.
         begin = self._data.rfind(b"<!DOCTYPE", 0, self._parser.CurrentByteIndex)
-        place = self._place_after(Place(self._file, 1, 1), self._data[: max(begin, 0)])
+        place = self._place_after(SourcePosition(self._file, 1, 1), self._data[: max(begin, 0)])
         raise self._stop("a document type declaration (DOCTYPE) is not allowed", place)
 
     def _instruction(self, *_: object) -> None:
@@ -146,7 +155,7 @@ class _Reader:
         if not self._foreign_levels:
             self._open[-1].text.append(text)
 
-    def _attributes(self, flat: list[str]) -> dict[str, tuple[str, Place]]:
+    def _attributes(self, flat: list[str]) -> dict[str, tuple[str, SourcePosition]]:
         if not flat:
             return {}
         places = self._attribute_places()
@@ -162,11 +171,11 @@ class _Reader:
                 self._problems.append(Problem(self._place(), path, message))
         return found
 
-    def _attribute_places(self) -> dict[str, Place]:
+    def _attribute_places(self) -> dict[str, SourcePosition]:
         """Return where the attributes of the tag that was just read stand; expat does not say."""
         begin = done = self._parser.CurrentByteIndex
         tag = _TAG_NAME.match(self._data, begin)
-        places: dict[str, Place] = {}
+        places: dict[str, SourcePosition] = {}
         place = self._place()
         end = tag.end() if tag else begin
         while attribute := _ATTRIBUTE.match(self._data, end):

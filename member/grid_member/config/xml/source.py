@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from grid_member.config.settings.shape import Path, Shape, path_text, settings_shape
-from grid_member.config.tree import Document, Items, Node, Place, Problem, Scalar, Section
+from grid_member.config.tree import Document, Items, Node, Problem, Scalar, Section, SourcePosition
 from grid_member.config.validate import VARIABLE
 from grid_member.config.xml.elements import Element, read_elements
 from grid_member.config.xml.forms import NAME, TEXTS, WHITE_SPACE, Collection, collection
@@ -29,15 +29,15 @@ def read_xml(text: str, file: str) -> Document:
 
 
 @dataclass(slots=True)
-class _Gathered:
+class _SectionParts:
     """The children of one section while it is read."""
 
     shape: Shape
     path: Path
     children: dict[str, Node] = field(default_factory=dict)
-    names: dict[str, Place] = field(default_factory=dict)
+    names: dict[str, SourcePosition] = field(default_factory=dict)
     lists: dict[str, list[Node]] = field(default_factory=dict)
-    named: dict[str, _Gathered] = field(default_factory=dict)
+    named: dict[str, _SectionParts] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -47,7 +47,7 @@ class _Converter:
     def section(self, element: Element, shape: Shape, path: Path, has_name: bool = False) -> Node:
         """Read an element that holds further ones; one that has only text is given as a value."""
         text = _text(element)
-        into = _Gathered(shape, path)
+        into = _SectionParts(shape, path)
         text_child = TEXTS.get(shape.path)
         if text and text_child:
             self._add(into, text_child, Scalar(element.place, text), element.place)
@@ -63,10 +63,10 @@ class _Converter:
                 self._child(into, child)
         return _section(element.place, into)
 
-    def _complain(self, place: Place, path: Path, message: str) -> None:
+    def _complain(self, place: SourcePosition, path: Path, message: str) -> None:
         self.problems.append(Problem(place, path_text(path), message))
 
-    def _add(self, into: _Gathered, name: str, node: Node, place: Place) -> None:
+    def _add(self, into: _SectionParts, name: str, node: Node, place: SourcePosition) -> None:
         known = into.shape.below.get(name)
         if name not in into.children:
             into.children[name] = node
@@ -79,10 +79,10 @@ class _Converter:
             # One of them that is on is refused.
             into.children[name], into.names[name] = node, place
 
-    def _twice(self, place: Place, path: Path, first: Place) -> None:
+    def _twice(self, place: SourcePosition, path: Path, first: SourcePosition) -> None:
         self._complain(place, path, f"is there twice, first in line {first.line}")
 
-    def _child(self, into: _Gathered, child: Element) -> None:
+    def _child(self, into: _SectionParts, child: Element) -> None:
         name, form, is_item = _meaning(child.name, into.shape)
         below = into.shape.below.get(name)
         if below is None or below.refused is not None:
@@ -101,7 +101,7 @@ class _Converter:
             return Section(element.place, {}, {})
         return Scalar(element.place, _text(element))
 
-    def _wrapper(self, into: _Gathered, name: str, wrapper: Element, form: Collection) -> None:
+    def _wrapper(self, into: _SectionParts, name: str, wrapper: Element, form: Collection) -> None:
         path = (*into.path, name)
         if name in into.names:
             self._twice(wrapper.place, path, into.names[name])
@@ -120,28 +120,28 @@ class _Converter:
                 self._complain(child.place, (*path, child.name), message)
         into.children[name] = Section(wrapper.place, {}, {})
 
-    def _item(self, into: _Gathered, name: str, item: Element, shape: Shape) -> None:
+    def _item(self, into: _SectionParts, name: str, item: Element, shape: Shape) -> None:
         if name in into.children:
             self._twice(item.place, (*into.path, name), into.names[name])
             return
         self._open(into, name, shape, item.place)
         self._item_of(into, name, item, shape)
 
-    def _open(self, into: _Gathered, name: str, shape: Shape, place: Place) -> None:
+    def _open(self, into: _SectionParts, name: str, shape: Shape, place: SourcePosition) -> None:
         into.names.setdefault(name, place)
         if shape.items is not None:
             into.lists.setdefault(name, [])
         else:
-            into.named.setdefault(name, _Gathered(shape, (*into.path, name)))
+            into.named.setdefault(name, _SectionParts(shape, (*into.path, name)))
 
-    def _item_of(self, into: _Gathered, name: str, item: Element, shape: Shape) -> None:
+    def _item_of(self, into: _SectionParts, name: str, item: Element, shape: Shape) -> None:
         if shape.items is not None:
             items = into.lists[name]
             items.append(self._node(item, shape.items, (*into.path, name, len(items))))
         elif shape.named is not None:
             self._named_item(into.named[name], item, shape.named)
 
-    def _named_item(self, into: _Gathered, item: Element, shape: Shape) -> None:
+    def _named_item(self, into: _SectionParts, item: Element, shape: Shape) -> None:
         names = list(_names(item))
         if not names:
             self._complain(item.place, into.path, f"every {item.name} needs a {NAME}")
@@ -161,7 +161,7 @@ def _raw(element: Element) -> Node:
     """Return what stands in an element that the table does not know further."""
     if not element.children and not element.attributes:
         return Scalar(element.place, _text(element) or None)
-    found: dict[str, tuple[Node, Place]] = {
+    found: dict[str, tuple[Node, SourcePosition]] = {
         name: (Scalar(place, value), place) for name, (value, place) in element.attributes.items()
     }
     if text := _text(element):
@@ -177,7 +177,7 @@ def _is_on(node: Node, refused: RefusedSetting) -> bool:
     return not refused.is_off(node, lambda text: None if VARIABLE.search(text) else text)
 
 
-def _section(place: Place, gathered: _Gathered) -> Section:
+def _section(place: SourcePosition, gathered: _SectionParts) -> Section:
     children: dict[str, Node] = {}
     for name, name_place in gathered.names.items():
         if name in gathered.lists:
@@ -193,7 +193,7 @@ def _text(element: Element) -> str:
     return "".join(element.text).strip(WHITE_SPACE)
 
 
-def _names(item: Element) -> Iterator[tuple[str, Place]]:
+def _names(item: Element) -> Iterator[tuple[str, SourcePosition]]:
     if NAME in item.attributes:
         yield item.attributes[NAME]
     for child in item.children:

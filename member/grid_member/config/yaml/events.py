@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import yaml
 
-from grid_member.config.tree import Place
+from grid_member.config.tree import SourcePosition
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +25,7 @@ _READ_OTHERWISE: Final = re.compile("[\t\x85\u2028\u2029\ufeff]|\r(?!\n)|[|>][-+
 the sign of a block."""
 
 
-class Mark(Protocol):
+class TextMark(Protocol):
     """Where the parser was; the C and the Python parser have a class of their own each."""
 
     line: int
@@ -33,7 +33,7 @@ class Mark(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class YamlSource:
     """Events, and the places that their marks mean."""
 
     file: str
@@ -41,20 +41,20 @@ class Source:
     end: tuple[int, int] | None = None
     """Line and column, counted from 0, where libyaml's text ends."""
 
-    def place(self, mark: Mark | None) -> Place:
+    def place(self, mark: TextMark | None) -> SourcePosition:
         """Return the place of a mark."""
         line, column = (mark.line, mark.column) if mark else (0, 0)
         if self.end is not None and line > self.end[0]:
             # libyaml is in a line of its own behind a last line that does not end.
             line, column = self.end
-        return Place(self.file, line + 1, column + 1)
+        return SourcePosition(self.file, line + 1, column + 1)
 
 
 class DoubtError(Exception):
     """Perhaps the Python parser reads the text otherwise."""
 
 
-def quick_source(text: str, file: str) -> Source | None:
+def quick_source(text: str, file: str) -> YamlSource | None:
     """Return what libyaml reads; None when it is not there or may read something else.
 
     The events raise DoubtError when that turns out later. As libyaml finds errors of its own, only
@@ -63,12 +63,12 @@ def quick_source(text: str, file: str) -> Source | None:
     if QUICK_LOADER is None or _READ_OTHERWISE.search(text):
         return None
     end = (text.count("\n"), len(text) - text.rfind("\n") - 1)
-    return Source(file, _undoubted(yaml.parse(text, Loader=QUICK_LOADER)), end)
+    return YamlSource(file, _undoubted(yaml.parse(text, Loader=QUICK_LOADER)), end)
 
 
-def slow_source(text: str, file: str) -> Source:
+def slow_source(text: str, file: str) -> YamlSource:
     """Return what the Python parser reads."""
-    return Source(file, yaml.parse(text, Loader=yaml.SafeLoader))
+    return YamlSource(file, yaml.parse(text, Loader=yaml.SafeLoader))
 
 
 def _undoubted(events: Iterator[yaml.Event]) -> Iterator[yaml.Event]:

@@ -17,12 +17,18 @@ from grid_member.config.tree import (
     Document,
     Items,
     Node,
-    Place,
     Problem,
     Scalar,
     Section,
+    SourcePosition,
 )
-from grid_member.config.yaml.events import DoubtError, Mark, Source, quick_source, slow_source
+from grid_member.config.yaml.events import (
+    DoubtError,
+    TextMark,
+    YamlSource,
+    quick_source,
+    slow_source,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,7 +60,7 @@ def _read_quickly(text: str, file: str) -> Document | None:
     if source is None:
         return None
     try:
-        return _Reader(source).document()
+        return _YamlReader(source).document()
     except (yaml.YAMLError, UnicodeError, ConfigError, DoubtError):
         # What is wrong is told as the Python parser tells it.
         return None
@@ -63,7 +69,7 @@ def _read_quickly(text: str, file: str) -> Document | None:
 def read_slowly(text: str, file: str) -> Document:
     """Do the same without libyaml."""
     source = slow_source(text, file)
-    reader = _Reader(source)
+    reader = _YamlReader(source)
     try:
         return reader.document()
     except yaml.YAMLError as error:
@@ -71,10 +77,10 @@ def read_slowly(text: str, file: str) -> Document:
         raise ConfigError([*reader.refused, problem]) from None
 
 
-def _syntax_problem(error: yaml.YAMLError, text: str, source: Source) -> Problem:
+def _syntax_problem(error: yaml.YAMLError, text: str, source: YamlSource) -> Problem:
     if isinstance(error, ReaderError):
         before = text[: error.position].split("\n")
-        place = Place(source.file, len(before), len(before[-1]) + 1)
+        place = SourcePosition(source.file, len(before), len(before[-1]) + 1)
         return Problem(place, "", "not YAML: a control character")
     place = source.place(getattr(error, "problem_mark", None))
     reason = str(getattr(error, "problem", None) or "cannot be read")
@@ -87,16 +93,16 @@ def _syntax_problem(error: yaml.YAMLError, text: str, source: Source) -> Problem
 class _StopError(yaml.YAMLError):
     """YAML that no parser refuses."""
 
-    def __init__(self, problem: str, problem_mark: Mark | None) -> None:
+    def __init__(self, problem: str, problem_mark: TextMark | None) -> None:
         super().__init__(problem)
         self.problem = problem
         self.problem_mark = problem_mark
 
 
-class _Reader:
+class _YamlReader:
     """Makes nodes of the events of one document, not deeper than is sensible."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: YamlSource) -> None:
         self._events = source.events
         self._place = source.place
         self._anchors: set[str] = set()
@@ -157,7 +163,7 @@ class _Reader:
         self._depth -= 1
         return node
 
-    def _check(self, event: yaml.Event, place: Place) -> None:
+    def _check(self, event: yaml.Event, place: SourcePosition) -> None:
         anchor = getattr(event, "anchor", None)
         if anchor is not None:
             self.refused.append(Problem(place, "", _NO_ANCHORS))
@@ -170,7 +176,7 @@ class _Reader:
         if anchor is not None:
             self._anchors.add(anchor)
 
-    def _check_tag(self, tag: str | None, place: Place, path: Path | None) -> None:
+    def _check_tag(self, tag: str | None, place: SourcePosition, path: Path | None) -> None:
         if tag is not None and tag != "!" and not tag.startswith(_STANDARD_TAG):
             self._problems.append(Problem(place, path_text(path or ()), _NO_TAGS))
 
@@ -180,9 +186,9 @@ class _Reader:
             yield self._node(event, (*path, index))
             index += 1
 
-    def _section(self, place: Place, path: Path | None) -> Section:
+    def _section(self, place: SourcePosition, path: Path | None) -> Section:
         children: dict[str, Node] = {}
-        names: dict[str, Place] = {}
+        names: dict[str, SourcePosition] = {}
         while not isinstance(event := next(self._events), yaml.MappingEndEvent):
             name_place = self._place(event.start_mark)
             name = self._name(event, path)

@@ -13,7 +13,7 @@ from grid_member.engine.leasehold import LATE, steady_s
 from grid_member.http.fastpath.plain import MAP_GET, MAP_PUT, MAP_REMOVE, QUEUE_OFFER, QUEUE_POLL
 from grid_member.http.fastpath.slot import Slot
 from grid_member.http.wire.answers import MAX_JOINED_BYTES, error
-from grid_member.http.wire.watch import Unread, write_pieces
+from grid_member.http.wire.watch import UnreadTimer, write_pieces
 from grid_member.telemetry.logs import failure
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class FastPathAnswers(metaclass=abc.ABCMeta):
         """What `context.leavers` knows this by, from the first polled item on."""
         self._items: list[Item] = []
         """Polled items whose answers the kernel does not have as a whole."""
-        self._unread: Unread | None = None
+        self._unread: UnreadTimer | None = None
         """While the kernel does not take everything."""
         self._written_bytes = 0
         """Meanwhile."""
@@ -94,7 +94,7 @@ class FastPathAnswers(metaclass=abc.ABCMeta):
 
     def pause_writing(self) -> None:
         """Begin nothing more until the kernel has everything."""
-        self._unread = Unread(self.context.http.write_timeout_s)
+        self._unread = UnreadTimer(self.context.http.write_timeout_s)
 
     def resume_writing(self) -> None:
         """Go on: the kernel has everything."""

@@ -29,7 +29,7 @@ from grid_member.http.wire.answers import (
     error,
     head_bytes,
 )
-from grid_member.http.wire.watch import Departures, Leavers
+from grid_member.http.wire.watch import Departures, LostClients
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -88,7 +88,7 @@ class FastPathContext:
         self.recognizer = Recognizer(member.config.limits)
         self.departures = Departures()
         self.loop = asyncio.get_running_loop()
-        self.lost_clients = Leavers(self.loop)
+        self.lost_clients = LostClients(self.loop)
         self.answer_count = 0
         """How many requests the fast path has answered."""
         self._heads: dict[int, bytes] = {}

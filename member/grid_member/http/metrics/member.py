@@ -32,7 +32,7 @@ from grid_member.cluster.management.usage import disk_of, limits_of
 from grid_member.cluster.member.member import Phase
 from grid_member.cluster.membership.member_table import NO_DISK
 from grid_member.cluster.persistence.backups import KIND as BACKUP
-from grid_member.cluster.values.operations import Stage
+from grid_member.cluster.values.operations import OperationStage
 from grid_member.http.metrics.cluster import certificate_ends, of_certificates, of_cluster
 from grid_member.http.wire.answers import Answer, error
 from grid_member.release import VERSION
@@ -76,8 +76,8 @@ class MetricsService:
         self._registry = CollectorRegistry()
         self._collector = MemberCollector(member, listeners)
         usage = member.management.usage
-        self._disk = Look(partial(disk_of, usage, member.config.data_directory))
-        self._certificates = Look(partial(certificate_ends, member.config))
+        self._disk = DiskProbe(partial(disk_of, usage, member.config.data_directory))
+        self._certificates = DiskProbe(partial(certificate_ends, member.config))
         self._registry.register(self._collector)
         ProcessCollector(registry=self._registry)
         PlatformCollector(registry=self._registry)
@@ -100,7 +100,7 @@ class MetricsService:
         return Answer(200, text, CONTENT_TYPE, close=close)
 
 
-class Look(Generic[T]):
+class DiskProbe(Generic[T]):
     """A look at the disk, one at a time: who asks meanwhile waits for it, or takes every thread."""
 
     def __init__(self, look: Callable[[], T]) -> None:
@@ -275,7 +275,7 @@ def _of_operations(documents: Sequence[OperationDocument]) -> Iterator[Metric]:
     ends = (
         one["finished"]
         for one in documents
-        if one["kind"] == BACKUP and one["stage"] == Stage.FINISHED.value
+        if one["kind"] == BACKUP and one["stage"] == OperationStage.FINISHED.value
     )
     newest_ms = max(filter(None, ends), default=None)
     if newest_ms is not None:

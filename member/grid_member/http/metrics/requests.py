@@ -18,7 +18,7 @@ PATH: Final = web.RequestKey("grid_path", str)
 """The path of a request as the routing table has it, noted where requests are counted."""
 
 
-class Answering(Protocol):
+class RequestHandler(Protocol):
     """What answers the requests of one listener."""
 
     async def answer(self, request: web.BaseRequest) -> Answer:
@@ -26,10 +26,10 @@ class Answering(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasuredHandler:
     """Counts what another one answers; the time is that until the answer is there to be sent."""
 
-    answering: Answering
+    answering: RequestHandler
     measurements: Measurements
 
     async def answer(self, request: web.BaseRequest) -> Answer:

@@ -12,7 +12,13 @@ from typing import Final
 
 from grid_member.cluster.values.idempotency import MAX_KEY_CHARACTERS
 from grid_member.http.openapi.documents import Failure
-from grid_member.http.openapi.rows import DESCRIBED, NUMBER, VALUE, Described, Shown
+from grid_member.http.openapi.rows import (
+    DESCRIBED,
+    NUMBER,
+    VALUE,
+    AnswerDescription,
+    OperationDescription,
+)
 from grid_member.http.openapi.schemas import Json, Schemas
 from grid_member.http.table import MAX_POLL_S, ROUTES, Route
 from grid_member.http.wire.answers import JSON
@@ -83,26 +89,28 @@ _ASKED: Final[dict[str, Json]] = {
 }
 _REASON: Final = ("X-Grid-Error",)
 _LATER: Final = ("X-Grid-Error", "Retry-After")
-_COMMON: Final[dict[int, Shown]] = {
-    400: Shown("The request or a parameter in it is malformed.", headers=_REASON),
-    403: Shown(
+_COMMON: Final[dict[int, AnswerDescription]] = {
+    400: AnswerDescription("The request or a parameter in it is malformed.", headers=_REASON),
+    403: AnswerDescription(
         "The endpoint's group is disabled, or the credentials in the body are wrong.",
         Failure,
         ("Retry-After",),
     ),
-    408: Shown("The rest of the request did not come in time.", headers=_REASON),
-    413: Shown("The body is too large.", headers=_REASON),
-    414: Shown("The name, the key or the request line is too long.", headers=_REASON),
-    417: Shown("An Expect header with something else than 100-continue.", headers=_REASON),
-    431: Shown("The header block is too large.", headers=_REASON),
-    500: Shown("An unexpected error.", headers=_REASON),
-    503: Shown(
+    408: AnswerDescription("The rest of the request did not come in time.", headers=_REASON),
+    413: AnswerDescription("The body is too large.", headers=_REASON),
+    414: AnswerDescription("The name, the key or the request line is too long.", headers=_REASON),
+    417: AnswerDescription(
+        "An Expect header with something else than 100-continue.", headers=_REASON
+    ),
+    431: AnswerDescription("The header block is too large.", headers=_REASON),
+    500: AnswerDescription("An unexpected error.", headers=_REASON),
+    503: AnswerDescription(
         "It cannot be done now; of several members: no majority answers, this one has not joined, "
         "or one does not show yet what was changed.",
         headers=_LATER,
     ),
 }
-_CHALLENGE: Final = Shown(
+_CHALLENGE: Final = AnswerDescription(
     "HTTP Basic authentication is missing or wrong; only where it is asked for.",
     headers=("WWW-Authenticate", "Retry-After"),
 )
@@ -176,7 +184,7 @@ class _Operations:
         operation["responses"] = self._answers(row, described)
         return operation
 
-    def _answers(self, row: Route, described: Described) -> Json:
+    def _answers(self, row: Route, described: OperationDescription) -> Json:
         answers = {
             status: {"$ref": f"#/components/responses/Common{status}"}
             for status in _ALL
@@ -186,7 +194,7 @@ class _Operations:
         answers |= {s: self.answer(shown, *headers) for s, shown in described.answers.items()}
         return {str(status): answers[status] for status in sorted(answers)}
 
-    def answer(self, shown: Shown, *more_headers: str) -> Json:
+    def answer(self, shown: AnswerDescription, *more_headers: str) -> Json:
         found: Json = {"description": shown.description}
         headers = (*shown.headers, *more_headers)
         if headers:
@@ -213,7 +221,7 @@ def _parameter(name: str) -> Json:
     return {"name": name, "in": "path", "required": True, **_PARAMETERS[name]}
 
 
-def _body(row: Route, described: Described) -> Json | None:
+def _body(row: Route, described: OperationDescription) -> Json | None:
     if described.takes_value:
         return {"description": "The value, any bytes.", "content": {"*/*": {}}}
     if row.parameters is None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class AnswerDescription:
     """One answer. Without a kind the body is empty; `value` is whatever was stored."""
 
     description: str
@@ -33,22 +33,22 @@ class Shown:
 
 VALUE: Final = "value"
 NUMBER: Final = "number"
-DONE: Final = Shown("Done.")
-NOT_CONFIGURED: Final = Shown(
+DONE: Final = AnswerDescription("Done.")
+NOT_CONFIGURED: Final = AnswerDescription(
     "No configuration matches the name; or, under a group that is on, no such path.",
     headers=("X-Grid-Error",),
 )
-UNKNOWN: Final = Shown("What is named does not exist.", headers=("X-Grid-Error",))
-CONFLICT: Final = Shown("The present state does not allow it.", documents.Failure)
-SUCCESS: Final = Shown("Done, or what was asked for goes on.", documents.Success)
+UNKNOWN: Final = AnswerDescription("What is named does not exist.", headers=("X-Grid-Error",))
+CONFLICT: Final = AnswerDescription("The present state does not allow it.", documents.Failure)
+SUCCESS: Final = AnswerDescription("Done, or what was asked for goes on.", documents.Success)
 
 
 @dataclass(frozen=True, slots=True)
-class Described:
+class OperationDescription:
     """A row with one method. The answers come on top of those that every request may get."""
 
     summary: str
-    answers: Mapping[int, Shown] = field(default_factory=dict)
+    answers: Mapping[int, AnswerDescription] = field(default_factory=dict)
     parameters: tuple[tuple[str, str], ...] = ()
     """Name and example of the body parameters behind the credentials."""
     takes_value: bool = False
@@ -58,12 +58,12 @@ class Described:
     """Of the request, that change what it does."""
 
 
-def _json(kind: object, description: str = "Done.") -> Shown:
-    return Shown(description, kind)
+def _json(kind: object, description: str = "Done.") -> AnswerDescription:
+    return AnswerDescription(description, kind)
 
 
-def _reads(summary: str, kind: object, **more: Shown) -> Described:
-    return Described(summary, {200: _json(kind), **_statuses(more)})
+def _reads(summary: str, kind: object, **more: AnswerDescription) -> OperationDescription:
+    return OperationDescription(summary, {200: _json(kind), **_statuses(more)})
 
 
 def _managed(
@@ -71,53 +71,55 @@ def _managed(
     kind: object = documents.Success,
     *parameters: tuple[str, str],
     deprecated: bool = False,
-    **more: Shown,
-) -> Described:
+    **more: AnswerDescription,
+) -> OperationDescription:
     answers = {200: _json(kind), 409: CONFLICT, **_statuses(more)}
-    return Described(summary, answers, parameters, deprecated=deprecated)
+    return OperationDescription(summary, answers, parameters, deprecated=deprecated)
 
 
-def _statuses(more: Mapping[str, Shown]) -> dict[int, Shown]:
+def _statuses(more: Mapping[str, AnswerDescription]) -> dict[int, AnswerDescription]:
     return {int(name.removeprefix("s")): shown for name, shown in more.items()}
 
 
-_NO_NAME: Final = Described("A path that ends before the name: always 400")
-_MAPS: Final[dict[tuple[str, str], Described]] = {
-    ("POST", "/grid/rest/maps/{name}/{key...}"): Described(
+_NO_NAME: Final = OperationDescription("A path that ends before the name: always 400")
+_MAPS: Final[dict[tuple[str, str], OperationDescription]] = {
+    ("POST", "/grid/rest/maps/{name}/{key...}"): OperationDescription(
         "Create or replace an entry; the Content-Type is kept with it",
         {200: DONE, 404: NOT_CONFIGURED},
         takes_value=True,
     ),
-    ("GET", "/grid/rest/maps/{name}/{key...}"): Described(
+    ("GET", "/grid/rest/maps/{name}/{key...}"): OperationDescription(
         "Read an entry",
         {
-            200: Shown("The value, with the Content-Type it was written with.", VALUE),
-            204: Shown("There is no such entry."),
+            200: AnswerDescription("The value, with the Content-Type it was written with.", VALUE),
+            204: AnswerDescription("There is no such entry."),
             404: NOT_CONFIGURED,
         },
     ),
-    ("DELETE", "/grid/rest/maps/{name}/{key...}"): Described(
+    ("DELETE", "/grid/rest/maps/{name}/{key...}"): OperationDescription(
         "Remove an entry; the same answer when there was none", {200: DONE, 404: NOT_CONFIGURED}
     ),
-    ("DELETE", "/grid/rest/maps/{name}"): Described(
+    ("DELETE", "/grid/rest/maps/{name}"): OperationDescription(
         "Remove all entries of a map", {200: DONE, 404: NOT_CONFIGURED}
     ),
     **{(method, "/grid/rest/maps"): _NO_NAME for method in ("GET", "POST", "DELETE")},
 }
-_QUEUES: Final[dict[tuple[str, str], Described]] = {
-    ("GET", "/grid/rest/queues/{name}/size"): Described(
+_QUEUES: Final[dict[tuple[str, str], OperationDescription]] = {
+    ("GET", "/grid/rest/queues/{name}/size"): OperationDescription(
         "Count the items of a queue",
-        {200: Shown("The number of items.", NUMBER), 404: NOT_CONFIGURED},
+        {200: AnswerDescription("The number of items.", NUMBER), 404: NOT_CONFIGURED},
     ),
-    ("DELETE", "/grid/rest/queues/{name}/{seconds}"): Described(
+    ("DELETE", "/grid/rest/queues/{name}/{seconds}"): OperationDescription(
         "Take the head of a queue, waiting so many seconds for one",
         {
-            200: Shown("The item, gone from the queue when this is handed over.", VALUE),
-            204: Shown("No item came."),
+            200: AnswerDescription(
+                "The item, gone from the queue when this is handed over.", VALUE
+            ),
+            204: AnswerDescription("No item came."),
             404: NOT_CONFIGURED,
         },
     ),
-    ("POST", "/grid/rest/queues/{name}"): Described(
+    ("POST", "/grid/rest/queues/{name}"): OperationDescription(
         "Append an item; 503 without Retry-After when the queue is full",
         {200: DONE, 404: NOT_CONFIGURED},
         takes_value=True,
@@ -127,13 +129,13 @@ _QUEUES: Final[dict[tuple[str, str], Described]] = {
 
 _NODE_STATES: Final = Literal["STARTING", "ACTIVE", "PASSIVE"]
 _CLUSTER_STATES: Final = Literal["ACTIVE", "NO_MIGRATION", "FROZEN", "PASSIVE", "IN_TRANSITION"]
-_HEALTH: Final[dict[tuple[str, str], Described]] = {
-    ("GET", "/grid/health/ready"): Described(
+_HEALTH: Final[dict[tuple[str, str], OperationDescription]] = {
+    ("GET", "/grid/health/ready"): OperationDescription(
         "Whether the member can be used: 200 or 503; there is no HEAD here", {200: DONE}
     ),
     ("GET", "/grid/health/node-state"): _reads("The state of the member", _NODE_STATES),
     ("GET", "/grid/health/cluster-state"): _reads("The state of the cluster", _CLUSTER_STATES),
-    ("GET", "/grid/health/cluster-safe"): Described(
+    ("GET", "/grid/health/cluster-safe"): OperationDescription(
         "Whether no data would be lost or moved: 200 or 503", {200: DONE}
     ),
     ("GET", "/grid/health/migration-queue-size"): _reads("How many replicas move", int),
@@ -141,9 +143,11 @@ _HEALTH: Final[dict[tuple[str, str], Described]] = {
     ("GET", "/grid/health"): _reads(
         "All health checks; HEAD shows them as Grid-* headers", HealthDocument
     ),
-    ("GET", "/grid/health/{check...}"): Described("A check that does not exist: always 400"),
+    ("GET", "/grid/health/{check...}"): OperationDescription(
+        "A check that does not exist: always 400"
+    ),
 }
-_INFORMATION: Final[dict[tuple[str, str], Described]] = {
+_INFORMATION: Final[dict[tuple[str, str], OperationDescription]] = {
     ("GET", "/grid/rest/cluster"): _reads("The members", documents.ClusterDocument),
     ("GET", "/grid/rest/instance"): _reads("The member's name", documents.InstanceDocument),
     ("GET", "/grid/rest/openapi.json"): _reads("This description", object),
@@ -153,12 +157,14 @@ _CLUSTER: Final = "/grid/rest/management/cluster"
 _VERSION: Final = documents.VersionDocument
 _STATE: Final = documents.StateDocument
 _START: Final = documents.Success | documents.Failure
-_STOPS: Final = Shown("It stops, or begins to leave.", documents.Success, ("X-Grid-Operation",))
-_BEGUN: Final = Shown("It is being written.", documents.Success, ("X-Grid-Operation",))
-_MANAGEMENT: Final[dict[tuple[str, str], Described]] = {
+_STOPS: Final = AnswerDescription(
+    "It stops, or begins to leave.", documents.Success, ("X-Grid-Operation",)
+)
+_BEGUN: Final = AnswerDescription("It is being written.", documents.Success, ("X-Grid-Operation",))
+_MANAGEMENT: Final[dict[tuple[str, str], OperationDescription]] = {
     ("POST", f"{_CLUSTER}/state"): _managed("The cluster state", _STATE),
     ("GET", f"{_CLUSTER}/version"): _reads("The cluster version", _VERSION),
-    ("POST", f"{_CLUSTER}/memberShutdown"): Described(
+    ("POST", f"{_CLUSTER}/memberShutdown"): OperationDescription(
         "Answer, then stop the member",
         {200: _STOPS, 409: CONFLICT},
         headers=("X-Grid-Leave",),
@@ -193,7 +199,7 @@ _MANAGEMENT: Final[dict[tuple[str, str], Described]] = {
 
 _TEXT: Final = ("configuration", "grid: {map: {added: {}}}")
 _CONFIG: Final = documents.ConfigDocument
-_CONFIGURATION: Final[dict[tuple[str, str], Described]] = {
+_CONFIGURATION: Final[dict[tuple[str, str], OperationDescription]] = {
     ("GET", "/grid/rest/license"): _reads(
         "What is told of the license", documents.LicenseDocument, s404=UNKNOWN
     ),
@@ -230,11 +236,13 @@ _MAP: Final = ("map", "default")
 _MISSING: Final = _json(documents.Failure, "What is named does not exist.")
 
 
-def _wan(summary: str, *parameters: tuple[str, str], kind: object = documents.Success) -> Described:
+def _wan(
+    summary: str, *parameters: tuple[str, str], kind: object = documents.Success
+) -> OperationDescription:
     return _managed(summary, kind, *parameters, s404=_MISSING)
 
 
-_WAN: Final[dict[tuple[str, str], Described]] = {
+_WAN: Final[dict[tuple[str, str], OperationDescription]] = {
     ("POST", "/grid/rest/wan/clearWanQueues"): _wan("Clear the member's WAN queues", *_PUBLISHER),
     ("POST", "/grid/rest/wan/pausePublisher"): _wan("Pause a publisher here", *_PUBLISHER),
     ("POST", "/grid/rest/wan/resumePublisher"): _wan("Resume a publisher here", *_PUBLISHER),
@@ -257,15 +265,15 @@ _WAN: Final[dict[tuple[str, str], Described]] = {
 _CP_ROOT: Final = "/grid/rest/cp-subsystem"
 
 
-def _cp_read(summary: str, kind: object) -> Described:
+def _cp_read(summary: str, kind: object) -> OperationDescription:
     return _reads(summary, kind, s404=UNKNOWN, s409=CONFLICT)
 
 
-def _cp_change(summary: str) -> Described:
-    return Described(summary, {200: DONE, 404: UNKNOWN, 409: CONFLICT})
+def _cp_change(summary: str) -> OperationDescription:
+    return OperationDescription(summary, {200: DONE, 404: UNKNOWN, 409: CONFLICT})
 
 
-_CP: Final[dict[tuple[str, str], Described]] = {
+_CP: Final[dict[tuple[str, str], OperationDescription]] = {
     ("GET", f"{_CP_ROOT}/groups"): _cp_read("The groups", list[CpGroupId]),
     ("GET", f"{_CP_ROOT}/groups/{{name}}"): _cp_read(
         "A group", CpGroupDocument | CpReplicatedGroupDocument
@@ -283,7 +291,7 @@ _CP: Final[dict[tuple[str, str], Described]] = {
     ("POST", f"{_CP_ROOT}/restart"): _cp_change("Wipe the subsystem"),
 }
 
-DESCRIBED: Final[Mapping[tuple[str, str], Described]] = {
+DESCRIBED: Final[Mapping[tuple[str, str], OperationDescription]] = {
     **_MAPS,
     **_QUEUES,
     **_HEALTH,

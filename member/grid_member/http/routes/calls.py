@@ -48,7 +48,7 @@ class ConnectionCounts:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class HttpCall:
     """A request that found its row."""
 
     request: web.BaseRequest

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from grid_member.cluster.membership.membership import Membership
-    from grid_member.http.routes.calls import Call
+    from grid_member.http.routes.calls import HttpCall
 
 BUSY: Final = failed(
     409,
@@ -27,7 +27,7 @@ _NOT_SHOWN: Final = "it is changed, but a member that lives does not show it yet
 
 
 async def everywhere(
-    call: Call,
+    call: HttpCall,
     lock: str,
     change: Callable[[], Awaitable[Answer]],
     patience_s: float = 0.0,

@@ -18,7 +18,7 @@ from grid_member.telemetry.logs import event
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from grid_member.http.routes.calls import Call
+    from grid_member.http.routes.calls import HttpCall
 
 MAX_LOGGED_PROBLEMS: Final = 20
 CONFIG_PATIENCE_S: Final = 10.0
@@ -32,7 +32,7 @@ _UPLOADED: Final = "configuration"
 _log: Final = logging.getLogger("grid.config")
 
 
-async def config_upload(call: Call) -> Answer:
+async def config_upload(call: HttpCall) -> Answer:
     """Add what a YAML or XML text has beyond the present configuration.
 
     Variables in it have their defaults: what the environment holds may differ between members.
@@ -49,7 +49,7 @@ async def config_upload(call: Call) -> Answer:
     )
 
 
-async def config_reload(call: Call) -> Answer:
+async def config_reload(call: HttpCall) -> Answer:
     """Add what the member's file has beyond the present configuration by now."""
     problem = not_joined(call)
     if problem is not None:
@@ -66,7 +66,7 @@ async def config_reload(call: Call) -> Answer:
 
 
 async def _changed(
-    call: Call, reading: asyncio.Lock, read: Callable[[bool, int], list[Block]], message: str
+    call: HttpCall, reading: asyncio.Lock, read: Callable[[bool, int], list[Block]], message: str
 ) -> Answer:
     changes = management_of(call).config_changes
     try:
@@ -82,7 +82,7 @@ async def _changed(
     return answer
 
 
-async def _added(call: Call, blocks: list[Block], message: str) -> Answer:
+async def _added(call: HttpCall, blocks: list[Block], message: str) -> Answer:
     changes = management_of(call).config_changes
     async with management_of(call).config_lock:
         change = changes.plan(blocks)
@@ -99,7 +99,7 @@ async def _added(call: Call, blocks: list[Block], message: str) -> Answer:
     return answer
 
 
-async def _objected(call: Call, content: bytes) -> Answer | None:
+async def _objected(call: HttpCall, content: bytes) -> Answer | None:
     """Return the answer when another member cannot go by what is to be added."""
     membership = call.member.membership
     if membership is None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from grid_member.cluster.cp.subsystem import CpCalls, CpChange
-    from grid_member.http.routes.calls import Call
+    from grid_member.http.routes.calls import HttpCall
 
 NOT_CONFIGURED: Final = "cp-subsystem is not configured"
 BUSY: Final = failed(409, "another change of the CP subsystem is under way: try again")
@@ -28,27 +28,27 @@ CHANGE_PATIENCE_S: Final = 10.0
 """How long a change waits for another one to end."""
 
 
-async def cp_groups(call: Call) -> Answer:
+async def cp_groups(call: HttpCall) -> Answer:
     """Return the groups."""
     return await _shown(call, lambda cp: cp.groups())
 
 
-async def cp_group(call: Call) -> Answer:
+async def cp_group(call: HttpCall) -> Answer:
     """Return one group."""
     return await _shown(call, lambda cp: cp.group(call.names["name"]))
 
 
-async def cp_group_remove(call: Call) -> Answer:
+async def cp_group_remove(call: HttpCall) -> Answer:
     """Remove a group; not one that holds maps and queues."""
     return await _changed(call, lambda cp: cp.remove_group(call.names["name"]), unknown=400)
 
 
-async def cp_sessions(call: Call) -> Answer:
+async def cp_sessions(call: HttpCall) -> Answer:
     """Return the sessions of a group."""
     return await _shown(call, lambda cp: cp.sessions(call.names["name"]))
 
 
-async def cp_session_remove(call: Call) -> Answer:
+async def cp_session_remove(call: HttpCall) -> Answer:
     """Refuse to end a session."""
     names = call.names
     return await _changed(
@@ -56,32 +56,32 @@ async def cp_session_remove(call: Call) -> Answer:
     )
 
 
-async def cp_members(call: Call) -> Answer:
+async def cp_members(call: HttpCall) -> Answer:
     """Return the members."""
     return await _shown(call, lambda cp: cp.members())
 
 
-async def cp_promote(call: Call) -> Answer:
+async def cp_promote(call: HttpCall) -> Answer:
     """Make this member one of the subsystem."""
     return await _changed(call, lambda cp: cp.promote(), unknown=404)
 
 
-async def cp_member_local(call: Call) -> Answer:
+async def cp_member_local(call: HttpCall) -> Answer:
     """Return this member."""
     return await _shown(call, lambda cp: cp.local())
 
 
-async def cp_member_remove(call: Call) -> Answer:
+async def cp_member_remove(call: HttpCall) -> Answer:
     """Remove a member; not below a majority."""
     return await _changed(call, lambda cp: cp.remove_member(call.names["uuid"]), unknown=400)
 
 
-async def cp_reset(call: Call) -> Answer:
+async def cp_reset(call: HttpCall) -> Answer:
     """Make the own groups and their members anew."""
     return await _changed(call, lambda cp: cp.reset(), unknown=404)
 
 
-async def _shown(call: Call, show: Callable[[CpCalls], Awaitable[object]]) -> Answer:
+async def _shown(call: HttpCall, show: Callable[[CpCalls], Awaitable[object]]) -> Answer:
     async def act(cp: CpCalls) -> Answer:
         return document(await show(cp))
 
@@ -89,7 +89,7 @@ async def _shown(call: Call, show: Callable[[CpCalls], Awaitable[object]]) -> An
 
 
 async def _changed(
-    call: Call, change: Callable[[CpCalls], Awaitable[CpChange]], *, unknown: int
+    call: HttpCall, change: Callable[[CpCalls], Awaitable[CpChange]], *, unknown: int
 ) -> Answer:
     async def act(cp: CpCalls) -> Answer:
         async def carried_out() -> Answer:
@@ -101,7 +101,7 @@ async def _changed(
 
 
 async def _answered(
-    call: Call, act: Callable[[CpCalls], Awaitable[Answer]], *, unknown: int
+    call: HttpCall, act: Callable[[CpCalls], Awaitable[Answer]], *, unknown: int
 ) -> Answer:
     cp = management_of(call).cp
     if cp is None:

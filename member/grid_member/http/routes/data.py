@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from grid_member.engine.api import Done, Engine
-    from grid_member.http.routes.calls import Call
+    from grid_member.http.routes.calls import HttpCall
 
 _MAPS: Final = "/grid/rest/maps/"
 BINARY: Final = "application/octet-stream"
@@ -38,7 +38,7 @@ def refusal(refused: Refused) -> Answer:
     return error(status, refused.message, retry=refused.reason in _RETRY)
 
 
-def name_problem(call: Call) -> Answer | None:
+def name_problem(call: HttpCall) -> Answer | None:
     """Return the answer for an empty or too long name or key, None when both are fine."""
     limits = call.member.config.limits
     name, key = call.names.get("name"), call.names.get("key")
@@ -51,7 +51,7 @@ def name_problem(call: Call) -> Answer | None:
     return None
 
 
-def problem(call: Call) -> Answer | None:
+def problem(call: HttpCall) -> Answer | None:
     """Return the answer that needs no body: nobody is invited to send one in vain."""
     found = name_problem(call)
     if found is None and "Expect" in call.request.headers and not _configured(call):
@@ -59,7 +59,7 @@ def problem(call: Call) -> Answer | None:
     return found
 
 
-def _configured(call: Call) -> bool:
+def _configured(call: HttpCall) -> bool:
     config = call.member.config
     structures: Mapping[str, object] = (
         config.maps if call.route.path.startswith(_MAPS) else config.queues
@@ -68,12 +68,12 @@ def _configured(call: Call) -> bool:
     return not call.member.ready or find(structures, call.names["name"]) is not None
 
 
-async def no_name(call: Call) -> Answer:
+async def no_name(call: HttpCall) -> Answer:
     """Refuse a path that ends before the name."""
     return error(400, "missing name")
 
 
-async def map_put(call: Call) -> Answer:
+async def map_put(call: HttpCall) -> Answer:
     """Create or replace an entry."""
     names, engine = call.names, call.member.engine
     return await settled(
@@ -81,7 +81,7 @@ async def map_put(call: Call) -> Answer:
     )
 
 
-async def map_get(call: Call) -> Answer:
+async def map_get(call: HttpCall) -> Answer:
     """Read an entry."""
     names, engine = call.names, call.member.engine
     result: Entry | Refused | None = await begun(
@@ -92,13 +92,13 @@ async def map_get(call: Call) -> Answer:
     return NOTHING if result is None else Answer(200, result.value, result.content_type)
 
 
-async def map_remove(call: Call) -> Answer:
+async def map_remove(call: HttpCall) -> Answer:
     """Remove an entry."""
     names, engine = call.names, call.member.engine
     return await settled(lambda done: engine.map_remove(names["name"], names["key"], done))
 
 
-async def map_clear(call: Call) -> Answer:
+async def map_clear(call: HttpCall) -> Answer:
     """Remove all entries.
 
     A query is a key in the wrong place and a trailing slash an empty key, most likely bugs of the
@@ -112,7 +112,7 @@ async def map_clear(call: Call) -> Answer:
     return await settled(lambda done: engine.map_clear(call.names["name"], done))
 
 
-async def queue_offer(call: Call) -> Answer:
+async def queue_offer(call: HttpCall) -> Answer:
     """Append an item."""
     engine = call.member.engine
     result: bool | Refused = await begun(
@@ -123,14 +123,14 @@ async def queue_offer(call: Call) -> Answer:
     return EMPTY if result else error(503, "the queue is full")
 
 
-async def queue_size(call: Call) -> Answer:
+async def queue_size(call: HttpCall) -> Answer:
     """Count the items."""
     engine = call.member.engine
     result: int | Refused = await begun(lambda done: engine.queue_size(call.names["name"], done))
     return refusal(result) if isinstance(result, Refused) else Answer(200, b"%d" % result, TEXT)
 
 
-async def queue_poll(call: Call) -> Answer:
+async def queue_poll(call: HttpCall) -> Answer:
     """Take the head of the queue, waiting for one; it is gone once the client has it."""
     seconds = _SECONDS.fullmatch(call.names["seconds"])
     if seconds is None or int(seconds[1]) > MAX_POLL_S:

@@ -14,12 +14,12 @@ from grid_member.http.routes.persistence import OPERATION
 from grid_member.http.wire.answers import Answer, error, failed, success
 
 if TYPE_CHECKING:
-    from grid_member.http.routes.calls import Call
+    from grid_member.http.routes.calls import HttpCall
 
 FOREVER: Final = "forever"
 
 
-async def member_shutdown(call: Call) -> Answer:
+async def member_shutdown(call: HttpCall) -> Answer:
     """Answer, then stop this member; at once, or when all that it holds is elsewhere."""
     leave, departing = call.request.headers.get(LEAVE), management_of(call).departing
     if leave is None or departing is None:

@@ -9,10 +9,10 @@ from grid_member.http.wire.answers import EMPTY, JSON, Answer, document, error, 
 
 if TYPE_CHECKING:
     from grid_member.engine.api import ClusterState
-    from grid_member.http.routes.calls import Call
+    from grid_member.http.routes.calls import HttpCall
 
 
-async def health(call: Call) -> Answer:
+async def health(call: HttpCall) -> Answer:
     """Return the whole health document; HEAD shows it as headers."""
     found = call.member.health()
     answer = document(found)
@@ -27,43 +27,43 @@ async def health(call: Call) -> Answer:
     return Answer(200, answer.body, answer.content_type, headers)
 
 
-async def health_ready(call: Call) -> Answer:
+async def health_ready(call: HttpCall) -> Answer:
     """200 when the member can be used."""
     return EMPTY if call.member.ready else error(503, call.member.problem)
 
 
-async def health_node_state(call: Call) -> Answer:
+async def health_node_state(call: HttpCall) -> Answer:
     """The node state as a JSON string."""
     return document(call.member.node_state.value)
 
 
-async def health_cluster_state(call: Call) -> Answer:
+async def health_cluster_state(call: HttpCall) -> Answer:
     """The cluster state as a JSON string in upper case."""
     return document(call.member.cluster_state.name)
 
 
-async def health_cluster_safe(call: Call) -> Answer:
+async def health_cluster_safe(call: HttpCall) -> Answer:
     """200 when safe."""
     missing = call.member.unsafe
     return EMPTY if missing is None else error(503, missing)
 
 
-async def health_migration_queue_size(call: Call) -> Answer:
+async def health_migration_queue_size(call: HttpCall) -> Answer:
     """The number of replicas on the move."""
     return document(call.member.health()["migrationQueueSize"])
 
 
-async def health_cluster_size(call: Call) -> Answer:
+async def health_cluster_size(call: HttpCall) -> Answer:
     """The number of members."""
     return document(call.member.health()["clusterSize"])
 
 
-async def health_unknown(call: Call) -> Answer:
+async def health_unknown(call: HttpCall) -> Answer:
     """A check that does not exist."""
     return error(400, "unknown health check")
 
 
-async def cluster(call: Call) -> Answer:
+async def cluster(call: HttpCall) -> Answer:
     """Return the cluster status document."""
     problem = starting(call)
     if problem is not None:
@@ -78,12 +78,12 @@ async def cluster(call: Call) -> Answer:
     )
 
 
-async def instance(call: Call) -> Answer:
+async def instance(call: HttpCall) -> Answer:
     """Return the instance name document."""
     return document({"name": call.member.name})
 
 
-async def cluster_state(call: Call) -> Answer:
+async def cluster_state(call: HttpCall) -> Answer:
     """Return the cluster state as the management calls name it."""
     problem = await behind(call)
     if problem is not None:
@@ -92,7 +92,7 @@ async def cluster_state(call: Call) -> Answer:
     return success(state=state.value)
 
 
-async def cluster_version(call: Call) -> Answer:
+async def cluster_version(call: HttpCall) -> Answer:
     """Return the cluster version document."""
     problem = await behind(call)
     if problem is not None:
@@ -100,7 +100,7 @@ async def cluster_version(call: Call) -> Answer:
     return success(version=call.member.cluster_version)
 
 
-async def openapi(call: Call) -> Answer:
+async def openapi(call: HttpCall) -> Answer:
     """The description of the interface."""
     # Most members are never asked for it.
     from grid_member.http.openapi.description import encoded

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from grid_member.cluster.member.member import Phase
 from grid_member.cluster.membership.locks import LockedError
-from grid_member.cluster.values.idempotency import Outcome, key_problem
+from grid_member.cluster.values.idempotency import StoredAnswer, key_problem
 from grid_member.cluster.values.system_store import carry_out
 from grid_member.engine.api import EngineError
 from grid_member.http.routes.clusterwide import after_barrier
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from grid_member.cluster.persistence.store_recovery import Around
     from grid_member.cluster.values.system_store import Begin, Put
     from grid_member.engine.api import Refused
-    from grid_member.http.routes.calls import Call
+    from grid_member.http.routes.calls import HttpCall
 
 HEADER: Final = "Idempotency-Key"
 LEAVE: Final = "X-Grid-Leave"
@@ -50,12 +50,12 @@ _CREDENTIALS: Final = 2
 _log: Final = logging.getLogger("grid.http")
 
 
-def management_of(call: Call) -> Management:
+def management_of(call: HttpCall) -> Management:
     """Return what the member's management calls work with."""
     return call.member.management
 
 
-async def once(call: Call, operation: Callable[[Call], Awaitable[Answer]]) -> Answer:
+async def once(call: HttpCall, operation: Callable[[HttpCall], Awaitable[Answer]]) -> Answer:
     """Carry out a management call, or answer what it was answered first under its key.
 
     A call without the header is carried out. One whose key is under way waits for that; a start
@@ -74,11 +74,11 @@ async def once(call: Call, operation: Callable[[Call], Awaitable[Answer]]) -> An
         # Earlier outcomes are not known yet, and nothing that needs one can be carried out.
         return await operation(call)
     key, request = keys[0], fingerprint(call)
-    outcomes = management_of(call).outcomes
-    while (attempt := outcomes.attempt(key)) is not None:
+    outcomes = management_of(call).stored_answers
+    while (attempt := outcomes.pending(key)) is not None:
         if attempt.request != request:
             return _conflict(key)
-        await attempt.ended.wait()
+        await attempt.finished.wait()
         if call.route.operation in STARTS:
             operation = _not_again
     membership = call.member.membership
@@ -88,14 +88,14 @@ async def once(call: Call, operation: Callable[[Call], Awaitable[Answer]]) -> An
     return await _first(call, operation, key, request) if known is None else known
 
 
-async def settle(call: Call, answer: Answer, *changes: Put | Begin) -> Answer:
+async def settle(call: HttpCall, answer: Answer, *changes: Put | Begin) -> Answer:
     """Carry out what a call changes, its outcome remembered together with it; return the answer."""
     management = management_of(call)
     begins = [c if callable(c) else c.begin(management.store) for c in changes]
     key = call.request.headers.get(HEADER)
     if key is not None:
         outcome = _outcome(answer, fingerprint(call))
-        begins.append(management.outcomes.remember(key, outcome).begin(management.store))
+        begins.append(management.stored_answers.remember(key, outcome).begin(management.store))
     refusals = await carry_out(*begins)
     refused = next(filter(None, refusals[: len(changes)]), None)
     if refused is not None:
@@ -105,7 +105,7 @@ async def settle(call: Call, answer: Answer, *changes: Put | Begin) -> Answer:
     return answer
 
 
-def fingerprint(call: Call) -> str:
+def fingerprint(call: HttpCall) -> str:
     """Return what tells one request from another: all of it but who asks."""
     asked = [call.route.operation, sorted(call.names.items()), *call.parameters[_CREDENTIALS:]]
     if _leaving(call):
@@ -114,7 +114,7 @@ def fingerprint(call: Call) -> str:
     return hashlib.sha256(json.dumps(asked).encode()).hexdigest()
 
 
-def _leaving(call: Call) -> bool:
+def _leaving(call: HttpCall) -> bool:
     """Tell whether a member that is not alone is asked to leave for good."""
     if call.route.operation != LEAVES or management_of(call).departing is None:
         return False
@@ -129,7 +129,7 @@ def _lasting(member: Member) -> str:
     return f"{member.name} {member.address}"
 
 
-def noting(call: Call) -> Around | None:
+def noting(call: HttpCall) -> Around | None:
     """Return what notes a start call's work under its key, None when it has none."""
     key = call.request.headers.get(HEADER)
     if key is None:
@@ -138,12 +138,12 @@ def noting(call: Call) -> Around | None:
     return lambda work: starts.noted(key, request, work)
 
 
-def remembering(call: Call, answer: Callable[[str], Answer]) -> Callable[[str], Put] | None:
+def remembering(call: HttpCall, answer: Callable[[str], Answer]) -> Callable[[str], Put] | None:
     """Return what keeps a call's answer, made of a result, under its key; None without a key."""
     key = call.request.headers.get(HEADER)
     if key is None:
         return None
-    outcomes, request = management_of(call).outcomes, fingerprint(call)
+    outcomes, request = management_of(call).stored_answers, fingerprint(call)
     return lambda result: outcomes.remember(key, _outcome(answer(result), request))
 
 
@@ -152,10 +152,10 @@ def recovered(problem: str | None) -> Answer:
     return success() if problem is None else failed(200, problem)
 
 
-def _known(call: Call, key: str, request: str) -> Answer | None:
+def _known(call: HttpCall, key: str, request: str) -> Answer | None:
     """Return the answer of a call whose key is known, or cannot be remembered."""
     management = management_of(call)
-    known = management.outcomes.find(key)
+    known = management.stored_answers.find(key)
     if known is not None and known.request != request:
         return _conflict(key)
     if known is not None:
@@ -163,17 +163,20 @@ def _known(call: Call, key: str, request: str) -> Answer | None:
         return None if _leaving(call) and call.member.joined else _again(known)
     if call.route.operation not in STARTS and management.persistence.starts.known(key):
         return _conflict(key)
-    if management.outcomes.full:
+    if management.stored_answers.full:
         return error(503, "too many idempotency keys are remembered", retry=True)
     return None
 
 
 async def _first_of_all(
-    membership: Membership, call: Call, operation: Callable[[Call], Awaitable[Answer]], key: str
+    membership: Membership,
+    call: HttpCall,
+    operation: Callable[[HttpCall], Awaitable[Answer]],
+    key: str,
 ) -> Answer:
     """Carry out a call unless another member has done so, or does so now."""
     request = fingerprint(call)
-    outcomes = management_of(call).outcomes
+    outcomes = management_of(call).stored_answers
     outcomes.begin(key, request)
     lock = KEY_LOCK + hashlib.sha256(key.encode()).hexdigest()
     try:
@@ -193,9 +196,9 @@ async def _first_of_all(
 
 
 async def _first(
-    call: Call, operation: Callable[[Call], Awaitable[Answer]], key: str, request: str
+    call: HttpCall, operation: Callable[[HttpCall], Awaitable[Answer]], key: str, request: str
 ) -> Answer:
-    outcomes = management_of(call).outcomes
+    outcomes = management_of(call).stored_answers
     outcomes.begin(key, request)
     try:
         return await _carried_out(call, operation, key, request)
@@ -204,21 +207,21 @@ async def _first(
 
 
 async def _carried_out(
-    call: Call, operation: Callable[[Call], Awaitable[Answer]], key: str, request: str
+    call: HttpCall, operation: Callable[[HttpCall], Awaitable[Answer]], key: str, request: str
 ) -> Answer:
     if call.route.operation in STARTS:
         return await _started(call, operation, key, request)
     answer = await operation(call)
     management = management_of(call)
-    if answer.status == CARRIED_OUT and management.outcomes.find(key) is None:
-        put = management.outcomes.remember(key, _outcome(answer, request))
+    if answer.status == CARRIED_OUT and management.stored_answers.find(key) is None:
+        put = management.stored_answers.remember(key, _outcome(answer, request))
         for refused in filter(None, await carry_out(put.begin(management.store))):
             _not_remembered(refused)
     return answer
 
 
 async def _started(
-    call: Call, operation: Callable[[Call], Awaitable[Answer]], key: str, request: str
+    call: HttpCall, operation: Callable[[HttpCall], Awaitable[Answer]], key: str, request: str
 ) -> Answer:
     try:
         known = await asyncio.to_thread(management_of(call).persistence.starts.find, key)
@@ -237,7 +240,7 @@ async def _started(
     return replace(recovered(known.problem), repeated=True)
 
 
-async def _not_again(_: Call) -> Answer:
+async def _not_again(_: HttpCall) -> Answer:
     """Refuse a start call that waited for another try that was ended without being done.
 
     Whoever sent it may not wait any more, and has not looked since: others may serve by now.
@@ -251,11 +254,11 @@ def _not_remembered(refused: Refused) -> None:
     event(_log, logging.WARNING, "outcome not remembered", reason=refused.reason.value)
 
 
-def _outcome(answer: Answer, request: str) -> Outcome:
-    return Outcome(request, answer.status, answer.body, answer.content_type, answer.headers)
+def _outcome(answer: Answer, request: str) -> StoredAnswer:
+    return StoredAnswer(request, answer.status, answer.body, answer.content_type, answer.headers)
 
 
-def _again(outcome: Outcome) -> Answer:
+def _again(outcome: StoredAnswer) -> Answer:
     return Answer(
         outcome.status, outcome.body, outcome.content_type, outcome.headers, repeated=True
     )

@@ -14,14 +14,14 @@ from grid_member.http.routes.managed import behind, not_joined, starting
 from grid_member.http.wire.answers import Answer, document, error, failed
 
 if TYPE_CHECKING:
-    from grid_member.http.routes.calls import Call
+    from grid_member.http.routes.calls import HttpCall
 
 _OFF: Final = "the TCP/IP join is not enabled: see network.join.tcp-ip.enabled"
 _UPDATED: Final = "The member list of TCP-IP join config is updated at run time. "
 """Ends in a space for those who are used to that."""
 
 
-async def member_list_get(call: Call) -> Answer:
+async def member_list_get(call: HttpCall) -> Answer:
     """Return the present list."""
     problem = starting(call) or await behind(call)
     if problem is not None:
@@ -32,7 +32,7 @@ async def member_list_get(call: Call) -> Answer:
     return document({"status": "success", "member-list": join_list.addresses})
 
 
-async def member_list_set(call: Call) -> Answer:
+async def member_list_set(call: HttpCall) -> Answer:
     """Replace the list on all members."""
     try:
         addresses = parse_member_list(call.parameters[2])

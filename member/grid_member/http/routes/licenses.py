@@ -10,10 +10,10 @@ from grid_member.http.routes.managed import behind, not_joined, starting
 from grid_member.http.wire.answers import Answer, document, error
 
 if TYPE_CHECKING:
-    from grid_member.http.routes.calls import Call
+    from grid_member.http.routes.calls import HttpCall
 
 
-async def license_get(call: Call) -> Answer:
+async def license_get(call: HttpCall) -> Answer:
     """Return what is told of the license."""
     problem = starting(call) or await behind(call)
     if problem is not None:
@@ -22,7 +22,7 @@ async def license_get(call: Call) -> Answer:
     return error(404, "no license is set") if info is None else document({"licenseInfo": info})
 
 
-async def license_set(call: Call) -> Answer:
+async def license_set(call: HttpCall) -> Answer:
     """Keep a license key for the whole cluster."""
     key = call.parameters[2]
     wrong = license_problem(key)

@@ -13,7 +13,7 @@ from grid_member.http.wire.answers import Answer, error, failed, success_before
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from grid_member.http.routes.calls import Call
+    from grid_member.http.routes.calls import HttpCall
 
 NOT_JOINED: Final = "the member has not joined its cluster or is stopping already"
 
@@ -23,12 +23,12 @@ _STOPPING: Final = "the member is stopping"
 NO_MAJORITY: Final = "no majority of the members answers"
 
 
-def not_joined(call: Call) -> Answer | None:
+def not_joined(call: HttpCall) -> Answer | None:
     """Return the answer of a call that only a member of a cluster can carry out."""
     return None if call.member.joined else failed(409, call.member.marker_reason or NOT_JOINED)
 
 
-def parked_answer(call: Call) -> Answer | None:
+def parked_answer(call: HttpCall) -> Answer | None:
     """Return the answer of a data call or one with credentials when the member is parked."""
     reason = call.member.marker_reason
     if reason is None:
@@ -38,7 +38,7 @@ def parked_answer(call: Call) -> Answer | None:
     return error(503, reason) if DATA in call.route.groups else None
 
 
-def unjoined_answer(call: Call) -> Answer | None:
+def unjoined_answer(call: HttpCall) -> Answer | None:
     """Return the answer of a data call to a member that has not joined the others.
 
     Its engine may be ready already: it might be refused all the same, and nobody would give back
@@ -50,7 +50,7 @@ def unjoined_answer(call: Call) -> Answer | None:
     return error(503, member.problem, retry=True) if DATA in call.route.groups else None
 
 
-async def stopped_by(call: Call, name: str, stop: Callable[[], None]) -> Answer:
+async def stopped_by(call: HttpCall, name: str, stop: Callable[[], None]) -> Answer:
     """Answer, then stop; the name is that of the call, for whoever finds the member parked."""
     problem = not_joined(call)
     if problem is not None:
@@ -62,7 +62,7 @@ async def stopped_by(call: Call, name: str, stop: Callable[[], None]) -> Answer:
     return success_before(stop)
 
 
-async def behind(call: Call) -> Answer | None:
+async def behind(call: HttpCall) -> Answer | None:
     """Wait until all that was answered before, on any member, is known here.
 
     Returns:
@@ -75,7 +75,7 @@ async def behind(call: Call) -> Answer | None:
     return error(503, _STOPPING if stopping else NO_MAJORITY, retry=True)
 
 
-def starting(call: Call) -> Answer | None:
+def starting(call: HttpCall) -> Answer | None:
     """Return the answer of a document that is not known before the data was replayed."""
     if call.member.marker_reason is not None:
         return error(503, call.member.marker_reason)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from grid_member.cluster.values.system_store import Put
     from grid_member.cluster.values.versions import ClusterVersion
-    from grid_member.http.routes.calls import Call
+    from grid_member.http.routes.calls import HttpCall
 
 MOVING: Final = failed(409, "copies of the data are being moved to other members: try again")
 _STATES: Final[Mapping[str, ClusterState]] = {
@@ -31,7 +31,7 @@ _STATES: Final[Mapping[str, ClusterState]] = {
 }
 
 
-async def change_state(call: Call) -> Answer:
+async def change_state(call: HttpCall) -> Answer:
     """Set the cluster state; its effect on data calls holds when this is answered."""
     state = _STATES.get(call.parameters[2].lower())
     if state is None:
@@ -43,7 +43,7 @@ async def change_state(call: Call) -> Answer:
         return await everywhere(call, CHANGE, lambda: _unmoved(call, lambda: _changed(call, state)))
 
 
-async def _changed(call: Call, state: ClusterState) -> Answer:
+async def _changed(call: HttpCall, state: ClusterState) -> Answer:
     engine, membership = call.member.engine, call.member.membership
     agreed = membership is None or membership.engine.agreed
     if agreed and engine.cluster_state is state:
@@ -64,7 +64,7 @@ async def _changed(call: Call, state: ClusterState) -> Answer:
     )
 
 
-async def change_version(call: Call) -> Answer:
+async def change_version(call: HttpCall) -> Answer:
     """Set the cluster version; the present one again is a success and changes nothing."""
     target = parse_version(call.parameters[2])
     if target is None:
@@ -78,7 +78,7 @@ async def change_version(call: Call) -> Answer:
         )
 
 
-async def _upgraded(call: Call, target: ClusterVersion) -> Answer:
+async def _upgraded(call: HttpCall, target: ClusterVersion) -> Answer:
     versions = management_of(call).versions
     refused = versions.problem(target) or _unsupported(call, target)
     if refused is not None:
@@ -89,7 +89,7 @@ async def _upgraded(call: Call, target: ClusterVersion) -> Answer:
     return await settle(call, answer, versions.change(target))
 
 
-def _unsupported(call: Call, target: ClusterVersion) -> str | None:
+def _unsupported(call: HttpCall, target: ClusterVersion) -> str | None:
     """Return which other member cannot run a cluster of the version, None when all can."""
     for member in call.member.members():
         version = parse_version(member["memberVersion"])
@@ -103,7 +103,7 @@ def _unsupported(call: Call, target: ClusterVersion) -> str | None:
     return None
 
 
-async def cluster_shutdown(call: Call) -> Answer:
+async def cluster_shutdown(call: HttpCall) -> Answer:
     """Answer, then stop all members; without a majority nobody could tell them."""
     problem = not_joined(call) or await behind(call)
     if problem is not None:
@@ -111,7 +111,7 @@ async def cluster_shutdown(call: Call) -> Answer:
     return await stopped_by(call, "clusterShutdown", call.member.request_cluster_stop)
 
 
-async def nodes(call: Call) -> Answer:
+async def nodes(call: HttpCall) -> Answer:
     """Return the members as text, the member's version, and that of what it runs on."""
     problem = not_joined(call) or await behind(call)
     if problem is not None:
@@ -126,13 +126,13 @@ async def nodes(call: Call) -> Answer:
     return success(response="\n".join(lines))
 
 
-async def operations(call: Call) -> Answer:
+async def operations(call: HttpCall) -> Answer:
     """Return the long operations, the oldest first."""
     problem = starting(call) or await behind(call)
     return problem or document(management_of(call).operations.documents())
 
 
-async def usage(call: Call) -> Answer:
+async def usage(call: HttpCall) -> Answer:
     """Return what the structures hold and what the store takes."""
     problem = starting(call) or await behind(call)
     if problem is not None:
@@ -143,7 +143,7 @@ async def usage(call: Call) -> Answer:
     return await asyncio.to_thread(document, found)
 
 
-async def _no_change(call: Call) -> Answer | None:
+async def _no_change(call: HttpCall) -> Answer | None:
     problem = not_joined(call) or await behind(call)
     if problem is None and management_of(call).changing:
         return BUSY_ALONE if call.member.membership is None else BUSY
@@ -152,7 +152,7 @@ async def _no_change(call: Call) -> Answer | None:
     return problem
 
 
-async def _unmoved(call: Call, change: Callable[[], Awaitable[Answer]]) -> Answer:
+async def _unmoved(call: HttpCall, change: Callable[[], Awaitable[Answer]]) -> Answer:
     """Carry out a change unless copies move.
 
     The lock of the cluster's changes is held: whoever has copies moved needs it, too. What this

@@ -17,10 +17,10 @@ from grid_member.http.routes import (
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from grid_member.http.routes.calls import Call
+    from grid_member.http.routes.calls import HttpCall
     from grid_member.http.wire.answers import Answer
 
-MANAGEMENT_OPERATIONS: Final[tuple[Callable[[Call], Awaitable[Answer]], ...]] = (
+MANAGEMENT_OPERATIONS: Final[tuple[Callable[[HttpCall], Awaitable[Answer]], ...]] = (
     *(management.change_state, management.change_version, management.cluster_shutdown),
     *(management.nodes, management.operations, management.usage),
     *(licenses.license_get, licenses.license_set),

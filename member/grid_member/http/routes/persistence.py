@@ -13,30 +13,30 @@ from grid_member.http.routes.managed import behind, not_joined
 from grid_member.http.wire.answers import CARRIED_OUT, Answer, error, failed, success
 
 if TYPE_CHECKING:
-    from grid_member.cluster.persistence.backups import Begun
-    from grid_member.http.routes.calls import Call
+    from grid_member.cluster.persistence.backups import StartedBackup
+    from grid_member.http.routes.calls import HttpCall
 
 DEPRECATED: Final = ("Deprecation", "true")
 OPERATION: Final = "X-Grid-Operation"
 """The header with the id of the long operation that a call has begun."""
 
 
-async def force_start(call: Call) -> Answer:
+async def force_start(call: HttpCall) -> Answer:
     """Delete the data of a damaged store and start empty."""
     return recovered(await management_of(call).persistence.recovery.force_start(noting(call)))
 
 
-async def partial_start(call: Call) -> Answer:
+async def partial_start(call: HttpCall) -> Answer:
     """Start with what can be read of a damaged store."""
     return recovered(await management_of(call).persistence.recovery.partial_start(noting(call)))
 
 
-async def backup(call: Call) -> Answer:
+async def backup(call: HttpCall) -> Answer:
     """Begin a backup of this moment; it is written while the member goes on."""
     return await _backup(call, success())
 
 
-async def backup_interrupt(call: Call) -> Answer:
+async def backup_interrupt(call: HttpCall) -> Answer:
     """Stop the backup that is being made, if any, and remove what there is of it."""
     backups = management_of(call).persistence.backups
     await backups.interrupt()
@@ -46,17 +46,17 @@ async def backup_interrupt(call: Call) -> Answer:
     return problem or success()
 
 
-async def hot_backup(call: Call) -> Answer:
+async def hot_backup(call: HttpCall) -> Answer:
     """Begin a backup, by its old name."""
     return _deprecated(await _backup(call, _deprecated(success())))
 
 
-async def hot_backup_interrupt(call: Call) -> Answer:
+async def hot_backup_interrupt(call: HttpCall) -> Answer:
     """Stop the backup that is being made, by the call's old name."""
     return _deprecated(await backup_interrupt(call))
 
 
-async def _backup(call: Call, answer: Answer) -> Answer:
+async def _backup(call: HttpCall, answer: Answer) -> Answer:
     # A backup of another member may be over without this member's knowledge.
     problem = not_joined(call) or await behind(call)
     if problem is not None:
@@ -77,7 +77,7 @@ async def _backup(call: Call, answer: Answer) -> Answer:
     return refusal(made) if isinstance(made, Refused) else _named(answer, made)
 
 
-async def _of_one(call: Call, answer: Answer, begun: Begun) -> Answer:
+async def _of_one(call: HttpCall, answer: Answer, begun: StartedBackup) -> Answer:
     backups = management_of(call).persistence.backups
     try:
         answer = await settle(call, _named(answer, begun.operation), *begun.puts)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.io.listening import close_servers
 from grid_member.http.fastpath.context import FastPathContext, has_fast_path
-from grid_member.http.metrics.requests import ListenerFigures, Measured
+from grid_member.http.metrics.requests import ListenerFigures, MeasuredHandler
 from grid_member.http.routes.calls import ConnectionCounts
 from grid_member.http.server.admission import Admission, is_probe, open_files_limit, room, tell_room
 from grid_member.http.server.factory import ConnectionFactory
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from grid_member.cluster.member.member import Member
     from grid_member.config.model.member import ListenerConfig
-    from grid_member.http.metrics.requests import Answering
+    from grid_member.http.metrics.requests import RequestHandler
     from grid_member.http.server.admission import Room
 
 BACKLOG_CONNECTIONS: Final = 2048
@@ -153,7 +153,7 @@ def _bound(interface: str, port: int) -> socket.socket:
 
 
 @dataclass(slots=True)
-class _Open:
+class _OpenListener:
     config: ListenerConfig
     service: Service | None
     """None shows metrics."""
@@ -178,7 +178,7 @@ class Listeners:
 
     def __init__(self, member: Member) -> None:
         self._member = member
-        self._open: list[_Open] = []
+        self._open: list[_OpenListener] = []
         self._tls: dict[str, ServerTls] = {}
         self._refreshing: asyncio.Task[None] | None = None
         self._room: Room | None = None
@@ -205,7 +205,7 @@ class Listeners:
             for o in self._open
         ]
 
-    def _answering(self, service: Service | None) -> Answering:
+    def _answering(self, service: Service | None) -> RequestHandler:
         measurements = self._member.measurements
         if service is None:
             from grid_member.http.metrics.member import (
@@ -213,7 +213,7 @@ class Listeners:
             )
 
             return MetricsService(self._member, self.figures)
-        return service if measurements is None else Measured(service, measurements)
+        return service if measurements is None else MeasuredHandler(service, measurements)
 
     def _factory(self, config: ListenerConfig, service: Service | None) -> ConnectionFactory:
         answering = self._answering(service)
@@ -276,7 +276,7 @@ class Listeners:
         for sock in sockets:
             # asyncio takes the one number for both: how many wait, how many it accepts at once.
             sock.listen(BACKLOG_CONNECTIONS)
-        self._open.append(_Open(config, service, factory, tls, servers))
+        self._open.append(_OpenListener(config, service, factory, tls, servers))
         self._refresh()
         port = int(sockets[0].getsockname()[1])
         event(

@@ -15,25 +15,25 @@ from grid_member.http.metrics.requests import PATH
 from grid_member.http.routes import data, departure, documents
 from grid_member.http.routes.calls import (
     BodyRefusedError,
-    Call,
     ExpectationError,
     FramingError,
+    HttpCall,
     read_body,
     split_parameters,
 )
 from grid_member.http.routes.idempotent import once
 from grid_member.http.routes.managed import parked_answer, unjoined_answer
 from grid_member.http.routes.management_operations import MANAGEMENT_OPERATIONS
-from grid_member.http.server.unattended import Unattended
+from grid_member.http.server.background_calls import BackgroundCalls
 from grid_member.http.table import CATCH_ALL_GROUPS, DATA, RoutingTable, unavailable
 from grid_member.http.wire.answers import Answer, error, failed
 from grid_member.http.wire.paths import MalformedError, split_target
 from grid_member.security.audit import endpoint, says_fail
 from grid_member.security.credentials import (
-    Attempt,
     Gate,
+    LoginAttempt,
+    LoginVerdict,
     Policy,
-    Verdict,
     management_policy,
     rest_policy,
 )
@@ -58,7 +58,7 @@ _UNREADABLE: Final = (MalformedError, FramingError, BodyRefusedError, Expectatio
 _LINE_OVERHEAD_BYTES: Final = 4
 """`: ` and the line end of a header line."""
 
-OPERATIONS: Final[dict[str, Callable[[Call], Awaitable[Answer]]]] = {
+OPERATIONS: Final[dict[str, Callable[[HttpCall], Awaitable[Answer]]]] = {
     operation.__name__: operation
     for operation in (
         *(data.no_name, data.map_put, data.map_get, data.map_remove, data.map_clear),
@@ -86,7 +86,7 @@ class Service:
         self._table = RoutingTable()
         self._gate = Gate(_policy(member.config, listener), time.monotonic)
         self._measured = member.measurements is not None
-        self._unattended = Unattended()
+        self._unattended = BackgroundCalls()
 
     @property
     def slowed_logins(self) -> int:
@@ -154,7 +154,7 @@ class Service:
             if self._gate.audits(entered, request.method, everything_below=False):
                 self._gate.called(attempt, entered, answer.status)
             return answer
-        call = Call(
+        call = HttpCall(
             request,
             row,
             match.names,
@@ -165,7 +165,7 @@ class Service:
         )
         return await self._called(call, attempt, entered)
 
-    async def _called(self, call: Call, attempt: Attempt, entered: Verdict) -> Answer:
+    async def _called(self, call: HttpCall, attempt: LoginAttempt, entered: LoginVerdict) -> Answer:
         row = call.route
         audits = row.parameters is not None or self._gate.audits(
             entered,
@@ -185,7 +185,7 @@ class Service:
             return replace(failed(403, "unauthenticated"), headers=_retry_after(verdict))
         return await self._unattended.to_its_end(self._audited(read, attempt, verdict))
 
-    async def _read(self, call: Call) -> Call | Answer:
+    async def _read(self, call: HttpCall) -> HttpCall | Answer:
         """Return the call with its body and parameters, or the answer when they are no good."""
         request, row = call.request, call.route
         problem = data.problem(call) if DATA in row.groups else None
@@ -205,7 +205,9 @@ class Service:
             return error(400, f"this endpoint expects {row.parameters} parameters")
         return call
 
-    async def _audited(self, call: Call, attempt: Attempt, verdict: Verdict) -> Answer:
+    async def _audited(
+        self, call: HttpCall, attempt: LoginAttempt, verdict: LoginVerdict
+    ) -> Answer:
         row = call.route
         status: int | None = 500
         refused = repeated = False
@@ -247,12 +249,12 @@ class Service:
         repeatable(_log, logging.INFO, "endpoint group is disabled", group=name, setting=setting)
         return failed(403, f"endpoint group {name} is disabled")
 
-    def _challenged(self, verdict: Verdict) -> Answer:
+    def _challenged(self, verdict: LoginVerdict) -> Answer:
         headers = (("WWW-Authenticate", self._gate.challenge), *_retry_after(verdict))
         return Answer(401, headers=headers)
 
 
-async def _performed(call: Call) -> Answer:
+async def _performed(call: HttpCall) -> Answer:
     problem = parked_answer(call) or unjoined_answer(call)
     if problem is not None:
         return problem
@@ -279,9 +281,9 @@ def _policy(config: MemberConfig, listener: ListenerConfig) -> Policy:
     return management_policy(config.cluster_name, config.security, guard)
 
 
-def _attempt(request: web.BaseRequest, row: Route | None) -> Attempt:
+def _attempt(request: web.BaseRequest, row: Route | None) -> LoginAttempt:
     shown = endpoint(request.method, row.path if row else None)
-    return Attempt(
+    return LoginAttempt(
         unmapped(request.remote), shown, tuple(request.headers.getall("Authorization", ()))
     )
 
@@ -294,7 +296,7 @@ def _plain(parts: tuple[str, ...], rows: tuple[Route, ...]) -> tuple[str, ...]:
     return (*parts[:key], *"/".join(parts[key:]).split("/"))
 
 
-def _retry_after(verdict: Verdict) -> tuple[tuple[str, str], ...]:
+def _retry_after(verdict: LoginVerdict) -> tuple[tuple[str, str], ...]:
     seconds = verdict.retry_after_s
     return (("Retry-After", str(seconds)),) if seconds else ()
 

@@ -104,7 +104,7 @@ def head_bytes(answer: Answer, keep_alive: bool, http_1_0: bool) -> bytes:
 LATE_ANSWER: Final = error(503, LATE.message, retry=True)
 
 
-class Connection(Protocol):
+class HttpConnection(Protocol):
     """The side of a connection that takes what is to be sent."""
 
     @property
@@ -138,7 +138,7 @@ class Connection(Protocol):
 class WireResponse(web.StreamResponse):
     """Hands an Answer to the connection exactly as it is, and tells whether it got through."""
 
-    def __init__(self, answer: Answer, connection: Connection) -> None:
+    def __init__(self, answer: Answer, connection: HttpConnection) -> None:
         super().__init__(status=answer.status)
         self._answer = answer
         self._connection = connection

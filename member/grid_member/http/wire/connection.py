@@ -14,7 +14,7 @@ from aiohttp.web_protocol import RequestPayloadError, _ErrInfo
 from grid_member.http.wire.answers import WireResponse
 from grid_member.http.wire.broken import LateError, broken
 from grid_member.http.wire.pieces import Pieces
-from grid_member.http.wire.watch import LINGER_S, Unread, cut_off, end_writing, write_pieces
+from grid_member.http.wire.watch import LINGER_S, UnreadTimer, cut_off, end_writing, write_pieces
 from grid_member.security.remotes import unmapped
 from grid_member.telemetry.logs import event, failure, repeatable
 
@@ -67,7 +67,7 @@ class ConnectionProtocol(web.RequestHandler):
         self.taken_over = taken_over
         self._flushes = 0
         self._written_bytes = 0
-        self._unread: Unread | None = None
+        self._unread: UnreadTimer | None = None
         self._pieces = Pieces()
         self._idle_since_s = loop.time()
         self._head_since_s: float | None = None
@@ -261,7 +261,7 @@ class ConnectionProtocol(web.RequestHandler):
 
     def _look_at_unread(self, transport: asyncio.WriteTransport, now_s: float) -> None:
         if self._unread is None:
-            self._unread = Unread(self.factory.http.write_timeout_s)
+            self._unread = UnreadTimer(self.factory.http.write_timeout_s)
         buffered_bytes = transport.get_write_buffer_size()
         if self._unread.overdue(now_s, buffered_bytes, self._written_bytes):
             cut_off(transport)

@@ -25,7 +25,7 @@ LINGER_S: Final = 2.0
 _log: Final = logging.getLogger("grid.http")
 
 
-class Watched(Protocol):
+class WatchedConnection(Protocol):
     """A connection that may have to be given up."""
 
     def look(self, now_s: float) -> None:
@@ -45,31 +45,31 @@ class Watch:
     """The open connections of one listener. No timer runs while there is none."""
 
     def __init__(self) -> None:
-        self._connections: set[Watched] = set()
+        self._connections: set[WatchedConnection] = set()
         self._timer: asyncio.Handle | None = None
 
     def __len__(self) -> int:
         """Return how many are open."""
         return len(self._connections)
 
-    def __iter__(self) -> Iterator[Watched]:
+    def __iter__(self) -> Iterator[WatchedConnection]:
         """Iterate over those that are open now."""
         return iter(list(self._connections))
 
-    def add(self, connection: Watched) -> None:
+    def add(self, connection: WatchedConnection) -> None:
         """Begin to look at a connection; nothing happens when that was so already."""
         self._connections.add(connection)
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(PERIOD_S, self._begin)
 
-    def discard(self, connection: Watched) -> None:
+    def discard(self, connection: WatchedConnection) -> None:
         """Look at it no more; nothing happens when that was so already."""
         self._connections.discard(connection)
 
     def _begin(self) -> None:
         self._look(list(self._connections))
 
-    def _look(self, left: list[Watched]) -> None:
+    def _look(self, left: list[WatchedConnection]) -> None:
         loop = asyncio.get_running_loop()
         now_s = loop.time()
         for connection in left[-AT_ONCE:]:
@@ -82,7 +82,7 @@ class Watch:
             self._timer = loop.call_later(PERIOD_S, self._begin) if self._connections else None
 
 
-def _look_at(connection: Watched, now_s: float) -> None:
+def _look_at(connection: WatchedConnection, now_s: float) -> None:
     try:
         connection.look(now_s)
     except Exception as problem:
@@ -91,7 +91,7 @@ def _look_at(connection: Watched, now_s: float) -> None:
         connection.cut()
 
 
-class Unread:
+class UnreadTimer:
     """Tells when a client has read nothing for too long of what waits for it.
 
     Made when something begins to wait, and thrown away when nothing does.
@@ -165,7 +165,7 @@ class Departures:
         return bool(left)
 
 
-class Leavers:
+class LostClients:
     """Knows which of many connections were left: one look serves many answers.
 
     For connections that ask often: a look of its own costs each of them as much as writing a fifth

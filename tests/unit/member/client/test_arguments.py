@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from grid_member.client.deadline import Deadline
 from grid_member.client.errors import PassingError
-from grid_member.client.patience import Patience
 from grid_member.command.client import main
 from grid_member.command.line import main as whole_command
 
@@ -138,6 +138,6 @@ def test_what_is_waited_for_is_told_once_for_each_change() -> None:
             raise PassingError(text)
         return "done"
 
-    patience = Patience(60, told.append, clock_s=lambda: now_s[0], pause=pause)
+    patience = Deadline(60, told.append, clock_s=lambda: now_s[0], pause=pause)
     assert patience.until(ask) == "done"
     assert (told, now_s) == (["a", "b"], [3.0])

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from grid_member.client.deadline import Deadline
 from grid_member.client.errors import FinalError
-from grid_member.client.group import Group
-from grid_member.client.leave import Leaving
-from grid_member.client.patience import Patience
-from grid_member.client.wire import Way
+from grid_member.client.group import MemberGroup
+from grid_member.client.leave import ScaleDown
+from grid_member.client.wire import ConnectOptions
 from tests.unit.member.client.running import AT_ONCE
 from tests.unit.member.processes.processes import HttpClient, Members
 from tests.unit.ports import free_ports
@@ -97,12 +97,12 @@ async def test_members_that_start_are_waited_for_longer(
     member = await start_member().open()
     member.member.address = f"127.0.5.1:{member.port}"
     loop, asked = asyncio.get_running_loop(), asyncio.Event()
-    group = Group(f"http://127.0.{{ordinal}}.1:{member.port}", Way(), "dev")
+    group = MemberGroup(f"http://127.0.{{ordinal}}.1:{member.port}", ConnectOptions(), "dev")
 
     def said(_: str) -> None:
         loop.call_soon_threadsafe(asked.set)
 
-    leaving = Leaving(group, 2, Patience(60.0, said), said)
+    leaving = ScaleDown(group, 2, Deadline(60.0, said), said)
     waiting = asyncio.create_task(asyncio.to_thread(leaving.refuse, may_be_silent=True))
     await asked.wait()
     await member.member.join()

@@ -15,9 +15,9 @@ from grid_member.cluster.member.member import Member, Phase
 from grid_member.cluster.persistence.persistence import make_persistence
 from grid_member.config import MemberConfig, parse_config
 from grid_member.engine import open_engine
-from grid_member.http.routes.calls import Call, ConnectionCounts
+from grid_member.http.routes.calls import ConnectionCounts, HttpCall
 from grid_member.http.routes.idempotent import HEADER, once
-from grid_member.http.server.unattended import Unattended
+from grid_member.http.server.background_calls import BackgroundCalls
 from grid_member.http.table import Route
 from grid_member.telemetry.levels import LogLevels
 
@@ -131,7 +131,7 @@ class Managed:
         self.member = Member(config, self.engine, "tester", version)
         self.member.address = "10.0.0.7:5701"
         self.extended: list[MemberConfig] = []
-        self._unattended = Unattended()
+        self._unattended = BackgroundCalls()
         self.management = Management(
             self.member,
             self.store,
@@ -176,7 +176,7 @@ class Managed:
 
     async def call(
         self,
-        operation: Callable[[Call], Awaitable[Answer]],
+        operation: Callable[[HttpCall], Awaitable[Answer]],
         *parameters: str,
         names: dict[str, str] | None = None,
         keys: tuple[str, ...] = (),
@@ -186,7 +186,7 @@ class Managed:
         headers = CIMultiDict([(HEADER, key) for key in keys])
         request = make_mocked_request("POST", "/", headers=headers)
         route = Route(("POST",), "/", frozenset(), operation.__name__)
-        call = Call(
+        call = HttpCall(
             request,
             route,
             names or {},

@@ -17,7 +17,7 @@ from grid_member.cluster.membership.member_table import Description
 from grid_member.cluster.membership.membership import TICK_S, Membership
 from grid_member.cluster.persistence.persistence import make_persistence
 from grid_member.config import MemberConfig, parse_config
-from grid_member.http.routes.calls import Call, ConnectionCounts
+from grid_member.http.routes.calls import ConnectionCounts, HttpCall
 from grid_member.http.routes.idempotent import HEADER, once
 from grid_member.http.server.service import OPERATIONS
 from grid_member.http.table import ROUTES
@@ -234,7 +234,7 @@ class OneOfSeveral:
         if key is not None:
             sent[HEADER] = key
         route = next(row for row in ROUTES if row.operation == operation)
-        call = Call(
+        call = HttpCall(
             make_mocked_request(method, "/", headers=sent),
             route,
             names or {},

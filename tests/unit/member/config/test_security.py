@@ -14,7 +14,7 @@ from grid_member.config.load import config_from
 from grid_member.config.model.member import EndpointGroup, User
 from grid_member.config.model.security import (
     ClientCertificates,
-    Protected,
+    ProtectedEndpoints,
     RealmConfig,
     SecurityConfig,
     TlsConfig,
@@ -101,7 +101,7 @@ def test_everything_arrives() -> None:
     config = parse_config(EVERYTHING, "f", ENVIRONMENT, Path("/work"))
     groups = frozenset({EndpointGroup.DATA, EndpointGroup.CLUSTER_READ})
     paths = (("grid", "rest", "wan"), ("grid", "health"))
-    assert config.security == SecurityConfig(True, MEMBERS, Protected(groups, paths))
+    assert config.security == SecurityConfig(True, MEMBERS, ProtectedEndpoints(groups, paths))
     assert config.rest
     assert config.rest.tls == TlsConfig(
         "network.ssl",
@@ -278,7 +278,7 @@ def test_contradictions(tree: dict[str, Any], expected: list[str]) -> None:
 )
 def test_paths_at_above_and_below_endpoints_can_be_protected(path: str) -> None:
     parts = tuple(path.removesuffix("/").split("/")[1:])
-    assert config_from(on(path), {}).security.protected == Protected(frozenset(), (parts,))
+    assert config_from(on(path), {}).security.protected == ProtectedEndpoints(frozenset(), (parts,))
 
 
 @pytest.mark.parametrize("seconds", ["5", "05", "%35", "{seconds}", "x", "5/"])

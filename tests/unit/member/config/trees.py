@@ -7,7 +7,7 @@ from typing import Any, Final
 from hypothesis import strategies as st
 
 from grid_member.config.model.member import EndpointGroup
-from grid_member.config.settings.setting import Kind, Setting
+from grid_member.config.settings.setting import Setting, SettingKind
 from grid_member.config.settings.shape import Shape, settings_shape
 
 Tree = dict[str, Any]
@@ -85,9 +85,9 @@ def _section(draw: st.DrawFn, shape: Shape) -> Tree:
 def _leaf(setting: Setting) -> st.SearchStrategy[Any]:
     if setting.path.endswith(".public-address"):
         return MEMBERS
-    if setting.kind is Kind.BOOLEAN:
+    if setting.kind is SettingKind.BOOLEAN:
         return st.booleans() | st.sampled_from(["true", "False", " TRUE ", "${ON}"])
-    if setting.kind is Kind.INTEGER:
+    if setting.kind is SettingKind.INTEGER:
         numbers = st.integers(setting.low, setting.high)
         return (
             numbers | numbers.map(lambda n: f" {n}\n") | numbers.map(lambda n: f"${{MISSING:{n}}}")

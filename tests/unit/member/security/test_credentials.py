@@ -10,15 +10,20 @@ from typing import TYPE_CHECKING
 import pytest
 
 from grid_member.config.model.member import EndpointGroup, User
-from grid_member.config.model.security import PROBES, Protected, RealmConfig, SecurityConfig
+from grid_member.config.model.security import (
+    PROBES,
+    ProtectedEndpoints,
+    RealmConfig,
+    SecurityConfig,
+)
 from grid_member.http.table import ROUTES
 from grid_member.security.audit import LOGGER
 from grid_member.security.credentials import (
     NOT_ASKED,
-    Attempt,
     Gate,
-    Outcome,
-    Verdict,
+    LoginAttempt,
+    LoginOutcome,
+    LoginVerdict,
     management_policy,
     rest_policy,
 )
@@ -34,7 +39,7 @@ ON = SecurityConfig(enabled=True, member_realm=MEMBERS)
 DATA = {EndpointGroup.DATA}
 READ = {EndpointGroup.CLUSTER_READ}
 MAP = ("grid", "rest", "maps", "m", "k")
-ACCEPTED, MISSING, WRONG = Outcome.ACCEPTED, Outcome.MISSING, Outcome.WRONG
+ACCEPTED, MISSING, WRONG = LoginOutcome.ACCEPTED, LoginOutcome.MISSING, LoginOutcome.WRONG
 
 
 class Clock:
@@ -60,11 +65,11 @@ def management(security: SecurityConfig) -> Gate:
     return Gate(management_policy("dev", security, OPERATORS), Clock())
 
 
-def attempt(*headers: str, remote: str = "10.0.0.7") -> Attempt:
-    return Attempt(remote, "POST /x", headers)
+def attempt(*headers: str, remote: str = "10.0.0.7") -> LoginAttempt:
+    return LoginAttempt(remote, "POST /x", headers)
 
 
-def checked(gate: Gate, headers: tuple[str, ...], *parameters: str) -> Outcome | str:
+def checked(gate: Gate, headers: tuple[str, ...], *parameters: str) -> LoginOutcome | str:
     """Return the outcome of a request, after the status it is refused with."""
     asked = attempt(*headers)
     verdict = gate.header(asked, groups=READ, parts=("grid", "x"), probe=False)
@@ -89,7 +94,7 @@ def checked(gate: Gate, headers: tuple[str, ...], *parameters: str) -> Outcome |
     ],
 )
 def test_security_off_asks_for_the_cluster_name(
-    parameters: tuple[str, ...], headers: tuple[str, ...], outcome: Outcome | str
+    parameters: tuple[str, ...], headers: tuple[str, ...], outcome: LoginOutcome | str
 ) -> None:
     assert checked(rest(OFF), headers, *parameters) == outcome
 
@@ -117,7 +122,7 @@ def test_security_off_asks_for_the_cluster_name(
     ],
 )
 def test_security_on_asks_for_a_user_of_the_member_realm(
-    parameters: tuple[str, ...], headers: tuple[str, ...], outcome: Outcome | str
+    parameters: tuple[str, ...], headers: tuple[str, ...], outcome: LoginOutcome | str
 ) -> None:
     assert checked(rest(ON), headers, *parameters) == outcome
 
@@ -145,12 +150,12 @@ def test_the_management_listener_asks_everybody(
     security: SecurityConfig,
     parameters: tuple[str, ...],
     headers: tuple[str, ...],
-    outcome: Outcome | str,
+    outcome: LoginOutcome | str,
 ) -> None:
     assert checked(management(security), headers, *parameters) == outcome
 
 
-PROTECTED = Protected(
+PROTECTED = ProtectedEndpoints(
     frozenset({EndpointGroup.CLUSTER_READ, EndpointGroup.HEALTH_CHECK}),
     (("grid", "rest", "maps", "secret"), ("grid", "rest", "cp-subsystem")),
 )
@@ -181,12 +186,12 @@ def test_what_is_protected_asks_for_basic(
         rest(given).header(attempt(*headers), groups=groups, parts=parts, probe=False).outcome
         for given, headers in ((security, ()), (security, (ADA,)), (security, (OP,)), (ON, ()))
     ]
-    expected = [MISSING, ACCEPTED, WRONG] if asked else [Outcome.NOT_ASKED] * 3
-    assert outcomes == [*expected, Outcome.NOT_ASKED]
+    expected = [MISSING, ACCEPTED, WRONG] if asked else [LoginOutcome.NOT_ASKED] * 3
+    assert outcomes == [*expected, LoginOutcome.NOT_ASKED]
 
 
 def test_nothing_protects_a_probe() -> None:
-    everything = Protected(frozenset(EndpointGroup), (("grid",), *PROBES))
+    everything = ProtectedEndpoints(frozenset(EndpointGroup), (("grid",), *PROBES))
     protecting = SecurityConfig(True, MEMBERS, everything)
     probes = [route for route in ROUTES if route.probe]
     assert {tuple(route.path.split("/")[1:]) for route in probes} == set(PROBES)
@@ -203,7 +208,9 @@ def test_nothing_protects_a_probe() -> None:
 
 
 def test_an_accepted_header_is_enough_for_a_protected_call() -> None:
-    protecting = SecurityConfig(True, MEMBERS, Protected(frozenset({EndpointGroup.CLUSTER_READ})))
+    protecting = SecurityConfig(
+        True, MEMBERS, ProtectedEndpoints(frozenset({EndpointGroup.CLUSTER_READ}))
+    )
     assert checked(rest(protecting), (ADA,), "", "") == ACCEPTED
     assert checked(rest(protecting), (), "ada", "s3cret") == "401 MISSING"
     assert checked(rest(protecting), (ADA,), "ada", "wrong") == "403 WRONG"
@@ -212,12 +219,12 @@ def test_an_accepted_header_is_enough_for_a_protected_call() -> None:
 # Slow-down
 
 
-def guesses(gate: Gate, count: int, remote: str = "10.0.0.7") -> list[Verdict]:
+def guesses(gate: Gate, count: int, remote: str = "10.0.0.7") -> list[LoginVerdict]:
     asked = attempt(remote=remote)
     return [gate.parameters(asked, NOT_ASKED, ("ada", f"guess-{n}")) for n in range(count)]
 
 
-def right(gate: Gate, remote: str = "10.0.0.7") -> Verdict:
+def right(gate: Gate, remote: str = "10.0.0.7") -> LoginVerdict:
     return gate.parameters(attempt(remote=remote), NOT_ASKED, ("ada", "s3cret"))
 
 
@@ -225,12 +232,12 @@ def test_after_some_failures_credentials_are_not_looked_at_for_a_while() -> None
     clock = Clock()
     gate = rest(ON, clock)
     assert [v.outcome for v in guesses(gate, 10)] == [WRONG] * 10
-    assert right(gate) == Verdict(Outcome.SLOWED, retry_after_s=1)
-    assert right(gate, "10.0.0.8") == Verdict(ACCEPTED, "ada")
+    assert right(gate) == LoginVerdict(LoginOutcome.SLOWED, retry_after_s=1)
+    assert right(gate, "10.0.0.8") == LoginVerdict(ACCEPTED, "ada")
     clock.now_s = 0.5
-    assert right(gate) == Verdict(Outcome.SLOWED, retry_after_s=1)
+    assert right(gate) == LoginVerdict(LoginOutcome.SLOWED, retry_after_s=1)
     clock.now_s = 1.0
-    assert right(gate) == Verdict(ACCEPTED, "ada")
+    assert right(gate) == LoginVerdict(ACCEPTED, "ada")
     assert [v.outcome for v in guesses(gate, 10)] == [WRONG] * 10
 
 
@@ -239,7 +246,7 @@ def test_who_was_in_before_is_let_in_while_others_behind_the_address_guess() -> 
     assert right(gate).outcome is ACCEPTED
     for n in range(1000):
         gate.parameters(attempt(), NOT_ASKED, ("nobody", f"guess-{n}"))
-        assert n % 100 or right(gate) == Verdict(ACCEPTED, "ada")
+        assert n % 100 or right(gate) == LoginVerdict(ACCEPTED, "ada")
     assert checked(gate, (ADA,), "", "") == ACCEPTED
 
 
@@ -250,7 +257,7 @@ def test_guesses_at_who_was_in_before_are_looked_at_as_rarely_as_others() -> Non
     looked_at = [v for v in guesses(gate, 30) if v.outcome is WRONG]
     assert len(looked_at) == 10
     # Ten more were compared, and answered like the rest; now nobody is told anything.
-    assert right(gate) == Verdict(Outcome.SLOWED, retry_after_s=1)
+    assert right(gate) == LoginVerdict(LoginOutcome.SLOWED, retry_after_s=1)
     clock.now_s = 1.0
     assert right(gate).outcome is ACCEPTED
 
@@ -260,7 +267,7 @@ def test_during_a_wait_a_wrong_answer_does_not_tell_which_names_are_in_use() -> 
     assert right(gate).outcome is ACCEPTED
     guesses(gate, 10)
     said = [gate.parameters(attempt(), NOT_ASKED, (name, "x")) for name in ("ada", "nobody")]
-    assert said == [Verdict(Outcome.SLOWED, retry_after_s=1)] * 2
+    assert said == [LoginVerdict(LoginOutcome.SLOWED, retry_after_s=1)] * 2
 
 
 def test_users_of_two_realms_who_share_a_name_are_two() -> None:
@@ -276,7 +283,7 @@ def test_users_of_two_realms_who_share_a_name_are_two() -> None:
 
 def test_a_hundred_guesses_at_once_are_ten() -> None:
     outcomes = [verdict.outcome for verdict in guesses(rest(ON), 100)]
-    assert outcomes == [WRONG] * 10 + [Outcome.SLOWED] * 90
+    assert outcomes == [WRONG] * 10 + [LoginOutcome.SLOWED] * 90
 
 
 def test_headers_and_bodies_count_together() -> None:

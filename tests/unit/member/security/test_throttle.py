@@ -14,15 +14,15 @@ from grid_member.security.throttle import (
     MAX_WAIT_S,
     REMEMBER_USER_S,
     Throttle,
-    Who,
+    UserKey,
     network_of,
     wait_after,
 )
 
 ADDRESS = "10.0.0.7"
 OTHER = "10.0.0.8"
-ADA = Who("members", "ada")
-BOB = Who("members", "bob")
+ADA = UserKey("members", "ada")
+BOB = UserKey("members", "bob")
 
 
 class Clock:
@@ -226,7 +226,7 @@ class ThrottleMachine(RuleBasedStateMachine):
         self.clock = Clock()
         self.throttle = Throttle(self.clock, self.LIMIT)
         self.failures: dict[str, list[float]] = {}
-        self.known: dict[tuple[str, Who], float] = {}
+        self.known: dict[tuple[str, UserKey], float] = {}
 
     @rule(address=st.sampled_from(ADDRESSES))
     def fail(self, address: str) -> None:
@@ -239,7 +239,7 @@ class ThrottleMachine(RuleBasedStateMachine):
         self.throttle.failed(address)
 
     @rule(address=st.sampled_from(ADDRESSES), who=st.sampled_from([ADA, BOB]))
-    def succeed(self, address: str, who: Who) -> None:
+    def succeed(self, address: str, who: UserKey) -> None:
         now_s = self.clock.now_s
         last_s = self.known.pop((address, who), None)
         self.known[address, who] = now_s

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from grid_member.engine.api import Done, Entry
-    from grid_member.http.routes.calls import Call
+    from grid_member.http.routes.calls import HttpCall
     from grid_member.http.wire.answers import Answer
     from tests.unit.member.cluster.managed import Managed
 
-    Operation = Callable[[Call], Awaitable[Answer]]
+    Operation = Callable[[HttpCall], Awaitable[Answer]]
 
 OPERATIONS: list[Operation] = [
     *(cp_groups, cp_group, cp_group_remove, cp_sessions, cp_session_remove),

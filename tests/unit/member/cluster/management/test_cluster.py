@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from grid_member.engine.api import Done
-    from grid_member.http.routes.calls import Call
+    from grid_member.http.routes.calls import HttpCall
     from grid_member.http.wire.answers import Answer
     from tests.unit.member.cluster.managed import Managed
 
@@ -119,7 +119,7 @@ async def test_a_state_that_the_log_cannot_take_is_503(
     assert not managed.management.changing
 
 
-WRITES: list[tuple[Callable[[Call], Awaitable[Answer]], tuple[str, ...]]] = [
+WRITES: list[tuple[Callable[[HttpCall], Awaitable[Answer]], tuple[str, ...]]] = [
     (change_state, ("frozen",)),
     (change_version, ("1.2",)),
     (cluster_shutdown, ()),
@@ -130,7 +130,7 @@ WRITES: list[tuple[Callable[[Call], Awaitable[Answer]], tuple[str, ...]]] = [
 @pytest.mark.parametrize(("operation", "parameters"), WRITES)
 async def test_before_the_join_and_while_stopping_it_is_409(
     make: Callable[..., Managed],
-    operation: Callable[[Call], Awaitable[Answer]],
+    operation: Callable[[HttpCall], Awaitable[Answer]],
     parameters: tuple[str, ...],
 ) -> None:
     managed = make()

@@ -9,7 +9,7 @@ import pytest
 
 from grid_member import Config, EngineError
 from grid_member.cluster.member.member import Phase
-from grid_member.cluster.values.operations import Stage
+from grid_member.cluster.values.operations import OperationStage
 from grid_member.cluster.values.system_store import carry_out
 from grid_member.http.table import ROUTES
 from grid_member.start.parts import make_member
@@ -81,8 +81,8 @@ async def test_the_operations_of_the_life_before_have_failed(lives: Lives) -> No
     await carry_out(*(put.begin(management.store) for put in (*puts, *more, done)))
     found = (await lives.begin("1.1.0")).management.operations.documents()
     assert sorted((o["kind"], o["stage"], o["error"]) for o in found) == [
-        ("backup", Stage.FAILED.value, "the member stopped before the end"),
-        ("restore", Stage.FINISHED.value, None),
+        ("backup", OperationStage.FAILED.value, "the member stopped before the end"),
+        ("restore", OperationStage.FINISHED.value, None),
     ]
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from grid_member.cluster.member.following import DISK_S, Following
+from grid_member.cluster.member.follower import DISK_S, MembershipFollower
 from grid_member.cluster.member.member import NOT_LEASED, Phase
 from grid_member.cluster.membership.locks import CHANGE
 from grid_member.cluster.membership.member_table import Disk
@@ -240,7 +240,7 @@ async def test_a_look_at_the_disk_that_fails_is_not_the_last(
         raise FileNotFoundError("planted")
 
     second.engine.store_bytes = failing  # type: ignore[method-assign]
-    following = Following(second.management, second.membership, several.time.sleep)
+    following = MembershipFollower(second.management, second.membership, several.time.sleep)
     second.membership.keep(following.watch_disk(tmp_path))
     await several.time.advance(1)
     assert "cannot be told how the disk is" in caplog.text

@@ -6,7 +6,7 @@ import asyncio
 import json
 from typing import TYPE_CHECKING, Any
 
-from grid_member.cluster.management.departing import KIND, Departing
+from grid_member.cluster.management.departure import KIND, MemberDeparture
 from grid_member.cluster.member.member import Phase
 from grid_member.cluster.membership.shutdown_marker import ShutdownMarker
 from grid_member.engine.api import EngineError, Reason, Refused
@@ -38,7 +38,7 @@ class Moving:
 
 def leaving(member: OneOfSeveral) -> Moving:
     engine = Moving()
-    member.management.departing = Departing(engine, member.member, member.membership)
+    member.management.departing = MemberDeparture(engine, member.member, member.membership)
     return engine
 
 

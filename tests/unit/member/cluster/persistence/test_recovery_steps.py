@@ -14,20 +14,20 @@ from typing import TYPE_CHECKING
 import pytest
 
 from grid_member.cluster.persistence.recovery import (
-    Do,
+    CallAnswer,
+    DeadlinePassed,
     Effect,
     Event,
-    ForceAsked,
-    Opened,
-    OpenFailed,
-    PartialAsked,
-    RecoveryDone,
-    RecoveryFailed,
-    Reply,
-    Stage,
-    State,
-    StopAsked,
-    TimeOver,
+    ForceRequest,
+    OpenFailure,
+    OpenSuccess,
+    PartialRequest,
+    RecoveryAction,
+    RecoveryFailure,
+    RecoveryStage,
+    RecoveryState,
+    RecoverySuccess,
+    StopRequest,
     step,
 )
 from grid_member.cluster.persistence.store_recovery import StoreDirectory, StoreRecovery
@@ -41,62 +41,120 @@ from tests.unit.engine.drive import Driver, condition
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-DAMAGED = OpenFailed("damaged", True)
-CASES: dict[str, tuple[bool, list[Event], Stage, list[Effect]]] = {
-    "opened": (False, [Opened()], Stage.RUNNING, []),
-    "foreign": (True, [OpenFailed("foreign", False)], Stage.ENDED, [Do.GIVE_UP]),
-    "damaged": (True, [DAMAGED], Stage.WAITING, [Do.START_CLOCK]),
-    "late": (True, [DAMAGED, TimeOver()], Stage.ENDED, [Do.START_CLOCK, Do.GIVE_UP]),
-    "stopped": (True, [DAMAGED, StopAsked()], Stage.ENDED, [Do.START_CLOCK, Do.LEAVE]),
-    "stopped while opening": (True, [StopAsked(), DAMAGED], Stage.ENDED, [Do.LEAVE]),
-    "stopped, but opened": (True, [StopAsked(), Opened()], Stage.RUNNING, []),
+DAMAGED = OpenFailure("damaged", True)
+CASES: dict[str, tuple[bool, list[Event], RecoveryStage, list[Effect]]] = {
+    "opened": (False, [OpenSuccess()], RecoveryStage.RUNNING, []),
+    "foreign": (
+        True,
+        [OpenFailure("foreign", False)],
+        RecoveryStage.ENDED,
+        [RecoveryAction.GIVE_UP],
+    ),
+    "damaged": (True, [DAMAGED], RecoveryStage.WAITING, [RecoveryAction.START_CLOCK]),
+    "late": (
+        True,
+        [DAMAGED, DeadlinePassed()],
+        RecoveryStage.ENDED,
+        [RecoveryAction.START_CLOCK, RecoveryAction.GIVE_UP],
+    ),
+    "stopped": (
+        True,
+        [DAMAGED, StopRequest()],
+        RecoveryStage.ENDED,
+        [RecoveryAction.START_CLOCK, RecoveryAction.LEAVE],
+    ),
+    "stopped while opening": (
+        True,
+        [StopRequest(), DAMAGED],
+        RecoveryStage.ENDED,
+        [RecoveryAction.LEAVE],
+    ),
+    "stopped, but opened": (True, [StopRequest(), OpenSuccess()], RecoveryStage.RUNNING, []),
     "forced": (
         False,
-        [DAMAGED, ForceAsked(1), RecoveryDone(), Opened()],
-        Stage.RUNNING,
-        [Do.START_CLOCK, Do.WIPE, Reply(1, None), Do.OPEN],
+        [DAMAGED, ForceRequest(1), RecoverySuccess(), OpenSuccess()],
+        RecoveryStage.RUNNING,
+        [RecoveryAction.START_CLOCK, RecoveryAction.WIPE, CallAnswer(1, None), RecoveryAction.OPEN],
     ),
     "partial": (
         True,
-        [DAMAGED, PartialAsked(1), RecoveryDone(), Opened()],
-        Stage.RUNNING,
-        [Do.START_CLOCK, Do.SALVAGE, Reply(1, None), Do.OPEN],
+        [DAMAGED, PartialRequest(1), RecoverySuccess(), OpenSuccess()],
+        RecoveryStage.RUNNING,
+        [
+            RecoveryAction.START_CLOCK,
+            RecoveryAction.SALVAGE,
+            CallAnswer(1, None),
+            RecoveryAction.OPEN,
+        ],
     ),
     "nothing left": (
         True,
-        [DAMAGED, PartialAsked(1), RecoveryFailed("nothing"), ForceAsked(2), RecoveryDone()],
-        Stage.OPENING,
-        [Do.START_CLOCK, Do.SALVAGE, Reply(1, "nothing"), Do.WIPE, Reply(2, None), Do.OPEN],
+        [
+            DAMAGED,
+            PartialRequest(1),
+            RecoveryFailure("nothing"),
+            ForceRequest(2),
+            RecoverySuccess(),
+        ],
+        RecoveryStage.OPENING,
+        [
+            RecoveryAction.START_CLOCK,
+            RecoveryAction.SALVAGE,
+            CallAnswer(1, "nothing"),
+            RecoveryAction.WIPE,
+            CallAnswer(2, None),
+            RecoveryAction.OPEN,
+        ],
     ),
     "time is over in the middle": (
         True,
-        [DAMAGED, PartialAsked(1), TimeOver(), RecoveryDone(), Opened()],
-        Stage.RUNNING,
-        [Do.START_CLOCK, Do.SALVAGE, Reply(1, None), Do.OPEN],
+        [DAMAGED, PartialRequest(1), DeadlinePassed(), RecoverySuccess(), OpenSuccess()],
+        RecoveryStage.RUNNING,
+        [
+            RecoveryAction.START_CLOCK,
+            RecoveryAction.SALVAGE,
+            CallAnswer(1, None),
+            RecoveryAction.OPEN,
+        ],
     ),
     "time is over in the middle, in vain": (
         True,
-        [DAMAGED, PartialAsked(1), TimeOver(), RecoveryFailed("no")],
-        Stage.ENDED,
-        [Do.START_CLOCK, Do.SALVAGE, Reply(1, "no"), Do.GIVE_UP],
+        [DAMAGED, PartialRequest(1), DeadlinePassed(), RecoveryFailure("no")],
+        RecoveryStage.ENDED,
+        [
+            RecoveryAction.START_CLOCK,
+            RecoveryAction.SALVAGE,
+            CallAnswer(1, "no"),
+            RecoveryAction.GIVE_UP,
+        ],
     ),
     "stop in the middle": (
         True,
-        [DAMAGED, ForceAsked(1), StopAsked(), RecoveryDone()],
-        Stage.ENDED,
-        [Do.START_CLOCK, Do.WIPE, Reply(1, None), Do.LEAVE],
+        [DAMAGED, ForceRequest(1), StopRequest(), RecoverySuccess()],
+        RecoveryStage.ENDED,
+        [
+            RecoveryAction.START_CLOCK,
+            RecoveryAction.WIPE,
+            CallAnswer(1, None),
+            RecoveryAction.LEAVE,
+        ],
     ),
     "damaged again": (
         True,
-        [DAMAGED, PartialAsked(1), RecoveryDone(), DAMAGED],
-        Stage.WAITING,
-        [Do.START_CLOCK, Do.SALVAGE, Reply(1, None), Do.OPEN],
+        [DAMAGED, PartialRequest(1), RecoverySuccess(), DAMAGED],
+        RecoveryStage.WAITING,
+        [
+            RecoveryAction.START_CLOCK,
+            RecoveryAction.SALVAGE,
+            CallAnswer(1, None),
+            RecoveryAction.OPEN,
+        ],
     ),
 }
 
 
-def run(allowed: bool, events: list[Event]) -> tuple[State, list[Effect]]:
-    state, effects = State(allowed), list[Effect]()
+def run(allowed: bool, events: list[Event]) -> tuple[RecoveryState, list[Effect]]:
+    state, effects = RecoveryState(allowed), list[Effect]()
     for event in events:
         state, more = step(state, event)
         effects += more
@@ -112,32 +170,32 @@ def test_a_start(case: str) -> None:
 
 REFUSALS: dict[str, tuple[list[Event], str]] = {
     "loading": ([], "is being loaded"),
-    "running": ([Opened()], "healthy and in use"),
-    "salvaging": ([DAMAGED, PartialAsked(1)], "another recovery is under way"),
-    "wiping": ([DAMAGED, ForceAsked(1)], "another recovery is under way"),
-    "ended": ([DAMAGED, TimeOver()], "is stopping"),
+    "running": ([OpenSuccess()], "healthy and in use"),
+    "salvaging": ([DAMAGED, PartialRequest(1)], "another recovery is under way"),
+    "wiping": ([DAMAGED, ForceRequest(1)], "another recovery is under way"),
+    "ended": ([DAMAGED, DeadlinePassed()], "is stopping"),
 }
 
 
 @pytest.mark.parametrize("case", REFUSALS)
-@pytest.mark.parametrize("asked", [ForceAsked(7), PartialAsked(7)])
+@pytest.mark.parametrize("asked", [ForceRequest(7), PartialRequest(7)])
 def test_the_wrong_moment(case: str, asked: Event) -> None:
     events, problem = REFUSALS[case]
     before, _ = run(True, events)
     after, effects = step(before, asked)
     assert after == before
     (reply,) = effects
-    assert isinstance(reply, Reply)
+    assert isinstance(reply, CallAnswer)
     assert reply.call == 7
     assert problem in (reply.problem or "")
 
 
 def test_a_policy_of_full_recovery_only() -> None:
     state, _ = run(False, [DAMAGED])
-    after, effects = step(state, PartialAsked(7))
+    after, effects = step(state, PartialRequest(7))
     assert after == state
     (reply,) = effects
-    assert isinstance(reply, Reply)
+    assert isinstance(reply, CallAnswer)
     assert "persistence.cluster-data-recovery-policy" in (reply.problem or "")
 
 
@@ -145,32 +203,32 @@ def test_a_policy_of_full_recovery_only() -> None:
 def test_any_order_of_events(seed: int) -> None:
     """Each call has one answer; what is done to the store was asked for, once a call."""
     chance = random.Random(seed)
-    state, replied = State(chance.random() < 0.5), list[int]()
+    state, replied = RecoveryState(chance.random() < 0.5), list[int]()
     for call in range(60):
-        makers: list[Callable[[], Event]] = [TimeOver, StopAsked] * (chance.random() < 0.1)
-        makers += [partial(ForceAsked, call), partial(PartialAsked, call)]
-        if state.stage is Stage.OPENING:
-            makers += [Opened] * (chance.random() < 0.2) + [lambda: DAMAGED]
-        elif state.stage in (Stage.SALVAGING, Stage.WIPING):
-            makers += [RecoveryDone, lambda: RecoveryFailed("no")]
+        makers: list[Callable[[], Event]] = [DeadlinePassed, StopRequest] * (chance.random() < 0.1)
+        makers += [partial(ForceRequest, call), partial(PartialRequest, call)]
+        if state.stage is RecoveryStage.OPENING:
+            makers += [OpenSuccess] * (chance.random() < 0.2) + [lambda: DAMAGED]
+        elif state.stage in (RecoveryStage.SALVAGING, RecoveryStage.WIPING):
+            makers += [RecoverySuccess, lambda: RecoveryFailure("no")]
         before, event = state, chance.choice(makers)()
         state, effects = step(state, event)
-        replied += [effect.call for effect in effects if isinstance(effect, Reply)]
-        done = [effect for effect in effects if isinstance(effect, Do)]
-        if Do.WIPE in done:
-            assert before.stage is Stage.WAITING
-            assert isinstance(event, ForceAsked)
-        if Do.SALVAGE in done:
-            assert before.stage is Stage.WAITING
-            assert isinstance(event, PartialAsked)
+        replied += [effect.call for effect in effects if isinstance(effect, CallAnswer)]
+        done = [effect for effect in effects if isinstance(effect, RecoveryAction)]
+        if RecoveryAction.WIPE in done:
+            assert before.stage is RecoveryStage.WAITING
+            assert isinstance(event, ForceRequest)
+        if RecoveryAction.SALVAGE in done:
+            assert before.stage is RecoveryStage.WAITING
+            assert isinstance(event, PartialRequest)
             assert state.partial
-        if Do.GIVE_UP in done or Do.LEAVE in done:
-            assert state.stage is Stage.ENDED
-            assert before.stage is not Stage.ENDED
-        if before.stage in (Stage.ENDED, Stage.RUNNING):
+        if RecoveryAction.GIVE_UP in done or RecoveryAction.LEAVE in done:
+            assert state.stage is RecoveryStage.ENDED
+            assert before.stage is not RecoveryStage.ENDED
+        if before.stage in (RecoveryStage.ENDED, RecoveryStage.RUNNING):
             assert not done
     assert len(replied) == len(set(replied))
-    if state.stage not in (Stage.SALVAGING, Stage.WIPING):
+    if state.stage not in (RecoveryStage.SALVAGING, RecoveryStage.WIPING):
         assert state.asked is None
 
 

@@ -11,7 +11,12 @@ import pytest
 
 from grid_member.cluster.member.member import Phase
 from grid_member.cluster.values import idempotency
-from grid_member.cluster.values.idempotency import KEPT_S, MAX_KEY_CHARACTERS, Outcome, Outcomes
+from grid_member.cluster.values.idempotency import (
+    KEPT_S,
+    MAX_KEY_CHARACTERS,
+    StoredAnswer,
+    StoredAnswers,
+)
 from grid_member.config.model.member import EndpointGroup
 from grid_member.engine.api import ClusterState, Reason, Refused
 from grid_member.http.routes.departure import member_shutdown
@@ -28,7 +33,7 @@ from tests.unit.waiting import until
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from grid_member.http.routes.calls import Call
+    from grid_member.http.routes.calls import HttpCall
     from tests.unit.member.cluster.managed import Managed
 
 KEY = ("8e03978e-40d5-43dd-bc93-6894a57f9324",)
@@ -183,7 +188,7 @@ async def test_who_waited_for_a_refusal_tries_itself(managed: Managed) -> None:
     answers = [failed(409, "not now"), success()]
     seen: list[Answer] = []
 
-    async def operation(call: Call) -> Answer:
+    async def operation(call: HttpCall) -> Answer:
         begun.set()
         await asyncio.sleep(0)
         seen.append(answers[len(seen)])
@@ -246,7 +251,7 @@ async def test_a_full_disk_keeps_nobody_from_changing_the_state(
 
 
 async def test_an_operation_that_breaks_lets_the_next_one_in(managed: Managed) -> None:
-    async def broken(call: Call) -> Answer:
+    async def broken(call: HttpCall) -> Answer:
         raise RuntimeError("broken")
 
     for _ in range(2):
@@ -271,7 +276,7 @@ async def test_a_key_is_free_again_when_its_time_is_over(managed: Managed) -> No
 async def test_a_call_that_reads_only_takes_no_key(
     managed: Managed,
     monkeypatch: pytest.MonkeyPatch,
-    operation: Callable[[Call], Awaitable[Answer]],
+    operation: Callable[[HttpCall], Awaitable[Answer]],
 ) -> None:
     monkeypatch.setattr(idempotency, "MAX_OUTCOMES", 1)
     for key in ("one", "two"):
@@ -320,7 +325,7 @@ async def test_before_the_join_it_is_the_answer_without_a_key(
 
 
 async def test_settled_without_changes_is_remembered(managed: Managed) -> None:
-    async def operation(call: Call) -> Answer:
+    async def operation(call: HttpCall) -> Answer:
         return await settle(call, Answer(200, b"\x00\xff", None, (("Deprecation", "true"),)))
 
     first = await managed.call(operation, keys=KEY)
@@ -329,9 +334,9 @@ async def test_settled_without_changes_is_remembered(managed: Managed) -> None:
 
 
 def test_what_is_stored_is_small_and_says_nothing_of_the_request() -> None:
-    outcome = Outcome("f" * 64, 200, b'{"status":"success"}', "application/json", ())
-    put = Outcomes(FakeStore()).remember("k", outcome)
+    outcome = StoredAnswer("f" * 64, 200, b'{"status":"success"}', "application/json", ())
+    put = StoredAnswers(FakeStore()).remember("k", outcome)
     assert put.value is not None
     assert len(put.value) < 200
-    assert Outcome.unpack(put.value) == outcome
+    assert StoredAnswer.unpack(put.value) == outcome
     assert json.loads(put.value)[0] == "f" * 64

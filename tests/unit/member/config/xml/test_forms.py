@@ -10,7 +10,7 @@ import pytest
 import xmlschema
 
 from grid_member.config.schema import published
-from grid_member.config.settings.setting import Kind
+from grid_member.config.settings.setting import SettingKind
 from grid_member.config.settings.shape import settings_shape
 from grid_member.config.settings.table import SETTINGS
 from grid_member.config.validate import collect
@@ -42,9 +42,9 @@ def named(path: str) -> bool:
 
 
 def value(setting: Setting) -> str:
-    if setting.kind is Kind.BOOLEAN:
+    if setting.kind is SettingKind.BOOLEAN:
         return "true"
-    return str(setting.low) if setting.kind is Kind.INTEGER else (*setting.choices, "x")[0]
+    return str(setting.low) if setting.kind is SettingKind.INTEGER else (*setting.choices, "x")[0]
 
 
 def filled(form: str, inner: str) -> str:

@@ -12,7 +12,7 @@ import pytest
 
 from grid_member.engine.api import Item
 from grid_member.engine.leasehold import LATE, steady_s
-from grid_member.http.wire.watch import Leavers
+from grid_member.http.wire.watch import LostClients
 from tests.unit.member.http.fastpath.peers import Peer, ask, cut, request, turns
 from tests.unit.member.http.fastpath.scripts import OK, read
 from tests.unit.member.http.fastpath.test_clients import (
@@ -76,10 +76,10 @@ async def test_an_item_goes_back_when_nobody_can_tell_who_is_there(
 ) -> None:
     one, _ = pair
 
-    def follow(self: Leavers, transport: asyncio.BaseTransport) -> int:
+    def follow(self: LostClients, transport: asyncio.BaseTransport) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(Leavers, "follow", follow)
+    monkeypatch.setattr(LostClients, "follow", follow)
     assert read(await ask(one, offer(b"item"))) == OK
     async with await Peer.connect(one.port) as peer:
         peer.send(POLL)

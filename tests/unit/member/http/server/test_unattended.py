@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grid_member.http.server.unattended import Unattended
+from grid_member.http.server.background_calls import BackgroundCalls
 from grid_member.http.wire.answers import EMPTY, Answer
 from grid_member.security.audit import LOGGER
 from grid_member.telemetry.logs import JsonLines
@@ -87,7 +87,7 @@ async def test_who_waits_may_leave_and_the_answer_is_told_to_be_lost() -> None:
         await going_on.wait()
         return Answer(200, lost=lost.set)
 
-    await cut(asyncio.create_task(Unattended().to_its_end(work())))
+    await cut(asyncio.create_task(BackgroundCalls().to_its_end(work())))
     assert not lost.is_set()
     going_on.set()
     await asyncio.wait_for(lost.wait(), 5)
@@ -99,7 +99,7 @@ async def test_an_answer_and_an_error_reach_who_waits() -> None:
             raise problem
         return EMPTY
 
-    unattended = Unattended()
+    unattended = BackgroundCalls()
     assert await unattended.to_its_end(work(None)) is EMPTY
     with pytest.raises(ValueError, match="broken"):
         await unattended.to_its_end(work(ValueError("broken")))
@@ -112,7 +112,7 @@ async def test_an_error_that_nobody_waits_for_is_logged(caplog: pytest.LogCaptur
         await going_on.wait()
         raise ValueError("broken")
 
-    await cut(asyncio.create_task(Unattended().to_its_end(work())))
+    await cut(asyncio.create_task(BackgroundCalls().to_its_end(work())))
     assert caplog.records == []
     going_on.set()
     await until(lambda: caplog.records != [])

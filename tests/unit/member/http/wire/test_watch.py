@@ -13,8 +13,8 @@ from grid_member.http.wire.watch import (
     ANSWERS_PER_LOOK,
     AT_ONCE,
     PERIOD_S,
-    Leavers,
-    Unread,
+    LostClients,
+    UnreadTimer,
     Watch,
     write_pieces,
 )
@@ -113,14 +113,14 @@ async def test_without_connections_nothing_runs(clock: Clock) -> None:
 
 
 def test_standing_still_is_measured_from_the_first_look() -> None:
-    unread = Unread(10)
+    unread = UnreadTimer(10)
     assert not unread.overdue(100, 50)
     assert not unread.overdue(109, 50)
     assert unread.overdue(110, 50)
 
 
 def test_any_byte_that_is_taken_is_progress() -> None:
-    unread = Unread(10)
+    unread = UnreadTimer(10)
     buffered_bytes = 1000
     for now_s in range(0, 90, 9):
         buffered_bytes -= 1
@@ -130,7 +130,7 @@ def test_any_byte_that_is_taken_is_progress() -> None:
 
 
 def test_more_that_is_written_is_no_standstill_and_no_progress() -> None:
-    reading, deaf = Unread(10), Unread(10)
+    reading, deaf = UnreadTimer(10), UnreadTimer(10)
     for now_s in range(0, 60, 9):
         # As much is written as the client takes.
         assert not reading.overdue(now_s, 500, 500 + 100 * now_s)
@@ -158,7 +158,7 @@ def connected(count: int) -> Iterator[list[Connected]]:
 
 
 async def test_who_has_left_is_known_however_many_leave_at_once() -> None:
-    leavers = Leavers(asyncio.get_running_loop())
+    leavers = LostClients(asyncio.get_running_loop())
     with connected(300) as transports:
         numbers = [leavers.follow(transport) for transport in transports]
         assert not any(map(leavers.has_left, numbers))
@@ -169,7 +169,7 @@ async def test_who_has_left_is_known_however_many_leave_at_once() -> None:
 
 
 async def test_who_leaves_is_seen_in_the_next_turn_or_a_few_answers_later() -> None:
-    leavers = Leavers(asyncio.get_running_loop())
+    leavers = LostClients(asyncio.get_running_loop())
     with connected(3) as transports:
         first, second = map(leavers.follow, transports[:2])
         assert not leavers.has_left(first)
@@ -187,7 +187,7 @@ async def test_who_leaves_is_seen_in_the_next_turn_or_a_few_answers_later() -> N
 
 
 async def test_the_next_connection_of_the_same_number_is_another_one() -> None:
-    leavers = Leavers(asyncio.get_running_loop())
+    leavers = LostClients(asyncio.get_running_loop())
     with connected(1) as (gone,):
         number = leavers.follow(gone)
         gone.client.close()
@@ -199,7 +199,7 @@ async def test_the_next_connection_of_the_same_number_is_another_one() -> None:
 
 
 async def test_a_connection_that_is_forgotten_says_nothing_of_the_next_of_its_number() -> None:
-    leavers = Leavers(asyncio.get_running_loop())
+    leavers = LostClients(asyncio.get_running_loop())
     with connected(1) as (gone,):
         near = gone.get_extra_info("socket")
         number = leavers.follow(gone)
@@ -217,7 +217,7 @@ async def test_a_connection_that_is_forgotten_says_nothing_of_the_next_of_its_nu
 async def test_nothing_stays_open_of_who_follows_nobody_any_more() -> None:
     with connected(1) as (one,):
         before = open_files()
-        leavers = Leavers(asyncio.get_running_loop())
+        leavers = LostClients(asyncio.get_running_loop())
         number = leavers.follow(one)
         assert not leavers.has_left(number)
         leavers.close()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _log: Final = logging.getLogger("grid.http")
 
 
-class Unattended:
+class BackgroundCalls:
     """The calls under way, each in a task that ends by itself."""
 
     def __init__(self) -> None:

@@ -61,7 +61,7 @@ class LeavingMember(Protocol):
         """Stop the member."""
 
 
-class Departing:
+class MemberDeparture:
     """The way out of one member. All of it belongs to one event loop."""
 
     def __init__(

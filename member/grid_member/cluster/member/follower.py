@@ -26,7 +26,7 @@ DISK_S: Final = 10.0
 _log: Final = logging.getLogger("grid.member")
 
 
-class Following:
+class MembershipFollower:
     """Makes what is stored take effect on this member."""
 
     def __init__(

@@ -15,7 +15,7 @@ PERIOD_S: Final = 1.0
 """Between two looks at members."""
 
 
-class Patience:
+class Deadline:
     """The time that one run of the command has."""
 
     def __init__(
@@ -39,7 +39,7 @@ class Patience:
         self._clock_s = clock_s
         self._pause = pause
         self._until_s = clock_s() + timeout_s
-        self._told = ""
+        self._last_text = ""
 
     @property
     def left_s(self) -> float:
@@ -57,9 +57,9 @@ class Patience:
                 return ask()
             except PassingError as error:
                 text = str(error)
-            if text != self._told:
+            if text != self._last_text:
                 self._tell(text)
-                self._told = text
+                self._last_text = text
             if self.left_s <= 0:
                 raise OverdueError(f"not within {self._timeout_s:g} s: {text}")
             self._pause(min(PERIOD_S, self.left_s))
