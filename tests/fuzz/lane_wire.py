@@ -241,5 +241,5 @@ class Successor(asyncio.Protocol):
     def look(self, now_s: float) -> None:
         """Have nothing to look at."""
 
-    def cut(self) -> None:
+    def abort(self) -> None:
         """Have nothing to cut."""

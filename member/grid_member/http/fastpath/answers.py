@@ -390,7 +390,7 @@ class FastPathAnswers(metaclass=abc.ABCMeta):
         if transport is not None and hasattr(transport, "max_size"):
             transport.max_size = size_bytes
 
-    def cut(self) -> None:
+    def abort(self) -> None:
         """Close at once."""
         if self._transport is not None:
             self._transport.abort()

@@ -19,7 +19,7 @@ from aiohttp.tcp_helpers import tcp_nodelay
 from grid_member.http.fastpath.answers import MAX_DUE, WRITES, FastPathAnswers
 from grid_member.http.fastpath.plain import MAP_GET, MAP_PUT, QUEUE_POLL, NotPlain
 from grid_member.http.wire.answers import MAX_JOINED_BYTES, error, head_bytes
-from grid_member.http.wire.watch import LINGER_S, cut_off, end_writing
+from grid_member.http.wire.watch import LINGER_S, abort, end_writing
 from grid_member.security.remotes import unmapped
 from grid_member.telemetry.logs import repeatable
 
@@ -87,7 +87,7 @@ class FastPathConnection(FastPathAnswers):
         tcp_nodelay(transport, True)  # type: ignore[arg-type]
         transport.set_write_buffer_limits(high=0)  # type: ignore[attr-defined]
         if self.context.closed:
-            self.cut()
+            self.abort()
         elif self.context.logging_requests:
             self._hand_over()
 
@@ -359,7 +359,7 @@ class FastPathConnection(FastPathAnswers):
         if self._unread is not None:
             self._active = True
             if self._unread.overdue(now_s, transport.get_write_buffer_size(), self._written_bytes):
-                cut_off(transport)
+                abort(transport)
         elif self._parting:
             if now_s - self._since_s >= LINGER_S:
                 transport.close()
@@ -368,7 +368,7 @@ class FastPathConnection(FastPathAnswers):
         elif self._active or self._pending:
             self._active, self._idle_since_s = False, now_s
             unseen = self._poll is not None and not transport.is_reading()
-            if unseen and self.context.departures.left(transport):
+            if unseen and self.context.departures.has_left(transport):
                 transport.close()  # what is not read does not tell, and a poll may wait for years
         elif now_s - self._idle_since_s >= self.context.http.idle_timeout_s:
             transport.close()

@@ -148,13 +148,13 @@ class Parting(asyncio.Protocol):
     def look(self, now_s: float) -> None:
         """Wait no longer than a moment."""
         if now_s >= self._until_s:
-            self.cut()
+            self.abort()
 
     async def finish(self) -> None:
         """Close."""
-        self.cut()
+        self.abort()
 
-    def cut(self) -> None:
+    def abort(self) -> None:
         """Close."""
         if self._transport is not None:
             self._transport.abort()

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from grid_member.http.server.admission import Admission
     from grid_member.http.wire.uploads import Uploads
 
-CUT_GRACE_S: Final = 0.05
-"""How long a connection has to end when it is cut; aiohttp takes 0 for no limit."""
+ABORT_GRACE_S: Final = 0.05
+"""How long a connection has to end when it is aborted; aiohttp takes 0 for no limit."""
 
 
 class ConnectionFactory(web.Server):
@@ -103,9 +103,9 @@ class ConnectionFactory(web.Server):
         finally:
             for task in tasks:
                 task.cancel()
-        await self.shutdown(CUT_GRACE_S)
+        await self.shutdown(ABORT_GRACE_S)
         for open_one in (*self.watch, *self.admission.parting):
-            open_one.cut()
+            open_one.abort()
         if self.fast_path is not None:
             self.fast_path.lost_clients.close()
 

@@ -14,7 +14,7 @@ from aiohttp.web_protocol import RequestPayloadError, _ErrInfo
 from grid_member.http.wire.answers import WireResponse
 from grid_member.http.wire.broken import LateError, broken
 from grid_member.http.wire.pieces import Pieces
-from grid_member.http.wire.watch import LINGER_S, UnreadTimer, cut_off, end_writing, write_pieces
+from grid_member.http.wire.watch import LINGER_S, UnreadTimer, abort, end_writing, write_pieces
 from grid_member.security.remotes import unmapped
 from grid_member.telemetry.logs import event, failure, repeatable
 
@@ -200,7 +200,7 @@ class ConnectionProtocol(web.RequestHandler):
             return
         self._needs_client = False
         transport = self.transport
-        if transport is None or self.factory.departures.left(transport):
+        if transport is None or self.factory.departures.has_left(transport):
             raise ConnectionResetError("the client has left")
 
     # Answering
@@ -241,7 +241,7 @@ class ConnectionProtocol(web.RequestHandler):
         self._unread = None
         # What is not read does not tell that it has left, and it may be needed for years.
         unread = self._needs_client and not transport.is_reading()
-        if unread and self.factory.departures.left(transport):
+        if unread and self.factory.departures.has_left(transport):
             transport.close()
         if self._broken:
             return
@@ -264,7 +264,7 @@ class ConnectionProtocol(web.RequestHandler):
             self._unread = UnreadTimer(self.factory.http.write_timeout_s)
         buffered_bytes = transport.get_write_buffer_size()
         if self._unread.overdue(now_s, buffered_bytes, self._written_bytes):
-            cut_off(transport)
+            abort(transport)
 
     def _give_up_head(self) -> None:
         # In its place among the answers: a poll before it may still be waiting.
@@ -278,7 +278,7 @@ class ConnectionProtocol(web.RequestHandler):
 
     # Ending
 
-    def cut(self) -> None:
+    def abort(self) -> None:
         """End the connection now."""
         if self.transport is not None:
             self.transport.abort()

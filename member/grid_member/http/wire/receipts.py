@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from grid_member.engine.api import Engine, Item
 
 UNHEARD_S: Final = 40.0
-"""How long what was sent may stay unacknowledged; then the connection is cut."""
+"""How long what was sent may stay unacknowledged; then the connection is aborted."""
 FIRST_LOOK_S: Final = 0.005
 """Until the first look for an acknowledgement; the times between looks double."""
 LAST_LOOK_S: Final = 1.0

@@ -37,7 +37,7 @@ class WatchedConnection(Protocol):
     async def finish(self) -> None:
         """Answer what has begun to come, nothing after that; return when the connection is gone."""
 
-    def cut(self) -> None:
+    def abort(self) -> None:
         """End the connection now."""
 
 
@@ -88,7 +88,7 @@ def _look_at(connection: WatchedConnection, now_s: float) -> None:
     except Exception as problem:
         # The others must be looked at all the same, now and later.
         failure(_log, "connection failed", problem)
-        connection.cut()
+        connection.abort()
 
 
 class UnreadTimer:
@@ -127,7 +127,7 @@ def end_writing(transport: asyncio.WriteTransport) -> None:
         transport.abort()
 
 
-def cut_off(transport: asyncio.WriteTransport) -> None:
+def abort(transport: asyncio.WriteTransport) -> None:
     """Abort the connection of a client that does not read its answers."""
     peer = transport.get_extra_info("peername")
     remote = unmapped(str(peer[0])) if peer else None
@@ -154,7 +154,7 @@ class Departures:
     def __init__(self) -> None:
         self._poll = select.poll()
 
-    def left(self, transport: asyncio.BaseTransport) -> bool:
+    def has_left(self, transport: asyncio.BaseTransport) -> bool:
         """Tell whether the client has gone or ended its side."""
         if transport.is_closing():
             return True

@@ -148,7 +148,7 @@ async def test_a_look_that_fails_does_not_end_the_watch() -> None:
         async def finish(self) -> None:
             raise AssertionError
 
-        def cut(self) -> None:
+        def abort(self) -> None:
             cut.append(True)
             watching.discard(self)
 

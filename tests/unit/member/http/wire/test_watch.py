@@ -43,7 +43,7 @@ class Looked:
     async def finish(self) -> None:
         raise AssertionError("a watch only looks")
 
-    def cut(self) -> None:
+    def abort(self) -> None:
         raise AssertionError("a watch only looks")
 
 
