@@ -102,7 +102,7 @@ def membership_of(
         clock_ms=wall_clock_ms,
         new_id=lambda: uuid.uuid4().hex,
     )
-    engine.watch_system(membership.applied)
+    engine.watch_system(membership.follow)
     engine.meet(ListedColleagues(membership))
     return membership
 

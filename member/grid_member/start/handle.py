@@ -206,7 +206,7 @@ class MemberHandle:
             StopError: the disk does not answer, so the data is not released yet.
             EngineError: the member ended by itself, as it could not go on.
         """
-        await self._member.stop_wanted()
+        await self._member.wait_for_stop()
         # Whoever was told first has made the task by the time this runs on.
         self._begin_stop()
         if self._stopping is not None:
@@ -314,7 +314,7 @@ class MemberHandle:
             self._listeners.prepare(listener)
 
     async def _watch(self) -> None:
-        await self._member.stop_wanted()
+        await self._member.wait_for_stop()
         self._begin_stop()
 
     def _begin_stop(self) -> None:

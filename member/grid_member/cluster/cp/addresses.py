@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-def bracketed(address: str) -> str:
+def bracket(address: str) -> str:
     """Return `[host]:port` for `host:port` or `[IPv6]:port`."""
     host, colon, port = address.rpartition(":")
     return address if host.startswith("[") else f"[{host}]{colon}{port}"

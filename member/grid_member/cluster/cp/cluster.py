@@ -17,7 +17,7 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from grid_member.cluster.cp.addresses import bracketed
+from grid_member.cluster.cp.addresses import bracket
 from grid_member.cluster.cp.records import CpRecords
 from grid_member.cluster.cp.subsystem import (
     METADATA,
@@ -139,7 +139,7 @@ class CpCluster:
             found: ServerGroup | None = await self._groups().meta()
         else:
             found = await self._groups().group(name if own is None else own.stream)
-        shown = self._shown()
+        shown = self._candidates()
         if found is not None and found.leader is not None:
             present = [one for one in shown if one.server in found.servers]
         elif own is not None:
@@ -147,7 +147,7 @@ class CpCluster:
             present = [one for one in shown if one.server in servers]
         else:
             raise CpUnavailableError(f"nobody leads group {name} now")
-        leader, current, index = _told(found, present)
+        leader, current, index = _status_of(found, present)
         return {
             "id": {"name": name, "id": number},
             "status": "ACTIVE",
@@ -161,8 +161,8 @@ class CpCluster:
         """Return the CP members; before there are such, the members that hold data."""
         records = self._records.members()
         if not records:
-            return [one.document for one in self._shown()]
-        return [_document(record) for record in records]
+            return [one.document for one in self._candidates()]
+        return [_member_document(record) for record in records]
 
     async def local(self) -> CpMemberDocument:
         """Return this member.
@@ -174,7 +174,7 @@ class CpCluster:
         records = self._records.members()
         for record in records:
             if record.member == own:
-                return _document(record)
+                return _member_document(record)
         for document in [] if records else await self.members():
             if document["uuid"] == own:
                 return document
@@ -200,7 +200,7 @@ class CpCluster:
             CpConflictError: it holds no data.
             CpUnavailableError: the servers did not do it in time.
         """
-        return await self._carried_out(self._plans.promoted())
+        return await self._carry_out(self._plans.promotion())
 
     async def remove_member(self, identifier: str) -> CpChange:
         """Remove a member; another one takes its places in the groups, if there is one.
@@ -214,7 +214,7 @@ class CpCluster:
         wanted = member_uuid(identifier)
         if all(member_uuid(one["uuid"]) != wanted for one in await self.members()):
             raise CpUnknownError(NO_MEMBER)
-        return await self._carried_out(self._plans.without(str(wanted)))
+        return await self._carry_out(self._plans.removal(str(wanted)))
 
     async def remove_group(self, name: str) -> CpChange:
         """Remove an own group; one that was removed is removed.
@@ -232,8 +232,8 @@ class CpCluster:
             raise CpConflictError(read_only(name))
         if not group.active:
             return ()
-        await self._removed(group)
-        return (group.of(()).put(),)
+        await self._remove(group)
+        return (group.with_members(()).put(),)
 
     async def remove_session(self, group: str, session: str) -> CpChange:
         """Refuse to end a session.
@@ -245,7 +245,7 @@ class CpCluster:
         """
         check_session(session)
         await self._number(group)
-        if group == METADATA or not self._sessions.known(session):
+        if group == METADATA or not self._sessions.has_session(session):
             raise CpUnknownError("no such session")
         raise CpConflictError(
             "the session is the lease of a member: it ends with the member, shut that down instead"
@@ -258,30 +258,30 @@ class CpCluster:
             CpConflictError: fewer members hold data than there are to be CP members.
             CpUnavailableError: the servers did not do it in time.
         """
-        plan = self._plans.anew()
+        plan = self._plans.reset()
         for group in self._records.groups():
-            await self._removed(group)
-        return await self._carried_out(plan)
+            await self._remove(group)
+        return await self._carry_out(plan)
 
     # What the keeper does
 
-    async def found(self) -> CpChange:
+    async def establish(self) -> CpChange:
         """Make the first CP members and groups, if that is due."""
-        plan = self._plans.founded()
-        return () if plan is None else await self._carried_out(plan)
+        plan = self._plans.foundation()
+        return () if plan is None else await self._carry_out(plan)
 
     async def replace(self) -> CpChange:
         """Let others have the places of CP members that are gone for good."""
-        return await self._carried_out(self._plans.replaced())
+        return await self._carry_out(self._plans.replacement())
 
     async def restore(self) -> CpChange:
         """Bring the groups nearer to what is kept; others may change them in between."""
-        for group in await self.astray():
+        for group in await self.stray_groups():
             with contextlib.suppress(NatsError):
                 await self._groups().step(group.stream, _servers(group, self._records.members()))
         return ()
 
-    async def missing(self) -> int:
+    async def count_missing(self) -> int:
         """Return how many copies of the groups' logs are missing, behind or out of reach."""
         missing = 0
         for group in self._records.groups():
@@ -291,7 +291,7 @@ class CpCluster:
                 missing += len(wanted - found.current if found else wanted)
         return missing
 
-    async def astray(self) -> list[CpGroup]:
+    async def stray_groups(self) -> list[CpGroup]:
         """Return the groups that are not on the servers that they are to be on but could be."""
         there = (await self._groups().meta()).current
         found = []
@@ -306,24 +306,24 @@ class CpCluster:
 
     # Inside
 
-    async def _carried_out(self, plan: Plan) -> CpChange:
+    async def _carry_out(self, plan: Plan) -> CpChange:
         for group in plan.groups:
-            await self._placed(group, _servers(group, plan.members))
+            await self._place(group, _servers(group, plan.members))
         return plan.puts
 
-    async def _placed(self, group: CpGroup, servers: frozenset[str]) -> None:
-        await self._until(
+    async def _place(self, group: CpGroup, servers: frozenset[str]) -> None:
+        await self._retry_until(
             lambda: self._groups().step(group.stream, servers),
             f"the servers did not change group {group.name} in time",
         )
 
-    async def _removed(self, group: CpGroup) -> None:
-        await self._until(
+    async def _remove(self, group: CpGroup) -> None:
+        await self._retry_until(
             lambda: self._groups().remove(group.stream),
             f"the servers did not remove group {group.name} in time",
         )
 
-    async def _until(self, attempt: Callable[[], Awaitable[bool]], otherwise: str) -> None:
+    async def _retry_until(self, attempt: Callable[[], Awaitable[bool]], otherwise: str) -> None:
         until_s = self._clock_s() + STEPS_S
         reason = ""
         while True:
@@ -348,7 +348,7 @@ class CpCluster:
                 return group["id"]
         raise CpUnknownError(NO_GROUP)
 
-    def _shown(self) -> list[_Candidate]:
+    def _candidates(self) -> list[_Candidate]:
         """Return the CP members and the other members that hold data."""
         records = self._records.members()
         known = {record.member for record in records}
@@ -356,17 +356,15 @@ class CpCluster:
             one for one in self._membership.members() if not one.lite and one.uuid not in known
         )
         return [
-            *(_Candidate(peer_id(record.server), _document(record)) for record in records),
+            *(_Candidate(peer_id(record.server), _member_document(record)) for record in records),
             *(
-                _Candidate(
-                    peer_id(one.server), {"uuid": one.uuid, "address": bracketed(one.address)}
-                )
+                _Candidate(peer_id(one.server), {"uuid": one.uuid, "address": bracket(one.address)})
                 for one in others
             ),
         ]
 
 
-def _told(
+def _status_of(
     found: ServerGroup | None, present: Iterable[_Candidate]
 ) -> tuple[str | None, list[str], int | None]:
     if found is None:
@@ -382,5 +380,5 @@ def _servers(group: CpGroup, members: Iterable[CpMember]) -> frozenset[str]:
     return frozenset(peer_id(one.server) for one in members if one.uuid in group.members)
 
 
-def _document(record: CpMember) -> CpMemberDocument:
-    return {"uuid": record.uuid, "address": bracketed(record.address)}
+def _member_document(record: CpMember) -> CpMemberDocument:
+    return {"uuid": record.uuid, "address": bracket(record.address)}

@@ -23,20 +23,20 @@ class CpCounts:
     def __init__(self, membership: Membership) -> None:
         """Look at nobody yet."""
         self._membership = membership
-        self._known: set[tuple[str, int]] = set()
+        self._reported_differences: set[tuple[str, int]] = set()
 
     def look(self) -> None:
         """Warn of members that were not known to differ."""
         own = self._membership.engine.member_uuid
         # On the list this one may be as it was before a restart.
-        here = self._membership.described.cp_member_count
+        here = self._membership.description.cp_member_count
         differing = {
             (one.address, one.cp_member_count)
             for one in self._membership.member_table.members()
             # One of an earlier version does not tell.
             if one.uuid != own and one.cp_member_count not in {None, here}
         }
-        if differing - self._known:
+        if differing - self._reported_differences:
             told = ", ".join(f"{at} has {other}" for at, other in sorted(differing))
             event(_log, logging.WARNING, DIFFER, here=here, others=told)
-        self._known = differing
+        self._reported_differences = differing

@@ -43,7 +43,7 @@ class CpKeeper:
         self._plans = plans
         self._cp = cp
         self._sleep = sleep
-        self.not_current = 0
+        self.missing_copies = 0
         """Copies of the groups' logs that were missing at the last look."""
 
     async def run(self) -> None:
@@ -61,20 +61,20 @@ class CpKeeper:
         membership = self._membership
         if not membership.joined:
             return
-        self.not_current = await self._cp.missing()
+        self.missing_copies = await self._cp.count_missing()
         oldest = membership.members()[0].uuid == membership.engine.member_uuid
         if not oldest or membership.engine.cluster_state is not ClusterState.ACTIVE:
             return  # in other states copies stay where they are
         if self._plans.founding_due:
-            await self._do("founded", self._cp.found)
+            await self._attempt("founded", self._cp.establish)
         elif self._plans.replacement_due:
-            await self._do("member replaced", self._cp.replace)
-        elif await self._cp.astray():
-            await self._do("groups restored", self._cp.restore)
+            await self._attempt("member replaced", self._cp.replace)
+        elif await self._cp.stray_groups():
+            await self._attempt("groups restored", self._cp.restore)
 
-    async def _do(self, what: str, change: Callable[[], Awaitable[CpChange]]) -> None:
+    async def _attempt(self, what: str, change: Callable[[], Awaitable[CpChange]]) -> None:
         membership = self._membership
-        async with membership.locks.held(LOCK, what):
+        async with membership.locks.hold(LOCK, what):
             puts = await change()
             if not any(await carry_out(*(put.begin(membership.engine) for put in puts))):
                 event(_log, logging.INFO, "CP subsystem changed", change=what)

@@ -35,7 +35,7 @@ class CpMember:
 
     def put(self) -> Put:
         """Return what makes it one."""
-        return Put(_MEMBER + self.uuid, _packed(asdict(self)))
+        return Put(_MEMBER + self.uuid, _pack(asdict(self)))
 
     def removal(self) -> Put:
         """Return what makes it none."""
@@ -66,9 +66,9 @@ class CpGroup:
         """Return what keeps it as it is."""
         content = asdict(self)
         del content["name"]
-        return Put(_GROUP + self.name, _packed(content))
+        return Put(_GROUP + self.name, _pack(content))
 
-    def of(self, members: tuple[str, ...]) -> CpGroup:
+    def with_members(self, members: tuple[str, ...]) -> CpGroup:
         """Return the group with other members."""
         return replace(self, members=members)
 
@@ -94,5 +94,5 @@ class CpRecords:
         return groups
 
 
-def _packed(content: object) -> bytes:
+def _pack(content: object) -> bytes:
     return json.dumps(content, separators=(",", ":")).encode()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from grid_member.cluster.cp.addresses import bracketed
+from grid_member.cluster.cp.addresses import bracket
 from grid_member.cluster.membership.failure_detector import FailureDetector
 from grid_member.cluster.membership.member_table import LEASE
 
@@ -49,7 +49,7 @@ class CpSessions:
                 "expirationTime": self._clock_ms()
                 + round(self._failure_detector.remaining_s(member.uuid) * 1000),
                 "version": leases[member.uuid].beat,
-                "endpoint": bracketed(member.address),
+                "endpoint": bracket(member.address),
                 "endpointType": "SERVER",
                 "endpointName": member.name,
             }
@@ -57,7 +57,7 @@ class CpSessions:
             if member.uuid in leases
         ]
 
-    def known(self, session: str) -> bool:
+    def has_session(self, session: str) -> bool:
         """Tell whether a session has the number."""
         return session in {str(found["id"]) for found in self.documents()}
 

@@ -86,15 +86,15 @@ class Block:
 class Change:
     """What a document adds to the configuration and what of it exists already."""
 
-    added: tuple[Block, ...]
-    ignored: tuple[Block, ...]
+    added_blocks: tuple[Block, ...]
+    ignored_blocks: tuple[Block, ...]
 
     @property
     def result(self) -> ConfigResult:
         """The lists of the answer."""
         return {
-            "addedConfigs": [block.document for block in self.added],
-            "ignoredConfigs": [block.document for block in self.ignored],
+            "addedConfigs": [block.document for block in self.added_blocks],
+            "ignoredConfigs": [block.document for block in self.ignored_blocks],
         }
 
 
@@ -144,7 +144,7 @@ class ConfigChanges:
         self._store = store
         self._present = present
         self._extend = extend
-        self._held = held
+        self._held_structures = held
         self.source = source
 
     @property
@@ -168,13 +168,13 @@ class ConfigChanges:
         """
         present = self._present()
         change = _change(present, blocks)
-        before = sum(len(names) for _, tree in self._stored() for names in tree.values())
-        if change.added and before + len(change.added) > MAX_ADDED_BLOCKS:
+        before = sum(len(names) for _, tree in self._read_stored() for names in tree.values())
+        if change.added_blocks and before + len(change.added_blocks) > MAX_ADDED_BLOCKS:
             raise _too_many()
         _check_names(present, change)
         if present.cluster is not None:
             _check_backups(present.cluster, change)
-        if self.persistence and change.added:
+        if self.persistence and change.added_blocks:
             _check_shards(present, change)
             self._check_data(present, change)
         return change
@@ -182,9 +182,9 @@ class ConfigChanges:
     def _check_data(self, present: MemberConfig, change: Change) -> None:
         # What is on disk stays there and what is not cannot get there: under another setting the
         # structure would seem empty.
-        extended = _extended(present, change)
-        new = {s: {b.name: b for b in change.added if b.section == s} for s in SECTIONS}
-        for section, name in self._held():
+        extended = _extend(present, change)
+        new = {s: {b.name: b for b in change.added_blocks if b.section == s} for s in SECTIONS}
+        for section, name in self._held_structures():
             # Only what a new block matches can be another's: there may be very many names.
             if find(new[section], name) is None:
                 continue
@@ -199,12 +199,12 @@ class ConfigChanges:
 
     def keep(self, change: Change) -> Put | None:
         """Return what keeps the change, None when it adds nothing."""
-        if not change.added:
+        if not change.added_blocks:
             return None
-        stored = self._stored()
+        stored = self._read_stored()
         number = int(stored[-1][0].removeprefix(_PREFIX)) + 1 if stored else 1
         content: dict[str, dict[str, Mapping[str, object]]] = {}
-        for block in change.added:
+        for block in change.added_blocks:
             content.setdefault(block.section, {})[block.name] = block.values
         value = json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()
         return Put(f"{_PREFIX}{number:08d}", value)
@@ -212,13 +212,13 @@ class ConfigChanges:
     def objection(self, content: bytes) -> str | None:
         """Return why this member cannot go by what another one is asked to keep."""
         try:
-            blocks = _stored_blocks(json.loads(content), self.persistence)
+            blocks = _read_stored(json.loads(content), self.persistence)
             change = self.plan(blocks)
         except ConfigError as error:
             return str(error.problems[0])
         except ChangeConflictError as conflict:
             return str(conflict)
-        for block in change.ignored:
+        for block in change.ignored_blocks:
             if _structures(self._present(), block.section)[block.name] != block.config:
                 return f"{block.section}.{block.name}: is configured otherwise there"
         return None
@@ -229,17 +229,17 @@ class ConfigChanges:
         Raises:
             ConfigError: it does not go together with the member's file, which has changed.
         """
-        for key, tree in self._stored():
+        for key, tree in self._read_stored():
             try:
-                blocks = _stored_blocks(tree, self.persistence)
+                blocks = _read_stored(tree, self.persistence)
                 change = _change(self._present(), blocks)
                 _check_names(self._present(), change)
             except ConfigError as error:
-                raise ConfigError([_placed(problem, key) for problem in error.problems]) from None
-            if change.added:
-                self._extend(_extended(self._present(), change))
+                raise ConfigError([_at_key(problem, key) for problem in error.problems]) from None
+            if change.added_blocks:
+                self._extend(_extend(self._present(), change))
 
-    def _stored(self) -> list[tuple[str, dict[str, dict[str, object]]]]:
+    def _read_stored(self) -> list[tuple[str, dict[str, dict[str, object]]]]:
         return [(key, json.loads(value)) for key, value in self._store.system_items(_PREFIX)]
 
 
@@ -292,7 +292,7 @@ def _block_count(root: Node) -> int:
     return sum(len(found.children) for found in sections if isinstance(found, Section))
 
 
-def _stored_blocks(tree: Mapping[str, Mapping[str, object]], persistence: bool) -> list[Block]:
+def _read_stored(tree: Mapping[str, Mapping[str, object]], persistence: bool) -> list[Block]:
     config = config_from({**tree, _PERSISTENCE: {"enabled": persistence}}, {})
     maps = [Block("map", name, block, {}) for name, block in config.maps.items()]
     queues = [Block("queue", name, block, {}) for name, block in config.queues.items()]
@@ -358,7 +358,7 @@ def _change(present: MemberConfig, blocks: list[Block]) -> Change:
 def _check_names(present: MemberConfig, change: Change) -> None:
     problems: list[Problem] = []
     for section in SECTIONS:
-        new = [block.name for block in change.added if block.section == section]
+        new = [block.name for block in change.added_blocks if block.section == section]
         for one, other in ambiguous([*_structures(present, section), *new]):
             message = f"matches names that {one} matches as well"
             problems.append(Problem(None, f"{section}.{other}", message))
@@ -369,7 +369,7 @@ def _check_backups(cluster: ClusterConfig, change: Change) -> None:
     # Every log has as many copies as the highest count asked for at the start.
     highest = max(cluster.backup_count, _BACKUPS)
     problems: list[Problem] = []
-    for block in change.added:
+    for block in change.added_blocks:
         limits = ((_BACKUP_COUNT, highest), (_ASYNC_BACKUP_COUNT, 0))
         for setting, limit in limits:
             count = block.values.get(setting)
@@ -381,7 +381,7 @@ def _check_backups(cluster: ClusterConfig, change: Change) -> None:
 
 def _check_shards(present: MemberConfig, change: Change) -> None:
     # Several members do not hear of it at the same moment.
-    for block in change.added if present.cluster is not None else ():
+    for block in change.added_blocks if present.cluster is not None else ():
         former = _structures(present, block.section)
         for name in taken_from(former, block.name):
             if former[name].persistent is not block.config.persistent:
@@ -396,9 +396,9 @@ def _structures(config: MemberConfig, section: str) -> Mapping[str, StructureCon
     return config.maps if section == "map" else config.queues
 
 
-def _extended(present: MemberConfig, change: Change) -> MemberConfig:
+def _extend(present: MemberConfig, change: Change) -> MemberConfig:
     maps, queues = dict(present.maps), dict(present.queues)
-    for block in change.added:
+    for block in change.added_blocks:
         if isinstance(block.config, MapConfig):
             maps[block.name] = block.config
         else:
@@ -406,5 +406,5 @@ def _extended(present: MemberConfig, change: Change) -> MemberConfig:
     return replace(present, maps=maps, queues=queues)
 
 
-def _placed(problem: Problem, key: str) -> Problem:
+def _at_key(problem: Problem, key: str) -> Problem:
     return Problem(SourcePosition(key, 0, 0), problem.path, problem.message)

@@ -30,7 +30,7 @@ _log: Final = logging.getLogger("grid.member")
 class LeavingEngine(Protocol):
     """The engine as this needs it."""
 
-    async def evacuate(self, told: Callable[[Evacuation], None]) -> None:
+    async def evacuate(self, progress: Callable[[Evacuation], None]) -> None:
         """Move everything to the others; return when nothing is here any more."""
 
 
@@ -73,7 +73,7 @@ class MemberDeparture:
         self._membership = membership
         self._begun: asyncio.Future[str | Refused] | None = None
         """The operation that is under way, once it is stored."""
-        self._told: Evacuation | None = None
+        self._progress: Evacuation | None = None
 
     async def begin(self) -> str | Refused:
         """Begin to leave, unless that is under way; return the operation's id once it is stored.
@@ -82,7 +82,7 @@ class MemberDeparture:
         """
         if self._begun is None:
             operation, puts = self._member.management.operations.begin(KIND)
-            self._begun, self._told = asyncio.get_running_loop().create_future(), None
+            self._begun, self._progress = asyncio.get_running_loop().create_future(), None
             self._membership.keep(self._run(operation, puts, self._begun))
         # The member leaves, too, when the client that asked for it has gone.
         return await asyncio.shield(self._begun)
@@ -122,8 +122,8 @@ class MemberDeparture:
             self._begun = None
 
     def _advance(self, operation: str, step: Evacuation) -> None:
-        if step != self._told:
-            self._told = step
+        if step != self._progress:
+            self._progress = step
             event(_log, logging.INFO, "leaving", percent=step.percent, waits_for=step.waits_for)
             operations = self._member.management.operations
             self._store(operations.advance(operation, step.percent, step.waits_for))

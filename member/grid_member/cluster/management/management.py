@@ -7,7 +7,7 @@ import contextlib
 import logging
 from typing import TYPE_CHECKING, Final, Protocol
 
-from grid_member.cluster.cp.addresses import bracketed
+from grid_member.cluster.cp.addresses import bracket
 from grid_member.cluster.cp.subsystem import CpMemberDocument, CpSubsystem
 from grid_member.cluster.management.config_changes import ConfigChanges
 from grid_member.cluster.management.usage import UsageSource
@@ -130,9 +130,9 @@ class Management:
         Args:
             others: the UUIDs of the other members of the cluster.
         """
-        at_join = self.versions.at_join()
+        at_join = self.versions.join_put()
         for put in (*((at_join,) if at_join else ()), *self.operations.join(others)):
-            put.begin(self.store)(_noted)
+            put.begin(self.store)(_ignore_outcome)
 
     @property
     def changing(self) -> bool:
@@ -149,13 +149,13 @@ class Management:
             self._changing = False
 
 
-def _noted(outcome: object) -> None:
+def _ignore_outcome(outcome: object) -> None:
     if isinstance(outcome, Refused):
         event(_log, logging.WARNING, "join not recorded", reason=outcome.reason.value)
 
 
 def _cp(member: ManagedMember) -> CpSubsystem:
     def alone() -> CpMemberDocument:
-        return {"uuid": member.engine.member_uuid, "address": bracketed(member.address)}
+        return {"uuid": member.engine.member_uuid, "address": bracket(member.address)}
 
     return CpSubsystem(alone)

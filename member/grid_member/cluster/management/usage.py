@@ -122,12 +122,12 @@ def disk_of(source: UsageSource, directory: Path | None) -> Disk:
 
 def _structures(found: Iterable[StructureUsage], config: MemberConfig) -> list[StructureDocument]:
     held = {(one.kind, one.name): one for one in found}
-    for empty in _configured(config):
+    for empty in _configured_structures(config):
         held.setdefault((empty.kind, empty.name), empty)
     return [_structure(held[key], config) for key in sorted(held)]
 
 
-def _configured(config: MemberConfig) -> Iterator[StructureUsage]:
+def _configured_structures(config: MemberConfig) -> Iterator[StructureUsage]:
     # What a wildcard stands for is known only once there is such a structure.
     for name in config.maps:
         if WILDCARD not in name:

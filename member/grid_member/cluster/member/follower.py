@@ -56,19 +56,19 @@ class MembershipFollower:
         membership = self._membership
         membership.configuration_vote.objection = self._management.config_changes.objection
         membership.on_change |= {
-            "config/": self._config_changed,
-            "cluster-version": lambda: self._tell("cluster version changed"),
-            "license": lambda: self._tell("license changed"),
-            "member-list": lambda: self._tell("member list of the TCP/IP join changed"),
+            "config/": self._follow_config,
+            "cluster-version": lambda: self._log_change("cluster version changed"),
+            "license": lambda: self._log_change("license changed"),
+            "member-list": lambda: self._log_change("member list of the TCP/IP join changed"),
             MEMBER: CpCounts(membership).look,
         }
         upkeep = Upkeep(membership)
-        membership.on_gone += [self._member_gone, upkeep.gone]
+        membership.on_gone += [self._forget_member, upkeep.note_gone]
         membership.keep(upkeep.run())
         if self._management.cp_keeper is not None:
             membership.keep(self._management.cp_keeper.run())
 
-    def joined(self) -> None:
+    def serve_requests(self) -> None:
         """Do from now on what others ask of this member, and what they have asked before.
 
         To be called when the operations of this member's last incarnation have been ended: one that
@@ -77,7 +77,7 @@ class MembershipFollower:
         if not self._membership.lite:
             serve_requests(self._membership, self._management.persistence.backups)
 
-    def _config_changed(self) -> None:
+    def _follow_config(self) -> None:
         try:
             self._management.config_changes.apply_stored()
         except ConfigError as error:
@@ -85,15 +85,15 @@ class MembershipFollower:
             problem = str(error.problems[0])
             event(_log, logging.ERROR, "added configuration has no effect here", problem=problem)
 
-    def _member_gone(self, uuid: str) -> None:
+    def _forget_member(self, uuid: str) -> None:
         members = self._membership.members()
         if members[0].uuid != self._membership.engine.member_uuid:
             return  # the oldest does it
         present = [member.uuid for member in members]
-        for put in self._management.operations.interrupted(present):
+        for put in self._management.operations.interrupted_puts(present):
             put.begin(self._management.store)(_ignore)
 
-    def _tell(self, what: str) -> None:
+    def _log_change(self, what: str) -> None:
         event(_log, logging.INFO, what)
 
 

@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from grid_member.telemetry.measurements import Measurements
 
 UNJOINED_VERSION: Final = "0.0"
-NOT_COPIED: Final = "this member's copies of the data are being made"
-NOT_LEASED: Final = (
+UNCOPIED: Final = "this member's copies of the data are being made"
+UNLEASED: Final = (
     "the others have not confirmed a heartbeat of this member since it answers again: no queue "
     "can be polled yet"
 )
@@ -91,7 +91,7 @@ class Member:
         self.address = ""
         self._phase = Phase.STARTING
         self._ending = False
-        self.runs_on = False
+        self.is_running = False
         """Whether it runs and no stop was requested. Asked with every request."""
         self.measurements: Measurements | None = None
         """None where nobody can ask for metrics."""
@@ -100,11 +100,11 @@ class Member:
         """Why the member is parked and what to do about it; None when it is not."""
         self.failure: EngineError | None = None
         """Why the member ended by itself; None while it did not."""
-        self._stop_wanted = asyncio.Event()
+        self._stop_request = asyncio.Event()
         self._stop_at_last: asyncio.TimerHandle | None = None
         self._drain_end: asyncio.TimerHandle | None = None
         if membership is not None:
-            membership.on_shutdown = self._asked_to_stop
+            membership.on_shutdown = self._stop_with_cluster
 
     @property
     def phase(self) -> Phase:
@@ -127,7 +127,7 @@ class Member:
         self._note()
 
     def _note(self) -> None:
-        self.runs_on = self._phase is Phase.RUNNING and not self._ending
+        self.is_running = self._phase is Phase.RUNNING and not self._ending
 
     async def join(self) -> None:
         """Replay the data and become a member of the cluster, unless it is parked.
@@ -138,7 +138,7 @@ class Member:
             ConfigError: what was added to the configuration does not go with the member's own.
         """
         if await self._park() or not await self.management.persistence.recovery.start(
-            self.stop_wanted
+            self.wait_for_stop
         ):
             return
         if self.membership is None:
@@ -161,7 +161,7 @@ class Member:
             raise
         if joined:
             self.management.begin(membership.others)
-            following.joined()
+            following.serve_requests()
         return joined
 
     def admit(self) -> None:
@@ -173,9 +173,9 @@ class Member:
         """
         self.management.restore()
 
-    def entering(self) -> tuple[Put, ...]:
+    def entry_puts(self) -> tuple[Put, ...]:
         """Return what is to be kept together with the join."""
-        put = self.management.versions.at_join()
+        put = self.management.versions.join_put()
         return () if put is None else (put,)
 
     async def stop(self) -> None:
@@ -214,7 +214,7 @@ class Member:
             ClusterState.PASSIVE, lambda _: self.request_stop(), transient=True
         )
 
-    def _asked_to_stop(self, request: ShutdownRequest) -> None:
+    def _stop_with_cluster(self, request: ShutdownRequest) -> None:
         """Stop with all other members, as soon as they know that they are to."""
         self._leave_drain()
         self.ending = True
@@ -222,7 +222,7 @@ class Member:
             self.membership.keep(stop_with_all(self, self.membership, request))
 
     def request_stop(self, *, drain: bool = True) -> None:
-        """Become not ready at once; drain, then let whoever waits in `stop_wanted` do the rest.
+        """Become not ready at once; drain, then let whoever waits in `wait_for_stop` do the rest.
 
         A member that stops with all others does not drain: none is there to take over.
 
@@ -258,16 +258,16 @@ class Member:
         self._leave_drain()
         self.phase = Phase.STOPPING
         self.ending = True
-        self._stop_wanted.set()
+        self._stop_request.set()
 
     def fail(self, failure: EngineError) -> None:
         """Stop, as the member cannot go on."""
         self.failure = failure
         self._stop_now()
 
-    async def stop_wanted(self) -> None:
+    async def wait_for_stop(self) -> None:
         """Return when a stop was requested."""
-        await self._stop_wanted.wait()
+        await self._stop_request.wait()
 
     @property
     def joined(self) -> bool:
@@ -314,7 +314,7 @@ class Member:
         """Why the member cannot be used now."""
         waits = self.management.persistence.recovery.problem
         alone = self.membership is None or self.phase is not Phase.RUNNING
-        contact = None if alone else self._not_in_contact()
+        contact = None if alone else self._contact_problem()
         joining = None if self.membership is None else self.membership.waiting
         drains = "the member drains: it answers for a while, then it stops"
         ends = (drains if self.draining else "the member is stopping") if self.ending else None
@@ -322,12 +322,12 @@ class Member:
         failed = None if self.failure is None else str(self.failure)
         return failed or self.engine.directory_lost or self.marker_reason or waits or joining or why
 
-    def _not_in_contact(self) -> str:
+    def _contact_problem(self) -> str:
         if self.membership is None:
             return "the member is not ready"
         replication = self.membership.engine.replication()
         if replication.answering:
-            return NOT_COPIED if replication.leased else NOT_LEASED
+            return UNCOPIED if replication.leased else UNLEASED
         return replication.trouble or "no majority of the members answers"
 
     @property
@@ -361,7 +361,7 @@ class Member:
         if self.membership is None:
             return 0
         keeper = self.management.cp_keeper
-        of_groups = 0 if keeper is None else keeper.not_current
+        of_groups = 0 if keeper is None else keeper.missing_copies
         return self.membership.engine.replication().not_current + of_groups
 
     @property

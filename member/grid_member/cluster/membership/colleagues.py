@@ -49,7 +49,7 @@ class ListedColleagues:
         async with contextlib.AsyncExitStack() as stack:
             try:
                 await stack.enter_async_context(
-                    self._membership.locks.held(CHANGE, purpose, PATIENCE_S)
+                    self._membership.locks.hold(CHANGE, purpose, PATIENCE_S)
                 )
             except LockedError as error:
                 raise LockedOutError from error

@@ -29,19 +29,19 @@ class JoinList:
     def __init__(self, store: SystemStore, configured: tuple[str, ...] | None) -> None:
         """Take the configured addresses; None when the TCP/IP join is off."""
         self._store = store
-        self._configured = configured
+        self._configured_addresses = configured
 
     @property
     def enabled(self) -> bool:
         """Whether the TCP/IP join is on."""
-        return self._configured is not None
+        return self._configured_addresses is not None
 
     @property
     def addresses(self) -> list[str]:
         """The present list."""
         stored = self._store.system_get(JOIN_LIST)
         if stored is None:
-            return list(self._configured or ())
+            return list(self._configured_addresses or ())
         return [str(address) for address in json.loads(stored)]
 
 

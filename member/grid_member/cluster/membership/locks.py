@@ -38,9 +38,9 @@ also without patience: of two that come at once one has the lock."""
 class LockedError(Exception):
     """Another member has the lock, or the log takes nothing now."""
 
-    def __init__(self, refused: Refused | None = None) -> None:
+    def __init__(self, refusal: Refused | None = None) -> None:
         super().__init__("another member has the lock")
-        self.refused = refused
+        self.refusal = refusal
         """Why the log did not take what was needed; None when another member has the lock."""
 
 
@@ -78,7 +78,7 @@ class Locks:
         self._conditions = conditions
         self._own_incarnation = own_incarnation
         self._new_id = new_id
-        self._mine: dict[str, str | None] = {}
+        self._attempts: dict[str, str | None] = {}
         """The key of the attempt that goes on, by the lock's name; None between two attempts."""
 
     def contenders(self, name: str) -> list[Contender]:
@@ -93,7 +93,7 @@ class Locks:
         return found
 
     @contextlib.asynccontextmanager
-    async def held(
+    async def hold(
         self, name: str, purpose: str, patience_s: float | None = 0.0
     ) -> AsyncIterator[None]:
         """Have the lock; patience None is no limit.
@@ -102,21 +102,21 @@ class Locks:
             LockedError: it could not be had in time.
         """
         # All that wait here are woken at once, and somebody who has not waited may have been first.
-        while name in self._mine:
-            if not await self._conditions.until(lambda: name not in self._mine, patience_s):
+        while name in self._attempts:
+            if not await self._conditions.until(lambda: name not in self._attempts, patience_s):
                 raise LockedError
-        self._mine[name] = None
+        self._attempts[name] = None
         try:
             await self._take(name, purpose, patience_s)
             yield
         finally:
             self._step_back(name)
-            del self._mine[name]
+            del self._attempts[name]
             self._conditions.look()
 
     def tidy(self) -> None:
         """Remove what is left of locks that this member does not have any more."""
-        own, mine = self._own_incarnation()[0], set(self._mine.values())
+        own, mine = self._own_incarnation()[0], set(self._attempts.values())
         for key, _ in self._store.system_items(LOCK):
             if _uuid_of(key) == own and key not in mine:
                 self._remove(key)
@@ -126,26 +126,26 @@ class Locks:
         while True:
             uuid, incarnation = self._own_incarnation()
             key = f"{LOCK}{name}/{uuid}/{self._new_id()}"
-            self._mine[name] = key
+            self._attempts[name] = key
             content = json.dumps({"life": incarnation, "purpose": purpose}).encode()
             refused = (await carry_out(Put(key, content).begin(self._store)))[0]
             if refused is not None:
                 raise LockedError(refused)
             # The lowest stays, and has the lock when the others are done or have stepped back.
-            await self._conditions.until(partial(self._decided, name, incarnation), contest_s)
-            if self._had(name, incarnation):
+            await self._conditions.until(partial(self._is_decided, name, incarnation), contest_s)
+            if self._is_held(name, incarnation):
                 return
             self._step_back(name)
             free = await self._conditions.until(lambda: not self._others(name), patience_s)
             if not free or self._conditions.ended:
                 raise LockedError
 
-    def _decided(self, name: str, incarnation: str) -> bool:
-        return self._had(name, incarnation) or not self._lowest(name)
+    def _is_decided(self, name: str, incarnation: str) -> bool:
+        return self._is_held(name, incarnation) or not self._is_lowest(name)
 
-    def _had(self, name: str, incarnation: str) -> bool:
+    def _is_held(self, name: str, incarnation: str) -> bool:
         """Tell whether the present attempt of an incarnation has the lock, for the others, too."""
-        if self._others(name) or self._store.system_get(self._mine[name] or "") is None:
+        if self._others(name) or self._store.system_get(self._attempts[name] or "") is None:
             return False
         uuid, present = self._own_incarnation()
         lease = self._member_table.lease(uuid)
@@ -155,12 +155,12 @@ class Locks:
         own = self._own_incarnation()[0]
         return [found.uuid for found in self.contenders(name) if found.uuid != own]
 
-    def _lowest(self, name: str) -> bool:
+    def _is_lowest(self, name: str) -> bool:
         own = self._own_incarnation()[0]
         return all(own < other for other in self._others(name))
 
     def _step_back(self, name: str) -> None:
-        key, self._mine[name] = self._mine[name], None
+        key, self._attempts[name] = self._attempts[name], None
         if key is not None:
             self._remove(key)
 

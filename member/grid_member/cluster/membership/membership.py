@@ -5,7 +5,7 @@
     leaves:  off the list ─▶ (the member finishes what was begun) ─▶ its lease ends
 
 A member that is silent is taken off the list by the others; when it was not dead after all it finds
-that out and joins again. The engine tells with `applied` which keys of the system store changed.
+that out and joins again. The engine tells with `follow` which keys of the system store changed.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Membership:
     def __init__(
         self,
         engine: ReplicatedEngine,
-        described: Description,
+        description: Description,
         *,
         server: Callable[[], str],
         clock_s: Callable[[], float],
@@ -78,7 +78,7 @@ class Membership:
 
         Args:
             engine: keeps the list.
-            described: what the member tells of itself.
+            description: what the member tells of itself.
             server: returns the name of its nats-server, once that is known.
             clock_s: seconds that only go forward.
             clock_ms: milliseconds since the epoch.
@@ -86,7 +86,7 @@ class Membership:
             sleep: waits for some seconds.
         """
         self.engine = engine
-        self.described = described
+        self.description = description
         self._server = server
         self._clock_ms = clock_ms
         self._new_id = new_id
@@ -124,7 +124,7 @@ class Membership:
         """By prefix of a key: called when such a key of the system store changed."""
         self._entrance: Entrance | None = None
         self._joined_ms = 0
-        self._joined = self._was_joined = self._entering = self._leaving = self._told = False
+        self._joined = self._joined_before = self._entering = self._leaving = self._stopping = False
         self._waiting: str | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -140,7 +140,7 @@ class Membership:
     @property
     def lite(self) -> bool:
         """Whether the member holds no data."""
-        return self.described.lite
+        return self.description.lite
 
     def _record(self) -> MemberRecord:
         """Return what this member tells of itself."""
@@ -150,7 +150,7 @@ class Membership:
             address="" if self._entrance is None else self._entrance.address,
             server=self._server(),
             joined_ms=self._joined_ms,
-            **self.described._asdict(),
+            **self.description._asdict(),
         )
 
     @property
@@ -173,7 +173,7 @@ class Membership:
         """Why this member has not joined yet."""
         return None if self._joined else self._waiting
 
-    def forgotten_with(self, state: ClusterState) -> list[Put]:
+    def forgetting_puts(self, state: ClusterState) -> list[Put]:
         """Return what is forgotten when the cluster state becomes another one."""
         if state in CLOSED_STATES and self.engine.cluster_state in CLOSED_STATES:
             return []
@@ -198,7 +198,7 @@ class Membership:
         while not self._ending:
             if not await self.engine.current():
                 self._wait_for("no majority of the members answers")
-            elif await self._entered(entrance):
+            elif await self._try_to_enter(entrance):
                 return True
             await self.conditions.until(lambda: self._ending, JOIN_RETRY_S)
         return False
@@ -238,16 +238,16 @@ class Membership:
 
     # Driven by the engine and by time
 
-    def applied(self, keys: set[str]) -> None:
+    def follow(self, keys: set[str]) -> None:
         """Hear which keys of the system store have changed."""
         if self._entrance is None:
             return
         try:
-            self._changed(keys)
+            self._follow_keys(keys)
         except Exception as error:
             failure(_log, "a change of the system store could not be followed", error)
 
-    def _changed(self, keys: set[str]) -> None:
+    def _follow_keys(self, keys: set[str]) -> None:
         # A call with an Idempotency-Key changes other keys, and there may be many a second.
         if any(key.startswith(_WATCHED) for key in keys):
             self._look()
@@ -274,10 +274,10 @@ class Membership:
             self.barriers.look()
             self.configuration_vote.look()
             self.heartbeat.look()
-            self._look_for_own()
+            self._check_own()
         self.conditions.look()
 
-    def _look_for_own(self) -> None:
+    def _check_own(self) -> None:
         own = self.engine.member_uuid
         if self._joined and self.engine.system_get(MEMBER + own) is None:
             event(_log, logging.WARNING, "taken off the list of members: joining again")
@@ -285,12 +285,12 @@ class Membership:
             self.heartbeat.begin_incarnation()
             self.keep(self._rejoin())
         request = shutdown_request(self.engine)
-        if request is None or self._told:
+        if request is None or self._stopping:
             return
         # Nobody joins while there is a request: who has joined before is meant, also when it had
         # no lease as it was made.
-        if self._was_joined or request.includes(own, self.heartbeat.incarnation):
-            self._told = True
+        if self._joined_before or request.includes(own, self.heartbeat.incarnation):
+            self._stopping = True
             self.on_shutdown(request)
 
     async def _run(self) -> None:
@@ -306,7 +306,7 @@ class Membership:
         entrance = self._entrance
         while entrance is not None and not self._ending:
             try:
-                if await self.engine.current() and await self._entered(entrance):
+                if await self.engine.current() and await self._try_to_enter(entrance):
                     return
             except (EngineError, ConfigError) as refused:
                 self._wait_for(str(refused))
@@ -314,7 +314,7 @@ class Membership:
                 failure(_log, "an attempt to join again failed", error)
             await self.conditions.until(lambda: self._ending, JOIN_RETRY_S)
 
-    async def _entered(self, entrance: Entrance) -> bool:
+    async def _try_to_enter(self, entrance: Entrance) -> bool:
         self.heartbeat.beat()
         # What a lock is worth depends on the lease.
         if not await self.conditions.until(lambda: self.heartbeat.has_lease, RENEW_S):
@@ -323,12 +323,12 @@ class Membership:
             self._wait_for("no member that holds data answers lite ones: start or upgrade those")
             return False  # in vain it would keep the lock from the others
         try:
-            async with self.locks.held(CHANGE, JOINING, RENEW_S):
-                if not await self._former_shutdown_over():
+            async with self.locks.hold(CHANGE, JOINING, RENEW_S):
+                if not await self._finish_former_shutdown():
                     self._wait_for("members are stopping, as was asked of the whole cluster")
                     return False
                 self._check_state()
-                if not await self.agreed_state():
+                if not await self.agree_on_state():
                     return False
                 # The version is not changed meanwhile: that takes the same lock.
                 entrance.admit()
@@ -337,7 +337,7 @@ class Membership:
             self._wait_for("the cluster state is being changed, or another member joins")
             return False
 
-    async def _former_shutdown_over(self) -> bool:
+    async def _finish_former_shutdown(self) -> bool:
         """Begin the cluster's next incarnation when the last one was ended and is over."""
         request = shutdown_request(self.engine)
         if request is None:
@@ -351,12 +351,12 @@ class Membership:
         state = self.engine.restart_state
         outcomes = await carry_out(
             lambda done: self.engine.change_cluster_state(state, done),
-            *(put.begin(self.engine) for put in self.forgotten_with(state)),
+            *(put.begin(self.engine) for put in self.forgetting_puts(state)),
             end_of_request().begin(self.engine),
         )
         return not any(outcomes)
 
-    async def agreed_state(self) -> bool:
+    async def agree_on_state(self) -> bool:
         """Let every shard have the cluster's state: one in memory has lost it in a full stop."""
         state = self.engine.cluster_state
         transient = state is not self.engine.restart_state
@@ -389,23 +389,23 @@ class Membership:
             for m in self.member_table.left_members()
             if record.address == m.address or own == m.uuid
         ]
-        puts = [record.put(), *(Put(LEFT + m.uuid, None) for m in back), *entrance.entering()]
+        puts = [record.put(), *(Put(LEFT + m.uuid, None) for m in back), *entrance.entry_puts()]
         self._entering = True
         try:
             self._joined = not any(await carry_out(*(put.begin(self.engine) for put in puts)))
         finally:
             self._entering = False
             self.conditions.look()
-        self._was_joined = self._was_joined or self._joined
+        self._joined_before = self._joined_before or self._joined
         return self._joined
 
     def keep(self, work: Coroutine[object, object, None]) -> None:
         """Run something for as long as this member is one."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._kept)
+        task.add_done_callback(self._end_task)
 
-    def _kept(self, task: asyncio.Task[None]) -> None:
+    def _end_task(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         error = None if task.cancelled() else task.exception()
         if error is not None:

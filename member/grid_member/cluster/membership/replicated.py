@@ -81,7 +81,7 @@ class Entrance(Protocol):
             EngineError: this member cannot be part of it.
         """
 
-    def entering(self) -> Iterable[Put]:
+    def entry_puts(self) -> Iterable[Put]:
         """Return what is to be kept together with the join."""
 
     @property

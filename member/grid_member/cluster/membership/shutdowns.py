@@ -64,7 +64,7 @@ class StoppingMember(Protocol):
     def shutdown_marker(self) -> ShutdownMarker:
         """What keeps the member down when something starts it again."""
 
-    async def stop_wanted(self) -> None:
+    async def wait_for_stop(self) -> None:
         """Return when a stop was requested."""
 
     def request_stop(self) -> None:
@@ -99,7 +99,7 @@ class Shutdowns:
         """
         async with contextlib.AsyncExitStack() as stack:
             with contextlib.suppress(LockedError):
-                await stack.enter_async_context(self._locks.held(CHANGE, "shutdown", patience_s))
+                await stack.enter_async_context(self._locks.hold(CHANGE, "shutdown", patience_s))
             request = shutdown_request(self._engine)
             if request is not None and request.includes(*self._own_incarnation()):
                 return
@@ -144,7 +144,7 @@ async def stop_all(member: StoppingMember, membership: Membership) -> None:
         async with asyncio.timeout(CLUSTER_STOP_LIMIT_S):
             await membership.shutdowns.request(CLUSTER_STOP_PATIENCE_S)
             asked = True
-            await member.stop_wanted()
+            await member.wait_for_stop()
     if not asked:
         reason = "no majority took the request to stop all of them"
         event(_log, logging.WARNING, "only this member stops", reason=reason)

@@ -37,14 +37,14 @@ class Upkeep:
     def __init__(self, membership: Membership) -> None:
         """Look at nothing yet."""
         self._membership = membership
-        self._before: set[Holder] = set()
-        self._gone: set[str] = set()
+        self._suspects: set[Holder] = set()
+        self._gone_members: set[str] = set()
         """Members whose leases ended since the last look."""
         self._woken = self._differed = False
 
-    def gone(self, uuid: str) -> None:
+    def note_gone(self, uuid: str) -> None:
         """Hear that a member's lease has ended."""
-        self._gone.add(uuid)
+        self._gone_members.add(uuid)
         self._woken = True
 
     async def run(self) -> None:
@@ -65,7 +65,7 @@ class Upkeep:
         Returns:
             Whether there was nothing to do that the log may not have taken.
         """
-        engine, gone = self._membership.engine, set(self._gone)
+        engine, gone = self._membership.engine, set(self._gone_members)
         held = engine.holders()
         if held and not await engine.current():
             return False
@@ -78,11 +78,11 @@ class Upkeep:
             if holder.member not in leases and quiet_s(holder.member) >= LEASE_S
         }
         for holder in over:
-            if holder in self._before or holder.member in gone:
+            if holder in self._suspects or holder.member in gone:
                 event(_log, logging.INFO, "items of a member return", member=holder.member)
                 engine.end_life(holder)
-        self._before = over
-        self._gone -= gone
+        self._suspects = over
+        self._gone_members -= gone
         await self._agree()
         return not over
 
@@ -94,6 +94,6 @@ class Upkeep:
         # A lock that others wait for is not taken for what cannot be done.
         if differed and self._differed and engine.replication().in_contact:
             with contextlib.suppress(LockedError):
-                async with membership.locks.held(CHANGE, UPKEEP):
+                async with membership.locks.hold(CHANGE, UPKEEP):
                     event(_log, logging.WARNING, "the cluster state is told to every shard again")
-                    await membership.agreed_state()
+                    await membership.agree_on_state()

@@ -33,45 +33,45 @@ WITHDRAWN_S: Final = 24 * 3600
 class BackupRequest:
     """The keys of one request."""
 
-    asked: str
+    key: str
 
     @property
     def operation(self) -> str:
         """The id of the operation that makes the backup."""
-        return self.asked.rpartition("/")[2]
+        return self.key.rpartition("/")[2]
 
     @property
-    def taken(self) -> str:
+    def acceptance(self) -> str:
         """With the incarnation of the maker that makes it when it is told to."""
-        return f"{self.asked}/taken"
+        return f"{self.key}/taken"
 
     @property
-    def go(self) -> str:
+    def order(self) -> str:
         """There when the maker is to make it."""
-        return f"{self.asked}/go"
+        return f"{self.key}/go"
 
     @property
-    def told(self) -> str:
+    def result(self) -> str:
         """With what came of it."""
-        return f"{self.asked}/told"
+        return f"{self.key}/told"
 
     @property
-    def withdrawn(self) -> str:
+    def withdrawal(self) -> str:
         """There when nobody waits for it any more."""
-        return f"{self.asked}/withdrawn"
+        return f"{self.key}/withdrawn"
 
     @property
-    def interrupted(self) -> str:
+    def interrupt(self) -> str:
         """There when it is to end, and nobody else is to be asked."""
-        return f"{self.asked}/interrupted"
+        return f"{self.key}/interrupted"
 
     @property
-    def lasting(self) -> set[str]:
+    def lasting_keys(self) -> set[str]:
         """What has its whole time: the maker may have to find it later."""
-        return {self.withdrawn, self.interrupted}
+        return {self.withdrawal, self.interrupt}
 
 
-def under_way(store: SystemStore) -> list[BackupRequest]:
+def open_requests(store: SystemStore) -> list[BackupRequest]:
     """Return the requests of which nothing has come yet, and that nobody has interrupted."""
     found: dict[str, set[str]] = {}
     for key, _ in store.system_items(REQUEST):
@@ -81,5 +81,5 @@ def under_way(store: SystemStore) -> list[BackupRequest]:
     return [
         request
         for request, keys in requests
-        if not keys & {request.told, request.interrupted} and keys - request.lasting
+        if not keys & {request.result, request.interrupt} and keys - request.lasting_keys
     ]

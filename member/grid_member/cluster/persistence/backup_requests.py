@@ -27,8 +27,8 @@ from grid_member.cluster.persistence.backups import (
     AGAIN_S,
     INTERRUPTED,
     KIND,
+    NOT_NOTED,
     RUNNING,
-    UNNOTED,
     UNSET,
     UNWANTED,
     Backups,
@@ -57,16 +57,16 @@ WITHDRAW_S: Final = 20.0
 """How long a call waits until all can see that it waits no more; that goes on being tried."""
 NEXT: Final = "the next one is asked"
 LATE: Final = "it was told to too late"
-PLACELESS: Final = frozenset({OFF, UNSET})
+NO_PLACE: Final = frozenset({OFF, UNSET})
 """Why a member makes none that another one may make: it has no place for it."""
 _OPERATION: Final = "operation"
 _REFUSED: Final = "refused"
 _REASON: Final = "reason"
 _log: Final = logging.getLogger("grid.persistence")
-_Told: TypeAlias = "dict[str, str | None]"
+_Result: TypeAlias = "dict[str, str | None]"
 
 
-class PlacelessError(EngineError):
+class NoPlaceError(EngineError):
     """The member that was asked makes no backups at all: another one may."""
 
 
@@ -98,20 +98,20 @@ class LiteBackups(Backups):
         asked: list[MemberRecord] = []
         requests: list[BackupRequest] = []
         placeless: dict[str, str] = {}
-        while (maker := _first(membership, asked)) is not None:
+        while (maker := _next_maker(membership, asked)) is not None:
             asked.append(maker)
             requests.append(BackupRequest(f"{REQUEST}{maker.uuid}/{uuid.uuid4()}"))
             kept = None if remember is None else remember(requests[-1].operation)
             told: str | Refused | None = None
             try:
-                told = await self._asked(membership, maker, requests, kept)
-            except PlacelessError as error:
+                told = await self._ask(membership, maker, requests, kept)
+            except NoPlaceError as error:
                 placeless[maker.uuid] = str(error)
-            if not isinstance(told, str) and _interrupted(membership, requests):
-                return await self._given_up()
+            if not isinstance(told, str) and _is_interrupted(membership, requests):
+                return await self._give_up()
             if told is not None:
                 return told
-            follows = "no other is there" if _first(membership, asked) is None else NEXT
+            follows = "no other is there" if _next_maker(membership, asked) is None else NEXT
             event(_log, logging.WARNING, f"a member makes no backup: {follows}",
                   member=maker.address)  # fmt: skip
         silent = [
@@ -120,10 +120,10 @@ class LiteBackups(Backups):
             if maker.uuid not in placeless and membership.member_table.lease(maker.uuid) is not None
         ]
         if silent:
-            return Refused(Reason.UNAVAILABLE, _silent(silent))
+            return Refused(Reason.UNAVAILABLE, _no_answer(silent))
         raise EngineError("; ".join(placeless.values()) or NOBODY)
 
-    async def _given_up(self) -> str | Refused:
+    async def _give_up(self) -> str | Refused:
         """Return the operation of an interrupted backup, which any member has that makes one."""
         operation, begun = self._operations.begin(KIND)
         puts = (*begun, self._operations.fail(operation, INTERRUPTED))
@@ -134,7 +134,7 @@ class LiteBackups(Backups):
         self._operations.forget(operation)
         return refused
 
-    async def _asked(
+    async def _ask(
         self,
         membership: Membership,
         maker: MemberRecord,
@@ -143,89 +143,89 @@ class LiteBackups(Backups):
     ) -> str | Refused | None:
         """Return what came of the last request; None when nothing will any more."""
         store, conditions, request = membership.engine, membership.conditions, requests[-1]
-        refused = (await carry_out(Put(request.asked, _packed(kept), REQUEST_S).begin(store)))[0]
+        refused = (await carry_out(Put(request.key, _pack(kept), REQUEST_S).begin(store)))[0]
         if refused is not None:
             return refused
 
-        def gone() -> bool:
+        def is_gone() -> bool:
             lease, incarnation = (
                 membership.member_table.lease(maker.uuid),
-                store.system_get(request.taken),
+                store.system_get(request.acceptance),
             )
             return lease is None or (
                 incarnation is not None and incarnation.decode() != lease.incarnation
             )
 
-        def in_vain() -> bool:
-            return gone() or _interrupted(membership, requests)
+        def is_in_vain() -> bool:
+            return is_gone() or _is_interrupted(membership, requests)
 
         try:
             await conditions.until(
-                lambda: _is_there(membership, request.taken) or in_vain(), TAKE_S
+                lambda: _has_key(membership, request.acceptance) or is_in_vain(), TAKE_S
             )
             if conditions.ended:
                 return Refused(Reason.CLOSING, STOPPING)
-            incarnation = store.system_get(request.taken)
-            if incarnation is None or in_vain():
+            incarnation = store.system_get(request.acceptance)
+            if incarnation is None or is_in_vain():
                 return None
-            refused = (await carry_out(Put(request.go, b"1", GONE_ON_S).begin(store)))[0]
+            refused = (await carry_out(Put(request.order, b"1", GONE_ON_S).begin(store)))[0]
             if refused is not None:
                 # The log may take it later, and the maker begin until it sees that nobody waits.
-                return await self._withdrawn(membership, maker, request) or refused
-            return await self._made(membership, maker, request, incarnation.decode())
+                return await self._withdraw(membership, maker, request) or refused
+            return await self._await_result(membership, maker, request, incarnation.decode())
         finally:
-            for key, _ in store.system_items(request.asked):
-                if key not in request.lasting:
+            for key, _ in store.system_items(request.key):
+                if key not in request.lasting_keys:
                     Put(key, None).begin(store)(_ignore)
 
-    async def _made(
+    async def _await_result(
         self, membership: Membership, maker: MemberRecord, request: BackupRequest, incarnation: str
     ) -> str | Refused | None:
         """Return what the order to the maker came to, for as long as that incarnation lasts."""
 
-        def gone() -> bool:
+        def is_gone() -> bool:
             lease = membership.member_table.lease(maker.uuid)
             return lease is None or lease.incarnation != incarnation
 
         await membership.conditions.until(
-            lambda: self._told(membership, request) is not None or gone(), LOST_S
+            lambda: self._result(membership, request) is not None or is_gone(), LOST_S
         )
-        told = self._told(membership, request)
+        told = self._result(membership, request)
         if told is not None:
             return _outcome(maker, told)
         if membership.conditions.ended:
             # For as long as the log takes something of this member.
-            Put(request.withdrawn, b"1", WITHDRAWN_S).begin(membership.engine)(_ignore)
-            return Refused(Reason.CLOSING, f"{STOPPING}: {_unknown(maker)}")
-        begun = await self._withdrawn(membership, maker, request)
-        if begun is not None or gone():
+            Put(request.withdrawal, b"1", WITHDRAWN_S).begin(membership.engine)(_ignore)
+            return Refused(Reason.CLOSING, f"{STOPPING}: {_unknown_result(maker)}")
+        begun = await self._withdraw(membership, maker, request)
+        if begun is not None or is_gone():
             return begun
-        return Refused(Reason.UNAVAILABLE, _unknown(maker))
+        return Refused(Reason.UNAVAILABLE, _unknown_result(maker))
 
-    def _told(self, membership: Membership, request: BackupRequest) -> _Told | None:
+    def _result(self, membership: Membership, request: BackupRequest) -> _Result | None:
         """Return what the maker tells, or what its operation does: what it told may be gone."""
-        told = membership.engine.system_get(request.told)
+        told = membership.engine.system_get(request.result)
         if told is not None:
-            return cast("_Told", json.loads(told))
+            return cast("_Result", json.loads(told))
         found = self._operations.find(request.operation)
         if found is None or found["stage"] == OperationStage.STARTED.value:
             return None  # it may be given up yet
-        if found["error"] in {UNNOTED, UNWANTED}:
+        if found["error"] in {NOT_NOTED, UNWANTED}:
             return {_REFUSED: found["error"], _REASON: Reason.UNAVAILABLE.name}
         return {_OPERATION: request.operation}
 
-    async def _withdrawn(
+    async def _withdraw(
         self, membership: Membership, maker: MemberRecord, request: BackupRequest
     ) -> str | Refused | None:
         """Let all see that nobody waits; return the operation that has begun by then, if any."""
-        membership.keep(_insist(membership, [Put(request.withdrawn, b"1", WITHDRAWN_S)]))
+        membership.keep(_insist(membership, [Put(request.withdrawal, b"1", WITHDRAWN_S)]))
         if not await membership.conditions.until(
-            lambda: _is_there(membership, request.withdrawn), WITHDRAW_S
+            lambda: _has_key(membership, request.withdrawal), WITHDRAW_S
         ):
-            return Refused(Reason.UNAVAILABLE, _unknown(maker))
+            return Refused(Reason.UNAVAILABLE, _unknown_result(maker))
         begun = self._operations.find(request.operation)
         # Begun is what any member answers for; the operation tells what became of it.
-        made = begun is not None and begun["error"] not in {UNNOTED, UNWANTED}
+        made = begun is not None and begun["error"] not in {NOT_NOTED, UNWANTED}
         return request.operation if made else None
 
 
@@ -233,11 +233,11 @@ def serve_requests(membership: Membership, backups: Backups) -> None:
     """Let a member that holds data make the backups that it is asked for, also before."""
     engine, serving = membership.engine, set[str]()
 
-    async def served(request: BackupRequest) -> None:
+    async def serve(request: BackupRequest) -> None:
         try:
             await _serve(membership, backups, request)
         finally:
-            serving.discard(request.asked)
+            serving.discard(request.key)
 
     def look() -> None:
         own = f"{REQUEST}{engine.member_uuid}/"
@@ -246,9 +246,9 @@ def serve_requests(membership: Membership, backups: Backups) -> None:
             if "/" in key.removeprefix(own) or key in serving:
                 continue
             # Else this process has served it, or another one took it, which has ended.
-            if not _is_there(membership, request.taken):
+            if not _has_key(membership, request.acceptance):
                 serving.add(key)
-                membership.keep(served(request))
+                membership.keep(serve(request))
 
     membership.on_change[REQUEST] = look
     look()
@@ -258,31 +258,33 @@ async def _serve(membership: Membership, backups: Backups, request: BackupReques
     """Say that this member makes the backup, and do so when it is told to."""
     incarnation, kept = (
         membership.heartbeat.incarnation,
-        _unpacked(membership.engine.system_get(request.asked)),
+        _unpack(membership.engine.system_get(request.key)),
     )
     # With an outcome the same call was carried out elsewhere: who asked first has died.
-    unwanted = request.lasting if kept is None else request.lasting | {kept.key}
+    unwanted = request.lasting_keys if kept is None else request.lasting_keys | {kept.key}
 
-    def wanted() -> bool:
-        return not any(_is_there(membership, key) for key in unwanted)
+    def is_wanted() -> bool:
+        return not any(_has_key(membership, key) for key in unwanted)
 
-    def waits() -> bool:
-        return _is_there(membership, request.asked) and wanted()
+    def is_waiting() -> bool:
+        return _has_key(membership, request.key) and is_wanted()
 
-    await _insist(membership, [Put(request.taken, incarnation.encode(), REQUEST_S)], waits)
+    await _insist(
+        membership, [Put(request.acceptance, incarnation.encode(), REQUEST_S)], is_waiting
+    )
     await membership.conditions.until(
-        lambda: _is_there(membership, request.go) or _is_there(membership, request.withdrawn),
+        lambda: _has_key(membership, request.order) or _has_key(membership, request.withdrawal),
         REQUEST_S,
     )
-    if not _is_there(membership, request.go):
+    if not _has_key(membership, request.order):
         return
-    if waits():
+    if is_waiting():
         event(_log, logging.INFO, "a lite member was asked for a backup, which is made here")
-        told = await _made(backups, request.operation, wanted)
+        told = await _make(backups, request.operation, is_wanted)
     else:
         # Whoever said so still waits to be told.
         told = {_REFUSED: LATE, _REASON: Reason.UNAVAILABLE.name}
-    puts = [Put(request.told, json.dumps(told).encode(), GONE_ON_S)]
+    puts = [Put(request.result, json.dumps(told).encode(), GONE_ON_S)]
     if kept is not None and _OPERATION in told:
         # The same call, sent to another member when its own is gone, is to find this one.
         puts.append(kept)
@@ -290,11 +292,11 @@ async def _serve(membership: Membership, backups: Backups, request: BackupReques
 
 
 async def _insist(
-    membership: Membership, puts: Sequence[Put], wanted: Callable[[], bool] = lambda: True
+    membership: Membership, puts: Sequence[Put], is_wanted: Callable[[], bool] = lambda: True
 ) -> None:
     """Put something until the log takes it, it is not wanted any more, or this member ends."""
     conditions, told = membership.conditions, False
-    while wanted():
+    while is_wanted():
         outcomes = await carry_out(*(put.begin(membership.engine) for put in puts))
         refused = next(filter(None, outcomes), None)
         if refused is None:
@@ -308,9 +310,9 @@ async def _insist(
             return
 
 
-async def _made(backups: Backups, operation: str, wanted: Callable[[], bool]) -> _Told:
+async def _make(backups: Backups, operation: str, is_wanted: Callable[[], bool]) -> _Result:
     try:
-        made = await backups.make_as(operation, wanted)
+        made = await backups.make_as(operation, is_wanted)
     except EngineError as error:
         return {_REFUSED: str(error), _REASON: None}
     except Exception as error:
@@ -321,14 +323,14 @@ async def _made(backups: Backups, operation: str, wanted: Callable[[], bool]) ->
     return {_OPERATION: made}
 
 
-def _packed(kept: Put | None) -> bytes:
+def _pack(kept: Put | None) -> bytes:
     if kept is None:
         return b""
     value = base64.b64encode(kept.value or b"").decode()
     return json.dumps([kept.key, value, kept.time_to_live_s]).encode()
 
 
-def _unpacked(asked: bytes | None) -> Put | None:
+def _unpack(asked: bytes | None) -> Put | None:
     """Return what is to be kept of a request's answer."""
     if not asked:
         return None
@@ -336,16 +338,16 @@ def _unpacked(asked: bytes | None) -> Put | None:
     return Put(key, base64.b64decode(value), time_to_live_s)
 
 
-def _is_there(membership: Membership, key: str) -> bool:
+def _has_key(membership: Membership, key: str) -> bool:
     return membership.engine.system_get(key) is not None
 
 
-def _interrupted(membership: Membership, requests: list[BackupRequest]) -> bool:
+def _is_interrupted(membership: Membership, requests: list[BackupRequest]) -> bool:
     """Tell whether the call is interrupted that made the requests, one after the other."""
-    return any(_is_there(membership, request.interrupted) for request in requests)
+    return any(_has_key(membership, request.interrupt) for request in requests)
 
 
-def _first(membership: Membership, but: list[MemberRecord]) -> MemberRecord | None:
+def _next_maker(membership: Membership, but: list[MemberRecord]) -> MemberRecord | None:
     """Return who is asked next."""
     # No start asks for a backup.
     from grid_member.engine.replicated.full_replicas import HOST
@@ -367,27 +369,27 @@ def _first(membership: Membership, but: list[MemberRecord]) -> MemberRecord | No
     return min(found, key=last, default=None)
 
 
-def _outcome(maker: MemberRecord, told: _Told) -> str | Refused:
+def _outcome(maker: MemberRecord, told: _Result) -> str | Refused:
     operation = told.get(_OPERATION)
     if operation is None:
         message = f"the member {maker.address} makes none: {told[_REFUSED]}"
         reason = told.get(_REASON)
         if reason is None:
-            raise (PlacelessError if told[_REFUSED] in PLACELESS else EngineError)(message)
+            raise (NoPlaceError if told[_REFUSED] in NO_PLACE else EngineError)(message)
         return Refused(Reason[reason], message)
     event(_log, logging.INFO, "another member makes the backup", member=maker.address,
           operation=operation)  # fmt: skip
     return operation
 
 
-def _unknown(maker: MemberRecord) -> str:
+def _unknown_result(maker: MemberRecord) -> str:
     return (
         f"the member {maker.address} was told to make the backup, and nothing is known of it: look "
         "at the operations before you ask again"
     )
 
 
-def _silent(addresses: list[str]) -> str:
+def _no_answer(addresses: list[str]) -> str:
     return (
         f"no member took the backup that was asked for: no answer from {', '.join(addresses)}; "
         "if those are of an earlier version, upgrade them: members with data go before lite ones"

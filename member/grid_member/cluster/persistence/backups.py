@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 from grid_member.cluster.membership.locks import LockedError
-from grid_member.cluster.persistence.backup_keys import WITHDRAWN_S, under_way
+from grid_member.cluster.persistence.backup_keys import WITHDRAWN_S, open_requests
 from grid_member.cluster.persistence.store_recovery import OFF
 from grid_member.cluster.values.system_store import Put, carry_out
 from grid_member.engine.api import EngineError, Reason, Refused
@@ -37,7 +37,7 @@ KIND: Final = "backup"
 NOTED_PERCENT: Final = 10
 """How much progress is worth a place in the log."""
 UNSET: Final = "persistence.backup-dir is not set"
-UNNOTED: Final = "its beginning could not be noted"
+NOT_NOTED: Final = "its beginning could not be noted"
 UNWANTED: Final = "it was interrupted, or whoever asked for it has asked another member meanwhile"
 INTERRUPTED: Final = "the backup was interrupted"
 RUNNING: Final = "a backup is running already"
@@ -115,15 +115,15 @@ class Backups:
         self._directory = directory
         self._backup_dir = backup_dir
         self._membership = membership
-        self._locked = contextlib.AsyncExitStack()
+        self._lock_stack = contextlib.AsyncExitStack()
         self._busy = False
         self._interrupted = False
-        self._begun: StartedBackup | None = None
+        self._current: StartedBackup | None = None
         self._noted_percent = 0
         self._work: asyncio.Task[None] | None = None
         self._interrupting: asyncio.Task[None] | None = None
         if membership is not None:
-            membership.on_change[INTERRUPT] = self._wished
+            membership.on_change[INTERRUPT] = self._serve_wishes
 
     def refusal(self) -> str | None:
         """Return why no backup can begin now, None when one can."""
@@ -173,13 +173,13 @@ class Backups:
         """
         return await self.make_as(None, lambda: True)
 
-    async def make_as(self, operation: str | None, wanted: Callable[[], bool]) -> str | Refused:
+    async def make_as(self, operation: str | None, is_wanted: Callable[[], bool]) -> str | Refused:
         """Make one as `make` does, under the id of an operation, if it is wanted by then.
 
         Args:
             operation: an id that no operation has; None for one that is new.
-            wanted: asked when everybody can see that the operation has begun, and before anything
-                is written.
+            is_wanted: asked when everybody can see that the operation has begun, and before
+                anything is written.
 
         Raises:
             EngineError: no backup can begin now, or none can be made in the directory.
@@ -195,40 +195,40 @@ class Backups:
             await self.abandon(begun)
             return refused
         # One that is interrupted by now writes nothing either, and says why.
-        if not (self._interrupted or wanted()):
+        if not (self._interrupted or is_wanted()):
             await self.abandon(begun, UNWANTED)
             return Refused(Reason.UNAVAILABLE, UNWANTED)
         self.run(begun)
         return begun.operation
 
-    def run(self, begun: StartedBackup) -> None:
+    def run(self, backup: StartedBackup) -> None:
         """Write the backup; return at once."""
-        self._begun = begun
+        self._current = backup
         self._noted_percent = 0
         if self._interrupted:
-            begun.draft.interrupt()
-        self._work = asyncio.create_task(self._run(begun))
+            backup.draft.interrupt()
+        self._work = asyncio.create_task(self._run(backup))
 
-    async def abandon(self, begun: StartedBackup, why: str = UNNOTED) -> None:
+    async def abandon(self, backup: StartedBackup, why: str = NOT_NOTED) -> None:
         """Give up a backup of which nothing is written yet."""
-        begun.draft.discard()
+        backup.draft.discard()
         if self._membership is None:
-            self._operations.forget(begun.operation)
+            self._operations.forget(backup.operation)
         else:
             # The log of several may take later what it refused.
-            put = self._operations.fail(begun.operation, why)
-            self._membership.keep(self._noted_given_up(put, self._membership.conditions))
+            put = self._operations.fail(backup.operation, why)
+            self._membership.keep(self._note_abandoned(put, self._membership.conditions))
         await self._unlock()
 
-    async def _noted_given_up(self, put: Put, conditions: Conditions) -> None:
+    async def _note_abandoned(self, put: Put, conditions: Conditions) -> None:
         while not conditions.ended and any(await carry_out(put.begin(self._store))):
             await conditions.until(lambda: False, AGAIN_S)
 
     async def interrupt(self) -> None:
         """Stop the backup that this member makes, if any; return when nothing is left of it."""
         self._interrupted = True
-        if self._begun is not None:
-            self._begun.draft.interrupt()
+        if self._current is not None:
+            self._current.draft.interrupt()
         if self._work is not None:
             await asyncio.wait({self._work})
 
@@ -246,7 +246,7 @@ class Backups:
             asked.update(put.key for put in puts)
             await carry_out(*(put.begin(self._store) for put in puts))
             stopped = await membership.conditions.until(
-                lambda: self._none_goes_on() or bool(self._interrupts(asked)),
+                lambda: self._none_running() or bool(self._interrupts(asked)),
                 INTERRUPT_PATIENCE_S,
             )
         for key in asked:
@@ -257,11 +257,11 @@ class Backups:
     def _interrupts(self, but: set[str]) -> list[Put]:
         """Return what interrupts the backups that are made or asked for, but for some keys."""
         wishes = [Put(INTERRUPT + uuid, b"", WISH_S) for uuid in self._makers()]
-        ends = [Put(found.interrupted, b"1", WITHDRAWN_S) for found in under_way(self._store)]
+        ends = [Put(found.interrupt, b"1", WITHDRAWN_S) for found in open_requests(self._store)]
         return [put for put in (*wishes, *ends) if put.key not in but]
 
-    def _none_goes_on(self) -> bool:
-        return not self._makers() and not under_way(self._store)
+    def _none_running(self) -> bool:
+        return not self._makers() and not open_requests(self._store)
 
     def _makers(self) -> set[str]:
         """Return the UUIDs of the members that make a backup or are about to."""
@@ -269,7 +269,7 @@ class Backups:
             return set()
         return {found.uuid for found in self._membership.locks.contenders(KIND)}
 
-    def _wished(self) -> None:
+    def _serve_wishes(self) -> None:
         if self._busy and self._store.system_get(INTERRUPT + self._source.member_uuid) is not None:
             self._interrupting = asyncio.create_task(self.interrupt())
 
@@ -277,49 +277,49 @@ class Backups:
         if self._membership is None:
             return
         try:
-            await self._locked.enter_async_context(self._membership.locks.held(KIND, KIND))
+            await self._lock_stack.enter_async_context(self._membership.locks.hold(KIND, KIND))
         except LockedError as locked:
-            refused = locked.refused
+            refused = locked.refusal
             raise EngineError(RUNNING if refused is None else refused.message) from None
 
     async def _unlock(self) -> None:
-        await self._locked.aclose()
+        await self._lock_stack.aclose()
         self._busy = False
 
-    async def _run(self, begun: StartedBackup) -> None:
+    async def _run(self, backup: StartedBackup) -> None:
         loop = asyncio.get_running_loop()
 
-        def advanced(percent: int) -> None:
-            loop.call_soon_threadsafe(self._advanced, begun.operation, percent)
+        def report(percent: int) -> None:
+            loop.call_soon_threadsafe(self._advance, backup.operation, percent)
 
         member = uuid.UUID(self._source.member_uuid)
         try:
             place = await asyncio.to_thread(
-                begun.draft.write, begun.snapshots, member, begun.created_ms, advanced
+                backup.draft.write, backup.snapshots, member, backup.created_ms, report
             )
         except EngineError as error:
             event(_log, logging.ERROR, "backup failed", reason=str(error))
-            self._note(self._operations.fail(begun.operation, str(error)))
+            self._note(self._operations.fail(backup.operation, str(error)))
         except Exception as error:
             event(_log, logging.ERROR, "backup failed", error=type(error).__name__)
-            self._note(self._operations.fail(begun.operation, "unexpected error: see the log"))
+            self._note(self._operations.fail(backup.operation, "unexpected error: see the log"))
         else:
             event(_log, logging.INFO, "backup complete", place=str(place))
-            self._note(self._operations.finish(begun.operation))
+            self._note(self._operations.finish(backup.operation))
         finally:
-            self._begun = None
+            self._current = None
             await self._unlock()
 
-    def _advanced(self, operation: str, percent: int) -> None:
-        if self._begun is not None and percent >= self._noted_percent + NOTED_PERCENT:
+    def _advance(self, operation: str, percent: int) -> None:
+        if self._current is not None and percent >= self._noted_percent + NOTED_PERCENT:
             self._noted_percent = percent
             self._note(self._operations.advance(operation, percent))
 
     def _note(self, put: Put) -> None:
-        put.begin(self._store)(_noted)
+        put.begin(self._store)(_ignore_outcome)
 
 
-def _noted(outcome: object) -> None:
+def _ignore_outcome(outcome: object) -> None:
     if isinstance(outcome, Refused):
         # This member shows it all the same.
         event(_log, logging.INFO, "progress not recorded", reason=outcome.reason.value)

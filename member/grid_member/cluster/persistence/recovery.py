@@ -57,11 +57,11 @@ class RecoveryState:
     stage: RecoveryStage = RecoveryStage.OPENING
     problem: str = ""
     """Why the store cannot be opened."""
-    asked: int | None = None
+    request: int | None = None
     """The call that a recovery is under way for."""
-    timed: bool = False
+    has_clock: bool = False
     """Whether the time has begun to run, and whether it is over."""
-    late: bool = False
+    is_late: bool = False
     stopping: bool = False
 
 
@@ -160,26 +160,26 @@ def step(state: RecoveryState, event: Event) -> Step:
     """Return the next state and what to do, in that order."""
     match event:
         case ForceRequest() | PartialRequest():
-            return _asked(state, event)
+            return _take_request(state, event)
         case DeadlinePassed():
-            return _over(replace(state, late=True), RecoveryAction.GIVE_UP)
+            return _finish(replace(state, is_late=True), RecoveryAction.GIVE_UP)
         case StopRequest():
-            return _over(replace(state, stopping=True), RecoveryAction.LEAVE)
+            return _finish(replace(state, stopping=True), RecoveryAction.LEAVE)
         case _ if state.stage is RecoveryStage.OPENING:
-            return _opening(state, event)
+            return _while_opening(state, event)
         case RecoverySuccess() | RecoveryFailure() if state.stage in _WORKING:
-            return _worked(state, event)
+            return _finish_work(state, event)
     return state, ()
 
 
-def _over(state: RecoveryState, end: RecoveryAction) -> Step:
+def _finish(state: RecoveryState, end: RecoveryAction) -> Step:
     """End a start that waits; what is under way is finished first."""
     if state.stage is RecoveryStage.WAITING:
         return replace(state, stage=RecoveryStage.ENDED), (end,)
     return state, ()
 
 
-def _asked(state: RecoveryState, event: ForceRequest | PartialRequest) -> Step:
+def _take_request(state: RecoveryState, event: ForceRequest | PartialRequest) -> Step:
     refused = {
         RecoveryStage.OPENING: _LOADING,
         RecoveryStage.RUNNING: HEALTHY,
@@ -193,31 +193,33 @@ def _asked(state: RecoveryState, event: ForceRequest | PartialRequest) -> Step:
     if refused is not None:
         return state, (CallAnswer(event.call, refused),)
     stage = RecoveryStage.WIPING if forced else RecoveryStage.SALVAGING
-    begun = replace(state, stage=stage, asked=event.call)
+    begun = replace(state, stage=stage, request=event.call)
     return begun, (RecoveryAction.WIPE if forced else RecoveryAction.SALVAGE,)
 
 
-def _opening(state: RecoveryState, event: Event) -> Step:
+def _while_opening(state: RecoveryState, event: Event) -> Step:
     match event:
         case OpenSuccess():
             return replace(state, stage=RecoveryStage.RUNNING, problem=""), ()
-        case OpenFailure(problem, True) if not (state.late or state.stopping):
-            clock = () if state.timed else (RecoveryAction.START_CLOCK,)
-            return replace(state, stage=RecoveryStage.WAITING, problem=problem, timed=True), clock
+        case OpenFailure(problem, True) if not (state.is_late or state.stopping):
+            clock = () if state.has_clock else (RecoveryAction.START_CLOCK,)
+            return replace(
+                state, stage=RecoveryStage.WAITING, problem=problem, has_clock=True
+            ), clock
         case OpenFailure(problem, _):
             ended = replace(state, stage=RecoveryStage.ENDED, problem=problem)
             return ended, (RecoveryAction.LEAVE if state.stopping else RecoveryAction.GIVE_UP,)
     return state, ()
 
 
-def _worked(state: RecoveryState, event: RecoverySuccess | RecoveryFailure) -> Step:
+def _finish_work(state: RecoveryState, event: RecoverySuccess | RecoveryFailure) -> Step:
     problem = event.problem if isinstance(event, RecoveryFailure) else None
-    replies = () if state.asked is None else (CallAnswer(state.asked, problem),)
-    rested = replace(state, asked=None)
+    replies = () if state.request is None else (CallAnswer(state.request, problem),)
+    rested = replace(state, request=None)
     if state.stopping:
         return replace(rested, stage=RecoveryStage.ENDED), (*replies, RecoveryAction.LEAVE)
     if problem is None:
         return replace(rested, stage=RecoveryStage.OPENING), (*replies, RecoveryAction.OPEN)
-    if state.late:
+    if state.is_late:
         return replace(rested, stage=RecoveryStage.ENDED), (*replies, RecoveryAction.GIVE_UP)
     return replace(rested, stage=RecoveryStage.WAITING), replies

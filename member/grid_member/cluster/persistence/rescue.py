@@ -86,7 +86,7 @@ class ClusterRecovery(StoreRecovery):
         # Without a store there is no damage that is waited about.
         super().__init__(open_store, None, early, policy=policy, timeout_s=0)
         self._engine = engine
-        self._stored = stored
+        self._keeps_data = stored
         self._rescuing = False
 
     @property
@@ -96,23 +96,23 @@ class ClusterRecovery(StoreRecovery):
 
     async def force_start(self, around: Around | None = None) -> str | None:
         """Delete the data of all members; return why that is not done, or None."""
-        return await self._rescued(RecoveryAction.WIPE, around)
+        return await self._run_rescue(RecoveryAction.WIPE, around)
 
     async def partial_start(self, around: Around | None = None) -> str | None:
         """Go on with what the members have that are there; return why that is not done, or None."""
-        if self._stored and not self._state.partial:
+        if self._keeps_data and not self._state.partial:
             return NOT_PARTIAL
-        return await self._rescued(RecoveryAction.SALVAGE, around)
+        return await self._run_rescue(RecoveryAction.SALVAGE, around)
 
-    async def _rescued(self, how: RecoveryAction, around: Around | None) -> str | None:
-        if not self._stored:
+    async def _run_rescue(self, how: RecoveryAction, around: Around | None) -> str | None:
+        if not self._keeps_data:
             return OFF
         if self._rescuing:
             return UNDER_WAY
         self._rescuing = True
         try:
             # A key must not remember what is so for a moment only: this is not noted under it.
-            if not await self._known():
+            if not await self._wait_decided():
                 return JUST_STARTED
             if self._state.stage is RecoveryStage.ENDED or self._engine.ended:
                 return STOPPING
@@ -122,7 +122,7 @@ class ClusterRecovery(StoreRecovery):
         finally:
             self._rescuing = False
 
-    async def _known(self) -> bool:
+    async def _wait_decided(self) -> bool:
         """Wait until it is known whether the start waits for others; False: not in time."""
         now_s = asyncio.get_running_loop().time
         until_s = now_s() + KNOWN_S

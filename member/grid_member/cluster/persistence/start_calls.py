@@ -15,7 +15,7 @@ import os
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from grid_member.cluster.values.idempotency import KEPT_S
+from grid_member.cluster.values.idempotency import KEEP_S
 from grid_member.engine.api import EngineError, NotYetError
 from grid_member.engine.io.errors import unusable
 from grid_member.engine.io.files import open_private, sync_directory
@@ -52,32 +52,32 @@ class StartCall:
 class StartCalls:
     """The calls in the file of one base directory.
 
-    All methods but `known` block; all but that and `load` raise `EngineError`.
+    All methods but `has_call` block; all but that and `load` raise `EngineError`.
     """
 
     def __init__(self, directory: Path | None, clock_ms: Clock) -> None:
         """Take the base directory, None when persistence is off."""
         self._directory = directory
         self._clock_ms = clock_ms
-        self._known: dict[str, StartCall] = {}
+        self._recent: dict[str, StartCall] = {}
 
     def load(self) -> None:
-        """Read what `known` tells; a file that cannot be read keeps no other call from its key."""
+        """Read what `has_call` tells; an unreadable file keeps no other call from its key."""
         try:
             self._read()
         except EngineError as error:
             event(_log, logging.WARNING, "remembered calls not read", reason=str(error))
 
-    def known(self, key: str) -> bool:
+    def has_call(self, key: str) -> bool:
         """Tell, without a look at the disk, whether a call was begun under the key of late."""
-        call = self._known.get(key)
+        call = self._recent.get(key)
         return call is not None and self._counts(call)
 
     def find(self, key: str) -> StartCall | None:
         """Return the call that was begun under the key, None when there is none."""
         return next((call for call in self._read() if call.key == key), None)
 
-    def noted(self, key: str, request: str, work: Callable[[], None]) -> None:
+    def carry_out(self, key: str, request: str, work: Callable[[], None]) -> None:
         """Do the work of a call, its beginning noted before and its end after it.
 
         What is not done yet is forgotten: its key may be sent again.
@@ -102,7 +102,7 @@ class StartCalls:
         self._write([*calls[surplus:], StartCall(key, request, self._clock_ms())])
 
     def _counts(self, call: StartCall) -> bool:
-        return self._clock_ms() - call.begun_ms < KEPT_S * 1000
+        return self._clock_ms() - call.begun_ms < KEEP_S * 1000
 
     def _end(self, key: str, problem: str | None) -> None:
         self._change(key, lambda call: replace(call, ended=True, problem=problem))
@@ -129,7 +129,7 @@ class StartCalls:
         except OSError as error:
             raise unusable("the remembered calls", path, error) from None
         try:
-            return self._noticed(_unpacked(content))
+            return self._keep_recent(_unpack(content))
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise EngineError(
                 f"{path} is foreign or damaged: move it away, or call without an Idempotency-Key"
@@ -148,17 +148,17 @@ class StartCalls:
                 file.flush()
                 os.fsync(file.fileno())
             creating.rename(path)
-            self._noticed(calls)
+            self._keep_recent(calls)
             sync_directory(self._directory)
         except OSError as error:
             raise unusable("the remembered calls", path, error) from None
 
-    def _noticed(self, calls: list[StartCall]) -> list[StartCall]:
-        self._known = {call.key: call for call in calls}
+    def _keep_recent(self, calls: list[StartCall]) -> list[StartCall]:
+        self._recent = {call.key: call for call in calls}
         return calls
 
 
-def _unpacked(content: bytes) -> list[StartCall]:
+def _unpack(content: bytes) -> list[StartCall]:
     if len(content) > MAX_START_CALLS_BYTES:
         raise ValueError("too large")
     found = json.loads(content)

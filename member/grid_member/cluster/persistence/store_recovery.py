@@ -222,7 +222,7 @@ class StoreRecovery:
         ended = self._early(KINDS[how])
         problem: str | None = None
         try:
-            around = self._around.get(self._state.asked or 0, plainly)
+            around = self._around.get(self._state.request or 0, plainly)
             await asyncio.to_thread(
                 around, store.salvage if how is RecoveryAction.SALVAGE else store.wipe
             )

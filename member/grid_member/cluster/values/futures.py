@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def begun(begin: Callable[[Done[T]], object]) -> asyncio.Future[T | Refused]:
+def start(begin: Callable[[Done[T]], object]) -> asyncio.Future[T | Refused]:
     """Begin an engine operation now; return the future of what its callback is given."""
     future: asyncio.Future[T | Refused] = asyncio.get_running_loop().create_future()
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from grid_member.engine.state.system import SystemStore
 
 MAX_KEY_CHARACTERS: Final = 128
-KEPT_S: Final = 25 * 3600
+KEEP_S: Final = 25 * 3600
 """The promise is 24 h; the rest covers clocks that differ."""
 MAX_OUTCOMES: Final = 10_000
 MAX_OUTCOMES_BYTES: Final = 16 << 20
@@ -84,7 +84,7 @@ class StoredAnswers:
 
     def remember(self, key: str, outcome: StoredAnswer) -> Put:
         """Return what keeps an outcome."""
-        return Put(_PREFIX + key, outcome.pack(), KEPT_S)
+        return Put(_PREFIX + key, outcome.pack(), KEEP_S)
 
     @property
     def full(self) -> bool:

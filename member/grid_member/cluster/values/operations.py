@@ -76,7 +76,7 @@ class Operations:
 
     def documents(self) -> list[OperationDocument]:
         """Return all operations, the oldest first."""
-        found = {operation["id"]: operation for _, operation in self._stored()}
+        found = {operation["id"]: operation for _, operation in self._read_stored()}
         for key, operation in list(self._own.items()):
             if operation["stage"] in _ENDED and found.get(key) == operation:
                 # The store says the same by now, and will forget it in its time.
@@ -87,7 +87,7 @@ class Operations:
     def find(self, operation_id: str) -> OperationDocument | None:
         """Return an operation of any member as it is stored, None when it is not."""
         stored = self._store.system_get(OPERATION + operation_id)
-        return None if stored is None else _unpacked(stored)["operation"]
+        return None if stored is None else _unpack(stored)["operation"]
 
     def begin(self, kind: str, known_as: str | None = None) -> tuple[str, tuple[Put, ...]]:
         """Return a new operation's id, and what stores it and forgets the oldest for it.
@@ -97,7 +97,7 @@ class Operations:
             known_as: the id, when somebody waits for it by that; it must be nobody else's.
         """
         operation = self._new(kind, known_as)
-        return operation["id"], self._added(operation)
+        return operation["id"], self._add(operation)
 
     def early(self, kind: str) -> Callable[[str | None], None]:
         """Begin an operation on the store before that is open, which is not shown until `join`.
@@ -110,20 +110,20 @@ class Operations:
 
         def ended(error: str | None) -> None:
             stage = OperationStage.FINISHED if error is None else OperationStage.FAILED
-            self._early.append(self._ended(operation, stage, error))
+            self._early.append(self._with_end(operation, stage, error))
 
         return ended
 
     def join(self, others: Collection[str] = ()) -> list[Put]:
-        """Return what stores what `interrupted` returns, then the early operations.
+        """Return what stores what `interrupted_puts` returns, then the early operations.
 
         Args:
             others: the UUIDs of the other members of the cluster.
         """
-        puts = self.interrupted(others)
+        puts = self.interrupted_puts(others)
         early, self._early = self._early, []
         for operation in early:
-            puts += self._added(operation)
+            puts += self._add(operation)
         return puts
 
     def _new(self, kind: str, known_as: str | None = None) -> OperationDocument:
@@ -137,13 +137,13 @@ class Operations:
             "finished": None,
         }
 
-    def _added(self, operation: OperationDocument) -> tuple[Put, ...]:
+    def _add(self, operation: OperationDocument) -> tuple[Put, ...]:
         known = self.documents()
         ended = [o["id"] for o in known if o["stage"] in _ENDED]
         surplus = ended[: max(0, len(known) + 1 - MAX_OPERATIONS)]
         for key in surplus:
             self._own.pop(key, None)
-        put = self._changed(operation)
+        put = self._change(operation)
         return put, *(Put(OPERATION + key, None) for key in surplus)
 
     def forget(self, operation_id: str) -> None:
@@ -162,7 +162,7 @@ class Operations:
             "progress": progress,
             "error": waits_for,
         }
-        return self._changed(cast("OperationDocument", {**found, **going_on}))
+        return self._change(cast("OperationDocument", {**found, **going_on}))
 
     def finish(self, operation_id: str) -> Put:
         """Return what stores that an operation of this member did all its work."""
@@ -172,7 +172,7 @@ class Operations:
         """Return what stores that an operation of this member gave up, and why."""
         return self._end(self._own[operation_id], OperationStage.FAILED, error)
 
-    def interrupted(self, others: Collection[str] = ()) -> list[Put]:
+    def interrupted_puts(self, others: Collection[str] = ()) -> list[Put]:
         """Return what stores that the operations have failed that nobody goes on with.
 
         Those of this member's last incarnation, and those of members that are not in the cluster:
@@ -184,14 +184,14 @@ class Operations:
         """
         return [
             self._end(operation, OperationStage.FAILED, "the member stopped before the end")
-            for member, operation in self._stored()
+            for member, operation in self._read_stored()
             if member not in others and operation["stage"] not in _ENDED
         ]
 
     def _end(self, operation: OperationDocument, stage: OperationStage, error: str | None) -> Put:
-        return self._changed(self._ended(operation, stage, error))
+        return self._change(self._with_end(operation, stage, error))
 
-    def _ended(
+    def _with_end(
         self, operation: OperationDocument, stage: OperationStage, error: str | None
     ) -> OperationDocument:
         progress = COMPLETE_PERCENT if stage is OperationStage.FINISHED else operation["progress"]
@@ -203,16 +203,16 @@ class Operations:
             "finished": self._clock_ms(),
         }
 
-    def _changed(self, operation: OperationDocument) -> Put:
+    def _change(self, operation: OperationDocument) -> Put:
         self._own[operation["id"]] = operation
         record: _Record = {"member": self._member_uuid(), "operation": operation}
         content = json.dumps(record, separators=(",", ":")).encode()
         return Put(OPERATION + operation["id"], content)
 
-    def _stored(self) -> list[tuple[str, OperationDocument]]:
-        records = [_unpacked(value) for _, value in self._store.system_items(OPERATION)]
+    def _read_stored(self) -> list[tuple[str, OperationDocument]]:
+        records = [_unpack(value) for _, value in self._store.system_items(OPERATION)]
         return [(record["member"], record["operation"]) for record in records]
 
 
-def _unpacked(stored: bytes) -> _Record:
+def _unpack(stored: bytes) -> _Record:
     return cast("_Record", json.loads(stored))

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from grid_member.cluster.values.futures import begun
+from grid_member.cluster.values.futures import start
 from grid_member.engine.api import Refused
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ async def carry_out(*begins: Begin) -> list[Refused | None]:
     """
     outcomes: list[asyncio.Future[object]] = []
     for begin in begins:
-        outcome = begun(begin)
+        outcome = start(begin)
         outcomes.append(outcome)
         if outcome.done() and isinstance(outcome.result(), Refused):
             break

@@ -65,36 +65,36 @@ class Versions:
         if parsed is None:
             raise ValueError("the member's own version is no major.minor.patch")
         self._store = store
-        self.own: Final = parsed
+        self.own_version: Final = parsed
         """What this member's own version stands for."""
 
     @property
     def current(self) -> ClusterVersion:
         """The cluster's version; the member's own as long as none is stored."""
         stored = self._store.system_get(_KEY)
-        return (parse_version(stored.decode()) if stored else None) or self.own
+        return (parse_version(stored.decode()) if stored else None) or self.own_version
 
     def problem(self, target: ClusterVersion) -> str | None:
         """Return why the cluster's version cannot become target, None when it can."""
-        if target == self.current or target == self.own:
+        if target == self.current or target == self.own_version:
             return None
-        if self.own.supports(target):
+        if self.own_version.supports(target):
             return f"the cluster version cannot go back from {self.current} to {target}"
-        return f"members of version {self.own} cannot run a cluster of version {target}"
+        return f"members of version {self.own_version} cannot run a cluster of version {target}"
 
     def change(self, target: ClusterVersion) -> Put:
         """Return what makes target the cluster's version."""
         return Put(_KEY, str(target).encode())
 
-    def at_join(self) -> Put | None:
+    def join_put(self) -> Put | None:
         """Return what makes a new cluster keep the version it began with, None for an old one."""
-        return None if self._store.system_get(_KEY) else self.change(self.own)
+        return None if self._store.system_get(_KEY) else self.change(self.own_version)
 
     def join_problem(self) -> str | None:
         """Return why this member cannot run the cluster whose data it has, None when it can."""
-        if self.own.supports(self.current):
+        if self.own_version.supports(self.current):
             return None
         return (
-            f"the cluster has version {self.current}, which a member of version {self.own} "
+            f"the cluster has version {self.current}, which a member of version {self.own_version} "
             "cannot run: start one of the cluster's version or of the next"
         )

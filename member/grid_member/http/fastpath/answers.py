@@ -191,7 +191,7 @@ class FastPathAnswers(metaclass=abc.ABCMeta):
             or self._turn
             or self._serving
             or transport is None
-            or not (context.unmeasured and context.member.runs_on)  # as `plain`
+            or not (context.unmeasured and context.member.is_running)  # as `plain`
         ):
             self._finish_one(outcome)
         elif self._one is not None:
@@ -212,7 +212,7 @@ class FastPathAnswers(metaclass=abc.ABCMeta):
             or self._poll_waited
             or self._unread is not None
             or transport is None
-            or not (context.unmeasured and context.member.runs_on)  # as `plain`
+            or not (context.unmeasured and context.member.is_running)  # as `plain`
             or (outcome.until_s < _EVER and steady_s() >= outcome.until_s)
         ):
             self._finish_one(outcome)

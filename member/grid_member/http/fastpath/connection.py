@@ -102,7 +102,7 @@ class FastPathConnection(FastPathAnswers):
             or self._rest
             or self._unread is not None
             or transport is None
-            or not (context.unmeasured and context.member.runs_on)  # as `plain`
+            or not (context.unmeasured and context.member.is_running)  # as `plain`
             or (whole := context.recognizer.whole_request(data)) is None
         ):
             self._receive(data)

@@ -113,7 +113,7 @@ class FastPathContext:
     @property
     def plain(self) -> bool:
         """Whether the member runs on, and nothing is counted but the number of answers."""
-        return self.unmeasured and self.member.runs_on
+        return self.unmeasured and self.member.is_running
 
     @property
     def stopping(self) -> bool:

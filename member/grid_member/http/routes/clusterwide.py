@@ -42,10 +42,10 @@ async def everywhere(
     if membership is None:
         return await change()
     try:
-        async with membership.locks.held(lock, str(call.route.operation), patience_s):
+        async with membership.locks.hold(lock, str(call.route.operation), patience_s):
             answer = await change()
     except LockedError as locked:
-        return busy if locked.refused is None else refusal(locked.refused)
+        return busy if locked.refusal is None else refusal(locked.refusal)
     # The lock's end was proposed in this tick, as the barrier is: they are in one record.
     return await after_barrier(membership, answer)
 

@@ -95,7 +95,7 @@ async def _added(call: HttpCall, blocks: list[Block], message: str) -> Answer:
         answer = await settle(call, document(content), *puts)
         changes.apply_stored()
     if answer.status == CARRIED_OUT:
-        event(_log, logging.INFO, "configuration changed", added=len(change.added))
+        event(_log, logging.INFO, "configuration changed", added=len(change.added_blocks))
     return answer
 
 

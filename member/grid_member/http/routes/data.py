@@ -6,7 +6,7 @@ import asyncio
 import re
 from typing import TYPE_CHECKING, Final
 
-from grid_member.cluster.values.futures import begun
+from grid_member.cluster.values.futures import start
 from grid_member.config.names import find
 from grid_member.engine.api import Entry, Item, Reason, Refused
 from grid_member.http.table import MAX_POLL_S
@@ -28,7 +28,7 @@ _RETRY: Final = frozenset({Reason.UNAVAILABLE, Reason.OVERLOADED, Reason.CLOSING
 
 async def settled(begin: Callable[[Done[None]], object]) -> Answer:
     """Begin a write and return its answer."""
-    result = await begun(begin)
+    result = await start(begin)
     return EMPTY if result is None else refusal(result)
 
 
@@ -84,7 +84,7 @@ async def map_put(call: HttpCall) -> Answer:
 async def map_get(call: HttpCall) -> Answer:
     """Read an entry."""
     names, engine = call.names, call.member.engine
-    result: Entry | Refused | None = await begun(
+    result: Entry | Refused | None = await start(
         lambda done: engine.map_get(names["name"], names["key"], done)
     )
     if isinstance(result, Refused):
@@ -115,7 +115,7 @@ async def map_clear(call: HttpCall) -> Answer:
 async def queue_offer(call: HttpCall) -> Answer:
     """Append an item."""
     engine = call.member.engine
-    result: bool | Refused = await begun(
+    result: bool | Refused = await start(
         lambda done: engine.queue_offer(call.names["name"], call.body, call.content_type, done)
     )
     if isinstance(result, Refused):
@@ -126,7 +126,7 @@ async def queue_offer(call: HttpCall) -> Answer:
 async def queue_size(call: HttpCall) -> Answer:
     """Count the items."""
     engine = call.member.engine
-    result: int | Refused = await begun(lambda done: engine.queue_size(call.names["name"], done))
+    result: int | Refused = await start(lambda done: engine.queue_size(call.names["name"], done))
     return refusal(result) if isinstance(result, Refused) else Answer(200, b"%d" % result, TEXT)
 
 

@@ -135,7 +135,7 @@ def noting(call: HttpCall) -> Around | None:
     if key is None:
         return None
     starts, request = management_of(call).persistence.starts, fingerprint(call)
-    return lambda work: starts.noted(key, request, work)
+    return lambda work: starts.carry_out(key, request, work)
 
 
 def remembering(call: HttpCall, answer: Callable[[str], Answer]) -> Callable[[str], Put] | None:
@@ -161,7 +161,7 @@ def _known(call: HttpCall, key: str, request: str) -> Answer | None:
     if known is not None:
         # Whoever asks a member again to leave wants it to go on, whatever became of the first try.
         return None if _leaving(call) and call.member.joined else _again(known)
-    if call.route.operation not in STARTS and management.persistence.starts.known(key):
+    if call.route.operation not in STARTS and management.persistence.starts.has_call(key):
         return _conflict(key)
     if management.stored_answers.full:
         return error(503, "too many idempotency keys are remembered", retry=True)
@@ -180,7 +180,7 @@ async def _first_of_all(
     outcomes.begin(key, request)
     lock = KEY_LOCK + hashlib.sha256(key.encode()).hexdigest()
     try:
-        async with membership.locks.held(lock, request, KEY_PATIENCE_S):
+        async with membership.locks.hold(lock, request, KEY_PATIENCE_S):
             # Whoever has the lock knows what was answered under the key before.
             known = _known(call, key, request)
             if known is None:
@@ -188,8 +188,8 @@ async def _first_of_all(
         # Whoever carried it out may have been told that it is not shown yet, or nothing.
         return await after_barrier(membership, known)
     except LockedError as locked:
-        if locked.refused is not None:
-            return refusal(locked.refused)
+        if locked.refusal is not None:
+            return refusal(locked.refusal)
         return error(503, "another member carries out the call", retry=True)
     finally:
         outcomes.end(key)

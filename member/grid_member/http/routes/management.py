@@ -6,7 +6,7 @@ import asyncio
 import platform
 from typing import TYPE_CHECKING, Final
 
-from grid_member.cluster.cp.addresses import bracketed
+from grid_member.cluster.cp.addresses import bracket
 from grid_member.cluster.management.usage import usage_document
 from grid_member.cluster.membership.locks import CHANGE
 from grid_member.cluster.values.system_store import carry_out
@@ -55,7 +55,7 @@ async def _changed(call: HttpCall, state: ClusterState) -> Answer:
         prepare = membership.engine.prepare_cluster_state
         for refused in filter(None, await carry_out(lambda done: prepare(state, done))):
             return refusal(refused)
-        forgotten = membership.forgotten_with(state)
+        forgotten = membership.forgetting_puts(state)
     return await settle(
         call,
         success(state=state.value),
@@ -117,7 +117,7 @@ async def nodes(call: HttpCall) -> Answer:
     if problem is not None:
         return problem
     members = [
-        f"Member {bracketed(member['address'])} - {member['uuid']}"
+        f"Member {bracket(member['address'])} - {member['uuid']}"
         + (" this" if member["localMember"] else "")
         + (" lite" if member["liteMember"] else "")
         for member in call.member.members()

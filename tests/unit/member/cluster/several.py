@@ -121,7 +121,7 @@ class OneOfSeveral:
             Description(f"m-{address}", version, lite, cp_member_count),
             clock_ms or several.time.clock_ms,
         )
-        self.engine.applied = self.membership.applied
+        self.engine.applied = self.membership.follow
         self.gone: list[str] = []
         self.membership.on_gone.append(self.gone.append)
         self.member = Member(config, self.engine, "tester", version, self.membership)  # type: ignore[arg-type]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from grid_member.cluster.persistence.start_calls import START_CALLS_FILE, StartCalls
-from grid_member.cluster.values.futures import begun
+from grid_member.cluster.values.futures import start
 from grid_member.command import EXIT_START
 from grid_member.command.restore import restore
 from grid_member.engine import open_engine
@@ -35,7 +35,7 @@ async def backup(tmp_path: Path) -> Path:
     def put(done: Done[None]) -> None:
         engine.map_put("m", "k", b"v", None, done)
 
-    assert await begun(put) is None
+    assert await start(put) is None
     place = back_up(Driver(engine), tmp_path / "backups", tmp_path / "base")
     await engine.stop()
     return place
@@ -57,7 +57,7 @@ def test_nobody_else_may_read_a_backup_or_a_store(backup: Path, tmp_path: Path) 
 def test_nobody_else_may_read_the_remembered_calls(tmp_path: Path) -> None:
     # What a crash left is no reason to fail, nor to write into it.
     (tmp_path / START_CALLS_FILE).with_suffix(".creating").write_text("{")
-    StartCalls(tmp_path, lambda: 0).noted("key", "request", lambda: None)
+    StartCalls(tmp_path, lambda: 0).carry_out("key", "request", lambda: None)
     assert stat.S_IMODE((tmp_path / START_CALLS_FILE).stat().st_mode) == 0o600
     assert {path.name for path in tmp_path.iterdir()} == {START_CALLS_FILE}
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grid_member.cluster.values.futures import begun
+from grid_member.cluster.values.futures import start
 from grid_member.http.routes.cp import (
     cp_group,
     cp_group_remove,
@@ -75,8 +75,8 @@ async def data(managed: Managed) -> tuple[object, ...]:
         managed.engine.queue_size("q1", done)
 
     return (
-        await begun(entry),
-        await begun(size),
+        await start(entry),
+        await start(size),
         managed.everything(),
         managed.engine.cluster_state,
     )
@@ -89,8 +89,8 @@ async def filled(managed: Managed) -> Managed:
     def offer(done: Done[bool]) -> None:
         managed.engine.queue_offer("q1", b"item", None, done)
 
-    await begun(put)
-    await begun(offer)
+    await start(put)
+    await start(offer)
     return managed
 
 

@@ -279,7 +279,7 @@ async def test_no_change_without_a_majority_of_the_members(several: Several) -> 
 
 async def test_one_change_at_a_time(several: Several) -> None:
     members = await founded(several)
-    async with members[0].membership.locks.held("cp", "test"):
+    async with members[0].membership.locks.hold("cp", "test"):
         answer = await changed(members[1], "cp_reset")
     assert answer.status == 409
     assert "CP" in content(answer)["message"]

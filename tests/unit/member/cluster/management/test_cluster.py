@@ -10,7 +10,7 @@ import pytest
 
 from grid_member.cluster.member import member as member_module
 from grid_member.cluster.member.member import Phase
-from grid_member.cluster.values.futures import begun
+from grid_member.cluster.values.futures import start
 from grid_member.cluster.values.versions import ClusterVersion, Versions, parse_version
 from grid_member.engine.api import ClusterState, Reason, Refused
 from grid_member.http.routes.management import change_state, change_version, cluster_shutdown, nodes
@@ -65,11 +65,11 @@ async def test_passive_refuses_writes_and_active_takes_them_again(managed: Manag
         managed.engine.map_put("m1", "k", b"v", None, done)
 
     await managed.call(change_state, "passive")
-    refused = await begun(put)
+    refused = await start(put)
     assert isinstance(refused, Refused)
     assert refused.reason is Reason.PASSIVE
     await managed.call(change_state, "active")
-    assert await begun(put) is None
+    assert await start(put) is None
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ async def test_a_shutdown_is_answered_before_it_begins(managed: Managed) -> None
     assert (managed.member.joined, managed.member.ready) == (True, True)
     assert answer.delivered is not None
     answer.delivered()
-    await asyncio.wait_for(managed.member.stop_wanted(), 5)
+    await asyncio.wait_for(managed.member.wait_for_stop(), 5)
     assert (managed.member.joined, managed.member.ready) == (False, False)
     assert managed.member.cluster_state is ClusterState.PASSIVE
 
@@ -187,7 +187,7 @@ async def test_a_shutdown_goes_on_when_the_log_tells_nothing(
     answer.delivered()
     assert asked == [ClusterState.PASSIVE]
     assert managed.member.joined, "the state comes first, if it comes"
-    await asyncio.wait_for(managed.member.stop_wanted(), 5)
+    await asyncio.wait_for(managed.member.wait_for_stop(), 5)
     assert not managed.member.joined
 
 
@@ -195,7 +195,7 @@ async def test_a_shutdown_whose_client_left_begins_as_well(managed: Managed) -> 
     answer = await managed.call(cluster_shutdown)
     assert answer.lost is not None
     answer.lost()
-    await asyncio.wait_for(managed.member.stop_wanted(), 5)
+    await asyncio.wait_for(managed.member.wait_for_stop(), 5)
 
 
 @pytest.mark.parametrize(
@@ -261,12 +261,12 @@ async def test_a_newer_member_raises_the_version_of_its_cluster(managed: Managed
 
 def test_a_new_cluster_keeps_the_version_it_began_with() -> None:
     store = FakeStore()
-    put = Versions(store, "1.2.3").at_join()
+    put = Versions(store, "1.2.3").join_put()
     assert put is not None
     assert (put.key, put.value) == ("cluster-version", b"1.2")
     store.values["cluster-version"] = b"1.2"
     next_minor = Versions(store, "1.3.0")
-    assert next_minor.at_join() is None
+    assert next_minor.join_put() is None
     assert next_minor.current == ClusterVersion(1, 2)
     assert next_minor.join_problem() is None
 

@@ -55,7 +55,7 @@ async def test_a_newer_member_runs_the_cluster_of_the_version_it_has(lives: Live
     newer = await lives.begin("1.2.5")
     assert (newer.version, newer.cluster_version) == ("1.2.5", "1.1")
     versions = newer.management.versions
-    put = versions.change(versions.own)
+    put = versions.change(versions.own_version)
     assert await carry_out(put.begin(newer.management.store)) == [None]
     assert newer.cluster_version == "1.2"
     assert (await lives.begin("1.2.0")).cluster_version == "1.2"

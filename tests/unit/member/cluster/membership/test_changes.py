@@ -67,7 +67,7 @@ async def test_a_member_that_is_silent_holds_up_a_change_until_its_lease_ends(
 
 async def test_while_the_state_changes_all_are_in_transition(several: Several) -> None:
     first, second, third = await several.started(3)
-    async with first.membership.locks.held("change", "change_state"):
+    async with first.membership.locks.hold("change", "change_state"):
         await several.time.settle()
         for member in (first, second, third):
             assert member.state() is ClusterState.IN_TRANSITION
@@ -147,7 +147,7 @@ async def test_copies_that_another_member_just_had_moved_are_seen(
     first, second = await several.started(2)
 
     async def move() -> None:
-        async with second.membership.locks.held(CHANGE, "makes more copies"):
+        async with second.membership.locks.hold(CHANGE, "makes more copies"):
             for one in (first, second):
                 one.engine.moves = True  # no look of theirs was since
 

@@ -35,7 +35,7 @@ async def test_a_cluster_shutdown_stops_every_member(several: Several) -> None:
     answer.delivered()
     # Whoever balances load is to leave it out at once.
     assert members[1].member.unsafe == "not safe: the member is stopping"
-    await several.run(asyncio.gather(*(member.member.stop_wanted() for member in members)))
+    await several.run(asyncio.gather(*(member.member.wait_for_stop() for member in members)))
     assert all(member.engine.cluster_state is ClusterState.PASSIVE for member in members)
     assert all(member.engine.restart_state is ClusterState.ACTIVE for member in members)
 
@@ -46,7 +46,7 @@ async def test_a_cluster_begins_its_next_life_in_the_state_that_was_set(
     members = await several.started(3)
     await several.run(members[0].call("change_state", "frozen"))
     members[0].member.request_cluster_stop()
-    await several.run(asyncio.gather(*(member.member.stop_wanted() for member in members)))
+    await several.run(asyncio.gather(*(member.member.wait_for_stop() for member in members)))
     await asyncio.gather(*(several.run(member.stop()) for member in members))
     again = [member.again() for member in members]
     await several.run(asyncio.gather(*(member.start() for member in again)), 60)
@@ -61,7 +61,7 @@ async def test_who_is_back_early_waits_until_the_others_have_stopped(several: Se
     first, second, third = await several.started(3)
     await several.time.advance(LEASE_S)
     first.member.request_cluster_stop()
-    stops = (m.member.stop_wanted() for m in (first, second, third))
+    stops = (m.member.wait_for_stop() for m in (first, second, third))
     await several.run(asyncio.gather(*stops))
     await several.run(first.stop())
     again = first.again()
@@ -82,7 +82,7 @@ async def test_a_cluster_shutdown_that_nobody_takes_stops_the_asked_member(
     monkeypatch.setattr("grid_member.cluster.membership.shutdowns.CLUSTER_STOP_LIMIT_S", 0.01)
     first.engine.cut_off()
     first.member.request_cluster_stop()
-    await asyncio.wait_for(first.member.stop_wanted(), 10)
+    await asyncio.wait_for(first.member.wait_for_stop(), 10)
     assert second.phase is Phase.RUNNING
     assert "only this member stops" in caplog.text
 
@@ -107,7 +107,7 @@ async def test_a_cluster_shutdown_ends_every_drain(several: Several) -> None:
     assert (answer.status, answer.delivered is None) == (200, False)
     assert answer.delivered is not None
     answer.delivered()
-    await several.run(asyncio.gather(*(member.member.stop_wanted() for member in members)))
+    await several.run(asyncio.gather(*(member.member.wait_for_stop() for member in members)))
     assert not any(member.member.draining for member in members)
     assert all(member.engine.cluster_state is ClusterState.PASSIVE for member in members)
 
@@ -129,7 +129,7 @@ async def test_who_left_before_a_cluster_shutdown_is_forgotten_after_it(
 ) -> None:
     first, second = await several.started(2)
     first.member.request_cluster_stop()
-    await several.run(asyncio.gather(first.member.stop_wanted(), second.member.stop_wanted()))
+    await several.run(asyncio.gather(first.member.wait_for_stop(), second.member.wait_for_stop()))
     await several.run(asyncio.gather(first.stop(), second.stop()))
     again = first.again()
     await several.run(again.start(), 60)
@@ -144,7 +144,7 @@ async def test_a_cluster_shutdown_waits_for_a_new_leader_of_the_log(several: Sev
     await several.time.advance(6)
     assert second.phase is Phase.RUNNING
     first.engine.refusal = None
-    await several.run(asyncio.gather(first.member.stop_wanted(), second.member.stop_wanted()))
+    await several.run(asyncio.gather(first.member.wait_for_stop(), second.member.wait_for_stop()))
     assert second.engine.cluster_state is ClusterState.PASSIVE
 
 
@@ -156,7 +156,7 @@ async def test_a_member_that_stops_with_the_others_is_parked(
     for member in (first, second):
         await several.run(member.start())
     first.member.request_cluster_stop()
-    await several.run(asyncio.gather(first.member.stop_wanted(), second.member.stop_wanted()))
+    await several.run(asyncio.gather(first.member.wait_for_stop(), second.member.wait_for_stop()))
     assert b"clusterShutdown" in (tmp_path / "parked").read_bytes()
 
 
@@ -174,7 +174,7 @@ async def test_a_second_cluster_shutdown_is_the_first_one(several: Several, at_o
     await several.time.advance(3)
     assert [member.phase for member in members] == [Phase.RUNNING] * 3
     third.engine.heal()
-    await several.run(asyncio.gather(*(m.member.stop_wanted() for m in members)), 1.5)
+    await several.run(asyncio.gather(*(m.member.wait_for_stop() for m in members)), 1.5)
     requests = [1 for _, record in several.log.records for key, _ in record if key == "shutdown"]
     assert len(requests) == 1
 
@@ -186,21 +186,21 @@ async def test_who_joins_again_stops_with_the_others(several: Several) -> None:
     await several.time.advance(2 * LEASE_S)
     assert first.listed == [first.uuid, second.uuid]
     first.member.request_cluster_stop()
-    await several.run(asyncio.gather(first.member.stop_wanted(), second.member.stop_wanted()))
+    await several.run(asyncio.gather(first.member.wait_for_stop(), second.member.wait_for_stop()))
     third.engine.heal()
-    await several.run(third.member.stop_wanted(), 3)
+    await several.run(third.member.wait_for_stop(), 3)
 
 
 async def test_who_is_about_to_join_stops_with_the_others(several: Several) -> None:
     first, second = await several.started(2)
     joining = several.add()
     starting = asyncio.ensure_future(joining.start())
-    async with first.membership.locks.held("change", "test"):
+    async with first.membership.locks.hold("change", "test"):
         await several.time.advance(1)
         first.member.request_cluster_stop()
         await several.time.advance(6)
     members = (first, second, joining)
-    await several.run(asyncio.gather(*(m.member.stop_wanted() for m in members)))
+    await several.run(asyncio.gather(*(m.member.wait_for_stop() for m in members)))
     await several.run(starting)
     assert joining.uuid not in first.listed
 
@@ -241,5 +241,5 @@ async def test_nobody_stops_before_all_know_that_they_are_to(
     await several.time.advance(3)
     assert [member.phase for member in (first, second, third)] == [Phase.RUNNING] * 3
     third.engine.heal()
-    stops = [member.member.stop_wanted() for member in (first, second, third)]
+    stops = [member.member.wait_for_stop() for member in (first, second, third)]
     await several.run(asyncio.gather(*stops), 1.5)

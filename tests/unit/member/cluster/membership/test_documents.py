@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from grid_member.cluster.member.follower import DISK_S, MembershipFollower
-from grid_member.cluster.member.member import NOT_LEASED, Phase
+from grid_member.cluster.member.member import UNLEASED, Phase
 from grid_member.cluster.membership.locks import CHANGE
 from grid_member.cluster.membership.member_table import Disk
 from grid_member.engine.api import ClusterState
@@ -59,7 +59,7 @@ async def test_a_member_that_waits_to_join_shows_the_state_that_it_knows(
     await several.run(first.call("change_state", "frozen"))
     await several.run(second.stop())
     again = second.again()
-    async with first.membership.locks.held(CHANGE, purpose):
+    async with first.membership.locks.hold(CHANGE, purpose):
         starting = asyncio.ensure_future(again.start())
         await several.time.advance(2)
         assert again.phase is Phase.STARTING
@@ -185,7 +185,7 @@ async def test_a_member_without_a_lease_is_not_ready_and_says_why(several: Sever
     first, _ = await several.started(2)
     settled = first.engine.figures
     no_majority = "no majority of the members answers"
-    for leased, answering, why in ((False, True, NOT_LEASED), (False, False, no_majority)):
+    for leased, answering, why in ((False, True, UNLEASED), (False, False, no_majority)):
         assert first.member.ready
         first.engine.figures = settled._replace(leased=leased, answering=answering)
         found = first.member.ready, first.member.problem

@@ -65,7 +65,7 @@ async def test_it_stops_when_everything_is_elsewhere(several: Several) -> None:
     assert not second.member.ending
     engine.moved.set_result(None)
     await several.time.settle()
-    await asyncio.wait_for(second.member.stop_wanted(), 5)
+    await asyncio.wait_for(second.member.wait_for_stop(), 5)
     shown = operation_of(first)
     assert (shown["stage"], shown["error"]) == ("FINISHED", None)
 

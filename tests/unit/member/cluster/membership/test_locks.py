@@ -29,7 +29,7 @@ async def test_no_two_members_have_a_lock_at_once(several: Several, seed: int) -
 
     async def contend(member: OneOfSeveral) -> None:
         for _ in range(TIMES):
-            async with member.membership.locks.held("l", "test", None):
+            async with member.membership.locks.hold("l", "test", None):
                 holding.append(member.uuid)
                 most.append(len(holding))
                 for _ in range(chance.randrange(5)):
@@ -60,14 +60,14 @@ async def test_no_two_members_have_a_lock_at_once(several: Several, seed: int) -
 async def test_a_hold_does_not_end_with_the_one_before_it(several: Several) -> None:
     first, second = await several.started(2)
     locks = first.membership.locks
-    async with locks.held("l", "test"):
+    async with locks.hold("l", "test"):
         first.engine.swapping = True
     await asyncio.sleep(0)
     # The end of the first hold is in the log behind the begin of this one.
-    async with locks.held("l", "test"):
+    async with locks.hold("l", "test"):
         await several.time.settle()
         with pytest.raises(LockedError):
-            async with second.membership.locks.held("l", "test"):
+            async with second.membership.locks.hold("l", "test"):
                 pass
 
 
@@ -77,7 +77,7 @@ async def test_those_who_wait_on_one_member_have_a_lock_one_at_a_time(several: S
     most: list[int] = []
 
     async def contend(number: int) -> None:
-        async with first.membership.locks.held("l", "test", None):
+        async with first.membership.locks.hold("l", "test", None):
             holding.append(number)
             most.append(len(holding))
             await several.time.sleep(1)
@@ -106,7 +106,7 @@ async def test_a_lock_is_not_had_before_the_lease_that_it_counts_by(
     holding = asyncio.ensure_future(_hold(first, 60, had))
     await several.time.settle()
     # Nobody counts the first one's yet.
-    async with second.membership.locks.held("l", "test"):
+    async with second.membership.locks.hold("l", "test"):
         await several.time.settle()
         assert not had.is_set()
     await several.run(had.wait())
@@ -122,7 +122,7 @@ async def test_of_two_without_patience_that_come_at_once_one_has_the_lock(
 
     async def attempt(member: OneOfSeveral) -> bool:
         try:
-            async with member.membership.locks.held("l", "test"):
+            async with member.membership.locks.hold("l", "test"):
                 return True
         except LockedError:
             return False
@@ -154,16 +154,16 @@ async def test_a_burial_that_comes_late_ends_no_lock_of_the_next_life(several: S
 
 async def test_a_lock_without_patience_is_refused_at_once(several: Several) -> None:
     first, second = await several.started(2)
-    async with first.membership.locks.held("l", "test"):
+    async with first.membership.locks.hold("l", "test"):
         for member in (first, second):
             with pytest.raises(LockedError) as refused:
-                async with member.membership.locks.held("l", "test"):
+                async with member.membership.locks.hold("l", "test"):
                     pass
-            assert refused.value.refused is None
+            assert refused.value.refusal is None
         # Another lock is another one.
-        async with second.membership.locks.held("l2", "test"):
+        async with second.membership.locks.hold("l2", "test"):
             pass
-    async with second.membership.locks.held("l", "test"):
+    async with second.membership.locks.hold("l", "test"):
         pass
 
 
@@ -171,14 +171,14 @@ async def test_a_lock_that_cannot_be_written_tells_why(several: Several) -> None
     first, _ = await several.started(2)
     first.engine.refusal = UNAVAILABLE
     with pytest.raises(LockedError) as refused:
-        async with first.membership.locks.held("l", "test"):
+        async with first.membership.locks.hold("l", "test"):
             pass
-    assert refused.value.refused is UNAVAILABLE
+    assert refused.value.refusal is UNAVAILABLE
 
 
 async def test_a_lock_whose_release_was_not_written_is_released_later(several: Several) -> None:
     first, second = await several.started(2)
-    async with first.membership.locks.held("l", "test"):
+    async with first.membership.locks.hold("l", "test"):
         first.engine.refusal = UNAVAILABLE
     first.engine.refusal = None
     await several.time.settle()
@@ -233,7 +233,7 @@ async def test_another_life_does_not_inherit_a_lock(several: Several) -> None:
     await second.end()
     again = second.again()
     await several.run(again.start())
-    async with first.membership.locks.held("l", "test"):
+    async with first.membership.locks.hold("l", "test"):
         assert len(first.membership.locks.contenders("l")) == 1
     holding.cancel()
     await asyncio.gather(holding, return_exceptions=True)
@@ -254,7 +254,7 @@ async def test_a_lock_counts_for_the_life_that_took_it(several: Several) -> None
 async def _hold(
     member: OneOfSeveral, patience_s: float | None = 0.0, had: asyncio.Event | None = None
 ) -> None:
-    async with member.membership.locks.held("l", "test", patience_s):
+    async with member.membership.locks.hold("l", "test", patience_s):
         if had is not None:
             had.set()
         await asyncio.Event().wait()

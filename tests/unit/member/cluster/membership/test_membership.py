@@ -166,7 +166,7 @@ async def test_an_open_state_lets_in_anybody(several: Several, state: ClusterSta
 async def test_who_has_not_joined_counts_itself_alone(several: Several) -> None:
     first, second = await several.started(2)
     joining = several.add()
-    async with first.membership.locks.held("change", "change_state"):
+    async with first.membership.locks.hold("change", "change_state"):
         starting = asyncio.ensure_future(joining.start())
         await several.time.advance(1)
         assert not starting.done()
@@ -312,7 +312,7 @@ async def test_locks_of_a_member_that_dies_count_no_more(several: Several) -> No
 
 
 async def _hold(member: OneOfSeveral) -> None:
-    async with member.membership.locks.held("change", "test"):
+    async with member.membership.locks.hold("change", "test"):
         await asyncio.Event().wait()
 
 
@@ -345,7 +345,7 @@ async def test_another_life_begins_with_another_join(several: Several) -> None:
 
 async def test_a_join_is_no_change_of_the_state(several: Several) -> None:
     first, second = await several.started(2)
-    async with first.membership.locks.held("change", "join"):
+    async with first.membership.locks.hold("change", "join"):
         await several.time.settle()
         assert second.state() is ClusterState.ACTIVE
         assert (await several.run(second.call("change_state", "frozen"))).status == 409

@@ -45,7 +45,7 @@ async def test_who_has_a_lease_again_keeps_what_it_holds(several: Several) -> No
     first, _, third = await several.started(3)
     upkeep = Upkeep(first.membership)
     first.engine.held = {Holder(0, third.uuid, 8)}
-    upkeep.gone(third.uuid)
+    upkeep.note_gone(third.uuid)
     await several.run(upkeep.look())
     await several.run(upkeep.look())
     assert first.engine.ended == []
@@ -60,7 +60,7 @@ async def test_a_lease_that_is_not_known_yet_counts(several: Several) -> None:
     await several.time.settle()
     upkeep = Upkeep(first.membership)
     first.engine.held = {Holder(0, late.uuid, 1)}
-    upkeep.gone(late.uuid)
+    upkeep.note_gone(late.uuid)
     looking = asyncio.ensure_future(upkeep.look())
     await several.time.settle()
     assert not looking.done()

@@ -130,7 +130,7 @@ async def test_who_joins_while_something_is_added_has_it(several: Several) -> No
 
 async def test_an_upload_is_refused_while_something_else_changes(several: Several) -> None:
     first, second = await several.started(2)
-    async with second.membership.locks.held("change", "change_state"):
+    async with second.membership.locks.hold("change", "change_state"):
         answer = await several.run(first.call("config_upload", UPLOAD % "added"))
     assert (answer.status, dict(answer.headers)["Retry-After"]) == (503, "1")
 

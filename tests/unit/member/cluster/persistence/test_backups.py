@@ -11,8 +11,8 @@ from grid_member.cluster.persistence.backups import (
     AGAIN_S,
     INTERRUPT,
     INTERRUPT_PATIENCE_S,
+    NOT_NOTED,
     RUNNING,
-    UNNOTED,
 )
 from tests.unit.member.cluster.persistence.backing_up import shown, started
 from tests.unit.member.cluster.shared_log import UNAVAILABLE
@@ -86,7 +86,7 @@ async def test_what_may_have_been_noted_is_no_backup_that_was_made(
         meanwhile.setattr(first.engine, "system_put", in_doubt)
         assert (await several.run(first.call("backup", key="mine"))).status == 503
     await several.time.advance(2 * AGAIN_S)
-    given_up = ("backup", "FAILED", UNNOTED)
+    given_up = ("backup", "FAILED", NOT_NOTED)
     for member in (first, second):
         assert await shown(member) == [given_up]
     assert (await several.run(first.call("backup", key="mine"))).status == 200

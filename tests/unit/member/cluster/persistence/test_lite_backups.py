@@ -171,7 +171,7 @@ async def test_a_maker_that_was_restarted_begins_none_before_it_has_joined(
     await first.end()
     again = first.again()
     open_gates([makes_backups(again, tmp_path), *sources[1:]])
-    async with second.membership.locks.held(CHANGE, "test", None):
+    async with second.membership.locks.hold(CHANGE, "test", None):
         starting = asyncio.ensure_future(again.start())
         await several.time.advance(2)
         making = asyncio.ensure_future(lite.call("backup"))

@@ -229,7 +229,7 @@ def test_any_order_of_events(seed: int) -> None:
             assert not done
     assert len(replied) == len(set(replied))
     if state.stage not in (RecoveryStage.SALVAGING, RecoveryStage.WIPING):
-        assert state.asked is None
+        assert state.request is None
 
 
 @dataclass

@@ -10,7 +10,7 @@ import pytest
 
 from grid_member.cluster.persistence import start_calls
 from grid_member.cluster.persistence.start_calls import START_CALLS_FILE, StartCall, StartCalls
-from grid_member.cluster.values.idempotency import KEPT_S
+from grid_member.cluster.values.idempotency import KEEP_S
 from grid_member.engine.api import EngineError, NotYetError
 from tests.unit.member.cluster.persistence.test_actions import CLUSTER, WAITS, persistent
 from tests.unit.member.cluster.persistence.test_actions import damaged as torn
@@ -48,7 +48,7 @@ def test_a_call_is_noted_before_and_after_its_work(tmp_path: Path) -> None:
     calls = StartCalls(tmp_path, Clock())
     assert calls.find("k") is None
     # Another life reads what is there when this one dies at its work.
-    calls.noted("k", "r", lambda: seen.append(StartCalls(tmp_path, Clock()).find("k")))
+    calls.carry_out("k", "r", lambda: seen.append(StartCalls(tmp_path, Clock()).find("k")))
     assert seen == [StartCall("k", "r", 1_000)]
     assert StartCalls(tmp_path, Clock()).find("k") == StartCall("k", "r", 1_000, ended=True)
     assert calls.find("other") is None
@@ -68,7 +68,7 @@ def test_a_call_that_failed_is_noted_as_such(
         raise error
 
     with pytest.raises(type(error)):
-        calls.noted("k", "r", failing)
+        calls.carry_out("k", "r", failing)
     assert calls.find("k") == StartCall("k", "r", 1_000, ended=True, problem=problem)
 
 
@@ -96,14 +96,14 @@ def test_what_cannot_be_read_lets_no_key_touch_the_store(tmp_path: Path, content
     with pytest.raises(EngineError, match="foreign or damaged: move it away"):
         calls.find("k")
     with pytest.raises(EngineError, match="foreign or damaged"):
-        calls.noted("k", "r", forbidden)
+        calls.carry_out("k", "r", forbidden)
     assert place.read_bytes() == content
 
 
 def test_a_note_that_cannot_be_written_lets_no_key_touch_the_store(tmp_path: Path) -> None:
     (tmp_path / START_CALLS_FILE).with_suffix(".creating").mkdir()
     with pytest.raises(EngineError, match="cannot use the remembered calls"):
-        StartCalls(tmp_path, Clock()).noted("k", "r", forbidden)
+        StartCalls(tmp_path, Clock()).carry_out("k", "r", forbidden)
     (tmp_path / START_CALLS_FILE).mkdir()
     with pytest.raises(EngineError, match="cannot use the remembered calls"):
         StartCalls(tmp_path, Clock()).find("k")
@@ -114,7 +114,7 @@ def test_an_end_that_cannot_be_noted_is_a_call_that_was_interrupted(
 ) -> None:
     calls = StartCalls(tmp_path, Clock())
     blocked = (tmp_path / START_CALLS_FILE).with_suffix(".creating")
-    calls.noted("k", "r", blocked.mkdir)
+    calls.carry_out("k", "r", blocked.mkdir)
     assert "outcome not remembered" in caplog.text
     assert calls.find("k") == StartCall("k", "r", 1_000)
 
@@ -124,26 +124,26 @@ def test_calls_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     clock = Clock()
     calls = StartCalls(tmp_path, clock)
     for key in ("a", "b"):
-        calls.noted(key, "r", work)
-    clock.now_ms += KEPT_S * 1000 - 1
+        calls.carry_out(key, "r", work)
+    clock.now_ms += KEEP_S * 1000 - 1
     with pytest.raises(EngineError, match="too many idempotency keys"):
-        calls.noted("c", "r", forbidden)
+        calls.carry_out("c", "r", forbidden)
     assert calls.find("a") is not None
     clock.now_ms += 1
-    calls.noted("c", "r", work)
+    calls.carry_out("c", "r", work)
     assert [key for key in "abc" if calls.find(key) is not None] == ["b", "c"]
 
 
 def test_other_calls_hear_of_a_key_until_its_time_is_over(tmp_path: Path) -> None:
-    StartCalls(tmp_path, Clock()).noted("k", "r", work)
+    StartCalls(tmp_path, Clock()).carry_out("k", "r", work)
     clock = Clock()
     calls = StartCalls(tmp_path, clock)
-    assert not calls.known("k")
+    assert not calls.has_call("k")
     calls.load()
     (tmp_path / START_CALLS_FILE).unlink()  # nobody waits for a disk
-    assert (calls.known("k"), calls.known("other")) == (True, False)
-    clock.now_ms += KEPT_S * 1000
-    assert not calls.known("k")
+    assert (calls.has_call("k"), calls.has_call("other")) == (True, False)
+    clock.now_ms += KEEP_S * 1000
+    assert not calls.has_call("k")
 
 
 async def ask(member: MemberProcess, action: str, key: str, body: bytes = b"dev&") -> Reply:
@@ -161,16 +161,16 @@ async def damaged(member: MemberProcess, tmp_path: Path) -> None:
 
 def test_what_was_not_begun_is_no_outcome_of_its_key(tmp_path: Path) -> None:
     calls = StartCalls(tmp_path, Clock())
-    calls.noted("before", "r", work)
+    calls.carry_out("before", "r", work)
 
     def missing() -> None:
         raise NotYetError("not there yet")
 
     with pytest.raises(NotYetError):
-        calls.noted("k", "r", missing)
+        calls.carry_out("k", "r", missing)
     assert calls.find("k") is None
-    assert not calls.known("k")
-    calls.noted("k", "r", work)
+    assert not calls.has_call("k")
+    calls.carry_out("k", "r", work)
     assert calls.find("k") == StartCall("k", "r", 1_000, ended=True)
     assert calls.find("before") == StartCall("before", "r", 1_000, ended=True)
 

@@ -12,7 +12,7 @@ import pytest
 from grid_member.cluster.member.member import Phase
 from grid_member.cluster.values import idempotency
 from grid_member.cluster.values.idempotency import (
-    KEPT_S,
+    KEEP_S,
     MAX_KEY_CHARACTERS,
     StoredAnswer,
     StoredAnswers,
@@ -43,8 +43,8 @@ FULL = Refused(Reason.UNAVAILABLE, "the disk is full")
 async def test_the_effect_and_its_outcome_are_applied_together(managed: Managed) -> None:
     await managed.call(license_set, "key", keys=KEY)
     assert managed.store.applied == [["license", f"idempotency/{KEY[0]}"]]
-    assert managed.store.ends_s == {f"idempotency/{KEY[0]}": KEPT_S}
-    assert KEPT_S >= 24 * 3600
+    assert managed.store.ends_s == {f"idempotency/{KEY[0]}": KEEP_S}
+    assert KEEP_S >= 24 * 3600
 
 
 async def test_without_a_key_nothing_is_remembered(managed: Managed) -> None:
@@ -225,7 +225,7 @@ async def test_a_shutdown_whose_client_leaves_happens_as_its_outcome_says(manage
         await call
     assert managed.member.joined
     managed.store.commit()
-    await asyncio.wait_for(managed.member.stop_wanted(), 5)
+    await asyncio.wait_for(managed.member.wait_for_stop(), 5)
 
 
 async def test_a_full_disk_keeps_nobody_from_shutting_down(
@@ -265,7 +265,7 @@ async def test_a_key_is_free_again_when_its_time_is_over(managed: Managed) -> No
     managed.store.now_s = 24 * 3600
     await managed.call(change_state, "active")
     states = []
-    for now_s in (24 * 3600, KEPT_S):
+    for now_s in (24 * 3600, KEEP_S):
         managed.store.now_s = now_s
         await managed.call(change_state, "frozen", keys=KEY)
         states.append(managed.member.cluster_state)
@@ -310,7 +310,7 @@ async def test_keys_are_bounded_and_known_ones_go_on(
     assert managed.store.values["license"] == b"key"
     assert (await managed.call(license_set, "key", keys=("one",))).body == first.body
     assert (await managed.call(license_set, "other")).status == 200
-    managed.store.now_s = KEPT_S
+    managed.store.now_s = KEEP_S
     assert (await managed.call(license_set, "other", keys=("two",))).status == 200
 
 

@@ -111,7 +111,7 @@ def test_what_a_member_left_when_it_died_has_failed() -> None:
     kept = other.begin("sync")
     again = History(history.store, "one")
     again.now_ms = 99
-    again.apply(*again.operations.interrupted({"two"}))
+    again.apply(*again.operations.interrupted_puts({"two"}))
     stages = {
         o["id"]: (o["stage"], o["error"], o["finished"]) for o in again.operations.documents()
     }
@@ -120,7 +120,7 @@ def test_what_a_member_left_when_it_died_has_failed() -> None:
         "one-0002": ("FAILED", "the member stopped before the end", 99),
         kept: ("STARTED", None, None),
     }
-    assert again.operations.interrupted({"two"}) == []
+    assert again.operations.interrupted_puts({"two"}) == []
 
 
 def test_what_a_member_that_is_gone_left_has_failed() -> None:
@@ -128,10 +128,10 @@ def test_what_a_member_that_is_gone_left_has_failed() -> None:
     former.apply(former.operations.advance(former.begin(), 30))
     restored = History(former.store, "two")
     restored.now_ms = 99
-    restored.apply(*restored.operations.interrupted())
+    restored.apply(*restored.operations.interrupted_puts())
     error = "the member stopped before the end"
     assert restored.shown() == [("backup", "FAILED", 30, error, 11, 99)]
-    assert restored.operations.interrupted() == []
+    assert restored.operations.interrupted_puts() == []
 
 
 def test_what_was_done_to_the_store_before_it_is_open_is_told_at_the_join() -> None:

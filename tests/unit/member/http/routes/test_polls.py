@@ -167,7 +167,7 @@ async def test_stop_ends_polls_with_204_and_refuses_what_is_new(member: RunningM
 async def test_shutdown_over_rest_answers_first(member: RunningMember) -> None:
     reply = await once(member.port, "POST", f"{BASE}/memberShutdown", b"dev&")
     assert (reply.status, reply.body) == (200, b'{"status":"success"}')
-    await asyncio.wait_for(member.member.stop_wanted(), 10)
+    await asyncio.wait_for(member.member.wait_for_stop(), 10)
     assert (await once(member.port, "GET", "/grid/health/ready")).status == 503
     assert (await once(member.port, "GET", "/grid/health/node-state")).body == b'"PASSIVE"'
     assert (await once(member.port, "POST", f"{BASE}/memberShutdown", b"dev&")).status == 409

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grid_member.cluster.values.futures import begun
+from grid_member.cluster.values.futures import start
 from grid_member.engine.api import ClusterState, Refused
 from grid_member.http.table import ROUTES, Route
 from tests.unit.member.running import configuration
@@ -314,7 +314,7 @@ async def test_unknown_paths_belong_to_cluster_write(
 
 async def test_passive_refuses_writes(member: RunningMember) -> None:
     await once(member.port, "POST", f"{MAP}/k", b"v")
-    changed: bool | Refused = await begun(
+    changed: bool | Refused = await start(
         lambda done: member.engine.change_cluster_state(ClusterState.PASSIVE, done)
     )
     assert changed is True
