@@ -42,78 +42,78 @@ _TLS_FILES: Final = ("certificate-file", "key-file", "ca-file")
 
 
 def cluster_config(
-    found: Values, realms: Realms, listeners: ListenerSettings
+    values: Values, realms: Realms, listeners: ListenerSettings
 ) -> ClusterConfig | None:
     """Return how this member is one of several, None when it is alone. Notes problems in found."""
     joining = listeners.members
-    lite = found.flag(_LITE)
+    lite = values.flag(_LITE)
     if joining is None or len(listeners.join_members or ()) < 2:
         if lite:
             message = "needs others to hold the data: list all members in join.tcp-ip.member-list"
-            found.complain(_LITE, message)
+            values.complain(_LITE, message)
         return None
-    by_rest_ports = _is_by_rest_ports(found, joining, listeners)
+    by_rest_ports = _lists_rest_ports(values, joining, listeners)
     if by_rest_ports:
-        _check_each_has_port(found, joining)
+        _check_ports_given(values, joining)
     if by_rest_ports and listeners.rest is not None:
-        joining = _at_members_ports(found, joining, listeners.rest)
-    _check_port(found, joining, listeners)
-    _check_interfaces(found, joining)
-    _check_limits(found)
+        joining = _to_members_ports(values, joining, listeners.rest)
+    _check_port(values, joining, listeners)
+    _check_interfaces(values, joining)
+    _check_limits(values)
     return ClusterConfig(
         port=joining.port,
-        members=_members(found, joining),
+        members=_members(values, joining),
         user=_USER,
-        password=_password(found.text(("cluster-name",)) or "", _identity(found, realms)),
+        password=_password(values.text(("cluster-name",)) or "", _identity(values, realms)),
         interfaces=joining.interfaces,
         tls=joining.tls,
         lite=lite,
         by_rest_ports=by_rest_ports,
         steps_aside=not (
             by_rest_ports
-            or found.written(joining.port_path)
-            or found.flag(("persistence", "enabled"))
+            or values.is_written(joining.port_path)
+            or values.flag(("persistence", "enabled"))
         ),
-        backup_count=_backup_count(found),
+        backup_count=_backup_count(values),
     )
 
 
-def _is_by_rest_ports(
-    found: Values, joining: MembersListenerSettings, listeners: ListenerSettings
+def _lists_rest_ports(
+    values: Values, joining: MembersListenerSettings, listeners: ListenerSettings
 ) -> bool:
     """Tell whether the list has the REST ports of the members in place of their members' ports.
 
     All members come to the same answer: their list is the same, and each finds its own REST port in
     it. A members' port that is configured is never replaced.
     """
-    if found.written(joining.port_path) or listeners.rest is None:
+    if values.is_written(joining.port_path) or listeners.rest is None:
         return False
-    ports = [split_address(address)[1] for _, address in joining.listed if is_address(address)]
+    ports = [split_address(address)[1] for _, address in joining.entries if is_address(address)]
     return listeners.rest.port in ports
 
 
-def _check_each_has_port(found: Values, joining: MembersListenerSettings) -> None:
+def _check_ports_given(values: Values, joining: MembersListenerSettings) -> None:
     """Note each item of a list of REST ports that has none.
 
     The REST port of another member is not known here, and that member may not find its own in the
     list: then it takes the list for one of members' ports, and the two never meet.
     """
-    for path, address in joining.listed:
+    for path, address in joining.entries:
         if is_address(address) and split_address(address)[1] is None:
             message = (
                 "has no port, and another item has the REST port of this member: write each item "
                 "as HOST:PORT with the REST port of that member, or set "
                 f"{path_text(joining.port_path)} when the list has members' ports"
             )
-            found.complain(path, message)
+            values.complain(path, message)
 
 
-def _at_members_ports(
-    found: Values, joining: MembersListenerSettings, rest: ListenerConfig
+def _to_members_ports(
+    values: Values, joining: MembersListenerSettings, rest: ListenerConfig
 ) -> MembersListenerSettings:
     """Return the same with the members' ports that follow from the listed REST ports."""
     listed: list[tuple[Path, str]] = []
-    for path, address in joining.listed:
+    for path, address in joining.entries:
         host, port = split_address(address) if is_address(address) else ("", None)
         members_port = (port or 0) + MEMBERS_PORT_OFFSET
         if members_port > MAX_PORT:
@@ -121,15 +121,15 @@ def _at_members_ports(
                 f"is a REST port that has no members' port {MEMBERS_PORT_OFFSET} above it: set "
                 f"{path_text(joining.port_path)}, and list the members' ports"
             )
-            found.complain(path, message)
+            values.complain(path, message)
             members_port = port or 0  # several such items stay different ones
         shown = f"[{host}]" if ":" in host else host
         listed.append((path, f"{shown}:{members_port}" if host else address))
-    return replace(joining, port=rest.port + MEMBERS_PORT_OFFSET, listed=tuple(listed))
+    return replace(joining, port=rest.port + MEMBERS_PORT_OFFSET, entries=tuple(listed))
 
 
 def rest_of_several(
-    found: Values, rest: ListenerConfig | None, cluster: ClusterConfig | None
+    values: Values, rest: ListenerConfig | None, cluster: ClusterConfig | None
 ) -> ListenerConfig | None:
     """Return the REST listener of a member; where members are listed by REST ports it tries those.
 
@@ -140,8 +140,8 @@ def rest_of_several(
     if rest is None or cluster is None or not cluster.by_rest_ports:
         return rest
     port: Path = tuple(rest.port_setting.split("."))
-    named = found.written((*port, "port")) and not found.written((*port, "auto-increment"))
-    if not rest.auto_increment or named or found.flag(("persistence", "enabled")):
+    named = values.is_written((*port, "port")) and not values.is_written((*port, "auto-increment"))
+    if not rest.auto_increment or named or values.flag(("persistence", "enabled")):
         return replace(rest, auto_increment=False, port_count=1)
     listed = {port - MEMBERS_PORT_OFFSET for _, port in cluster.members}
     count = next(n for n in range(1, MAX_PORT) if rest.port + n not in listed)
@@ -149,20 +149,20 @@ def rest_of_several(
     return replace(rest, auto_increment=count > 1, port_count=count)
 
 
-def members_tls(found: Values, section: Path, directory: FilePath) -> TlsConfig | None:
+def members_tls(values: Values, section: Path, directory: FilePath) -> TlsConfig | None:
     """Return the `ssl` element of the members' port, None when off. Notes problems in found.
 
     Args:
-        found: the document.
+        values: the document.
         section: the path of `ssl`.
         directory: what relative files are relative to.
     """
-    if not found.flag((*section, "enabled")):
+    if not values.flag((*section, "enabled")):
         return None
-    files = [found.text((*section, name)) for name in _TLS_FILES]
+    files = [values.text((*section, name)) for name in _TLS_FILES]
     for name, file in zip(_TLS_FILES, files, strict=True):
         if file is None:
-            found.complain(section, f"needs a {name} when enabled")
+            values.complain(section, f"needs a {name} when enabled")
     certificate, key, authorities = (directory / (file or "") for file in files)
     return TlsConfig(
         setting=path_text(section),
@@ -174,47 +174,47 @@ def members_tls(found: Values, section: Path, directory: FilePath) -> TlsConfig 
 
 
 def _check_port(
-    found: Values, joining: MembersListenerSettings, listeners: ListenerSettings
+    values: Values, joining: MembersListenerSettings, listeners: ListenerSettings
 ) -> None:
     for other in filter(None, (listeners.rest, listeners.management, listeners.metrics)):
         if other.port == joining.port:
-            found.complain(joining.port_path, f"must differ from the port of {other.port_setting}")
+            values.complain(joining.port_path, f"must differ from the port of {other.port_setting}")
 
 
-def _check_interfaces(found: Values, joining: MembersListenerSettings) -> None:
+def _check_interfaces(values: Values, joining: MembersListenerSettings) -> None:
     if len(joining.interfaces) > 1 and EVERY_INTERFACE not in joining.interfaces:
         message = (
             f"lists several addresses, and the port of {path_text(joining.port_path)} listens on "
             "one or on all: list one or *, or give it interfaces of its own in advanced-network"
         )
-        found.complain(joining.interfaces_path, message)
+        values.complain(joining.interfaces_path, message)
 
 
-def _check_limits(found: Values) -> None:
-    if found.number(_VALUE_BYTES) > MAX_CLUSTER_VALUE_BYTES:
+def _check_limits(values: Values) -> None:
+    if values.number(_VALUE_BYTES) > MAX_CLUSTER_VALUE_BYTES:
         message = f"must be at most {MAX_CLUSTER_VALUE_BYTES} with several members"
-        found.complain(_VALUE_BYTES, message)
+        values.complain(_VALUE_BYTES, message)
 
 
-def _members(found: Values, joining: MembersListenerSettings) -> tuple[tuple[str, int], ...]:
+def _members(values: Values, joining: MembersListenerSettings) -> tuple[tuple[str, int], ...]:
     members: list[tuple[str, int]] = []
     places: dict[tuple[str, int], Path] = {}
-    for path, address in joining.listed:
+    for path, address in joining.entries:
         if not is_address(address):
             continue  # the reader of the list says so
         host, port = split_address(address)
         member = (host, port or joining.port)
         first = places.setdefault((host_key(host), member[1]), path)
         if first != path:
-            found.complain(path, f"is the same member as {path_text(first)}")
+            values.complain(path, f"is the same member as {path_text(first)}")
         members.append(member)
     return tuple(members)
 
 
-def _identity(found: Values, realms: Realms) -> User | None:
+def _identity(values: Values, realms: Realms) -> User | None:
     """Return what members show each other with security on, None with it off."""
-    name = found.text(_MEMBER_REALM)
-    if not found.flag(("security", "enabled")) or name is None:
+    name = values.text(_MEMBER_REALM)
+    if not values.flag(("security", "enabled")) or name is None:
         return None
     return realms.identity(name)
 
@@ -232,15 +232,15 @@ def _password(cluster_name: str, identity: User | None) -> str:
     return hashlib.pbkdf2_hmac(_DERIVATION, secret, salt, _DERIVATION_ROUNDS).hex()
 
 
-def _backup_count(found: Values) -> int:
+def _backup_count(values: Values) -> int:
     """Return the highest of all maps and queues."""
     counts = []
-    for path in [(kind, name) for kind in ("map", "queue") for name in found.children((kind,))]:
-        counts.append(found.number((*path, "backup-count")))
+    for path in [(kind, name) for kind in ("map", "queue") for name in values.children((kind,))]:
+        counts.append(values.number((*path, "backup-count")))
         if counts[-1] > MAX_CLUSTER_BACKUPS_MEMBERS:
             message = f"must be from 0 to {MAX_CLUSTER_BACKUPS_MEMBERS} in a cluster"
-            found.complain((*path, "backup-count"), message)
-        if found.number((*path, "async-backup-count")):
+            values.complain((*path, "backup-count"), message)
+        if values.number((*path, "async-backup-count")):
             message = "must be 0 in a cluster: a write is answered when its backups have it"
-            found.complain((*path, "async-backup-count"), message)
+            values.complain((*path, "async-backup-count"), message)
     return max(counts, default=_DEFAULT_BACKUPS)

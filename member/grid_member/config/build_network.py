@@ -63,7 +63,7 @@ class MembersListenerSettings:
     interfaces: tuple[str, ...]
     interfaces_path: Path
     tls: TlsConfig | None
-    listed: tuple[tuple[Path, str], ...]
+    entries: tuple[tuple[Path, str], ...]
     """The addresses of the TCP/IP join, and where each was written."""
 
 
@@ -79,40 +79,40 @@ class ListenerSettings:
     metrics: ListenerConfig | None = None
 
 
-def listening(found: Values, realms: Realms, directory: FilePath) -> ListenerSettings:
+def listener_settings(values: Values, realms: Realms, directory: FilePath) -> ListenerSettings:
     """Return what the member listens on and whom it joins. Notes problems in found.
 
     Args:
-        found: the document.
+        values: the document.
         realms: where the management listener's users are.
         directory: what relative files are relative to.
     """
-    network = _Network(found, realms, directory)
-    if not found.flag((*_ADVANCED, "enabled")):
-        network.advanced(on=False)
-        return network.with_metrics(network.plain())
-    if found.written(_NETWORK):
+    network = _Network(values, realms, directory)
+    if not values.flag((*_ADVANCED, "enabled")):
+        network.read_advanced(on=False)
+        return network.add_metrics(network.read_plain())
+    if values.is_written(_NETWORK):
         message = "contradicts advanced-network, which is enabled: leave one of the two out"
-        found.complain(_NETWORK, message)
-    return network.with_metrics(network.advanced(on=True))
+        values.complain(_NETWORK, message)
+    return network.add_metrics(network.read_advanced(on=True))
 
 
 class _Network:
-    def __init__(self, found: Values, realms: Realms, directory: FilePath) -> None:
-        self._found = found
+    def __init__(self, values: Values, realms: Realms, directory: FilePath) -> None:
+        self._values = values
         self._realms = realms
         self._directory = directory
 
-    def plain(self) -> ListenerSettings:
+    def read_plain(self) -> ListenerSettings:
         """Read `network`; what is off is checked and left out."""
-        found = self._found
+        values = self._values
         interfaces = self._interfaces((*_NETWORK, "interfaces"))
         rest = self._listener((*_NETWORK, "port"), _REST, interfaces)
         management = self._listener((*_MANAGEMENT, "port"), _MANAGEMENT, interfaces)
         listeners = ListenerSettings(
-            rest if found.flag((*_REST, "enabled")) else None,
-            self._guarded(management, _MANAGEMENT)
-            if found.flag((*_MANAGEMENT, "enabled"))
+            rest if values.flag((*_REST, "enabled")) else None,
+            self._guard(management, _MANAGEMENT)
+            if values.flag((*_MANAGEMENT, "enabled"))
             else None,
             self._public_address(_NETWORK),
             self._join_members(_NETWORK),
@@ -121,9 +121,9 @@ class _Network:
         self._check_ports(listeners, (*_MANAGEMENT, "port"), "network.port")
         return listeners
 
-    def advanced(self, on: bool) -> ListenerSettings:
+    def read_advanced(self, on: bool) -> ListenerSettings:
         """Read `advanced-network`: an endpoint is on when it is there; off only checks."""
-        found = self._found
+        values = self._values
         rest, management = (
             self._listener(
                 (*endpoint, "port"), endpoint, self._interfaces((*endpoint, "interfaces"))
@@ -139,9 +139,9 @@ class _Network:
         if not on:
             return ListenerSettings()
         listeners = ListenerSettings(
-            rest if found.written(_REST_ENDPOINT) else None,
-            self._guarded(management, _MANAGEMENT_ENDPOINT)
-            if found.written(_MANAGEMENT_ENDPOINT)
+            rest if values.is_written(_REST_ENDPOINT) else None,
+            self._guard(management, _MANAGEMENT_ENDPOINT)
+            if values.is_written(_MANAGEMENT_ENDPOINT)
             else None,
             public_address,
             join_members,
@@ -152,81 +152,81 @@ class _Network:
         )
         return listeners
 
-    def with_metrics(self, listeners: ListenerSettings) -> ListenerSettings:
+    def add_metrics(self, listeners: ListenerSettings) -> ListenerSettings:
         """Add the listener of `metrics`; off, it is checked and left out."""
-        found = self._found
+        values = self._values
         port: Path = (*_METRICS, "port")
         metrics = ListenerConfig(
-            port=found.number((*port, "port")),
-            auto_increment=found.flag((*port, "auto-increment")),
-            port_count=found.number((*port, "port-count")),
+            port=values.number((*port, "port")),
+            auto_increment=values.flag((*port, "auto-increment")),
+            port_count=values.number((*port, "port-count")),
             groups=frozenset(),
             setting=path_text(_METRICS),
             interfaces=self._interfaces((*_METRICS, "interfaces")),
             port_setting=path_text(port),
             metrics=True,
         )
-        if not found.flag((*_METRICS, "enabled")):
+        if not values.flag((*_METRICS, "enabled")):
             return listeners
         for other in filter(None, (listeners.rest, listeners.management)):
             if other.port == metrics.port != 0:
-                found.complain(port, f"must differ from the port of {other.port_setting}")
+                values.complain(port, f"must differ from the port of {other.port_setting}")
         return replace(listeners, metrics=metrics)
 
     def _listener(self, port: Path, section: Path, interfaces: tuple[str, ...]) -> ListenerConfig:
-        found = self._found
+        values = self._values
         of_rest = section in (_REST, _REST_ENDPOINT)
         return ListenerConfig(
-            port=found.number((*port, "port")),
-            auto_increment=found.flag((*port, "auto-increment")),
-            port_count=found.number((*port, "port-count")),
+            port=values.number((*port, "port")),
+            auto_increment=values.flag((*port, "auto-increment")),
+            port_count=values.number((*port, "port-count")),
             groups=self._groups(section, DEFAULT_GROUPS if of_rest else ALL_GROUPS),
             setting=path_text(section),
             interfaces=interfaces,
             port_setting=path_text(port),
-            tls=tls_config(found, _SSL[section], self._directory),
+            tls=tls_config(values, _SSL[section], self._directory),
         )
 
-    def _guarded(self, listener: ListenerConfig, section: Path) -> ListenerConfig:
+    def _guard(self, listener: ListenerConfig, section: Path) -> ListenerConfig:
         """Return the management listener with the users of its realm."""
-        realm = self._found.text((*section, "realm"))
+        realm = self._values.text((*section, "realm"))
         if realm is None:
-            self._found.complain(section, "needs a realm: the name of one of security.realms")
+            self._values.complain(section, "needs a realm: the name of one of security.realms")
             return replace(listener, users=())
-        users = self._realms.named(realm, (*section, "realm")).callers
+        users = self._realms.find(realm, (*section, "realm")).callers
         return replace(listener, users=users, realm=realm)
 
     def _check_ports(self, listeners: ListenerSettings, path: Path, other: str) -> None:
         rest, management = listeners.rest, listeners.management
         if rest and management and rest.port == management.port != 0:
-            self._found.complain(path, f"must differ from the port of {other}")
+            self._values.complain(path, f"must differ from the port of {other}")
 
     def _interfaces(self, section: Path) -> tuple[str, ...]:
         base: Path = (*section, "interfaces")
         listed = [
-            (path, str(self._found.values[path]))
-            for path in ((*base, index) for index in self._found.children(base))
-            if path in self._found.values
+            (path, str(self._values.values[path]))
+            for path in ((*base, index) for index in self._values.children(base))
+            if path in self._values.values
         ]
-        enabled = self._found.flag((*section, "enabled"))
+        enabled = self._values.flag((*section, "enabled"))
         for path, address in listed:
             if enabled or not is_pattern(address):
                 self._check_interface(path, address)
         if not enabled:
             return (_ANY_ADDRESS,)
-        if not self._found.written((*base, 0)):
-            self._found.complain(section, "is enabled and lists no interface")
+        if not self._values.is_written((*base, 0)):
+            self._values.complain(section, "is enabled and lists no interface")
         return tuple(address for _, address in listed)
 
     def _check_interface(self, path: Path, address: str) -> None:
         if address != _ANY_ADDRESS and not _is_address(address):
-            self._found.complain(path, "must be an IP address or * for any")
+            self._values.complain(path, "must be an IP address or * for any")
 
     def _public_address(self, section: Path) -> str | None:
         path: Path = (*section, "public-address")
-        address = self._found.text(path)
+        address = self._values.text(path)
         if address is not None and not is_address(address):
-            self._found.complain(path, f"must be an address: {ADDRESS_FORMS}")
+            self._values.complain(path, f"must be an address: {ADDRESS_FORMS}")
         return address
 
     def _members(
@@ -234,50 +234,50 @@ class _Network:
     ) -> MembersListenerSettings:
         port: Path = (*section, "port")
         return MembersListenerSettings(
-            port=self._found.number((*port, "port")),
+            port=self._values.number((*port, "port")),
             port_path=port,
             interfaces=interfaces,
             interfaces_path=interfaces_path,
-            tls=members_tls(self._found, (*section, "ssl"), self._directory),
-            listed=self._listed(network),
+            tls=members_tls(self._values, (*section, "ssl"), self._directory),
+            entries=self._member_list(network),
         )
 
     def _join_members(self, network: Path) -> tuple[str, ...] | None:
         """Return the addresses of the TCP/IP join; notes what is wrong with them."""
-        listed, joins = self._listed(network), self._found.flag((*network, *_JOINING))
+        listed, joins = self._member_list(network), self._values.flag((*network, *_JOINING))
         for path, address in listed:
             problem = member_problem(address) if address else "lacks an address beside a comma"
             if problem is not None and (joins or not is_pattern(address)):
-                self._found.complain(path, problem)
+                self._values.complain(path, problem)
         if len(listed) > MAX_ADDRESSES:
             message = f"must have at most {MAX_ADDRESSES} addresses"
-            self._found.complain((*network, *_MEMBER_LIST), message)
+            self._values.complain((*network, *_MEMBER_LIST), message)
         addresses = tuple(address for _, address in listed)
         return addresses if joins else None
 
-    def _listed(self, network: Path) -> tuple[tuple[Path, str], ...]:
-        found, base = self._found, (*network, *_MEMBER_LIST)
-        paths = [(*base, index) for index in found.children(base)] + [(*network, *_MEMBERS)]
+    def _member_list(self, network: Path) -> tuple[tuple[Path, str], ...]:
+        values, base = self._values, (*network, *_MEMBER_LIST)
+        paths = [(*base, index) for index in values.children(base)] + [(*network, *_MEMBERS)]
         return tuple(
             (path, part.strip())
             for path in paths
-            if found.said(path)
-            for part in str(found.said(path)).split(_SEPARATOR)
+            if values.find(path)
+            for part in str(values.find(path)).split(_SEPARATOR)
         )
 
     def _groups(self, section: Path, default: frozenset[EndpointGroup]) -> frozenset[EndpointGroup]:
         path: Path = (*section, "endpoint-groups")
         switched: dict[EndpointGroup, str] = {}
         groups = set(default)
-        for name in map(str, self._found.children(path)):
+        for name in map(str, self._values.children(path)):
             group = _group(name, exact=section[:1] == _ADVANCED)
-            enabled = self._found.said((*path, name, "enabled"))
+            enabled = self._values.find((*path, name, "enabled"))
             if group is None:
                 known = ", ".join(g.value for g in EndpointGroup)
-                self._found.complain((*path, name), f"unknown endpoint group; known are {known}")
+                self._values.complain((*path, name), f"unknown endpoint group; known are {known}")
             elif group in switched:
                 message = f"is the same endpoint group as {switched[group]}"
-                self._found.complain((*path, name), message)
+                self._values.complain((*path, name), message)
             elif enabled is not None:
                 (groups.add if enabled else groups.discard)(group)
             if group is not None:

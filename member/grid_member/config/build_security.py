@@ -39,40 +39,40 @@ _MARKS: Final = frozenset("%?#*{}")
 """Characters that are meant as something else than themselves."""
 
 
-def security_config(found: Values, realms: Realms) -> SecurityConfig:
+def security_config(values: Values, realms: Realms) -> SecurityConfig:
     """Return who may call what. Notes problems in found."""
-    enabled = found.flag((*_SECURITY, "enabled"))
-    name = found.text(_MEMBER_REALM)
-    realm = realms.named(name, _MEMBER_REALM) if name is not None else None
+    enabled = values.flag((*_SECURITY, "enabled"))
+    name = values.text(_MEMBER_REALM)
+    realm = realms.find(name, _MEMBER_REALM) if name is not None else None
     if enabled and name is None:
-        found.complain(_SECURITY, "needs member-authentication.realm when enabled")
-    protected = _protected(found)
-    if found.written((*_PROTECTED, 0)) and not enabled:
+        values.complain(_SECURITY, "needs member-authentication.realm when enabled")
+    protected = _protected_endpoints(values)
+    if values.is_written((*_PROTECTED, 0)) and not enabled:
         message = "protects nothing as long as security.enabled is off: enable it or leave this out"
-        found.complain(_PROTECTED, message)
+        values.complain(_PROTECTED, message)
     return SecurityConfig(enabled, realm, protected)
 
 
 class Realms:
     """All of `security.realms`, whether anything refers to them or not."""
 
-    def __init__(self, found: Values) -> None:
+    def __init__(self, values: Values) -> None:
         """Read and check them. Notes problems in found."""
-        self._found = found
+        self._values = values
         self._by_name: dict[str, _ParsedRealm] = {}
-        for index in list(found.children(_REALMS)):
+        for index in list(values.children(_REALMS)):
             self._add((*_REALMS, index))
 
-    def named(self, name: str, path: Path) -> RealmConfig:
+    def find(self, name: str, path: Path) -> RealmConfig:
         """Return the realm that the element at path refers to; it has users or an identity."""
         read = self._by_name.get(name)
         if read is None:
-            self._found.complain(path, "no realm of this name in security.realms")
+            self._values.complain(path, "no realm of this name in security.realms")
             return RealmConfig(name)
-        if not read.realm.callers and not read.told:
-            read.told = True
+        if not read.realm.callers and not read.is_reported:
+            read.is_reported = True
             users = (*read.path, "authentication", "simple", "users")
-            self._found.complain(users, "the realm has no user who could authenticate")
+            self._values.complain(users, "the realm has no user who could authenticate")
         return read.realm
 
     def identity(self, name: str) -> User | None:
@@ -80,17 +80,17 @@ class Realms:
         read = self._by_name.get(name)
         if read is None:
             return None  # told of by whoever asked for the realm
-        if not self._found.written((*read.path, "identity")):
+        if not self._values.is_written((*read.path, "identity")):
             message = "needs an identity: with security members show it to each other"
-            self._found.complain(read.path, message)
+            self._values.complain(read.path, message)
         return read.realm.identity
 
     def _add(self, path: Path) -> None:
-        name = self._found.said((*path, "name"))
+        name = self._values.find((*path, "name"))
         if name is None:
-            self._found.complain(path, "needs a name")
+            self._values.complain(path, "needs a name")
         elif str(name) in self._by_name:
-            self._found.complain((*path, "name"), "is the name of another realm as well")
+            self._values.complain((*path, "name"), "is the name of another realm as well")
         else:
             users, told = self._users((*path, "authentication", "simple", "users"))
             self._by_name[str(name)] = _ParsedRealm(
@@ -99,7 +99,7 @@ class Realms:
 
     def _identity(self, path: Path) -> User | None:
         identity = (*path, "identity")
-        if not self._found.written(identity):
+        if not self._values.is_written(identity):
             return None
         return self._user((*identity, "username-password"))
 
@@ -107,80 +107,80 @@ class Realms:
         """Return the users, and whether one of them was complained about."""
         users: dict[str, User] = {}
         told = False
-        for index in list(self._found.children(path)):
+        for index in list(self._values.children(path)):
             user = self._user((*path, index))
             key = unicodedata.normalize("NFC", user.name) if user else ""
             if user is None:
                 told = True
             elif key in users:
-                self._found.complain((*path, index, "username"), "is there twice in this realm")
+                self._values.complain((*path, index, "username"), "is there twice in this realm")
             else:
                 users[key] = user
         return tuple(users.values()), told
 
     def _user(self, path: Path) -> User | None:
-        name = self._found.said((*path, "username"))
-        password = self._found.said((*path, "password"))
+        name = self._values.find((*path, "username"))
+        password = self._values.find((*path, "password"))
         if name is None or password is None:
-            self._found.complain(path, "needs a username and a password")
+            self._values.complain(path, "needs a username and a password")
             return None
-        before = len(self._found.problems)
+        before = len(self._values.problems)
         if ":" in str(name):
             # It ends the name in HTTP Basic authentication.
-            self._found.complain((*path, "username"), "must not contain a colon")
+            self._values.complain((*path, "username"), "must not contain a colon")
         for leaf, text in (("username", str(name)), ("password", str(password))):
             if any(unicodedata.category(c) == "Cc" for c in text):
                 message = "must not hold control characters, nor end in a line break"
-                self._found.complain((*path, leaf), message)
-        return User(str(name), str(password)) if len(self._found.problems) == before else None
+                self._values.complain((*path, leaf), message)
+        return User(str(name), str(password)) if len(self._values.problems) == before else None
 
 
 @dataclass(slots=True)
 class _ParsedRealm:
     realm: RealmConfig
     path: Path
-    told: bool = field(default=False)
+    is_reported: bool = field(default=False)
     """Whether the lack of users was complained about."""
 
 
-def tls_config(found: Values, section: Path, directory: FilePath) -> TlsConfig | None:
+def tls_config(values: Values, section: Path, directory: FilePath) -> TlsConfig | None:
     """Return the `ssl` element of a listener, None when it is off. Notes problems in found.
 
     Args:
-        found: the document.
+        values: the document.
         section: the path of `ssl`.
         directory: what relative files are relative to.
     """
-    mode = ClientCertificates(found.text((*section, "client-certificates")))
-    authorities = found.text((*section, "client-ca-file"))
+    mode = ClientCertificates(values.text((*section, "client-certificates")))
+    authorities = values.text((*section, "client-ca-file"))
     if mode is not ClientCertificates.NONE and authorities is None:
         path = (*section, "client-certificates")
-        found.complain(path, f"{mode.value} needs a client-ca-file to check them with")
+        values.complain(path, f"{mode.value} needs a client-ca-file to check them with")
     if mode is ClientCertificates.NONE and authorities is not None:
         path = (*section, "client-ca-file")
-        found.complain(path, "has no effect without client-certificates: optional or required")
-    if not found.flag((*section, "enabled")):
+        values.complain(path, "has no effect without client-certificates: optional or required")
+    if not values.flag((*section, "enabled")):
         return None
-    files = [found.text((*section, name)) for name in ("certificate-file", "key-file")]
+    files = [values.text((*section, name)) for name in ("certificate-file", "key-file")]
     for name, file in zip(("certificate-file", "key-file"), files, strict=True):
         if file is None:
-            found.complain(section, f"needs a {name} when enabled")
+            values.complain(section, f"needs a {name} when enabled")
     return TlsConfig(
         setting=".".join(map(str, section)),
         certificate=directory / (files[0] or ""),
         key=directory / (files[1] or ""),
-        key_password=found.text((*section, "key-password")),
-        minimum_version=found.text((*section, "minimum-version")) or "",
+        key_password=values.text((*section, "key-password")),
+        minimum_version=values.text((*section, "minimum-version")) or "",
         client_certificates=mode,
         client_ca=None if authorities is None else directory / authorities,
     )
 
 
-def _protected(found: Values) -> ProtectedEndpoints:
+def _protected_endpoints(values: Values) -> ProtectedEndpoints:
     groups: set[EndpointGroup] = set()
     paths: dict[tuple[str, ...], None] = {}
-    for index in list(found.children(_PROTECTED)):
-        item = found.said((*_PROTECTED, index))
+    for index in list(values.children(_PROTECTED)):
+        item = values.find((*_PROTECTED, index))
         if item is None:
             continue
         group = _group(str(item))
@@ -189,7 +189,7 @@ def _protected(found: Values) -> ProtectedEndpoints:
             continue
         wrong = _wrong_path(str(item))
         if wrong is not None:
-            found.complain((*_PROTECTED, index), wrong)
+            values.complain((*_PROTECTED, index), wrong)
         else:
             paths[_parts(str(item))] = None
     return ProtectedEndpoints(frozenset(groups), tuple(paths))
@@ -214,7 +214,7 @@ def _wrong_path(text: str) -> str | None:
         queue = "/".join(("", *parts[:4]))
         return f"would leave polls with other seconds open: protect {queue}"
     known_parts = [_parts(path) for path in ENDPOINT_PATHS]
-    if not any(_meet(parts, path) for path in known_parts):
+    if not any(_overlap(parts, path) for path in known_parts):
         return f"no endpoint is there; they are below {', '.join(ENDPOINT_PATHS)}"
     return None
 
@@ -223,7 +223,7 @@ def _parts(path: str) -> tuple[str, ...]:
     return tuple(path.removesuffix("/").split("/")[1:])
 
 
-def _meet(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
+def _overlap(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
     """Tell whether one of the two is at or below the other."""
     size = min(len(one), len(other))
     return size > 0 and one[:size] == other[:size]

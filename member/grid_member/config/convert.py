@@ -28,21 +28,21 @@ def convert(text: str, file: str, to: Syntax) -> str:
     """
     document = read_document(text, file)
     raise_problems([*document.problems, *collect(document.root, None).problems])
-    return _WRITERS[to](_without_refused(document.root, settings_shape()))
+    return _WRITERS[to](_drop_refused(document.root, settings_shape()))
 
 
-def _without_refused(node: Node, shape: Shape) -> Node:
+def _drop_refused(node: Node, shape: Shape) -> Node:
     """Return the nodes without elements that the table refuses: they are off and say nothing."""
     if isinstance(node, Items):
         items = shape.items
         if items is None:
             return node
-        return Items(node.place, tuple(_without_refused(item, items) for item in node.items))
+        return Items(node.place, tuple(_drop_refused(item, items) for item in node.items))
     if not isinstance(node, Section):
         return node
     kept = {
-        name: _without_refused(child, below)
+        name: _drop_refused(child, below)
         for name, child in node.children.items()
-        if (below := shape.child(name)) is not None and below.refused is None
+        if (below := shape.child(name)) is not None and below.refusal is None
     }
     return Section(node.place, kept, node.names)

@@ -49,7 +49,7 @@ def load_config(path: Path, environment: Mapping[str, str] | None = None) -> Mem
     Raises:
         ConfigError: the file cannot be read or is not a usable configuration.
     """
-    return parse_config(read_text(path), str(path), _given(environment))
+    return parse_config(read_text(path), str(path), _environment_of(environment))
 
 
 def parse_config(
@@ -74,7 +74,7 @@ def config_from(
     Raises:
         ConfigError: with everything that is wrong; the problems have a path and no place.
     """
-    return _member_config(read_python(tree), _given(environment), Path())
+    return _member_config(read_python(tree), _environment_of(environment), Path())
 
 
 def default_config(environment: Mapping[str, str] | None = None) -> MemberConfig:
@@ -146,7 +146,7 @@ def _unreadable(file: str, reason: str) -> ConfigError:
     return ConfigError([Problem(SourcePosition(file, 1, 1), "", reason)])
 
 
-def _given(environment: Mapping[str, str] | None) -> Mapping[str, str]:
+def _environment_of(environment: Mapping[str, str] | None) -> Mapping[str, str]:
     return os.environ if environment is None else environment
 
 
@@ -163,11 +163,11 @@ def _member_config(
     # One mistake is told once: what the syntax could not read is missing for the table as well.
     told = {(problem.place, problem.path) for problem in problems}
     problems += [each for each in found.problems if (each.place, each.path) not in told]
-    raise_problems([_with_present_name(each, overridden.former) for each in problems])
+    raise_problems([_add_present_name(each, overridden.former) for each in problems])
     return replace(config, notes=overridden.notes)
 
 
-def _with_present_name(problem: Problem, former: Mapping[str, str]) -> Problem:
+def _add_present_name(problem: Problem, former: Mapping[str, str]) -> Problem:
     """Add to what is wrong with a variable of a former name how not to be read under it."""
     present = former.get(problem.place.file) if problem.place else None
     if present is None:

@@ -23,16 +23,16 @@ def find(configured: Mapping[str, T], name: str) -> T | None:
     return configured.get(DEFAULT)
 
 
-def taken_from(configured: Collection[str], new: str) -> list[str]:
+def shadowed_names(configured: Collection[str], new: str) -> list[str]:
     """Return the configured names that would mean less if `new` was configured as well."""
     if WILDCARD not in new:
         found = find({name: name for name in configured}, new)
         return [] if found is None else [found]
-    wildcards = [one for one in configured if WILDCARD in one and _meet(one, new)]
+    wildcards = [one for one in configured if WILDCARD in one and _overlap(one, new)]
     return [one for one in wildcards if len(one) < len(new)] + [DEFAULT] * (DEFAULT in configured)
 
 
-def _meet(one: str, other: str) -> bool:
+def _overlap(one: str, other: str) -> bool:
     """Tell whether two wildcards match a name in common."""
     head, _, tail = one.partition(WILDCARD)
     other_head, _, other_tail = other.partition(WILDCARD)

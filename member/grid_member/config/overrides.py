@@ -83,20 +83,20 @@ def apply_overrides(root: Node, environment: Mapping[str, str]) -> OverrideResul
             continue
         other = found.setdefault(path, name)
         if is_former and other == name:
-            former[name] = _present(name)
+            former[name] = _present_name(name)
         elif is_former and other not in former:
-            finder.ignored[name] = f"{other} is set"
+            finder.ignored_variables[name] = f"{other} is set"
         elif other != name:
             finder.complain(name, f"sets {path_text(path)}, as {other} does")
     # A list grows in the order of its indexes.
     for path in sorted(found, key=lambda p: [(isinstance(part, str), part) for part in p]):
-        root = _with(root, path, found[path], finder)
+        root = _set_value(root, path, found[path], finder)
     if finder.problems:
         raise ConfigError(finder.problems)
-    return OverrideResult(root, tuple(_notes(finder.ignored, former)), former)
+    return OverrideResult(root, tuple(_notes(finder.ignored_variables, former)), former)
 
 
-def _present(former: str) -> str:
+def _present_name(former: str) -> str:
     return PREFIX + former.removeprefix(FORMER_PREFIX)
 
 
@@ -105,14 +105,14 @@ def _notes(ignored: Mapping[str, str], former: Mapping[str, str]) -> Iterator[st
         renamed = [f"{new} for {old}" for old, new in former.items()]
         yield (
             "environment variables with former names are read in this version for the last time: "
-            f"write {_listed(renamed)}"
+            f"write {_join_names(renamed)}"
         )
     if ignored:
         told = [f"{name} ({why})" if why else name for name, why in ignored.items()]
-        yield f"environment variables that are no setting are ignored: {_listed(told)}"
+        yield f"environment variables that are no setting are ignored: {_join_names(told)}"
 
 
-def _listed(names: list[str]) -> str:
+def _join_names(names: list[str]) -> str:
     more = len(names) - MAX_NAMED
     return ", ".join(names[:MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
 
@@ -144,16 +144,16 @@ class _DeadEnd:
     path: Path
     word: str
     """Empty when the variable ended there."""
-    known: tuple[str, ...]
+    known_names: tuple[str, ...]
 
 
 @dataclass(slots=True)
 class _OverrideFinder:
     root: Node
-    used: frozenset[str]
+    used_variables: frozenset[str]
     shape: Shape = field(default_factory=settings_shape)
     problems: list[Problem] = field(default_factory=list)
-    ignored: dict[str, str] = field(default_factory=dict)
+    ignored_variables: dict[str, str] = field(default_factory=dict)
     """Variables that are no setting, each with a hint, which may be empty."""
 
     def complain(self, variable: str, message: str) -> None:
@@ -163,13 +163,13 @@ class _OverrideFinder:
         """Return the path of the setting, None for no override; notes what is wrong."""
         words = tuple(variable.removeprefix(PREFIX).lower().split("_"))
         readings, ends = self._read(words)
-        if len(readings) == 1 and not (readings[0].refused and variable in self.used):
+        if len(readings) == 1 and not (readings[0].refused and variable in self.used_variables):
             return readings[0].path
         if len(readings) > 1:
             both = " or ".join(path_text(reading.path) for reading in readings)
             self.complain(variable, f"may mean {both}: set it in the file")
-        elif not readings and variable not in self.used:
-            self.ignored[variable] = self._hint(words, ends, PREFIX)
+        elif not readings and variable not in self.used_variables:
+            self.ignored_variables[variable] = self._hint(words, ends, PREFIX)
         return None
 
     def former_path(self, variable: str) -> Path | None:
@@ -181,19 +181,19 @@ class _OverrideFinder:
         readings, ends = self._read(words)
         if len(readings) == 1 and not readings[0].refused:
             return readings[0].path
-        if variable in self.used:
+        if variable in self.used_variables:
             return None
         if len(readings) > 1:
             both = " or ".join(path_text(reading.path) for reading in readings)
-            self.ignored[variable] = f"it may mean {both}"
+            self.ignored_variables[variable] = f"it may mean {both}"
         elif not readings and (hint := self._hint(words, ends, FORMER_PREFIX)):
-            self.ignored[variable] = hint
+            self.ignored_variables[variable] = hint
         return None
 
     def _read(self, words: tuple[str, ...]) -> tuple[list[_OverridePath], list[_DeadEnd]]:
         ends: list[_DeadEnd] = []
         start = _OverridePath((), invented=False, refused=False)
-        readings = list(_readings(self.shape, self.root, words, start, ends))
+        readings = list(_paths_of(self.shape, self.root, words, start, ends))
         return [r for r in readings if not r.invented] or readings, ends
 
     def _hint(self, words: tuple[str, ...], ends: list[_DeadEnd], prefix: str) -> str:
@@ -207,7 +207,7 @@ class _OverrideFinder:
         return f"{path_text(end.path)} must hold further elements, no value"
 
     def _near_top(self, words: tuple[str, ...]) -> str | None:
-        tops = {_plain(name): name for name, top in self.shape.below.items() if not top.refused}
+        tops = {_plain(name): name for name, top in self.shape.below.items() if not top.refusal}
         # GRID_MEMBER_CLUSTER_NAME is meant as GRID_MEMBER_CLUSTERNAME.
         starts = ["".join(words[:size]) for size in range(1, len(words) + 1)]
         for start in starts:
@@ -217,15 +217,15 @@ class _OverrideFinder:
         return None
 
 
-def _readings(
+def _paths_of(
     shape: Shape,
     node: Node | None,
     words: tuple[str, ...],
     so_far: _OverridePath,
     ends: list[_DeadEnd],
 ) -> Iterator[_OverridePath]:
-    if shape.refused is not None:
-        switch = shape.refused.switch
+    if shape.refusal is not None:
+        switch = shape.refusal.switch
         path = (*so_far.path, switch) if words == (_plain(switch),) else so_far.path
         yield _OverridePath(path, so_far.invented, refused=True)
     elif shape.setting is not None and not words:
@@ -235,10 +235,10 @@ def _readings(
     else:
         steps = list(_steps(shape, node, words, so_far))
         if not steps:
-            known = tuple(n for n, below in shape.below.items() if not below.refused)
+            known = tuple(n for n, below in shape.below.items() if not below.refusal)
             ends.append(_DeadEnd(so_far.path, words[0], known))
         for below, child, rest, reading in steps:
-            yield from _readings(below, child, rest, reading, ends)
+            yield from _paths_of(below, child, rest, reading, ends)
 
 
 def _steps(
@@ -255,13 +255,13 @@ def _steps(
         if name not in (ANY, EACH) and _plain(name) == words[0]:
             reading = _OverridePath((*so_far.path, name), so_far.invented, so_far.refused)
             yield below, _child(node, name), words[1:], reading
-    if shape.named is not None:
+    if shape.any_name is not None:
         for size in range(1, len(words)):
             for name, invented in _names(node, words[:size], so_far.path):
                 reading = _OverridePath(
                     (*so_far.path, name), so_far.invented or invented, so_far.refused
                 )
-                yield shape.named, _child(node, name), words[size:], reading
+                yield shape.any_name, _child(node, name), words[size:], reading
 
 
 def _names(node: Node | None, words: tuple[str, ...], path: Path) -> list[tuple[str, bool]]:
@@ -277,7 +277,7 @@ def _names(node: Node | None, words: tuple[str, ...], path: Path) -> list[tuple[
     return [(name, False) for name in names] or [("_".join(words), True)]
 
 
-def _with(node: Node | None, path: Path, variable: str, finder: _OverrideFinder) -> Node:
+def _set_value(node: Node | None, path: Path, variable: str, finder: _OverrideFinder) -> Node:
     place = SourcePosition(variable, 0, 0)
     if not path:
         # Replaced by the variable's value later, as every `${…}` is, and not once more.
@@ -286,7 +286,7 @@ def _with(node: Node | None, path: Path, variable: str, finder: _OverrideFinder)
     if _is_value(node) or isinstance(node, Section if isinstance(head, int) else Items):
         # The document is wrong here, and validation says so at its place.
         return node
-    child = _with(_child(node, head), rest, variable, finder)
+    child = _set_value(_child(node, head), rest, variable, finder)
     if isinstance(head, int):
         items = node.items if isinstance(node, Items) else ()
         if head > len(items):
@@ -317,11 +317,11 @@ def _plain(name: str) -> str:
 
 
 def _hint(end: _DeadEnd) -> str:
-    names = {_plain(name): name for name in end.known if name not in (ANY, EACH)}
+    names = {_plain(name): name for name in end.known_names if name not in (ANY, EACH)}
     near = difflib.get_close_matches(end.word, names, 1)
     if near:
         return f"element, perhaps {names[near[0]]} ({near[0].upper()}) is meant"
-    return "item: its items are counted from 0" if EACH in end.known else "element"
+    return "item: its items are counted from 0" if EACH in end.known_names else "element"
 
 
 def _is_service_link(variable: str, value: str) -> bool:

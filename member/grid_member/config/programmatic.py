@@ -33,7 +33,7 @@ class Config:
     ) -> None:
         self._model = config_from(tree, environment)
         self._file: Path | None = None
-        self._environment = _given(environment)
+        self._environment = _environment_of(environment)
 
     @classmethod
     def from_file(cls, path: Path | str, *, environment: Mapping[str, str] | None = None) -> Config:
@@ -56,7 +56,7 @@ class Config:
         Raises:
             ConfigError: with everything that is wrong.
         """
-        return cls._of(parse_config(text, name, _given(environment)), environment)
+        return cls._of(parse_config(text, name, _environment_of(environment)), environment)
 
     @classmethod
     def default(cls, *, environment: Mapping[str, str] | None = None) -> Config:
@@ -98,9 +98,9 @@ class Config:
         config = cls.__new__(cls)
         config._model = model
         config._file = None
-        config._environment = _given(environment)
+        config._environment = _environment_of(environment)
         return config
 
 
-def _given(environment: Mapping[str, str] | None) -> Mapping[str, str]:
+def _environment_of(environment: Mapping[str, str] | None) -> Mapping[str, str]:
     return os.environ if environment is None else environment

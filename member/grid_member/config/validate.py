@@ -40,17 +40,17 @@ def collect(root: Node, environment: Mapping[str, str] | None) -> Values:
 
 @dataclass(slots=True)
 class _Validation:
-    found: Values
+    values: Values
     environment: Mapping[str, str] | None
 
     is_off: bool = False
     """Whether what is looked at stands in a section that is off."""
 
     def visit(self, node: Node, shape: Shape, path: Path) -> None:
-        self.found.places.setdefault(path, node.place)
-        if shape.refused is not None:
-            if not (self.is_off or shape.refused.is_off(node, lambda t: self._resolved(t, path))):
-                self.found.complain(path, shape.refused.why)
+        self.values.places.setdefault(path, node.place)
+        if shape.refusal is not None:
+            if not (self.is_off or shape.refusal.is_off(node, lambda t: self._resolve(t, path))):
+                self.values.complain(path, shape.refusal.why)
         elif shape.setting is not None:
             self._leaf(node, shape.setting, path)
         elif shape.items is not None:
@@ -60,7 +60,7 @@ class _Validation:
 
     def _items(self, node: Node, shape: Shape, path: Path) -> None:
         if not isinstance(node, Items):
-            self.found.complain(path, "must be a list")
+            self.values.complain(path, "must be a list")
             return
         # A realm may be that of the management listener, also with security off.
         was_off, self.is_off = self.is_off, self.is_off and path != _REALMS
@@ -72,14 +72,14 @@ class _Validation:
         if isinstance(node, Scalar) and node.text is None:
             return
         if not isinstance(node, Section):
-            self.found.complain(path, "must hold further elements, not a value")
+            self.values.complain(path, "must hold further elements, not a value")
             return
         was_off = self.is_off
-        self.is_off = was_off or self._turned_off(node, shape, path)
+        self.is_off = was_off or self._is_turned_off(node, shape, path)
         self._children(node, shape, path)
         self.is_off = was_off
 
-    def _turned_off(self, node: Section, shape: Shape, path: Path) -> bool:
+    def _is_turned_off(self, node: Section, shape: Shape, path: Path) -> bool:
         """Tell whether a section is off, by what it says or by default."""
         name, off = _SWITCHES.get(shape.path, (ENABLED, False))
         switch = shape.below.get(name)
@@ -88,67 +88,67 @@ class _Validation:
         child = node.children.get(name)
         if not isinstance(child, Scalar):
             return True
-        text = self._resolved(child.text or "", (*path, name), complains=False)
-        return text is not None and _converted(text, switch.setting) == off
+        text = self._resolve(child.text or "", (*path, name), complains=False)
+        return text is not None and _convert(text, switch.setting) == off
 
     def _children(self, node: Section, shape: Shape, path: Path) -> None:
         for name, child in node.children.items():
             below = (*path, name)
-            self.found.places[below] = node.names[name]
+            self.values.places[below] = node.names[name]
             known = shape.child(name)
             if known is None:
-                self._unknown(name, shape, below)
-            elif shape.named is not None and (wrong := _wrong_name(name)):
-                self.found.complain(below, f"the name {wrong}")
+                self._complain_unknown(name, shape, below)
+            elif shape.any_name is not None and (wrong := _wrong_name(name)):
+                self.values.complain(below, f"the name {wrong}")
             else:
                 self.visit(child, known, below)
 
-    def _unknown(self, name: str, shape: Shape, path: Path) -> None:
-        known = [other for other, below in shape.below.items() if below.refused is None]
+    def _complain_unknown(self, name: str, shape: Shape, path: Path) -> None:
+        known = [other for other, below in shape.below.items() if below.refusal is None]
         near = difflib.get_close_matches(name, known, 1)
         hint = f", perhaps {near[0]} is meant" if near else f"; known are {', '.join(known)}"
-        self.found.complain(path, f"unknown element{hint}")
+        self.values.complain(path, f"unknown element{hint}")
 
     def _leaf(self, node: Node, setting: Setting, path: Path) -> None:
         if not isinstance(node, Scalar):
-            self.found.complain(path, f"must be one value ({setting.kind.value})")
+            self.values.complain(path, f"must be one value ({setting.kind.value})")
             return
         text = "" if node.text is None else node.text
         if UNWRITABLE.search(text):
-            self.found.complain(path, _UNWRITABLE_MESSAGE)
+            self.values.complain(path, _UNWRITABLE_MESSAGE)
             return
-        resolved = self._resolved(text, path)
+        resolved = self._resolve(text, path)
         if resolved is None:
             return
-        value = _converted(resolved, setting)
+        value = _convert(resolved, setting)
         if isinstance(value, _InvalidValue):
-            self.found.complain(path, value.message)
+            self.values.complain(path, value.message)
         else:
-            self.found.values[path] = value
+            self.values.values[path] = value
 
-    def _resolved(self, text: str, path: Path, *, complains: bool = True) -> str | None:
+    def _resolve(self, text: str, path: Path, *, complains: bool = True) -> str | None:
         """Return the text with its variables replaced; None: one is missing, or not known yet."""
         if _VARIABLE_START in VARIABLE.sub(_INSIDE, text):
             if complains:
-                self.found.complain(path, _LEFT_OVER_MESSAGE)
+                self.values.complain(path, _LEFT_OVER_MESSAGE)
             return None
         environment = self.environment
         if environment is None:
             return None if VARIABLE.search(text) else text
         missing: list[str] = []
 
-        def replaced(match: re.Match[str]) -> str:
+        def substitute(match: re.Match[str]) -> str:
             default: str | None = match[2]
             value = environment.get(match[1], default) if match[1] else None
             if value is None:
                 missing.append(match[1])
             return value or ""
 
-        resolved = VARIABLE.sub(replaced, text)
+        resolved = VARIABLE.sub(substitute, text)
         for name in missing if complains else ():
             unnamed = "${} must name an environment variable"
             message = f"the environment variable {name} is not set" if name else unnamed
-            self.found.complain(path, message)
+            self.values.complain(path, message)
         return None if missing else resolved
 
 
@@ -166,7 +166,7 @@ class _InvalidValue:
     message: str
 
 
-def _converted(text: str, setting: Setting) -> Value | _InvalidValue:
+def _convert(text: str, setting: Setting) -> Value | _InvalidValue:
     # Messages never repeat the text: it may be a password that landed in the wrong place.
     if setting.kind is SettingKind.BOOLEAN:
         flag = {"true": True, "false": False}.get(text.strip().lower())
@@ -180,14 +180,14 @@ def _converted(text: str, setting: Setting) -> Value | _InvalidValue:
             return number
         return _InvalidValue(f"must be from {setting.low} to {setting.high}")
     if setting.choices:
-        return _chosen(text, setting)
+        return _choose(text, setting)
     wrong = _wrong_text(text)
-    if not wrong and setting.forbidden and setting.forbidden in text:
-        wrong = f"must not contain {setting.forbidden}"
+    if not wrong and setting.forbidden_text and setting.forbidden_text in text:
+        wrong = f"must not contain {setting.forbidden_text}"
     return _InvalidValue(wrong) if wrong else text
 
 
-def _chosen(text: str, setting: Setting) -> str | _InvalidValue:
+def _choose(text: str, setting: Setting) -> str | _InvalidValue:
     word = text.strip().lower()
     for refused in setting.refused_values:
         if refused.value.lower() == word:

@@ -32,7 +32,7 @@ class Values:
         known = None if place == NOWHERE else place
         self.problems.append(Problem(known, path_text(path), message))
 
-    def written(self, path: Path) -> bool:
+    def is_written(self, path: Path) -> bool:
         """Tell whether the document has this element, whatever it says."""
         return path in self.places
 
@@ -43,7 +43,7 @@ class Values:
             if len(other) == size + 1 and other[:size] == path:
                 yield other[size]
 
-    def said(self, path: Path) -> Value | None:
+    def find(self, path: Path) -> Value | None:
         """Return what the document says at path, None when it says nothing."""
         return self.values.get(path)
 

@@ -95,7 +95,7 @@ def write_xml(root: Node) -> str:
     """
     top = _Tag(TOP, {"xmlns": NAMESPACE})
     _fill(top, root, settings_shape(), ())
-    return '<?xml version="1.0" encoding="UTF-8"?>\n' + _rendered(top, "")
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + _render(top, "")
 
 
 def _fill(tag: _Tag, node: Node, shape: Shape, path: Path) -> None:
@@ -120,7 +120,7 @@ def _child(tag: _Tag, name: str, node: Node, shape: Shape, path: Path) -> None:
     below, form = (*path, name), collection(shape)
     parent = shape.path.rpartition(".")[0]
     if isinstance(node, Scalar) and shape.setting is not None:
-        text = _kept_text(node.text or "", shape.setting)
+        text = _escape_spaces(node.text or "", shape.setting)
         exact = bool(text) and text.strip(WHITE_SPACE) == text
         if is_attribute(shape) or not exact:
             tag.attributes[name] = text
@@ -139,7 +139,7 @@ def _child(tag: _Tag, name: str, node: Node, shape: Shape, path: Path) -> None:
         _items(into, form.element, node, shape, below)
 
 
-def _kept_text(text: str, setting: Setting) -> str:
+def _escape_spaces(text: str, setting: Setting) -> str:
     # Only free text means something else without the spaces at its ends.
     free = setting.kind is SettingKind.STRING and not setting.choices
     return text if free else text.strip()
@@ -150,13 +150,13 @@ def _items(into: _Tag, element: str, node: Node, shape: Shape, path: Path) -> No
         for index, item in enumerate(node.items):
             into.children.append(_Tag(element))
             _fill(into.children[-1], item, shape.items, (*path, index))
-    elif isinstance(node, Section) and shape.named is not None:
+    elif isinstance(node, Section) and shape.any_name is not None:
         for name, item in node.children.items():
             into.children.append(_Tag(element, {NAME: name}))
-            _fill(into.children[-1], item, shape.named, (*path, name))
+            _fill(into.children[-1], item, shape.any_name, (*path, name))
 
 
-def _rendered(tag: _Tag, indent: str) -> str:
+def _render(tag: _Tag, indent: str) -> str:
     attributes = "".join(
         f' {name}="{escape(value, _ATTRIBUTE_ESCAPES)}"' for name, value in tag.attributes.items()
     )
@@ -164,7 +164,7 @@ def _rendered(tag: _Tag, indent: str) -> str:
     begin = f"{indent}<{tag.name}{attributes}"
     if not tag.children:
         return f"{begin}>{text}</{tag.name}>\n" if text else f"{begin}/>\n"
-    below = "".join(_rendered(child, indent + _INDENT) for child in tag.children)
+    below = "".join(_render(child, indent + _INDENT) for child in tag.children)
     # Text beside elements, of a port, stands first; white space around it is dropped again.
     first = f"{indent}{_INDENT}{text}\n" if text else ""
     return f"{begin}>\n{first}{below}{indent}</{tag.name}>\n"

@@ -89,7 +89,7 @@ class Policy:
 def rest_policy(cluster_name: str, security: SecurityConfig) -> Policy:
     """Return what the REST listener asks for."""
     realm = security.member_realm if security.enabled else None
-    return Policy("rest", cluster_name, realm, protected=security.protected)
+    return Policy("rest", cluster_name, realm, protected=security.protected_endpoints)
 
 
 def management_policy(cluster_name: str, security: SecurityConfig, guard: RealmConfig) -> Policy:

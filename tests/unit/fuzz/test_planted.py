@@ -133,7 +133,7 @@ def test_a_number_is_not_checked(name: str, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_message_shows_a_value(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(validate, "_chosen", lambda text, _: validate._InvalidValue(f"is {text}"))
+    monkeypatch.setattr(validate, "_choose", lambda text, _: validate._InvalidValue(f"is {text}"))
     for name, data in (
         ("yaml", b"grid: {logging: {level: '${SECRET}'}}"),
         ("overrides", b"GRID_MEMBER_LOGGING_LEVEL=@SECRET@"),

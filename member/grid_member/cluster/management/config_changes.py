@@ -15,7 +15,7 @@ from grid_member.cluster.values.system_store import Put
 from grid_member.config.build import member_config
 from grid_member.config.load import config_from, raise_problems, read_document, read_text
 from grid_member.config.model.member import MapConfig
-from grid_member.config.names import ambiguous, find, taken_from
+from grid_member.config.names import ambiguous, find, shadowed_names
 from grid_member.config.overrides import apply_overrides
 from grid_member.config.tree import (
     NOWHERE,
@@ -383,7 +383,7 @@ def _check_shards(present: MemberConfig, change: Change) -> None:
     # Several members do not hear of it at the same moment.
     for block in change.added_blocks if present.cluster is not None else ():
         former = _structures(present, block.section)
-        for name in taken_from(former, block.name):
+        for name in shadowed_names(former, block.name):
             if former[name].persistent is not block.config.persistent:
                 raise ChangeConflictError(
                     f"{block.section} {block.name} has another data-persistence.enabled than "

@@ -72,7 +72,7 @@ class SecurityConfig:
     enabled: bool = False
     member_realm: RealmConfig | None = None
     """Checks body parameters and Basic headers; there is one whenever enabled."""
-    protected: ProtectedEndpoints = field(default_factory=ProtectedEndpoints)
+    protected_endpoints: ProtectedEndpoints = field(default_factory=ProtectedEndpoints)
 
 
 class ClientCertificates(enum.Enum):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from grid_member.config.schema.patterns import INTEGER, VARIABLE, in_any_case, name_pattern
+from grid_member.config.schema.patterns import INTEGER, VARIABLE, any_case_pattern, name_pattern
 from grid_member.config.settings.setting import Setting, SettingKind
 from grid_member.config.settings.shape import Shape, settings_shape
 from grid_member.config.tree import TOP
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Json: TypeAlias = "bool | int | str | list[Json] | dict[str, Json] | None"
 
 _DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
-_BOOLEAN: Final = rf"^\s*({in_any_case('true')}|{in_any_case('false')})\s*$"
+_BOOLEAN: Final = rf"^\s*({any_case_pattern('true')}|{any_case_pattern('false')})\s*$"
 _NATIVE: Final[dict[str, Json]] = {"true": True, "false": False}
 _NO_ITEMS: Final[Json] = {"type": "array", "maxItems": 0}
 _NO_CONTROL: Final = r"^[^\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]*$"
@@ -61,7 +61,7 @@ def _node(shape: Shape) -> dict[str, Json]:
 
 
 def _section(shape: Shape) -> dict[str, Json]:
-    if shape.named is not None:
+    if shape.any_name is not None:
         return {
             "type": ["object", "null"],
             "propertyNames": {
@@ -69,14 +69,14 @@ def _section(shape: Shape) -> dict[str, Json]:
                 "maxLength": MAX_TEXT_CHARACTERS,
                 "pattern": f"^({name_pattern(shape.path)})$",
             },
-            "additionalProperties": _node(shape.named),
+            "additionalProperties": _node(shape.any_name),
         }
     known: dict[str, Json] = {}
     for name, below in shape.below.items():
-        if below.refused is None:
+        if below.refusal is None:
             known[name] = _node(below)
-        elif forms := _off_forms(below.refused):
-            known[name] = {"description": f"{below.refused.why}, unless it is off.", "anyOf": forms}
+        elif forms := _off_forms(below.refusal):
+            known[name] = {"description": f"{below.refusal.why}, unless it is off.", "anyOf": forms}
     return {"type": ["object", "null"], "additionalProperties": False, "properties": known}
 
 
@@ -85,14 +85,14 @@ def _off_forms(refused: RefusedSetting) -> list[Json]:
     forms: list[Json] = []
     if refused.switch:
         off: Json = {"enum": [False]}
-        text: Json = {"type": "string", "pattern": rf"^\s*{in_any_case('false')}\s*$"}
+        text: Json = {"type": "string", "pattern": rf"^\s*{any_case_pattern('false')}\s*$"}
         switch: Json = {"anyOf": [off, text, {"$ref": "#/$defs/variable"}]}
         required: list[Json] = [refused.switch]
         forms.append(
             {"type": "object", "required": required, "properties": {refused.switch: switch}}
         )
     if refused.off:
-        pattern = "|".join(in_any_case(re.escape(value)) for value in refused.off)
+        pattern = "|".join(any_case_pattern(re.escape(value)) for value in refused.off)
         values: list[Json] = [_NATIVE.get(value, value) for value in refused.off]
         values += [int(value) for value in refused.off if value.isdecimal()]
         any_case: Json = {"type": "string", "pattern": rf"^\s*({pattern})\s*$"}
@@ -118,11 +118,11 @@ def _type(setting: Setting) -> dict[str, Json]:
         text: Json = {"type": "string", "pattern": rf"^\s*{INTEGER}\s*$"}
         return {"anyOf": [number, text, variable]}
     if setting.choices:
-        choices = "|".join(in_any_case(choice) for choice in setting.choices)
+        choices = "|".join(any_case_pattern(choice) for choice in setting.choices)
         any_case: Json = {"type": "string", "pattern": rf"^\s*({choices})\s*$"}
         return {"anyOf": [{"enum": list(setting.choices)}, any_case, variable]}
     text_type: Json = {"$ref": "#/$defs/text"}
-    if setting.forbidden:
-        without: Json = {"pattern": f"^[^{setting.forbidden}]*$"}
+    if setting.forbidden_text:
+        without: Json = {"pattern": f"^[^{setting.forbidden_text}]*$"}
         return {"allOf": [text_type, {"anyOf": [without, variable]}]}
     return {"$ref": "#/$defs/text"}

@@ -13,7 +13,7 @@ ONE_WILDCARD: Final = r"[^*]*\*?[^*]*"
 _ADVANCED: Final = "advanced-network."
 
 
-def in_any_case(word: str) -> str:
+def any_case_pattern(word: str) -> str:
     """Return a pattern for the word in upper, lower or mixed case."""
     return "".join(f"[{c.lower()}{c.upper()}]" if c.isalpha() else c for c in word)
 
@@ -22,7 +22,7 @@ def group_names(path: str) -> str:
     """Return a pattern for the names of endpoint groups that are right in the section path."""
     names = [*(group.value for group in EndpointGroup), *FORMER_GROUPS]
     if not path.startswith(_ADVANCED):
-        names = [in_any_case(name).replace("_", "_?") for name in names]
+        names = [any_case_pattern(name).replace("_", "_?") for name in names]
     return "|".join(names)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from grid_member.config.schema.json_schema import schema_of_yaml
-from grid_member.config.schema.table import with_tables
+from grid_member.config.schema.table import fill_tables
 from grid_member.config.schema.xsd import schema_of_xml
 
 if TYPE_CHECKING:
@@ -39,4 +39,4 @@ def main(arguments: Sequence[str]) -> None:
     (directory / JSON_SCHEMA).write_text(json_schema(), encoding="utf-8")
     (directory / XML_SCHEMA).write_text(xml_schema(), encoding="utf-8")
     manual = directory / MANUAL
-    manual.write_text(with_tables(manual.read_text(encoding="utf-8")), encoding="utf-8")
+    manual.write_text(fill_tables(manual.read_text(encoding="utf-8")), encoding="utf-8")

@@ -17,17 +17,17 @@ _BEGIN: Final = "<!-- {}: written by `make schema`, do not edit -->\n"
 _END: Final = "<!-- end of {} -->\n"
 
 
-def with_tables(manual: str) -> str:
+def fill_tables(manual: str) -> str:
     """Return the manual's text with the tables between their marks made anew.
 
     Raises:
         ValueError: the marks are not there.
     """
-    manual = _replaced(manual, "forms in XML", _forms())
-    return _replaced(manual, "settings", f"{_supported()}\n{_refused()}")
+    manual = _replace_table(manual, "forms in XML", _forms_table())
+    return _replace_table(manual, "settings", f"{_supported_table()}\n{_refused_table()}")
 
 
-def _replaced(manual: str, name: str, table: str) -> str:
+def _replace_table(manual: str, name: str, table: str) -> str:
     begin, end = _BEGIN.format(name), _END.format(name)
     before, mark, rest = manual.partition(begin)
     _, end_mark, after = rest.partition(end)
@@ -36,13 +36,13 @@ def _replaced(manual: str, name: str, table: str) -> str:
     return f"{before}{begin}\n{table}\n{end}{after}"
 
 
-def _forms() -> str:
+def _forms_table() -> str:
     rows = ["| Setting | Usually written | Read as well |", "|---|---|---|"]
     for form in COLLECTIONS:
         shape = settings_shape().at(form.path.split("."))
-        if shape.refused is not None:
+        if shape.refusal is not None:
             continue
-        name = ' name="…"' if shape.named is not None else ""
+        name = ' name="…"' if shape.any_name is not None else ""
         items = f"<{form.element}{name}>…</{form.element}>"
         wrapper = form.path.rpartition(".")[2]
         forms = [f"`{items}`", f"`<{wrapper}>{items}</{wrapper}>`"]
@@ -54,19 +54,19 @@ def _forms() -> str:
     return "\n".join(rows) + "\n"
 
 
-def _supported() -> str:
+def _supported_table() -> str:
     rows = [
         "| Setting | Type | Default | Allowed | Meaning |",
         "|---|---|---|---|---|",
         *(
-            f"| `{s.path}` | {s.kind.value} | {_shown(s.default)} | {_allowed(s)} | {s.about} |"
+            f"| `{s.path}` | {s.kind.value} | {_show(s.default)} | {_range_of(s)} | {s.about} |"
             for s in SETTINGS
         ),
     ]
     return "\n".join(rows) + "\n"
 
 
-def _allowed(setting: Setting) -> str:
+def _range_of(setting: Setting) -> str:
     if setting.kind is SettingKind.BOOLEAN:
         return "true, false"
     if setting.kind is SettingKind.INTEGER:
@@ -74,24 +74,24 @@ def _allowed(setting: Setting) -> str:
     return ", ".join(setting.choices) or "text"
 
 
-def _shown(value: Value | None) -> str:
+def _show(value: Value | None) -> str:
     if value is None:
         return "–"  # noqa: RUF001 - a dash, for people
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _refused() -> str:
+def _refused_table() -> str:
     values = [
         f"| `{setting.path}` | {refused.value} is not supported: {refused.instead} | – |"  # noqa: RUF001 - a dash, for people
         for setting in SETTINGS
         for refused in setting.refused_values
     ]
-    elements = [f"| `{each.path}` | {each.why} | {_taken(each)} |" for each in REFUSED]
+    elements = [f"| `{each.path}` | {each.why} | {_off_form(each)} |" for each in REFUSED]
     head = ["| Refused | Why | Taken |", "|---|---|---|"]
     return "\n".join([*head, *values, *elements]) + "\n"
 
 
-def _taken(refused: RefusedSetting) -> str:
+def _off_form(refused: RefusedSetting) -> str:
     """Return how an element is written that says nothing."""
     forms = [f"`{refused.switch}: false`"] if refused.switch else []
     forms += [f"`{value}`" for value in refused.off]

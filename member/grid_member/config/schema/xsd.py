@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from grid_member.config.schema.patterns import VARIABLE, in_any_case, name_pattern
+from grid_member.config.schema.patterns import VARIABLE, any_case_pattern, name_pattern
 from grid_member.config.settings.setting import Setting, SettingKind, Value
 from grid_member.config.settings.shape import Shape, settings_shape
 from grid_member.config.tree import TOP
@@ -41,7 +41,7 @@ def schema_of_xml() -> str:
     _section(top, shape)
     for name, below in shape.below.items():
         form = collection(below)
-        if form is not None and below.named is not None:
+        if form is not None and below.any_name is not None:
             unique = SubElement(top, "xs:unique", name=f"{name}-{NAME}")
             SubElement(unique, "xs:selector", xpath=f"c:{form.element}")
             SubElement(unique, "xs:field", xpath=f"@{NAME}")
@@ -58,7 +58,7 @@ def _named_types(root: Element) -> None:
     _restriction(_simple(root, "none"), "xs:token", length="0")
     union = SubElement(_simple(root, "boolean"), "xs:union", memberTypes="c:variable")
     _restriction(_simple(union), "xs:token", enumeration=("true", "false"))
-    any_case = f"{in_any_case('true')}|{in_any_case('false')}"
+    any_case = f"{any_case_pattern('true')}|{any_case_pattern('false')}"
     _restriction(_simple(union), "xs:token", pattern=any_case)
     for name, setting in _text_settings().items():
         # The text may be missing when only the attributes are set.
@@ -97,7 +97,7 @@ def _explain(into: Element, text: str) -> None:
 def _section(element: Element, shape: Shape, form: Collection | None = None) -> None:
     """Give the element the type of a section; form when it is one of many with names."""
     body = SubElement(element, "xs:complexType")
-    known = {name: below for name, below in shape.below.items() if below.refused is None}
+    known = {name: below for name, below in shape.below.items() if below.refusal is None}
     leaves = {name: below.setting for name, below in known.items() if below.setting is not None}
     text = TEXTS.get(shape.path)
     attributes = body
@@ -106,7 +106,7 @@ def _section(element: Element, shape: Shape, form: Collection | None = None) -> 
         content = SubElement(body, "xs:simpleContent")
         attributes = SubElement(content, "xs:extension", base=f"c:{text}")
     else:
-        off = {name: below.refused for name, below in shape.below.items() if below.refused}
+        off = {name: below.refusal for name, below in shape.below.items() if below.refusal}
         _children(body, known, off)
     if form is not None:
         named = SubElement(attributes, "xs:attribute", name=NAME, use="required")
@@ -114,20 +114,20 @@ def _section(element: Element, shape: Shape, form: Collection | None = None) -> 
     for name, setting in leaves.items():
         _leaf(attributes, "xs:attribute", name, setting)
     if text is not None:
-        for name, refused in _with_off_values(shape).items():
+        for name, refused in _off_values(shape).items():
             _off_value(SubElement(attributes, "xs:attribute", name=name), refused)
 
 
-def _with_off_values(shape: Shape) -> dict[str, RefusedSetting]:
+def _off_values(shape: Shape) -> dict[str, RefusedSetting]:
     """Return the refused elements of a section that some value of turns off."""
-    found = {name: below.refused for name, below in shape.below.items()}
+    found = {name: below.refusal for name, below in shape.below.items()}
     return {name: refused for name, refused in found.items() if refused and refused.off}
 
 
 def _off_value(into: Element, refused: RefusedSetting) -> None:
     _explain(into, f"{refused.why}, unless it is off.")
     union = SubElement(_simple(into), "xs:union", memberTypes="c:variable")
-    any_case = "|".join(in_any_case(re.escape(value)) for value in refused.off)
+    any_case = "|".join(any_case_pattern(re.escape(value)) for value in refused.off)
     _restriction(_simple(union), "xs:token", pattern=any_case)
 
 
@@ -148,7 +148,7 @@ def _off(group: Element, name: str, refused: RefusedSetting, bounds: dict[str, s
     SubElement(anything, "xs:any", skipped | {"minOccurs": "0", "maxOccurs": "unbounded"})
     switch = SubElement(body, "xs:attribute", name=refused.switch, use="required")
     union = SubElement(_simple(switch), "xs:union", memberTypes="c:variable")
-    _restriction(_simple(union), "xs:token", pattern=in_any_case("false"))
+    _restriction(_simple(union), "xs:token", pattern=any_case_pattern("false"))
     SubElement(body, "xs:anyAttribute", skipped)
 
 
@@ -182,21 +182,21 @@ def _child(
 
 
 def _item(group: Element, shape: Shape, form: Collection, bounds: dict[str, str]) -> None:
-    below = shape.items or shape.named
+    below = shape.items or shape.any_name
     if below is None:
         raise LookupError(f"{shape.path} is no collection")
     if below.setting is not None:
         _leaf(group, "xs:element", form.element, below.setting, bounds)
     else:
         element = SubElement(group, "xs:element", {"name": form.element} | bounds)
-        _section(element, below, form if shape.named is not None else None)
+        _section(element, below, form if shape.any_name is not None else None)
 
 
 def _leaf(
     into: Element, kind: str, name: str, setting: Setting, bounds: dict[str, str] | None = None
 ) -> None:
     element = SubElement(into, kind, {"name": name} | (bounds or {}))
-    default = "" if setting.default is None else f" Default: {_shown(setting.default)}."
+    default = "" if setting.default is None else f" Default: {_show(setting.default)}."
     _explain(element, f"{setting.about}{default}")
     if setting.kind is SettingKind.BOOLEAN:
         element.set("type", "c:boolean")
@@ -206,11 +206,11 @@ def _leaf(
     elif setting.choices:
         union = SubElement(_simple(element), "xs:union", memberTypes="c:variable")
         _restriction(_simple(union), "xs:token", enumeration=setting.choices)
-        any_case = "|".join(in_any_case(choice) for choice in setting.choices)
+        any_case = "|".join(any_case_pattern(choice) for choice in setting.choices)
         _restriction(_simple(union), "xs:token", pattern=any_case)
-    elif setting.forbidden:
+    elif setting.forbidden_text:
         union = SubElement(_simple(element), "xs:union", memberTypes="c:variable")
-        _restriction(_simple(union), "c:text", pattern=f"[^{setting.forbidden}]*")
+        _restriction(_simple(union), "c:text", pattern=f"[^{setting.forbidden_text}]*")
     else:
         element.set("type", "c:text")
 
@@ -219,5 +219,5 @@ def _range(into: Element, setting: Setting) -> None:
     _restriction(into, "xs:integer", minInclusive=str(setting.low), maxInclusive=str(setting.high))
 
 
-def _shown(value: Value) -> str:
+def _show(value: Value) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -44,29 +44,29 @@ class RefusedSetting:
                 or was complained of: then it counts as off.
         """
         if isinstance(node, Section) and self._has_switch(node):
-            return self._switched_off(node, resolved)
+            return self._is_switched_off(node, resolved)
         leaves = list(_leaves(node))
         if not leaves:
             return self.empty and not (isinstance(node, Section) and node.children)
-        return bool(self.off) and all(_is_one_of(leaf, self.off, resolved) for leaf in leaves)
+        return bool(self.off) and all(_matches_one(leaf, self.off, resolved) for leaf in leaves)
 
     def _has_switch(self, node: Section) -> bool:
         below = node.children.values()
         named = bool(below) and all(isinstance(child, Section) for child in below)
         return bool(self.switch) and (self.switch in node.children or named)
 
-    def _switched_off(self, node: Section, resolved: Callable[[str], str | None]) -> bool:
+    def _is_switched_off(self, node: Section, resolved: Callable[[str], str | None]) -> bool:
         child = node.children.get(self.switch)
         if isinstance(child, Scalar):
-            return _is_one_of(child.text or "", (_FALSE,), resolved)
+            return _matches_one(child.text or "", (_FALSE,), resolved)
         # Elements with names: each of them has to be off.
         return all(
-            isinstance(below, Section) and self._switched_off(below, resolved)
+            isinstance(below, Section) and self._is_switched_off(below, resolved)
             for below in node.children.values()
         ) and bool(node.children)
 
 
-def refused(
+def refused_settings(
     prefix: str,
     *names: str,
     why: str = LEAVE_OUT,
@@ -78,7 +78,7 @@ def refused(
     return tuple(RefusedSetting(f"{prefix}{name}", why, switch, off, empty) for name in names)
 
 
-def _is_one_of(text: str, values: tuple[str, ...], resolved: Callable[[str], str | None]) -> bool:
+def _matches_one(text: str, values: tuple[str, ...], resolved: Callable[[str], str | None]) -> bool:
     found = resolved(text)
     return found is None or found.strip().lower() in values
 

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from grid_member.config.settings.refusal import ENABLED, LEAVE_OUT, NOT_YET, RefusedSetting, refused
+from grid_member.config.settings.refusal import (
+    ENABLED,
+    LEAVE_OUT,
+    NOT_YET,
+    RefusedSetting,
+    refused_settings,
+)
 
 _FALSE: Final = ("false",)
 _EITHER: Final = ("true", "false")
@@ -55,15 +61,15 @@ _ENDPOINTS: Final = (
 
 
 def _ssl(prefix: str) -> tuple[RefusedSetting, ...]:
-    return refused(prefix, "factory-class-name", "properties", why=_FILES, empty=True)
+    return refused_settings(prefix, "factory-class-name", "properties", why=_FILES, empty=True)
 
 
 def _sockets(prefix: str) -> tuple[RefusedSetting, ...]:
     return (
-        *refused(prefix, "reuse-address", off=_FALSE),
-        *refused(prefix, "outbound-ports", off=("0", "*"), empty=True),
-        *refused(prefix, "socket-interceptor", "member-address-provider", switch=ENABLED),
-        *refused(prefix, "symmetric-encryption", why=_PLAIN, switch=ENABLED),
+        *refused_settings(prefix, "reuse-address", off=_FALSE),
+        *refused_settings(prefix, "outbound-ports", off=("0", "*"), empty=True),
+        *refused_settings(prefix, "socket-interceptor", "member-address-provider", switch=ENABLED),
+        *refused_settings(prefix, "symmetric-encryption", why=_PLAIN, switch=ENABLED),
     )
 
 
@@ -72,35 +78,37 @@ def _endpoint(prefix: str) -> tuple[RefusedSetting, ...]:
         RefusedSetting(f"{prefix}name", _NO_NAME),
         *_ssl(f"{prefix}ssl."),
         *_sockets(prefix),
-        *refused(prefix, "socket-options", empty=True),
-        *refused(prefix, "port.outbound-ports", off=("0", "*"), empty=True),
-        *refused(prefix, "port.reuse-address", off=_FALSE),
+        *refused_settings(prefix, "socket-options", empty=True),
+        *refused_settings(prefix, "port.outbound-ports", off=("0", "*"), empty=True),
+        *refused_settings(prefix, "port.reuse-address", off=_FALSE),
     )
 
 
 def _members(prefix: str) -> tuple[RefusedSetting, ...]:
     return (
-        *refused(f"{prefix}port.", "auto-increment", why=_LISTED_PORT, off=_FALSE),
-        *refused(f"{prefix}port.", "port-count", why=_LISTED_PORT, off=("1",)),
+        *refused_settings(f"{prefix}port.", "auto-increment", why=_LISTED_PORT, off=_FALSE),
+        *refused_settings(f"{prefix}port.", "port-count", why=_LISTED_PORT, off=("1",)),
         RefusedSetting(f"{prefix}public-address", _LISTED_ADDRESS),
         RefusedSetting(f"{prefix}ssl.key-password", _PLAIN_KEY),
-        *refused(f"{prefix}ssl.", "client-certificates", "client-ca-file", why=_CHECKED),
+        *refused_settings(f"{prefix}ssl.", "client-certificates", "client-ca-file", why=_CHECKED),
         RefusedSetting(f"{prefix}ssl.minimum-version", _MINIMUM_VERSION),
     )
 
 
 def _join(prefix: str) -> tuple[RefusedSetting, ...]:
     return (
-        *refused(f"{prefix}failure-detector.", "icmp", switch=ENABLED),
-        *refused(
+        *refused_settings(f"{prefix}failure-detector.", "icmp", switch=ENABLED),
+        *refused_settings(
             f"{prefix}join.",
             *("auto-detection", "multicast", "aws", "gcp", "azure", "kubernetes", "eureka"),
             why=_LISTED,
             switch=ENABLED,
         ),
-        *refused(f"{prefix}join.", "discovery-strategies", why=_LISTED, empty=True),
-        *refused(f"{prefix}join.tcp-ip.", "required-member", "interface", "interfaces", empty=True),
-        *refused(f"{prefix}join.tcp-ip.", "connection-timeout-seconds"),
+        *refused_settings(f"{prefix}join.", "discovery-strategies", why=_LISTED, empty=True),
+        *refused_settings(
+            f"{prefix}join.tcp-ip.", "required-member", "interface", "interfaces", empty=True
+        ),
+        *refused_settings(f"{prefix}join.tcp-ip.", "connection-timeout-seconds"),
         RefusedSetting(f"{prefix}join.tcp-ip.member", _ONE_LIST),
     )
 
@@ -108,11 +116,13 @@ def _join(prefix: str) -> tuple[RefusedSetting, ...]:
 _TOP: Final = (
     RefusedSetting("wan-replication", f"{NOT_YET}: WAN calls answer 409", empty=True),
     RefusedSetting("hot-restart-persistence", "is not supported: write persistence", ENABLED),
-    *refused("", "partition-group", switch=ENABLED),
-    *refused("", "split-brain-protection", "quorum", why=_MAJORITY, switch=ENABLED, empty=True),
-    *refused("", "properties", why=_ELEMENTS, empty=True),
-    *refused("", "import", "config-replacers", why=_ONE_FILE, empty=True),
-    *refused(
+    *refused_settings("", "partition-group", switch=ENABLED),
+    *refused_settings(
+        "", "split-brain-protection", "quorum", why=_MAJORITY, switch=ENABLED, empty=True
+    ),
+    *refused_settings("", "properties", why=_ELEMENTS, empty=True),
+    *refused_settings("", "import", "config-replacers", why=_ONE_FILE, empty=True),
+    *refused_settings(
         "",
         *("multimap", "list", "set", "topic", "reliable-topic", "cache", "ringbuffer"),
         *("executor-service", "durable-executor-service", "scheduled-executor-service"),
@@ -122,15 +132,21 @@ _TOP: Final = (
         why=_STRUCTURES,
         empty=True,
     ),
-    *refused("", "event-journal", "merkle-tree", switch=ENABLED, empty=True),
-    *refused("", "listeners", "member-attributes", "device", "local-device", empty=True),
-    *refused("", "serialization", "sql", "crdt-replication", off=("0", *_EITHER), empty=True),
-    *refused("", "native-memory", "instance-tracking", "user-code-deployment", switch=ENABLED),
-    *refused("", "auditlog", "jet", "integrity-checker", "tpc", "diagnostics", switch=ENABLED),
-    *refused("", "user-code-namespaces", "memcache-protocol", switch=ENABLED),
-    *refused("", "dynamic-configuration", switch="persistence-enabled"),
+    *refused_settings("", "event-journal", "merkle-tree", switch=ENABLED, empty=True),
+    *refused_settings("", "listeners", "member-attributes", "device", "local-device", empty=True),
+    *refused_settings(
+        "", "serialization", "sql", "crdt-replication", off=("0", *_EITHER), empty=True
+    ),
+    *refused_settings(
+        "", "native-memory", "instance-tracking", "user-code-deployment", switch=ENABLED
+    ),
+    *refused_settings(
+        "", "auditlog", "jet", "integrity-checker", "tpc", "diagnostics", switch=ENABLED
+    ),
+    *refused_settings("", "user-code-namespaces", "memcache-protocol", switch=ENABLED),
+    *refused_settings("", "dynamic-configuration", switch="persistence-enabled"),
     RefusedSetting("rest", "is not supported: write network.rest-api", ENABLED),
-    *refused(
+    *refused_settings(
         "",
         *("management-center", "mancenter"),
         why=_NO_CONSOLE,
@@ -142,14 +158,14 @@ _TOP: Final = (
     RefusedSetting("group", _GROUP),
 )
 _CP: Final = (
-    *refused("cp-subsystem.", "group-size", "cp-member-priority", off=("0",)),
-    *refused(
+    *refused_settings("cp-subsystem.", "group-size", "cp-member-priority", off=("0",)),
+    *refused_settings(
         "cp-subsystem.",
         *("persistence-enabled", "fail-on-indeterminate-operation-state"),
         "auto-step-down-when-leader",
         off=_FALSE,
     ),
-    *refused(
+    *refused_settings(
         "cp-subsystem.",
         *("session-time-to-live-seconds", "session-heartbeat-interval-seconds"),
         *("missing-cp-member-auto-removal-seconds", "base-dir", "data-load-timeout-seconds"),
@@ -162,10 +178,10 @@ _NETWORK: Final = (
     *_sockets("network."),
     *_ssl("network.ssl."),
     *_ssl("network.management.ssl."),
-    *refused("network.", "memcache-protocol", "tpc-socket", switch=ENABLED),
-    *refused("network.", "asymmetric-encryption", why=_PLAIN, switch=ENABLED),
-    *refused("network.", "management.port.outbound-ports", off=("0", "*"), empty=True),
-    *refused(
+    *refused_settings("network.", "memcache-protocol", "tpc-socket", switch=ENABLED),
+    *refused_settings("network.", "asymmetric-encryption", why=_PLAIN, switch=ENABLED),
+    *refused_settings("network.", "management.port.outbound-ports", off=("0", "*"), empty=True),
+    *refused_settings(
         "advanced-network.",
         *(
             "client-server-socket-endpoint-config",
@@ -175,15 +191,15 @@ _NETWORK: Final = (
         "wan-endpoint-config",
         why=_NO_ENDPOINT,
     ),
-    *refused("advanced-network.", "member-address-provider", switch=ENABLED),
+    *refused_settings("advanced-network.", "member-address-provider", switch=ENABLED),
     *_members("network.cluster."),
     *_ssl("network.cluster.ssl."),
     *_members(_MEMBERS_ENDPOINT),
     *(each for prefix in _ENDPOINTS for each in _endpoint(prefix)),
 )
 _SECURITY: Final = (
-    *refused("security.", "client-block-unmapped-actions", why=_REST_ONLY, off=_EITHER),
-    *refused(
+    *refused_settings("security.", "client-block-unmapped-actions", why=_REST_ONLY, off=_EITHER),
+    *refused_settings(
         "security.",
         *("client-authentication", "client-permissions", "client-permission-policy"),
         "member-credentials-factory",
@@ -191,58 +207,64 @@ _SECURITY: Final = (
         why=_REST_ONLY,
         empty=True,
     ),
-    *refused(
+    *refused_settings(
         "security.realms.[].",
         *("access-control-service", "authentication.jaas", "authentication.tls"),
         *("authentication.ldap", "authentication.kerberos"),
         why=_ONE_FORM,
     ),
-    *refused(
+    *refused_settings(
         "security.realms.[].authentication.simple.",
         *("role-separator", "users.[].roles"),
         why=_NO_ROLES,
         empty=True,
     ),
-    *refused(
+    *refused_settings(
         "security.realms.[].identity.",
         *("token", "kerberos", "credentials-factory"),
         why=_ONE_IDENTITY,
     ),
 )
 _MAP: Final = (
-    *refused("map.*.eviction.", "comparator-class-name", empty=True),
-    *refused("map.*.", "statistics-enabled", why=_NO_COUNT, off=_EITHER),
-    *refused("map.*.", "per-entry-stats-enabled", why=_NO_COUNT, off=_FALSE),
-    *refused("map.*.", "read-backup-data", off=_FALSE),
-    *refused("map.*.", "cache-deserialized-values", off=("never", "index-only")),
-    *refused("map.*.", "metadata-policy", off=("create_on_update", "off")),
-    *refused("map.*.", "merge-policy", why=_NO_MERGE, off=_MERGE, empty=True),
-    *refused("map.*.", "merkle-tree", "event-journal", "map-store", "tiered-store", switch=ENABLED),
-    *refused("map.*.", "split-brain-protection-ref", "quorum-ref", why=_MAJORITY, empty=True),
-    *refused(
+    *refused_settings("map.*.eviction.", "comparator-class-name", empty=True),
+    *refused_settings("map.*.", "statistics-enabled", why=_NO_COUNT, off=_EITHER),
+    *refused_settings("map.*.", "per-entry-stats-enabled", why=_NO_COUNT, off=_FALSE),
+    *refused_settings("map.*.", "read-backup-data", off=_FALSE),
+    *refused_settings("map.*.", "cache-deserialized-values", off=("never", "index-only")),
+    *refused_settings("map.*.", "metadata-policy", off=("create_on_update", "off")),
+    *refused_settings("map.*.", "merge-policy", why=_NO_MERGE, off=_MERGE, empty=True),
+    *refused_settings(
+        "map.*.", "merkle-tree", "event-journal", "map-store", "tiered-store", switch=ENABLED
+    ),
+    *refused_settings(
+        "map.*.", "split-brain-protection-ref", "quorum-ref", why=_MAJORITY, empty=True
+    ),
+    *refused_settings(
         "map.*.",
         *("wan-replication-ref", "indexes", "attributes", "query-caches", "entry-listeners"),
         *("partition-lost-listeners", "partition-strategy", "partition-attributes"),
         *("user-code-namespace", "optimize-queries"),
         empty=True,
     ),
-    *refused("map.*.", "near-cache", switch=ENABLED),
-    *refused("map.*.", "hot-restart", why=_KEPT),
-    *refused("map.*.", "eviction-policy", why=_EVICTION, off=("none",)),
-    *refused("map.*.", "max-size", why=_EVICTION, off=("0", "2147483647")),
-    *refused("map.*.", "eviction-percentage", "min-eviction-check-millis", why=_EVICTION),
+    *refused_settings("map.*.", "near-cache", switch=ENABLED),
+    *refused_settings("map.*.", "hot-restart", why=_KEPT),
+    *refused_settings("map.*.", "eviction-policy", why=_EVICTION, off=("none",)),
+    *refused_settings("map.*.", "max-size", why=_EVICTION, off=("0", "2147483647")),
+    *refused_settings("map.*.", "eviction-percentage", "min-eviction-check-millis", why=_EVICTION),
 )
 _QUEUE: Final = (
-    *refused("queue.*.", "statistics-enabled", why=_NO_COUNT, off=_EITHER),
-    *refused("queue.*.", "queue-store", switch=ENABLED),
-    *refused("queue.*.", "merge-policy", why=_NO_MERGE, off=_MERGE, empty=True),
-    *refused("queue.*.", "split-brain-protection-ref", "quorum-ref", why=_MAJORITY, empty=True),
-    *refused(
+    *refused_settings("queue.*.", "statistics-enabled", why=_NO_COUNT, off=_EITHER),
+    *refused_settings("queue.*.", "queue-store", switch=ENABLED),
+    *refused_settings("queue.*.", "merge-policy", why=_NO_MERGE, off=_MERGE, empty=True),
+    *refused_settings(
+        "queue.*.", "split-brain-protection-ref", "quorum-ref", why=_MAJORITY, empty=True
+    ),
+    *refused_settings(
         "queue.*.",
         *("priority-comparator-class-name", "item-listeners", "user-code-namespace"),
         empty=True,
     ),
-    *refused("queue.*.", "duplicate-allowed"),
+    *refused_settings("queue.*.", "duplicate-allowed"),
 )
 
 REFUSED: Final[tuple[RefusedSetting, ...]] = (
@@ -250,13 +272,13 @@ REFUSED: Final[tuple[RefusedSetting, ...]] = (
     *_CP,
     *_NETWORK,
     *_SECURITY,
-    *refused("metrics.", "management-center", "jmx", why=_ON_REQUEST, switch=ENABLED),
-    *refused("metrics.", "collection-frequency-seconds", why=_ON_REQUEST),
+    *refused_settings("metrics.", "management-center", "jmx", why=_ON_REQUEST, switch=ENABLED),
+    *refused_settings("metrics.", "collection-frequency-seconds", why=_ON_REQUEST),
     *_MAP,
     *_QUEUE,
-    *refused("persistence.", "parallelism", off=("1",)),
-    *refused("persistence.", "auto-remove-stale-data", off=_EITHER),
-    *refused("persistence.", "rebalance-delay-seconds", off=("0",)),
-    *refused("persistence.", "data-load-timeout-seconds"),
-    *refused("persistence.", "encryption-at-rest", switch=ENABLED),
+    *refused_settings("persistence.", "parallelism", off=("1",)),
+    *refused_settings("persistence.", "auto-remove-stale-data", off=_EITHER),
+    *refused_settings("persistence.", "rebalance-delay-seconds", off=("0",)),
+    *refused_settings("persistence.", "data-load-timeout-seconds"),
+    *refused_settings("persistence.", "encryption-at-rest", switch=ENABLED),
 )

@@ -47,7 +47,7 @@ class Setting:
     high: int = MAX_COUNT
     choices: tuple[str, ...] = ()
     refused_values: tuple[RefusedValue, ...] = ()
-    forbidden: str = ""
+    forbidden_text: str = ""
     """A character that a text must not contain."""
 
 
@@ -63,7 +63,7 @@ def number(path: str, default: int, about: str, low: int = 0, high: int = MAX_CO
 
 def text(path: str, default: str | None, about: str, forbidden: str = "") -> Setting:
     """Return a setting that is any text."""
-    return Setting(path, SettingKind.STRING, default, about, forbidden=forbidden)
+    return Setting(path, SettingKind.STRING, default, about, forbidden_text=forbidden)
 
 
 def choice(

@@ -29,7 +29,7 @@ class Shape:
     path: str = ""
     below: dict[str, Shape] = field(default_factory=dict)
     setting: Setting | None = None
-    refused: RefusedSetting | None = None
+    refusal: RefusedSetting | None = None
 
     @property
     def items(self) -> Shape | None:
@@ -37,7 +37,7 @@ class Shape:
         return self.below.get(EACH)
 
     @property
-    def named(self) -> Shape | None:
+    def any_name(self) -> Shape | None:
         """The shape behind any name, None when the names are fixed."""
         return self.below.get(ANY)
 
@@ -45,7 +45,7 @@ class Shape:
         """Return what the table has for this name or index below, None for nothing."""
         if isinstance(part, int):
             return self.items
-        return self.below.get(part) or self.named
+        return self.below.get(part) or self.any_name
 
     def find(self, path: Path) -> Shape | None:
         """Return what the table has for a path of a document, None for nothing."""
@@ -81,5 +81,5 @@ def settings_shape() -> Shape:
     for setting in SETTINGS:
         root.at(setting.path.split(".")).setting = setting
     for refused in REFUSED:
-        root.at(refused.path.split(".")).refused = refused
+        root.at(refused.path.split(".")).refusal = refused
     return root

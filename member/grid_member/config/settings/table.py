@@ -44,7 +44,7 @@ def _backups(structure: str) -> tuple[Setting, ...]:
     )
 
 
-def _kept(structure: str) -> tuple[Setting, ...]:
+def _persistence_settings(structure: str) -> tuple[Setting, ...]:
     return (
         flag(
             f"{structure}.data-persistence.enabled",
@@ -161,7 +161,7 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         refused=_REFUSED_FORMATS,
     ),
     *_backups("map.*"),
-    *_kept("map.*"),
+    *_persistence_settings("map.*"),
     number("queue.*.max-size", 0, "How many items it holds; 0 is no limit."),
     number(
         "queue.*.empty-queue-ttl",
@@ -170,7 +170,7 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         -1,
     ),
     *_backups("queue.*"),
-    *_kept("queue.*"),
+    *_persistence_settings("queue.*"),
     flag("persistence.enabled", False, "Maps and queues survive a crash and a power loss."),
     text(
         "persistence.base-dir",

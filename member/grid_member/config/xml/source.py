@@ -37,7 +37,7 @@ class _SectionParts:
     children: dict[str, Node] = field(default_factory=dict)
     names: dict[str, SourcePosition] = field(default_factory=dict)
     lists: dict[str, list[Node]] = field(default_factory=dict)
-    named: dict[str, _SectionParts] = field(default_factory=dict)
+    by_name: dict[str, _SectionParts] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -73,9 +73,9 @@ class _Converter:
             into.names[name] = place
         elif known is None:
             return
-        elif known.refused is None:
+        elif known.refusal is None:
             self._twice(place, (*into.path, name), into.names[name])
-        elif not _is_on(into.children[name], known.refused):
+        elif not _is_switched_on(into.children[name], known.refusal):
             # One of them that is on is refused.
             into.children[name], into.names[name] = node, place
 
@@ -85,7 +85,7 @@ class _Converter:
     def _child(self, into: _SectionParts, child: Element) -> None:
         name, form, is_item = _meaning(child.name, into.shape)
         below = into.shape.below.get(name)
-        if below is None or below.refused is not None:
+        if below is None or below.refusal is not None:
             self._add(into, name, _raw(child), child.place)
         elif form is None:
             self._add(into, name, self._node(child, below, (*into.path, name)), child.place)
@@ -132,14 +132,14 @@ class _Converter:
         if shape.items is not None:
             into.lists.setdefault(name, [])
         else:
-            into.named.setdefault(name, _SectionParts(shape, (*into.path, name)))
+            into.by_name.setdefault(name, _SectionParts(shape, (*into.path, name)))
 
     def _item_of(self, into: _SectionParts, name: str, item: Element, shape: Shape) -> None:
         if shape.items is not None:
             items = into.lists[name]
             items.append(self._node(item, shape.items, (*into.path, name, len(items))))
-        elif shape.named is not None:
-            self._named_item(into.named[name], item, shape.named)
+        elif shape.any_name is not None:
+            self._named_item(into.by_name[name], item, shape.any_name)
 
     def _named_item(self, into: _SectionParts, item: Element, shape: Shape) -> None:
         names = list(_names(item))
@@ -173,7 +173,7 @@ def _raw(element: Element) -> Node:
     return Section(element.place, children, {name: place for name, (_, place) in found.items()})
 
 
-def _is_on(node: Node, refused: RefusedSetting) -> bool:
+def _is_switched_on(node: Node, refused: RefusedSetting) -> bool:
     return not refused.is_off(node, lambda text: None if VARIABLE.search(text) else text)
 
 
@@ -182,8 +182,8 @@ def _section(place: SourcePosition, gathered: _SectionParts) -> Section:
     for name, name_place in gathered.names.items():
         if name in gathered.lists:
             children[name] = Items(name_place, tuple(gathered.lists[name]))
-        elif name in gathered.named:
-            children[name] = _section(name_place, gathered.named[name])
+        elif name in gathered.by_name:
+            children[name] = _section(name_place, gathered.by_name[name])
         else:
             children[name] = gathered.children[name]
     return Section(place, children, gathered.names)

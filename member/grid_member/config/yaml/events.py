@@ -63,7 +63,7 @@ def quick_source(text: str, file: str) -> YamlSource | None:
     if QUICK_LOADER is None or _READ_OTHERWISE.search(text):
         return None
     end = (text.count("\n"), len(text) - text.rfind("\n") - 1)
-    return YamlSource(file, _undoubted(yaml.parse(text, Loader=QUICK_LOADER)), end)
+    return YamlSource(file, _check_events(yaml.parse(text, Loader=QUICK_LOADER)), end)
 
 
 def slow_source(text: str, file: str) -> YamlSource:
@@ -71,7 +71,7 @@ def slow_source(text: str, file: str) -> YamlSource:
     return YamlSource(file, yaml.parse(text, Loader=yaml.SafeLoader))
 
 
-def _undoubted(events: Iterator[yaml.Event]) -> Iterator[yaml.Event]:
+def _check_events(events: Iterator[yaml.Event]) -> Iterator[yaml.Event]:
     """Pass the events on as long as the Python parser has the same."""
     in_flow = [False]
     for event in events:

@@ -74,7 +74,7 @@ def read_slowly(text: str, file: str) -> Document:
         return reader.document()
     except yaml.YAMLError as error:
         problem = _syntax_problem(error, text, source)
-        raise ConfigError([*reader.refused, problem]) from None
+        raise ConfigError([*reader.syntax_problems, problem]) from None
 
 
 def _syntax_problem(error: yaml.YAMLError, text: str, source: YamlSource) -> Problem:
@@ -108,7 +108,7 @@ class _YamlReader:
         self._anchors: set[str] = set()
         self._depth = 0
         self._problems: list[Problem] = []
-        self.refused: list[Problem] = []
+        self.syntax_problems: list[Problem] = []
         """Anchors and aliases, without which nothing else is told but an error that ends all."""
 
     def document(self) -> Document:
@@ -119,8 +119,8 @@ class _YamlReader:
             event = next(self._events)
             root = self._node(event, None)
             self._end()
-        if self.refused:
-            raise ConfigError(self.refused)
+        if self.syntax_problems:
+            raise ConfigError(self.syntax_problems)
         if not isinstance(root, Section) or TOP not in root.children:
             place = root.place if root else self._place(None)
             other = isinstance(root, Section) and OTHER_TOP in root.children
@@ -166,11 +166,11 @@ class _YamlReader:
     def _check(self, event: yaml.Event, place: SourcePosition) -> None:
         anchor = getattr(event, "anchor", None)
         if anchor is not None:
-            self.refused.append(Problem(place, "", _NO_ANCHORS))
+            self.syntax_problems.append(Problem(place, "", _NO_ANCHORS))
         if isinstance(event, yaml.AliasEvent):
             return
         if self._depth > MAX_DEPTH_LEVELS:
-            raise ConfigError([*self.refused, Problem(place, "", "nested too deep")])
+            raise ConfigError([*self.syntax_problems, Problem(place, "", "nested too deep")])
         if anchor in self._anchors:
             raise _StopError("second occurrence", event.start_mark)
         if anchor is not None:

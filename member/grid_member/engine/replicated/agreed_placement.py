@@ -18,7 +18,7 @@ import logging
 import uuid
 from typing import TYPE_CHECKING, Final
 
-from grid_member.config.names import DEFAULT, find, taken_from
+from grid_member.config.names import DEFAULT, find, shadowed_names
 from grid_member.engine.local.placement import MAX_WARNINGS, Placement
 from grid_member.engine.local.system import ignore
 from grid_member.engine.local.usage import held_structures
@@ -208,7 +208,7 @@ def _further(kept: Kept, proposal: Kept) -> Kept:
         kind: {
             name: persistent
             for name, persistent in names.items()
-            if name not in kept[kind] and (name == DEFAULT or not taken_from(kept[kind], name))
+            if name not in kept[kind] and (name == DEFAULT or not shadowed_names(kept[kind], name))
         }
         for kind, names in proposal.items()
     }
@@ -294,5 +294,5 @@ def _tell_differences(own: Kept, kept: Kept) -> None:
 
 def _differs(kept: Mapping[str, bool], name: str, persistent: bool) -> bool:
     """Tell whether some of what is configured as name was agreed on otherwise."""
-    meant = [name] if name in kept else taken_from(kept, name)
+    meant = [name] if name in kept else shadowed_names(kept, name)
     return any(kept[one] is not persistent for one in meant)

@@ -224,7 +224,7 @@ def has_fast_path(listener: ListenerConfig, config: MemberConfig) -> bool:
     if not config.http.fast_path or listener.metrics or listener.users is not None:
         return False
     security = config.security
-    protected = security.protected
+    protected = security.protected_endpoints
     asks = security.enabled and (
         EndpointGroup.DATA in protected.groups
         or any(

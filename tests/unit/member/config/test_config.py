@@ -17,7 +17,7 @@ from grid_member.config import (
     load_config,
     parse_config,
 )
-from grid_member.config.names import ambiguous, find, taken_from
+from grid_member.config.names import ambiguous, find, shadowed_names
 
 GROUPS = EndpointGroup
 
@@ -117,14 +117,14 @@ def test_exact_then_most_literal_wildcard_then_default(name: str, found: str) ->
     ],
 )
 def test_what_a_new_name_takes_from_others(new: str, found: list[str]) -> None:
-    assert taken_from(("a", "a*", "ab*", "*z", "default"), new) == found
+    assert shadowed_names(("a", "a*", "ab*", "*z", "default"), new) == found
 
 
 @given(st.lists(st.text("ab*", max_size=4).filter(lambda n: n.count("*") < 2), min_size=1))
 def test_whatever_takes_from_others_is_found(names: list[str]) -> None:
     *configured, new = [*dict.fromkeys(["default", *names])]
     before, after = {one: one for one in configured}, {one: one for one in [*configured, new]}
-    found = taken_from(configured, new)
+    found = shadowed_names(configured, new)
     for size in range(7):
         for letters in product("ab", repeat=size):
             meant = find(before, "".join(letters))

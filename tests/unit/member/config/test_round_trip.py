@@ -98,8 +98,8 @@ def shapes(shape: Shape) -> list[Shape]:
 
 
 def test_every_list_and_every_free_name_has_a_form_in_xml() -> None:
-    many = {s.path for s in shapes(settings_shape()) if s.items or s.named}
-    refused = {s.path for s in shapes(settings_shape()) if s.refused}
+    many = {s.path for s in shapes(settings_shape()) if s.items or s.any_name}
+    refused = {s.path for s in shapes(settings_shape()) if s.refusal}
 
     assert many == {form.path for form in COLLECTIONS} - refused
     assert all(settings_shape().at([*p.split("."), n]).setting for p, n in TEXTS.items())

@@ -278,7 +278,9 @@ def test_contradictions(tree: dict[str, Any], expected: list[str]) -> None:
 )
 def test_paths_at_above_and_below_endpoints_can_be_protected(path: str) -> None:
     parts = tuple(path.removesuffix("/").split("/")[1:])
-    assert config_from(on(path), {}).security.protected == ProtectedEndpoints(frozenset(), (parts,))
+    assert config_from(on(path), {}).security.protected_endpoints == ProtectedEndpoints(
+        frozenset(), (parts,)
+    )
 
 
 @pytest.mark.parametrize("seconds", ["5", "05", "%35", "{seconds}", "x", "5/"])

@@ -195,7 +195,7 @@ def turned_on(tree: Tree, shape: Shape) -> Tree:
         on = {"enabled": True}
     for name, child in tree.items():
         known = shape.child(name)
-        plain = known is None or known.refused is not None or not isinstance(child, dict)
+        plain = known is None or known.refusal is not None or not isinstance(child, dict)
         on[name] = child if plain or known is None else turned_on(child, known)
     return on
 

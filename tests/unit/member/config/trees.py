@@ -60,12 +60,12 @@ def _node(shape: Shape) -> st.SearchStrategy[Any]:
         return _leaf(shape.setting)
     if shape.items is not None:
         return st.lists(_node(shape.items), max_size=3)
-    if shape.named is not None:
+    if shape.any_name is not None:
         names = NAMES
         if shape.path.endswith("endpoint-groups"):
             exact = shape.path.startswith("advanced-network")
             names = st.sampled_from(EXACT_GROUPS if exact else LOOSE_GROUPS)
-        return _often(st.dictionaries(names, _node(shape.named), max_size=3))
+        return _often(st.dictionaries(names, _node(shape.any_name), max_size=3))
     return _often(_section(shape))
 
 
@@ -76,7 +76,7 @@ def _often(draw: st.DrawFn, below: st.SearchStrategy[Tree]) -> Tree | None:
 
 @st.composite
 def _section(draw: st.DrawFn, shape: Shape) -> Tree:
-    known = [name for name, below in shape.below.items() if below.refused is None]
+    known = [name for name, below in shape.below.items() if below.refusal is None]
     # Two in three, or most of what stands deep would never be there.
     chosen = [name for name in known if draw(st.integers(0, 2))]
     return {name: draw(_node(shape.below[name])) for name in chosen}

@@ -175,7 +175,7 @@ def test_users_and_certificates_are_as_the_spec_says(file_format: str) -> None:
     ]
     assert realm.identity is not None
     assert (realm.identity.name, realm.identity.password) == ("member", "identity-password")
-    assert {g.value for g in config.security.protected.groups} == {"DATA", "CLUSTER_READ"}
+    assert {g.value for g in config.security.protected_endpoints.groups} == {"DATA", "CLUSTER_READ"}
     for listener in (config.rest, config.management):
         assert listener is not None
         assert listener.tls is not None

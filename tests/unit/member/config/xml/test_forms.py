@@ -38,7 +38,7 @@ def parsed(text: str) -> tuple[dict[SettingPath, Value], list[str]]:
 
 
 def named(path: str) -> bool:
-    return settings_shape().at(path.split(".")).named is not None
+    return settings_shape().at(path.split(".")).any_name is not None
 
 
 def value(setting: Setting) -> str:
@@ -89,7 +89,7 @@ def test_the_manual_has_the_forms_of_the_table() -> None:
 
 
 def _refused(path: str) -> bool:
-    return settings_shape().at(path.split(".")).refused is not None
+    return settings_shape().at(path.split(".")).refusal is not None
 
 
 @pytest.mark.parametrize("path", FORMS)
