@@ -196,13 +196,13 @@ class RoutingTable:
         if rows is not None:
             return Match(rows, {})
         for pattern, rows in self._patterns.items():
-            names = _bound(pattern, parts)
+            names = _bind_pattern(pattern, parts)
             if names is not None:
                 return Match(rows, names)
         return None
 
 
-def _bound(pattern: tuple[str, ...], parts: tuple[str, ...]) -> dict[str, str] | None:
+def _bind_pattern(pattern: tuple[str, ...], parts: tuple[str, ...]) -> dict[str, str] | None:
     names: dict[str, str] = {}
     for index, piece in enumerate(pattern):
         if index >= len(parts):

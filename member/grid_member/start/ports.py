@@ -7,7 +7,7 @@ import contextlib
 import logging
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from grid_member.http.server.listener import TakenError, bind, in_binding_order
+from grid_member.http.server.listener import TakenError, bind, binding_order
 from grid_member.telemetry.logs import event
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ async def bind_in_time(
     ends_s: float | None = None
     while True:
         try:
-            return _bound(in_binding_order(listeners))
+            return _bound(binding_order(listeners))
         except TakenError as error:
             if ends_s is None:
                 ends_s = now_s() + PORT_PATIENCE_S

@@ -362,7 +362,7 @@ class FastPathAnswers(metaclass=abc.ABCMeta):
             self._poll.cancel()
         self._hand_items(self.context.engine.queue_return)
         if transport is not None:
-            self.context.receipts.lost(transport)
+            self.context.receipts.drop(transport)
 
     def _unfollow(self) -> None:
         self._on_write = self._on_read = None  # else it would hold itself

@@ -19,7 +19,7 @@ from grid_member.http.fastpath.plain import (
     QUEUE_POLL,
     Recognizer,
 )
-from grid_member.http.routes.data import made_up_type, refusal
+from grid_member.http.routes.data import default_type, refusal
 from grid_member.http.wire.answers import (
     EMPTY,
     MAX_JOINED_BYTES,
@@ -182,7 +182,7 @@ class FastPathContext:
             head = self._text_heads.get(len(value))  # as below, mostly
             if head is not None:
                 return 200, head + value, b""
-        return self._value(value, item.content_type or made_up_type(value))
+        return self._value(value, item.content_type or default_type(value))
 
     def _value(self, value: bytes, content_type: str | None) -> tuple[int, bytes, bytes]:
         size = len(value)

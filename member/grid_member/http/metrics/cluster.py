@@ -22,7 +22,7 @@ MEMBERS: Final = "members"
 """The use of the certificate that members know each other by; the others are of listeners."""
 
 
-def of_cluster(member: Member) -> Iterator[Metric]:
+def cluster_metrics(member: Member) -> Iterator[Metric]:
     """Yield what the member knows of the cluster."""
     yield GaugeMetricFamily(
         "grid_cluster_safe",
@@ -68,11 +68,11 @@ def certificate_ends(config: MemberConfig) -> dict[tuple[str, str], float]:
         (use, kind): ends_s
         for use, tls in used
         if tls is not None
-        for kind, ends_s in _ends(tls, of_both=use == MEMBERS)
+        for kind, ends_s in _end_of(tls, of_both=use == MEMBERS)
     }
 
 
-def of_certificates(ends: dict[tuple[str, str], float]) -> Metric:
+def certificate_metric(ends: dict[tuple[str, str], float]) -> Metric:
     """Return that as a metric."""
     family = GaugeMetricFamily(
         "grid_certificate_expiry_timestamp_seconds",
@@ -84,7 +84,7 @@ def of_certificates(ends: dict[tuple[str, str], float]) -> Metric:
     return family
 
 
-def _ends(tls: TlsConfig, *, of_both: bool) -> Iterator[tuple[str, float]]:
+def _end_of(tls: TlsConfig, *, of_both: bool) -> Iterator[tuple[str, float]]:
     """Yield the times of one listener; of members both sides have what one authority issued."""
     if (certificate := end(tls.certificate)) is not None:
         yield "certificate", certificate.timestamp()

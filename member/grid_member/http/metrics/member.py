@@ -33,7 +33,7 @@ from grid_member.cluster.member.member import Phase
 from grid_member.cluster.membership.member_table import NO_DISK
 from grid_member.cluster.persistence.backups import KIND as BACKUP
 from grid_member.cluster.values.operations import OperationStage
-from grid_member.http.metrics.cluster import certificate_ends, of_certificates, of_cluster
+from grid_member.http.metrics.cluster import certificate_ends, certificate_metric, cluster_metrics
 from grid_member.http.wire.answers import Answer, error
 from grid_member.release import VERSION
 from grid_member.telemetry.handler import dropped_lines
@@ -90,7 +90,7 @@ class MetricsService:
         if request.method not in _METHODS:
             return Answer(405, headers=(("Allow", ", ".join(_METHODS)),), close=True)
         try:
-            looks = self._disk.found(), self._certificates.found()
+            looks = self._disk.result(), self._certificates.result()
             told = self._collector
             told.disk, told.certificates = await asyncio.gather(*looks)
             text = generate_latest(self._registry)
@@ -107,7 +107,7 @@ class DiskProbe(Generic[T]):
         self._look = look
         self._looking: asyncio.Future[T] | None = None
 
-    async def found(self) -> T | None:
+    async def result(self) -> T | None:
         """Return what the look tells; None when the disk does not answer in time."""
         if self._looking is None or self._looking.done():
             self._looking = asyncio.ensure_future(asyncio.to_thread(self._look))
@@ -131,34 +131,34 @@ class MemberCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yield everything."""
         member = self._member
-        yield _of_build()
+        yield _build_metric()
         yield GaugeMetricFamily("grid_ready", "1 when the member can be used.", int(member.ready))
-        yield from self._of_listeners()
+        yield from self._listener_metrics()
         yield CounterMetricFamily(
             "grid_dropped_log_lines",
             "Lines of this process that were not read in time, or could not be written.",
             dropped_lines(),
         )
         if self.certificates:
-            yield of_certificates(self.certificates)
+            yield certificate_metric(self.certificates)
         if member.measurements is not None:
-            yield from _of_requests(member.measurements)
+            yield from _request_metrics(member.measurements)
             if member.membership is not None:
-                yield _of_commits(member.measurements, AGREED)
+                yield _commit_metric(member.measurements, AGREED)
             elif member.config.data_directory is not None:
-                yield _of_commits(member.measurements, SYNCED)
+                yield _commit_metric(member.measurements, SYNCED)
         if member.phase is not Phase.STARTING and member.marker_reason is None:
-            yield from of_cluster(member)
-            yield from self._of_structures()
-            yield from self._of_store()
+            yield from cluster_metrics(member)
+            yield from self._structure_metrics()
+            yield from self._store_metrics()
             yield GaugeMetricFamily(
                 "grid_poll_waiters",
                 "Polls that wait here for an item of a queue.",
                 member.management.usage.poll_waiters(),
             )
-            yield from _of_operations(member.management.operations.documents())
+            yield from _operation_metrics(member.management.operations.documents())
 
-    def _of_listeners(self) -> Iterator[Metric]:
+    def _listener_metrics(self) -> Iterator[Metric]:
         connections = GaugeMetricFamily(
             "grid_connections", "Connections that are open.", labels=["listener"]
         )
@@ -174,13 +174,13 @@ class MemberCollector(Collector):
         )
         for listener in self._listeners():
             connections.add_metric([listener.kind], listener.connections)
-            refused.add_metric([listener.kind], listener.refused)
+            refused.add_metric([listener.kind], listener.refused_count)
             slowed.add_metric([listener.kind], listener.slowed_logins)
         yield connections
         yield refused
         yield slowed
 
-    def _of_structures(self) -> Iterator[Metric]:
+    def _structure_metrics(self) -> Iterator[Metric]:
         labels = ["kind", "name"]
         count = GaugeMetricFamily(
             "grid_structures", "Maps and queues that hold anything.", labels=labels[:1]
@@ -199,7 +199,7 @@ class MemberCollector(Collector):
         for kind in KINDS:
             of_kind = [found for found in held if found.kind == kind]
             count.add_metric([kind], len(of_kind))
-            for name, entry_count, size_bytes in self._names[kind].summed(of_kind):
+            for name, entry_count, size_bytes in self._names[kind].sum_up(of_kind):
                 entries.add_metric([kind, name], entry_count)
                 size.add_metric([kind, name], size_bytes)
                 if not name:
@@ -211,7 +211,7 @@ class MemberCollector(Collector):
                     largest.add_metric([kind, name], limits["bytes"])
         yield from (count, entries, size, most, largest)
 
-    def _of_store(self) -> Iterator[Metric]:
+    def _store_metrics(self) -> Iterator[Metric]:
         disk = self.disk or NO_DISK
         if disk.store_bytes is not None:
             yield GaugeMetricFamily(
@@ -234,20 +234,20 @@ class Names:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._shown: set[str] = set()
+        self._known_names: set[str] = set()
 
-    def summed(self, held: Iterable[StructureUsage]) -> Iterator[tuple[str, int, int]]:
+    def sum_up(self, held: Iterable[StructureUsage]) -> Iterator[tuple[str, int, int]]:
         """Yield name, entries and bytes; at last, without a name, the sums of the others."""
         shown: list[StructureUsage] = []
         others: list[StructureUsage] = []
         for found in held:
-            (shown if found.name in self._shown else others).append(found)
+            (shown if found.name in self._known_names else others).append(found)
         # There may be a hundred thousand others: they are not sorted to find a few.
         shown += heapq.nsmallest(self._limit - len(shown), others, key=_name)
-        self._shown = {found.name for found in shown}
+        self._known_names = {found.name for found in shown}
         rest_entries = rest_bytes = 0
         for found in others:
-            if found.name not in self._shown:
+            if found.name not in self._known_names:
                 rest_entries += found.entries
                 rest_bytes += found.size_bytes
         for found in sorted(shown, key=_name):
@@ -255,7 +255,7 @@ class Names:
         yield "", rest_entries, rest_bytes
 
 
-def _of_build() -> Metric:
+def _build_metric() -> Metric:
     family = GaugeMetricFamily(
         "grid_build_info", "1 for the version of this member.", labels=["version"]
     )
@@ -263,7 +263,7 @@ def _of_build() -> Metric:
     return family
 
 
-def _of_operations(documents: Sequence[OperationDocument]) -> Iterator[Metric]:
+def _operation_metrics(documents: Sequence[OperationDocument]) -> Iterator[Metric]:
     family = GaugeMetricFamily(
         "grid_operations",
         "Long operations that are remembered, of the whole cluster.",
@@ -286,7 +286,7 @@ def _of_operations(documents: Sequence[OperationDocument]) -> Iterator[Metric]:
         )
 
 
-def _of_requests(measurements: Measurements) -> Iterator[Metric]:
+def _request_metrics(measurements: Measurements) -> Iterator[Metric]:
     requests = CounterMetricFamily(
         "grid_requests", "Requests that were answered.", labels=["method", "path", "status"]
     )
@@ -303,7 +303,7 @@ def _of_requests(measurements: Measurements) -> Iterator[Metric]:
     yield durations
 
 
-def _of_commits(measurements: Measurements, what: str) -> Metric:
+def _commit_metric(measurements: Measurements, what: str) -> Metric:
     found = measurements.commits()
     return HistogramMetricFamily(
         "grid_store_commit_duration_seconds",

@@ -48,5 +48,5 @@ class ListenerFigures:
 
     kind: str
     connections: int
-    refused: int
+    refused_count: int
     slowed_logins: int

@@ -127,7 +127,7 @@ def description(version: str) -> Json:
         for method in METHODS:
             if method in row.methods:
                 path = _BRACES.sub(r"{\1}", row.path)
-                paths.setdefault(path, {})[method.lower()] = operations.of(row, method)
+                paths.setdefault(path, {})[method.lower()] = operations.operation(row, method)
     return {
         "openapi": OPENAPI_VERSION,
         "info": {
@@ -140,7 +140,7 @@ def description(version: str) -> Json:
         "tags": [{"name": name, "description": about} for name, about in _GROUPS.items()],
         "paths": paths,
         "components": {
-            "schemas": schemas.named,
+            "schemas": schemas.by_name,
             "responses": {f"Common{s}": operations.answer(shown) for s, shown in _ALL.items()},
             "headers": _HEADERS,
             "parameters": {"IdempotencyKey": _KEY},
@@ -150,7 +150,7 @@ def description(version: str) -> Json:
 
 
 @functools.lru_cache(maxsize=1)
-def encoded(version: str) -> bytes:
+def encode(version: str) -> bytes:
     """Return the description as JSON."""
     return json.dumps(description(version), separators=(",", ":")).encode()
 
@@ -161,7 +161,7 @@ class _Operations:
     def __init__(self, schemas: Schemas) -> None:
         self._schemas = schemas
 
-    def of(self, row: Route, method: str) -> Json:
+    def operation(self, row: Route, method: str) -> Json:
         described = DESCRIBED[method, row.path]
         operation: Json = {
             "operationId": _identifier(row.path, method),
@@ -204,7 +204,7 @@ class _Operations:
         elif shown.kind == NUMBER:
             found["content"] = {"text/plain": {"schema": {"type": "string", "pattern": "^[0-9]+$"}}}
         elif shown.kind is not None:
-            found["content"] = {JSON: {"schema": self._schemas.of(shown.kind)}}
+            found["content"] = {JSON: {"schema": self._schemas.schema(shown.kind)}}
         return found
 
 

@@ -58,22 +58,22 @@ class OperationDescription:
     """Of the request, that change what it does."""
 
 
-def _json(kind: object, description: str = "Done.") -> AnswerDescription:
+def _json_answer(kind: object, description: str = "Done.") -> AnswerDescription:
     return AnswerDescription(description, kind)
 
 
-def _reads(summary: str, kind: object, **more: AnswerDescription) -> OperationDescription:
-    return OperationDescription(summary, {200: _json(kind), **_statuses(more)})
+def _read_row(summary: str, kind: object, **more: AnswerDescription) -> OperationDescription:
+    return OperationDescription(summary, {200: _json_answer(kind), **_statuses(more)})
 
 
-def _managed(
+def _management_row(
     summary: str,
     kind: object = documents.Success,
     *parameters: tuple[str, str],
     deprecated: bool = False,
     **more: AnswerDescription,
 ) -> OperationDescription:
-    answers = {200: _json(kind), 409: CONFLICT, **_statuses(more)}
+    answers = {200: _json_answer(kind), 409: CONFLICT, **_statuses(more)}
     return OperationDescription(summary, answers, parameters, deprecated=deprecated)
 
 
@@ -133,14 +133,14 @@ _HEALTH: Final[dict[tuple[str, str], OperationDescription]] = {
     ("GET", "/grid/health/ready"): OperationDescription(
         "Whether the member can be used: 200 or 503; there is no HEAD here", {200: DONE}
     ),
-    ("GET", "/grid/health/node-state"): _reads("The state of the member", _NODE_STATES),
-    ("GET", "/grid/health/cluster-state"): _reads("The state of the cluster", _CLUSTER_STATES),
+    ("GET", "/grid/health/node-state"): _read_row("The state of the member", _NODE_STATES),
+    ("GET", "/grid/health/cluster-state"): _read_row("The state of the cluster", _CLUSTER_STATES),
     ("GET", "/grid/health/cluster-safe"): OperationDescription(
         "Whether no data would be lost or moved: 200 or 503", {200: DONE}
     ),
-    ("GET", "/grid/health/migration-queue-size"): _reads("How many replicas move", int),
-    ("GET", "/grid/health/cluster-size"): _reads("How many members there are", int),
-    ("GET", "/grid/health"): _reads(
+    ("GET", "/grid/health/migration-queue-size"): _read_row("How many replicas move", int),
+    ("GET", "/grid/health/cluster-size"): _read_row("How many members there are", int),
+    ("GET", "/grid/health"): _read_row(
         "All health checks; HEAD shows them as Grid-* headers", HealthDocument
     ),
     ("GET", "/grid/health/{check...}"): OperationDescription(
@@ -148,9 +148,9 @@ _HEALTH: Final[dict[tuple[str, str], OperationDescription]] = {
     ),
 }
 _INFORMATION: Final[dict[tuple[str, str], OperationDescription]] = {
-    ("GET", "/grid/rest/cluster"): _reads("The members", documents.ClusterDocument),
-    ("GET", "/grid/rest/instance"): _reads("The member's name", documents.InstanceDocument),
-    ("GET", "/grid/rest/openapi.json"): _reads("This description", object),
+    ("GET", "/grid/rest/cluster"): _read_row("The members", documents.ClusterDocument),
+    ("GET", "/grid/rest/instance"): _read_row("The member's name", documents.InstanceDocument),
+    ("GET", "/grid/rest/openapi.json"): _read_row("This description", object),
 }
 
 _CLUSTER: Final = "/grid/rest/management/cluster"
@@ -162,69 +162,75 @@ _STOPS: Final = AnswerDescription(
 )
 _BEGUN: Final = AnswerDescription("It is being written.", documents.Success, ("X-Grid-Operation",))
 _MANAGEMENT: Final[dict[tuple[str, str], OperationDescription]] = {
-    ("POST", f"{_CLUSTER}/state"): _managed("The cluster state", _STATE),
-    ("GET", f"{_CLUSTER}/version"): _reads("The cluster version", _VERSION),
+    ("POST", f"{_CLUSTER}/state"): _management_row("The cluster state", _STATE),
+    ("GET", f"{_CLUSTER}/version"): _read_row("The cluster version", _VERSION),
     ("POST", f"{_CLUSTER}/memberShutdown"): OperationDescription(
         "Answer, then stop the member",
         {200: _STOPS, 409: CONFLICT},
         headers=("X-Grid-Leave",),
     ),
-    ("POST", f"{_CLUSTER}/nodes"): _managed("The members as text", documents.NodesDocument),
-    ("POST", f"{_CLUSTER}/changeState"): _managed(
+    ("POST", f"{_CLUSTER}/nodes"): _management_row("The members as text", documents.NodesDocument),
+    ("POST", f"{_CLUSTER}/changeState"): _management_row(
         "Change the cluster state", _STATE, ("state", "frozen")
     ),
-    ("POST", f"{_CLUSTER}/clusterShutdown"): _managed("Answer, then stop all members"),
-    ("POST", f"{_CLUSTER}/version"): _managed(
+    ("POST", f"{_CLUSTER}/clusterShutdown"): _management_row("Answer, then stop all members"),
+    ("POST", f"{_CLUSTER}/version"): _management_row(
         "Change the cluster version", _VERSION, ("version", "1.2")
     ),
-    ("POST", f"{_CLUSTER}/forceStart"): _managed(
+    ("POST", f"{_CLUSTER}/forceStart"): _management_row(
         "Delete the data of a store that cannot be read, and start", _START
     ),
-    ("POST", f"{_CLUSTER}/partialStart"): _managed(
+    ("POST", f"{_CLUSTER}/partialStart"): _management_row(
         "Start with what can be read of a damaged store", _START
     ),
-    ("POST", f"{_CLUSTER}/backup"): _managed("Begin a backup of the store", s200=_BEGUN),
-    ("POST", f"{_CLUSTER}/backupInterrupt"): _managed("Stop a backup; also when there is none"),
-    ("POST", f"{_CLUSTER}/hotBackup"): _managed(
+    ("POST", f"{_CLUSTER}/backup"): _management_row("Begin a backup of the store", s200=_BEGUN),
+    ("POST", f"{_CLUSTER}/backupInterrupt"): _management_row(
+        "Stop a backup; also when there is none"
+    ),
+    ("POST", f"{_CLUSTER}/hotBackup"): _management_row(
         "Begin a backup of the store, by its old name", deprecated=True, s200=_BEGUN
     ),
-    ("POST", f"{_CLUSTER}/hotBackupInterrupt"): _managed(
+    ("POST", f"{_CLUSTER}/hotBackupInterrupt"): _management_row(
         "Stop a backup, by the call's old name", deprecated=True
     ),
-    ("GET", f"{_CLUSTER}/operations"): _reads(
+    ("GET", f"{_CLUSTER}/operations"): _read_row(
         "The long operations, the oldest first", list[OperationDocument]
     ),
-    ("GET", f"{_CLUSTER}/usage"): _reads("What maps, queues and stores hold", UsageDocument),
+    ("GET", f"{_CLUSTER}/usage"): _read_row("What maps, queues and stores hold", UsageDocument),
 }
 
 _TEXT: Final = ("configuration", "grid: {map: {added: {}}}")
 _CONFIG: Final = documents.ConfigDocument
 _CONFIGURATION: Final[dict[tuple[str, str], OperationDescription]] = {
-    ("GET", "/grid/rest/license"): _reads(
+    ("GET", "/grid/rest/license"): _read_row(
         "What is told of the license", documents.LicenseDocument, s404=UNKNOWN
     ),
-    ("POST", "/grid/rest/license"): _managed(
+    ("POST", "/grid/rest/license"): _management_row(
         "Keep a license key", documents.LicenseSetDocument, ("license", "KEY")
     ),
-    ("GET", "/grid/rest/log-level"): _reads("The log level", documents.LogLevelDocument),
-    ("POST", "/grid/rest/log-level"): _managed(
+    ("GET", "/grid/rest/log-level"): _read_row("The log level", documents.LogLevelDocument),
+    ("POST", "/grid/rest/log-level"): _management_row(
         "Change the log level of this member", documents.SuccessMessage, ("level", "INFO")
     ),
-    ("DELETE", "/grid/rest/log-level"): _managed(
+    ("DELETE", "/grid/rest/log-level"): _management_row(
         "Restore the configured log level", documents.SuccessMessage
     ),
-    ("POST", "/grid/rest/log-level/reset"): _managed(
+    ("POST", "/grid/rest/log-level/reset"): _management_row(
         "Restore the configured log level", documents.SuccessMessage
     ),
-    ("POST", "/grid/rest/config/reload"): _managed("Add what is new in the member's file", _CONFIG),
-    ("POST", "/grid/rest/config/upload"): _managed("Add what is new in a text", _CONFIG, _TEXT),
-    ("POST", "/grid/rest/config/update"): _managed(
+    ("POST", "/grid/rest/config/reload"): _management_row(
+        "Add what is new in the member's file", _CONFIG
+    ),
+    ("POST", "/grid/rest/config/upload"): _management_row(
+        "Add what is new in a text", _CONFIG, _TEXT
+    ),
+    ("POST", "/grid/rest/config/update"): _management_row(
         "Add what is new in a text, by another name", _CONFIG, _TEXT
     ),
-    ("GET", "/grid/rest/config/tcp-ip/member-list"): _reads(
+    ("GET", "/grid/rest/config/tcp-ip/member-list"): _read_row(
         "The members of the TCP/IP join", documents.MemberListDocument, s409=CONFLICT
     ),
-    ("POST", "/grid/rest/config/tcp-ip/member-list"): _managed(
+    ("POST", "/grid/rest/config/tcp-ip/member-list"): _management_row(
         "Replace the members of the TCP/IP join",
         documents.MemberListSetDocument,
         ("addresses", "10.0.0.1:5701"),
@@ -233,31 +239,33 @@ _CONFIGURATION: Final[dict[tuple[str, str], OperationDescription]] = {
 
 _PUBLISHER: Final = (("replication", "r"), ("publisher", "p"))
 _MAP: Final = ("map", "default")
-_MISSING: Final = _json(documents.Failure, "What is named does not exist.")
+_MISSING: Final = _json_answer(documents.Failure, "What is named does not exist.")
 
 
-def _wan(
+def _wan_row(
     summary: str, *parameters: tuple[str, str], kind: object = documents.Success
 ) -> OperationDescription:
-    return _managed(summary, kind, *parameters, s404=_MISSING)
+    return _management_row(summary, kind, *parameters, s404=_MISSING)
 
 
 _WAN: Final[dict[tuple[str, str], OperationDescription]] = {
-    ("POST", "/grid/rest/wan/clearWanQueues"): _wan("Clear the member's WAN queues", *_PUBLISHER),
-    ("POST", "/grid/rest/wan/pausePublisher"): _wan("Pause a publisher here", *_PUBLISHER),
-    ("POST", "/grid/rest/wan/resumePublisher"): _wan("Resume a publisher here", *_PUBLISHER),
-    ("POST", "/grid/rest/wan/stopPublisher"): _wan("Stop a publisher here", *_PUBLISHER),
-    ("POST", "/grid/rest/wan/sync/map"): _wan(
+    ("POST", "/grid/rest/wan/clearWanQueues"): _wan_row(
+        "Clear the member's WAN queues", *_PUBLISHER
+    ),
+    ("POST", "/grid/rest/wan/pausePublisher"): _wan_row("Pause a publisher here", *_PUBLISHER),
+    ("POST", "/grid/rest/wan/resumePublisher"): _wan_row("Resume a publisher here", *_PUBLISHER),
+    ("POST", "/grid/rest/wan/stopPublisher"): _wan_row("Stop a publisher here", *_PUBLISHER),
+    ("POST", "/grid/rest/wan/sync/map"): _wan_row(
         "Synchronise a map", *_PUBLISHER, _MAP, kind=documents.WanSyncDocument
     ),
-    ("POST", "/grid/rest/wan/sync/allmaps"): _wan(
+    ("POST", "/grid/rest/wan/sync/allmaps"): _wan_row(
         "Synchronise all maps", *_PUBLISHER, kind=documents.WanSyncDocument
     ),
-    ("POST", "/grid/rest/wan/consistencyCheck/map"): _wan(
+    ("POST", "/grid/rest/wan/consistencyCheck/map"): _wan_row(
         "Check whether a map is the same", *_PUBLISHER, _MAP, kind=documents.WanSyncDocument
     ),
-    ("POST", "/grid/rest/wan/addWanConfig"): _wan("Add a WAN replication", ("wanConfig", "{}")),
-    ("GET", "/grid/rest/wan/sync/progress/{uuid}"): _reads(
+    ("POST", "/grid/rest/wan/addWanConfig"): _wan_row("Add a WAN replication", ("wanConfig", "{}")),
+    ("GET", "/grid/rest/wan/sync/progress/{uuid}"): _read_row(
         "How far a synchronisation is", documents.WanProgressDocument, s404=_MISSING, s409=CONFLICT
     ),
 }
@@ -265,30 +273,30 @@ _WAN: Final[dict[tuple[str, str], OperationDescription]] = {
 _CP_ROOT: Final = "/grid/rest/cp-subsystem"
 
 
-def _cp_read(summary: str, kind: object) -> OperationDescription:
-    return _reads(summary, kind, s404=UNKNOWN, s409=CONFLICT)
+def _cp_read_row(summary: str, kind: object) -> OperationDescription:
+    return _read_row(summary, kind, s404=UNKNOWN, s409=CONFLICT)
 
 
-def _cp_change(summary: str) -> OperationDescription:
+def _cp_change_row(summary: str) -> OperationDescription:
     return OperationDescription(summary, {200: DONE, 404: UNKNOWN, 409: CONFLICT})
 
 
 _CP: Final[dict[tuple[str, str], OperationDescription]] = {
-    ("GET", f"{_CP_ROOT}/groups"): _cp_read("The groups", list[CpGroupId]),
-    ("GET", f"{_CP_ROOT}/groups/{{name}}"): _cp_read(
+    ("GET", f"{_CP_ROOT}/groups"): _cp_read_row("The groups", list[CpGroupId]),
+    ("GET", f"{_CP_ROOT}/groups/{{name}}"): _cp_read_row(
         "A group", CpGroupDocument | CpReplicatedGroupDocument
     ),
-    ("POST", f"{_CP_ROOT}/groups/{{name}}/remove"): _cp_change("Remove a group"),
-    ("GET", f"{_CP_ROOT}/groups/{{name}}/sessions"): _cp_read(
+    ("POST", f"{_CP_ROOT}/groups/{{name}}/remove"): _cp_change_row("Remove a group"),
+    ("GET", f"{_CP_ROOT}/groups/{{name}}/sessions"): _cp_read_row(
         "The sessions of a group", list[CpSessionDocument]
     ),
-    ("POST", f"{_CP_ROOT}/groups/{{name}}/sessions/{{id}}/remove"): _cp_change("End a session"),
-    ("GET", f"{_CP_ROOT}/members"): _cp_read("The members", list[CpMemberDocument]),
-    ("POST", f"{_CP_ROOT}/members"): _cp_change("Make this member one of the subsystem"),
-    ("GET", f"{_CP_ROOT}/members/local"): _cp_read("This member", CpMemberDocument),
-    ("POST", f"{_CP_ROOT}/members/{{uuid}}/remove"): _cp_change("Remove a member"),
-    ("POST", f"{_CP_ROOT}/reset"): _cp_change("Wipe the subsystem"),
-    ("POST", f"{_CP_ROOT}/restart"): _cp_change("Wipe the subsystem"),
+    ("POST", f"{_CP_ROOT}/groups/{{name}}/sessions/{{id}}/remove"): _cp_change_row("End a session"),
+    ("GET", f"{_CP_ROOT}/members"): _cp_read_row("The members", list[CpMemberDocument]),
+    ("POST", f"{_CP_ROOT}/members"): _cp_change_row("Make this member one of the subsystem"),
+    ("GET", f"{_CP_ROOT}/members/local"): _cp_read_row("This member", CpMemberDocument),
+    ("POST", f"{_CP_ROOT}/members/{{uuid}}/remove"): _cp_change_row("Remove a member"),
+    ("POST", f"{_CP_ROOT}/reset"): _cp_change_row("Wipe the subsystem"),
+    ("POST", f"{_CP_ROOT}/restart"): _cp_change_row("Wipe the subsystem"),
 }
 
 DESCRIBED: Final[Mapping[tuple[str, str], OperationDescription]] = {

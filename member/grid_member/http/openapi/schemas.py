@@ -16,14 +16,14 @@ class Schemas:
     """Collects the schemas that a description refers to, each once and by its name."""
 
     def __init__(self) -> None:
-        self._named: dict[str, Json] = {}
+        self._by_name: dict[str, Json] = {}
 
     @property
-    def named(self) -> Json:
+    def by_name(self) -> Json:
         """The schemas by name, in the order of the alphabet."""
-        return dict(sorted(self._named.items()))
+        return dict(sorted(self._by_name.items()))
 
-    def of(self, kind: object) -> Json:
+    def schema(self, kind: object) -> Json:
         """Return the schema of a type: a JSON type, a Literal, a list, a union or a TypedDict.
 
         Raises:
@@ -38,9 +38,9 @@ class Schemas:
         if origin is Literal:
             return {"enum": list(arguments)}
         if origin is list:
-            return {"type": "array", "items": self.of(arguments[0])}
+            return {"type": "array", "items": self.schema(arguments[0])}
         if origin in (types.UnionType, typing.Union):
-            return {"anyOf": [self.of(each) for each in arguments]}
+            return {"anyOf": [self.schema(each) for each in arguments]}
         if kind is object:
             return {}
         raise TypeError(f"JSON has no {kind}")
@@ -48,13 +48,13 @@ class Schemas:
     def _document(self, kind: object) -> Json:
         # A TypedDict is a class for the program and not for its types.
         name = str(getattr(kind, "__name__", ""))
-        if name not in self._named:
-            self._named[name] = {}  # one that contains itself ends here
+        if name not in self._by_name:
+            self._by_name[name] = {}  # one that contains itself ends here
             hints = typing.get_type_hints(kind)
-            self._named[name] = {
+            self._by_name[name] = {
                 "description": kind.__doc__ or "",
                 "type": "object",
-                "properties": {field: self.of(hint) for field, hint in hints.items()},
+                "properties": {field: self.schema(hint) for field, hint in hints.items()},
                 "required": list(hints),
                 "additionalProperties": False,
             }

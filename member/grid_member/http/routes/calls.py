@@ -95,7 +95,7 @@ async def read_body(request: web.BaseRequest, limit_bytes: int) -> bytes:
         FramingError: the body is malformed or ends too early.
     """
     if (request.content_length or 0) > limit_bytes:
-        raise _refused(413, "the body is too large")
+        raise _refusal(413, "the body is too large")
     expectation = request.headers.get("Expect")
     if expectation is not None and request.version >= HttpVersion11:
         if expectation.strip().lower() != "100-continue":
@@ -107,11 +107,11 @@ async def read_body(request: web.BaseRequest, limit_bytes: int) -> bytes:
     pieces: list[bytes] = []
     size = 0
     try:
-        while piece := await _more(request.content, patience_s):
+        while piece := await _receive(request.content, patience_s):
             if size + len(piece) > limit_bytes:
-                raise _refused(413, "the body is too large")
+                raise _refusal(413, "the body is too large")
             if not uploads.take(len(piece)):
-                raise _refused(503, "too many bytes of bodies are being read", retry=True)
+                raise _refusal(503, "too many bytes of bodies are being read", retry=True)
             size += len(piece)
             pieces.append(piece)
         return b"".join(pieces)
@@ -123,17 +123,17 @@ async def read_body(request: web.BaseRequest, limit_bytes: int) -> bytes:
         uploads.give_back(size)
 
 
-async def _more(content: StreamReader, patience_s: float) -> bytes:
+async def _receive(content: StreamReader, patience_s: float) -> bytes:
     if content.is_eof():
         return await content.readany()
     try:
         async with asyncio.timeout(patience_s):
             return await content.readany()
     except TimeoutError:
-        raise _refused(408, "the body takes too long") from None
+        raise _refusal(408, "the body takes too long") from None
 
 
-def _refused(status: int, reason: str, *, retry: bool = False) -> BodyRefusedError:
+def _refusal(status: int, reason: str, *, retry: bool = False) -> BodyRefusedError:
     return BodyRefusedError(error(status, reason, close=True, retry=retry))
 
 

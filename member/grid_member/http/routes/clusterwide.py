@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from grid_member.cluster.membership.locks import LockedError
 from grid_member.http.routes.data import refusal
-from grid_member.http.wire.answers import CARRIED_OUT, Answer, error, failed
+from grid_member.http.wire.answers import CARRIED_OUT, Answer, error, failure_answer
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -14,19 +14,19 @@ if TYPE_CHECKING:
     from grid_member.cluster.membership.membership import Membership
     from grid_member.http.routes.calls import HttpCall
 
-BUSY: Final = failed(
+BUSY: Final = failure_answer(
     409,
     "another change of the cluster's state, version, configuration or members is under way: "
     "try again",
 )
-BUSY_ALONE: Final = failed(
+BUSY_ALONE: Final = failure_answer(
     409, "another change of the cluster state or version is under way: try again"
 )
 """The same of a member that is alone."""
-_NOT_SHOWN: Final = "it is changed, but a member that lives does not show it yet"
+_UNCONFIRMED: Final = "it is changed, but a member that lives does not show it yet"
 
 
-async def everywhere(
+async def change_everywhere(
     call: HttpCall,
     lock: str,
     change: Callable[[], Awaitable[Answer]],
@@ -53,5 +53,5 @@ async def everywhere(
 async def after_barrier(membership: Membership, answer: Answer) -> Answer:
     """Return the answer when every member shows what was changed before, or that it does not."""
     if answer.status == CARRIED_OUT and not await membership.wait_for_barrier():
-        return error(503, _NOT_SHOWN, retry=True)
+        return error(503, _UNCONFIRMED, retry=True)
     return answer

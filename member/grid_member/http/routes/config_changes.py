@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Final
 from grid_member.cluster.management.config_changes import Block, ChangeConflictError, read_blocks
 from grid_member.cluster.membership.locks import CHANGE
 from grid_member.config.tree import ConfigError
-from grid_member.http.routes.clusterwide import everywhere
+from grid_member.http.routes.clusterwide import change_everywhere
 from grid_member.http.routes.idempotent import management_of, settle
-from grid_member.http.routes.managed import not_joined
-from grid_member.http.wire.answers import CARRIED_OUT, Answer, document, error, failed
+from grid_member.http.routes.managed import unjoined_problem
+from grid_member.http.wire.answers import CARRIED_OUT, Answer, document, error, failure_answer
 from grid_member.telemetry.logs import event
 
 if TYPE_CHECKING:
@@ -37,11 +37,11 @@ async def config_upload(call: HttpCall) -> Answer:
 
     Variables in it have their defaults: what the environment holds may differ between members.
     """
-    problem = not_joined(call)
+    problem = unjoined_problem(call)
     if problem is not None:
         return problem
     text = call.parameters[2]
-    return await _changed(
+    return await _change(
         call,
         management_of(call).upload_lock,
         lambda persistence, present: read_blocks(text, _UPLOADED, {}, persistence, present),
@@ -51,13 +51,13 @@ async def config_upload(call: HttpCall) -> Answer:
 
 async def config_reload(call: HttpCall) -> Answer:
     """Add what the member's file has beyond the present configuration by now."""
-    problem = not_joined(call)
+    problem = unjoined_problem(call)
     if problem is not None:
         return problem
     source = management_of(call).config_changes.source
     if source is None:
-        return failed(409, "the member was started without a configuration file")
-    return await _changed(
+        return failure_answer(409, "the member was started without a configuration file")
+    return await _change(
         call,
         management_of(call).reload_lock,
         source.read_blocks,
@@ -65,30 +65,30 @@ async def config_reload(call: HttpCall) -> Answer:
     )
 
 
-async def _changed(
+async def _change(
     call: HttpCall, reading: asyncio.Lock, read: Callable[[bool, int], list[Block]], message: str
 ) -> Answer:
     changes = management_of(call).config_changes
     try:
         async with reading:
             blocks = await asyncio.to_thread(read, changes.persistence, changes.block_count)
-        answer = await everywhere(
-            call, CHANGE, lambda: _added(call, blocks, message), CONFIG_PATIENCE_S, busy=_BUSY
+        answer = await change_everywhere(
+            call, CHANGE, lambda: _add(call, blocks, message), CONFIG_PATIENCE_S, busy=_BUSY
         )
     except ConfigError as wrong:
-        return _refused(wrong)
+        return _refusal(wrong)
     except ChangeConflictError as wrong:
-        return failed(409, str(wrong))
+        return failure_answer(409, str(wrong))
     return answer
 
 
-async def _added(call: HttpCall, blocks: list[Block], message: str) -> Answer:
+async def _add(call: HttpCall, blocks: list[Block], message: str) -> Answer:
     changes = management_of(call).config_changes
     async with management_of(call).config_lock:
         change = changes.plan(blocks)
         content = {"status": "success", "message": message, "result": change.result}
         put = changes.keep(change)
-        refused = None if put is None else await _objected(call, put.value or b"")
+        refused = None if put is None else await _objection(call, put.value or b"")
         if refused is not None:
             return refused
         puts = () if put is None else (put,)
@@ -99,7 +99,7 @@ async def _added(call: HttpCall, blocks: list[Block], message: str) -> Answer:
     return answer
 
 
-async def _objected(call: HttpCall, content: bytes) -> Answer | None:
+async def _objection(call: HttpCall, content: bytes) -> Answer | None:
     """Return the answer when another member cannot go by what is to be added."""
     membership = call.member.membership
     if membership is None:
@@ -109,10 +109,10 @@ async def _objected(call: HttpCall, content: bytes) -> Answer | None:
         return _UNANSWERED
     for objection in objections:
         event(_log, logging.WARNING, "configuration refused", problem=objection)
-    return failed(409, f"nothing is added: {objections[0]}") if objections else None
+    return failure_answer(409, f"nothing is added: {objections[0]}") if objections else None
 
 
-def _refused(wrong: ConfigError) -> Answer:
+def _refusal(wrong: ConfigError) -> Answer:
     for problem in wrong.problems[:MAX_LOGGED_PROBLEMS]:
         event(_log, logging.WARNING, "configuration refused", problem=str(problem))
     more = len(wrong.problems) - 1

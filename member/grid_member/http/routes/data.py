@@ -26,7 +26,7 @@ _STATUS: Final = {Reason.NOT_CONFIGURED: 404, Reason.FAILED: 500}
 _RETRY: Final = frozenset({Reason.UNAVAILABLE, Reason.OVERLOADED, Reason.CLOSING})
 
 
-async def settled(begin: Callable[[Done[None]], object]) -> Answer:
+async def settle(begin: Callable[[Done[None]], object]) -> Answer:
     """Begin a write and return its answer."""
     result = await start(begin)
     return EMPTY if result is None else refusal(result)
@@ -54,12 +54,12 @@ def name_problem(call: HttpCall) -> Answer | None:
 def problem(call: HttpCall) -> Answer | None:
     """Return the answer that needs no body: nobody is invited to send one in vain."""
     found = name_problem(call)
-    if found is None and "Expect" in call.request.headers and not _configured(call):
+    if found is None and "Expect" in call.request.headers and not _is_configured(call):
         return error(404, "no configuration matches the name")
     return found
 
 
-def _configured(call: HttpCall) -> bool:
+def _is_configured(call: HttpCall) -> bool:
     config = call.member.config
     structures: Mapping[str, object] = (
         config.maps if call.route.path.startswith(_MAPS) else config.queues
@@ -76,7 +76,7 @@ async def no_name(call: HttpCall) -> Answer:
 async def map_put(call: HttpCall) -> Answer:
     """Create or replace an entry."""
     names, engine = call.names, call.member.engine
-    return await settled(
+    return await settle(
         lambda done: engine.map_put(names["name"], names["key"], call.body, call.content_type, done)
     )
 
@@ -95,7 +95,7 @@ async def map_get(call: HttpCall) -> Answer:
 async def map_remove(call: HttpCall) -> Answer:
     """Remove an entry."""
     names, engine = call.names, call.member.engine
-    return await settled(lambda done: engine.map_remove(names["name"], names["key"], done))
+    return await settle(lambda done: engine.map_remove(names["name"], names["key"], done))
 
 
 async def map_clear(call: HttpCall) -> Answer:
@@ -109,7 +109,7 @@ async def map_clear(call: HttpCall) -> Answer:
     if call.trailing_slash:
         return error(400, "missing key")
     engine = call.member.engine
-    return await settled(lambda done: engine.map_clear(call.names["name"], done))
+    return await settle(lambda done: engine.map_clear(call.names["name"], done))
 
 
 async def queue_offer(call: HttpCall) -> Answer:
@@ -138,7 +138,7 @@ async def queue_poll(call: HttpCall) -> Answer:
     call.need_client()
     engine, loop = call.member.engine, asyncio.get_running_loop()
     began_s = loop.time()
-    result = await _polled(engine, call.names["name"], float(seconds[1]))
+    result = await _poll(engine, call.names["name"], float(seconds[1]))
     if isinstance(result, Refused):
         return refusal(result)
     if result is None:
@@ -149,14 +149,14 @@ async def queue_poll(call: HttpCall) -> Answer:
     return Answer(
         200,
         item.value,
-        item.content_type or made_up_type(item.value),
-        delivered=lambda: call.deliver(item) if waited else engine.queue_confirm(item),
-        lost=lambda: engine.queue_return(item),
+        item.content_type or default_type(item.value),
+        on_delivery=lambda: call.deliver(item) if waited else engine.queue_confirm(item),
+        on_loss=lambda: engine.queue_return(item),
         until_s=item.until_s,
     )
 
 
-async def _polled(engine: Engine, name: str, timeout_s: float) -> Item | Refused | None:
+async def _poll(engine: Engine, name: str, timeout_s: float) -> Item | Refused | None:
     future: asyncio.Future[Item | Refused | None] = asyncio.get_running_loop().create_future()
 
     def done(result: Item | Refused | None) -> None:
@@ -176,7 +176,7 @@ async def _polled(engine: Engine, name: str, timeout_s: float) -> Item | Refused
         raise
 
 
-def made_up_type(value: bytes) -> str:
+def default_type(value: bytes) -> str:
     """Return the content type of an item that was offered without one."""
     try:
         value.decode()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from grid_member.http.routes.managed import behind, starting
+from grid_member.http.routes.managed import lagging_problem, starting_problem
 from grid_member.http.wire.answers import EMPTY, JSON, Answer, document, error, success
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ async def health_unknown(call: HttpCall) -> Answer:
 
 async def cluster(call: HttpCall) -> Answer:
     """Return the cluster status document."""
-    problem = starting(call)
+    problem = starting_problem(call)
     if problem is not None:
         return problem
     members = call.member.members()
@@ -85,7 +85,7 @@ async def instance(call: HttpCall) -> Answer:
 
 async def cluster_state(call: HttpCall) -> Answer:
     """Return the cluster state as the management calls name it."""
-    problem = await behind(call)
+    problem = await lagging_problem(call)
     if problem is not None:
         return problem
     state: ClusterState = call.member.cluster_state
@@ -94,7 +94,7 @@ async def cluster_state(call: HttpCall) -> Answer:
 
 async def cluster_version(call: HttpCall) -> Answer:
     """Return the cluster version document."""
-    problem = await behind(call)
+    problem = await lagging_problem(call)
     if problem is not None:
         return problem
     return success(version=call.member.cluster_version)
@@ -103,6 +103,6 @@ async def cluster_version(call: HttpCall) -> Answer:
 async def openapi(call: HttpCall) -> Answer:
     """The description of the interface."""
     # Most members are never asked for it.
-    from grid_member.http.openapi.description import encoded
+    from grid_member.http.openapi.description import encode
 
-    return Answer(200, encoded(call.member.version), JSON)
+    return Answer(200, encode(call.member.version), JSON)

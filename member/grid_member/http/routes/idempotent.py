@@ -20,7 +20,7 @@ from grid_member.cluster.values.system_store import carry_out
 from grid_member.engine.api import EngineError
 from grid_member.http.routes.clusterwide import after_barrier
 from grid_member.http.routes.data import refusal
-from grid_member.http.wire.answers import CARRIED_OUT, Answer, error, failed, success
+from grid_member.http.wire.answers import CARRIED_OUT, Answer, error, failure_answer, success
 from grid_member.telemetry.logs import event
 
 if TYPE_CHECKING:
@@ -55,7 +55,9 @@ def management_of(call: HttpCall) -> Management:
     return call.member.management
 
 
-async def once(call: HttpCall, operation: Callable[[HttpCall], Awaitable[Answer]]) -> Answer:
+async def carry_out_once(
+    call: HttpCall, operation: Callable[[HttpCall], Awaitable[Answer]]
+) -> Answer:
     """Carry out a management call, or answer what it was answered first under its key.
 
     A call without the header is carried out. One whose key is under way waits for that; a start
@@ -80,12 +82,12 @@ async def once(call: HttpCall, operation: Callable[[HttpCall], Awaitable[Answer]
             return _conflict(key)
         await attempt.finished.wait()
         if call.route.operation in STARTS:
-            operation = _not_again
+            operation = _refuse_again
     membership = call.member.membership
     if membership is not None and call.member.joined:
-        return await _first_of_all(membership, call, operation, key)
-    known = _known(call, key, request)
-    return await _first(call, operation, key, request) if known is None else known
+        return await _carry_out_alone(membership, call, operation, key)
+    known = _known_answer(call, key, request)
+    return await _carry_out_first(call, operation, key, request) if known is None else known
 
 
 async def settle(call: HttpCall, answer: Answer, *changes: Put | Begin) -> Answer:
@@ -101,7 +103,7 @@ async def settle(call: HttpCall, answer: Answer, *changes: Put | Begin) -> Answe
     if refused is not None:
         return refusal(refused)
     for forgotten in filter(None, refusals):
-        _not_remembered(forgotten)
+        _log_unremembered(forgotten)
     return answer
 
 
@@ -110,7 +112,7 @@ def fingerprint(call: HttpCall) -> str:
     asked = [call.route.operation, sorted(call.names.items()), *call.parameters[_CREDENTIALS:]]
     if _leaving(call):
         # Another member that is asked with the same key is not to leave as well.
-        asked.append([(LEAVE, call.request.headers[LEAVE]), ("member", _lasting(call.member))])
+        asked.append([(LEAVE, call.request.headers[LEAVE]), ("member", _identity_of(call.member))])
     return hashlib.sha256(json.dumps(asked).encode()).hexdigest()
 
 
@@ -121,7 +123,7 @@ def _leaving(call: HttpCall) -> bool:
     return LEAVE in call.request.headers
 
 
-def _lasting(member: Member) -> str:
+def _identity_of(member: Member) -> str:
     """Return what tells the member from all others, also after a restart."""
     if member.config.data_directory is not None:
         return member.engine.member_uuid
@@ -129,7 +131,7 @@ def _lasting(member: Member) -> str:
     return f"{member.name} {member.address}"
 
 
-def noting(call: HttpCall) -> Around | None:
+def note_start(call: HttpCall) -> Around | None:
     """Return what notes a start call's work under its key, None when it has none."""
     key = call.request.headers.get(HEADER)
     if key is None:
@@ -138,7 +140,7 @@ def noting(call: HttpCall) -> Around | None:
     return lambda work: starts.carry_out(key, request, work)
 
 
-def remembering(call: HttpCall, answer: Callable[[str], Answer]) -> Callable[[str], Put] | None:
+def remember(call: HttpCall, answer: Callable[[str], Answer]) -> Callable[[str], Put] | None:
     """Return what keeps a call's answer, made of a result, under its key; None without a key."""
     key = call.request.headers.get(HEADER)
     if key is None:
@@ -147,12 +149,12 @@ def remembering(call: HttpCall, answer: Callable[[str], Answer]) -> Callable[[st
     return lambda result: outcomes.remember(key, _outcome(answer(result), request))
 
 
-def recovered(problem: str | None) -> Answer:
+def recovery_answer(problem: str | None) -> Answer:
     """Return the answer of a start call that failed because of the problem, if any."""
-    return success() if problem is None else failed(200, problem)
+    return success() if problem is None else failure_answer(200, problem)
 
 
-def _known(call: HttpCall, key: str, request: str) -> Answer | None:
+def _known_answer(call: HttpCall, key: str, request: str) -> Answer | None:
     """Return the answer of a call whose key is known, or cannot be remembered."""
     management = management_of(call)
     known = management.stored_answers.find(key)
@@ -160,7 +162,7 @@ def _known(call: HttpCall, key: str, request: str) -> Answer | None:
         return _conflict(key)
     if known is not None:
         # Whoever asks a member again to leave wants it to go on, whatever became of the first try.
-        return None if _leaving(call) and call.member.joined else _again(known)
+        return None if _leaving(call) and call.member.joined else _repeat(known)
     if call.route.operation not in STARTS and management.persistence.starts.has_call(key):
         return _conflict(key)
     if management.stored_answers.full:
@@ -168,7 +170,7 @@ def _known(call: HttpCall, key: str, request: str) -> Answer | None:
     return None
 
 
-async def _first_of_all(
+async def _carry_out_alone(
     membership: Membership,
     call: HttpCall,
     operation: Callable[[HttpCall], Awaitable[Answer]],
@@ -182,9 +184,9 @@ async def _first_of_all(
     try:
         async with membership.locks.hold(lock, request, KEY_PATIENCE_S):
             # Whoever has the lock knows what was answered under the key before.
-            known = _known(call, key, request)
+            known = _known_answer(call, key, request)
             if known is None:
-                return await _carried_out(call, operation, key, request)
+                return await _carry_out(call, operation, key, request)
         # Whoever carried it out may have been told that it is not shown yet, or nothing.
         return await after_barrier(membership, known)
     except LockedError as locked:
@@ -195,60 +197,62 @@ async def _first_of_all(
         outcomes.end(key)
 
 
-async def _first(
+async def _carry_out_first(
     call: HttpCall, operation: Callable[[HttpCall], Awaitable[Answer]], key: str, request: str
 ) -> Answer:
     outcomes = management_of(call).stored_answers
     outcomes.begin(key, request)
     try:
-        return await _carried_out(call, operation, key, request)
+        return await _carry_out(call, operation, key, request)
     finally:
         outcomes.end(key)
 
 
-async def _carried_out(
+async def _carry_out(
     call: HttpCall, operation: Callable[[HttpCall], Awaitable[Answer]], key: str, request: str
 ) -> Answer:
     if call.route.operation in STARTS:
-        return await _started(call, operation, key, request)
+        return await _carry_out_start(call, operation, key, request)
     answer = await operation(call)
     management = management_of(call)
     if answer.status == CARRIED_OUT and management.stored_answers.find(key) is None:
         put = management.stored_answers.remember(key, _outcome(answer, request))
         for refused in filter(None, await carry_out(put.begin(management.store))):
-            _not_remembered(refused)
+            _log_unremembered(refused)
     return answer
 
 
-async def _started(
+async def _carry_out_start(
     call: HttpCall, operation: Callable[[HttpCall], Awaitable[Answer]], key: str, request: str
 ) -> Answer:
     try:
         known = await asyncio.to_thread(management_of(call).persistence.starts.find, key)
     except EngineError as problem:
-        return failed(409, str(problem))
+        return failure_answer(409, str(problem))
     if known is None:
         return await operation(call)
     if known.request != request:
         return _conflict(key)
     if not known.ended:
-        return failed(
+        return failure_answer(
             409,
             f"the member stopped while it carried out the {HEADER} {key}: look at the data, "
             "then send the call with another key if it is wanted still",
         )
-    return replace(recovered(known.problem), repeated=True)
+    return replace(recovery_answer(known.problem), repeated=True)
 
 
-async def _not_again(_: HttpCall) -> Answer:
+async def _refuse_again(_: HttpCall) -> Answer:
     """Refuse a start call that waited for another try that was ended without being done.
 
     Whoever sent it may not wait any more, and has not looked since: others may serve by now.
     """
-    return failed(200, "the call that was under way is not done: look, and ask again in 5 s")
+    return failure_answer(
+        200, "the call that was under way is not done: look, and ask again in 5 s"
+    )
 
 
-def _not_remembered(refused: Refused) -> None:
+def _log_unremembered(refused: Refused) -> None:
     # What was done is answered nevertheless: a full disk must not keep a cluster from being made
     # passive and shut down.
     event(_log, logging.WARNING, "outcome not remembered", reason=refused.reason.value)
@@ -258,11 +262,11 @@ def _outcome(answer: Answer, request: str) -> StoredAnswer:
     return StoredAnswer(request, answer.status, answer.body, answer.content_type, answer.headers)
 
 
-def _again(outcome: StoredAnswer) -> Answer:
+def _repeat(outcome: StoredAnswer) -> Answer:
     return Answer(
         outcome.status, outcome.body, outcome.content_type, outcome.headers, repeated=True
     )
 
 
 def _conflict(key: str) -> Answer:
-    return failed(409, f"the {HEADER} {key} was sent before with another request")
+    return failure_answer(409, f"the {HEADER} {key} was sent before with another request")

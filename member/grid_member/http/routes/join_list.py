@@ -10,8 +10,8 @@ from grid_member.cluster.membership.join_list import (
     parse_member_list,
 )
 from grid_member.http.routes.idempotent import management_of, settle
-from grid_member.http.routes.managed import behind, not_joined, starting
-from grid_member.http.wire.answers import Answer, document, error, failed
+from grid_member.http.routes.managed import lagging_problem, starting_problem, unjoined_problem
+from grid_member.http.wire.answers import Answer, document, error, failure_answer
 
 if TYPE_CHECKING:
     from grid_member.http.routes.calls import HttpCall
@@ -23,12 +23,12 @@ _UPDATED: Final = "The member list of TCP-IP join config is updated at run time.
 
 async def member_list_get(call: HttpCall) -> Answer:
     """Return the present list."""
-    problem = starting(call) or await behind(call)
+    problem = starting_problem(call) or await lagging_problem(call)
     if problem is not None:
         return problem
     join_list = management_of(call).join_list
     if not join_list.enabled:
-        return failed(409, _OFF)
+        return failure_answer(409, _OFF)
     return document({"status": "success", "member-list": join_list.addresses})
 
 
@@ -38,10 +38,10 @@ async def member_list_set(call: HttpCall) -> Answer:
         addresses = parse_member_list(call.parameters[2])
     except MemberListError as wrong:
         return error(400, str(wrong))
-    problem = not_joined(call)
+    problem = unjoined_problem(call)
     if problem is not None:
         return problem
     if not management_of(call).join_list.enabled:
-        return failed(409, _OFF)
+        return failure_answer(409, _OFF)
     answer = document({"status": "success", "message": _UPDATED, "member-list": addresses})
     return await settle(call, answer, new_member_list(addresses))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from grid_member.cluster.values.licenses import license_problem, new_license, stored_license
 from grid_member.http.routes.idempotent import management_of, settle
-from grid_member.http.routes.managed import behind, not_joined, starting
+from grid_member.http.routes.managed import lagging_problem, starting_problem, unjoined_problem
 from grid_member.http.wire.answers import Answer, document, error
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 async def license_get(call: HttpCall) -> Answer:
     """Return what is told of the license."""
-    problem = starting(call) or await behind(call)
+    problem = starting_problem(call) or await lagging_problem(call)
     if problem is not None:
         return problem
     info = stored_license(management_of(call).store)
@@ -28,7 +28,7 @@ async def license_set(call: HttpCall) -> Answer:
     wrong = license_problem(key)
     if wrong is not None:
         return error(400, wrong)
-    problem = not_joined(call)
+    problem = unjoined_problem(call)
     if problem is not None:
         return problem
     info, put = new_license(key)

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Final
 from grid_member.cluster.member.member import Phase
 from grid_member.engine.api import EngineError
 from grid_member.http.table import DATA
-from grid_member.http.wire.answers import Answer, error, failed, success_before
+from grid_member.http.wire.answers import Answer, error, failure_answer, success_then
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from grid_member.http.routes.calls import HttpCall
 
-NOT_JOINED: Final = "the member has not joined its cluster or is stopping already"
+UNJOINED: Final = "the member has not joined its cluster or is stopping already"
 
 _BEFORE: Final = frozenset({Phase.STARTING, Phase.PARKED})
 """Nothing is known of the others; what is answered then says so."""
@@ -23,9 +23,11 @@ _STOPPING: Final = "the member is stopping"
 NO_MAJORITY: Final = "no majority of the members answers"
 
 
-def not_joined(call: HttpCall) -> Answer | None:
+def unjoined_problem(call: HttpCall) -> Answer | None:
     """Return the answer of a call that only a member of a cluster can carry out."""
-    return None if call.member.joined else failed(409, call.member.marker_reason or NOT_JOINED)
+    return (
+        None if call.member.joined else failure_answer(409, call.member.marker_reason or UNJOINED)
+    )
 
 
 def parked_answer(call: HttpCall) -> Answer | None:
@@ -34,7 +36,7 @@ def parked_answer(call: HttpCall) -> Answer | None:
     if reason is None:
         return None
     if call.route.parameters is not None:
-        return failed(409, reason)
+        return failure_answer(409, reason)
     return error(503, reason) if DATA in call.route.groups else None
 
 
@@ -50,19 +52,19 @@ def unjoined_answer(call: HttpCall) -> Answer | None:
     return error(503, member.problem, retry=True) if DATA in call.route.groups else None
 
 
-async def stopped_by(call: HttpCall, name: str, stop: Callable[[], None]) -> Answer:
+async def answer_and_stop(call: HttpCall, name: str, stop: Callable[[], None]) -> Answer:
     """Answer, then stop; the name is that of the call, for whoever finds the member parked."""
-    problem = not_joined(call)
+    problem = unjoined_problem(call)
     if problem is not None:
         return problem
     try:
         await asyncio.to_thread(call.member.shutdown_marker.write, name)
     except EngineError as unwritten:
-        return failed(409, str(unwritten))
-    return success_before(stop)
+        return failure_answer(409, str(unwritten))
+    return success_then(stop)
 
 
-async def behind(call: HttpCall) -> Answer | None:
+async def lagging_problem(call: HttpCall) -> Answer | None:
     """Wait until all that was answered before, on any member, is known here.
 
     Returns:
@@ -75,7 +77,7 @@ async def behind(call: HttpCall) -> Answer | None:
     return error(503, _STOPPING if stopping else NO_MAJORITY, retry=True)
 
 
-def starting(call: HttpCall) -> Answer | None:
+def starting_problem(call: HttpCall) -> Answer | None:
     """Return the answer of a document that is not known before the data was replayed."""
     if call.member.marker_reason is not None:
         return error(503, call.member.marker_reason)

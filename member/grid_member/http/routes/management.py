@@ -12,11 +12,16 @@ from grid_member.cluster.membership.locks import CHANGE
 from grid_member.cluster.values.system_store import carry_out
 from grid_member.cluster.values.versions import parse_version
 from grid_member.engine.api import ClusterState, Refused
-from grid_member.http.routes.clusterwide import BUSY, BUSY_ALONE, everywhere
+from grid_member.http.routes.clusterwide import BUSY, BUSY_ALONE, change_everywhere
 from grid_member.http.routes.data import refusal
 from grid_member.http.routes.idempotent import management_of, settle
-from grid_member.http.routes.managed import behind, not_joined, starting, stopped_by
-from grid_member.http.wire.answers import Answer, document, error, failed, success
+from grid_member.http.routes.managed import (
+    answer_and_stop,
+    lagging_problem,
+    starting_problem,
+    unjoined_problem,
+)
+from grid_member.http.wire.answers import Answer, document, error, failure_answer, success
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -25,7 +30,9 @@ if TYPE_CHECKING:
     from grid_member.cluster.values.versions import ClusterVersion
     from grid_member.http.routes.calls import HttpCall
 
-MOVING: Final = failed(409, "copies of the data are being moved to other members: try again")
+MOVING: Final = failure_answer(
+    409, "copies of the data are being moved to other members: try again"
+)
 _STATES: Final[Mapping[str, ClusterState]] = {
     state.value: state for state in ClusterState if state is not ClusterState.IN_TRANSITION
 }
@@ -40,10 +47,12 @@ async def change_state(call: HttpCall) -> Answer:
     if problem is not None:
         return problem
     with management_of(call).change():
-        return await everywhere(call, CHANGE, lambda: _unmoved(call, lambda: _changed(call, state)))
+        return await change_everywhere(
+            call, CHANGE, lambda: _unless_moving(call, lambda: _change(call, state))
+        )
 
 
-async def _changed(call: HttpCall, state: ClusterState) -> Answer:
+async def _change(call: HttpCall, state: ClusterState) -> Answer:
     engine, membership = call.member.engine, call.member.membership
     agreed = membership is None or membership.engine.agreed
     if agreed and engine.cluster_state is state:
@@ -73,23 +82,23 @@ async def change_version(call: HttpCall) -> Answer:
     if problem is not None:
         return problem
     with management_of(call).change():
-        return await everywhere(
-            call, CHANGE, lambda: _unmoved(call, lambda: _upgraded(call, target))
+        return await change_everywhere(
+            call, CHANGE, lambda: _unless_moving(call, lambda: _upgrade(call, target))
         )
 
 
-async def _upgraded(call: HttpCall, target: ClusterVersion) -> Answer:
+async def _upgrade(call: HttpCall, target: ClusterVersion) -> Answer:
     versions = management_of(call).versions
-    refused = versions.problem(target) or _unsupported(call, target)
+    refused = versions.problem(target) or _version_objection(call, target)
     if refused is not None:
-        return failed(409, refused)
+        return failure_answer(409, refused)
     answer = success(version=str(target))
     if target == versions.current:
         return answer
     return await settle(call, answer, versions.change(target))
 
 
-def _unsupported(call: HttpCall, target: ClusterVersion) -> str | None:
+def _version_objection(call: HttpCall, target: ClusterVersion) -> str | None:
     """Return which other member cannot run a cluster of the version, None when all can."""
     for member in call.member.members():
         version = parse_version(member["memberVersion"])
@@ -105,15 +114,15 @@ def _unsupported(call: HttpCall, target: ClusterVersion) -> str | None:
 
 async def cluster_shutdown(call: HttpCall) -> Answer:
     """Answer, then stop all members; without a majority nobody could tell them."""
-    problem = not_joined(call) or await behind(call)
+    problem = unjoined_problem(call) or await lagging_problem(call)
     if problem is not None:
         return problem
-    return await stopped_by(call, "clusterShutdown", call.member.request_cluster_stop)
+    return await answer_and_stop(call, "clusterShutdown", call.member.request_cluster_stop)
 
 
 async def nodes(call: HttpCall) -> Answer:
     """Return the members as text, the member's version, and that of what it runs on."""
-    problem = not_joined(call) or await behind(call)
+    problem = unjoined_problem(call) or await lagging_problem(call)
     if problem is not None:
         return problem
     members = [
@@ -128,13 +137,13 @@ async def nodes(call: HttpCall) -> Answer:
 
 async def operations(call: HttpCall) -> Answer:
     """Return the long operations, the oldest first."""
-    problem = starting(call) or await behind(call)
+    problem = starting_problem(call) or await lagging_problem(call)
     return problem or document(management_of(call).operations.documents())
 
 
 async def usage(call: HttpCall) -> Answer:
     """Return what the structures hold and what the store takes."""
-    problem = starting(call) or await behind(call)
+    problem = starting_problem(call) or await lagging_problem(call)
     if problem is not None:
         return problem
     found = await usage_document(management_of(call).usage, call.member)
@@ -144,7 +153,7 @@ async def usage(call: HttpCall) -> Answer:
 
 
 async def _no_change(call: HttpCall) -> Answer | None:
-    problem = not_joined(call) or await behind(call)
+    problem = unjoined_problem(call) or await lagging_problem(call)
     if problem is None and management_of(call).changing:
         return BUSY_ALONE if call.member.membership is None else BUSY
     if problem is None and call.member.migrating:
@@ -152,7 +161,7 @@ async def _no_change(call: HttpCall) -> Answer | None:
     return problem
 
 
-async def _unmoved(call: HttpCall, change: Callable[[], Awaitable[Answer]]) -> Answer:
+async def _unless_moving(call: HttpCall, change: Callable[[], Awaitable[Answer]]) -> Answer:
     """Carry out a change unless copies move.
 
     The lock of the cluster's changes is held: whoever has copies moved needs it, too. What this

@@ -8,9 +8,15 @@ from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.api import EngineError, Refused
 from grid_member.http.routes.data import refusal
-from grid_member.http.routes.idempotent import management_of, noting, recovered, remembering, settle
-from grid_member.http.routes.managed import behind, not_joined
-from grid_member.http.wire.answers import CARRIED_OUT, Answer, error, failed, success
+from grid_member.http.routes.idempotent import (
+    management_of,
+    note_start,
+    recovery_answer,
+    remember,
+    settle,
+)
+from grid_member.http.routes.managed import lagging_problem, unjoined_problem
+from grid_member.http.wire.answers import CARRIED_OUT, Answer, error, failure_answer, success
 
 if TYPE_CHECKING:
     from grid_member.cluster.persistence.backups import StartedBackup
@@ -23,12 +29,16 @@ OPERATION: Final = "X-Grid-Operation"
 
 async def force_start(call: HttpCall) -> Answer:
     """Delete the data of a damaged store and start empty."""
-    return recovered(await management_of(call).persistence.recovery.force_start(noting(call)))
+    return recovery_answer(
+        await management_of(call).persistence.recovery.force_start(note_start(call))
+    )
 
 
 async def partial_start(call: HttpCall) -> Answer:
     """Start with what can be read of a damaged store."""
-    return recovered(await management_of(call).persistence.recovery.partial_start(noting(call)))
+    return recovery_answer(
+        await management_of(call).persistence.recovery.partial_start(note_start(call))
+    )
 
 
 async def backup(call: HttpCall) -> Answer:
@@ -40,7 +50,7 @@ async def backup_interrupt(call: HttpCall) -> Answer:
     """Stop the backup that is being made, if any, and remove what there is of it."""
     backups = management_of(call).persistence.backups
     await backups.interrupt()
-    problem = await behind(call)
+    problem = await lagging_problem(call)
     if problem is None and not await backups.interrupt_others():
         return error(503, "a member has not stopped its backup yet", retry=True)
     return problem or success()
@@ -48,39 +58,39 @@ async def backup_interrupt(call: HttpCall) -> Answer:
 
 async def hot_backup(call: HttpCall) -> Answer:
     """Begin a backup, by its old name."""
-    return _deprecated(await _backup(call, _deprecated(success())))
+    return _add_deprecation(await _backup(call, _add_deprecation(success())))
 
 
 async def hot_backup_interrupt(call: HttpCall) -> Answer:
     """Stop the backup that is being made, by the call's old name."""
-    return _deprecated(await backup_interrupt(call))
+    return _add_deprecation(await backup_interrupt(call))
 
 
 async def _backup(call: HttpCall, answer: Answer) -> Answer:
     # A backup of another member may be over without this member's knowledge.
-    problem = not_joined(call) or await behind(call)
+    problem = unjoined_problem(call) or await lagging_problem(call)
     if problem is not None:
         return problem
     backups = management_of(call).persistence.backups
     refused = backups.refusal()
     if refused is not None:
-        return failed(409, refused)
+        return failure_answer(409, refused)
     try:
         if call.member.membership is None:
-            return await _of_one(call, answer, await backups.begin())
+            return await _finish_backup(call, answer, await backups.begin())
         # What the log of several refuses it may take later. So nothing is remembered under the
         # call's key before it is known that the backup is made.
-        named = partial(_named, answer)
-        made = await backups.make(remembering(call, named))
+        named = partial(_add_operation, answer)
+        made = await backups.make(remember(call, named))
     except EngineError as error:
-        return failed(409, str(error))
-    return refusal(made) if isinstance(made, Refused) else _named(answer, made)
+        return failure_answer(409, str(error))
+    return refusal(made) if isinstance(made, Refused) else _add_operation(answer, made)
 
 
-async def _of_one(call: HttpCall, answer: Answer, begun: StartedBackup) -> Answer:
+async def _finish_backup(call: HttpCall, answer: Answer, begun: StartedBackup) -> Answer:
     backups = management_of(call).persistence.backups
     try:
-        answer = await settle(call, _named(answer, begun.operation), *begun.puts)
+        answer = await settle(call, _add_operation(answer, begun.operation), *begun.puts)
     except BaseException:
         await backups.abandon(begun)
         raise
@@ -91,11 +101,11 @@ async def _of_one(call: HttpCall, answer: Answer, begun: StartedBackup) -> Answe
     return answer
 
 
-def _named(answer: Answer, operation: str) -> Answer:
+def _add_operation(answer: Answer, operation: str) -> Answer:
     return replace(answer, headers=(*answer.headers, (OPERATION, operation)))
 
 
-def _deprecated(answer: Answer) -> Answer:
+def _add_deprecation(answer: Answer) -> Answer:
     if DEPRECATED in answer.headers:
         return answer
     return replace(answer, headers=(*answer.headers, DEPRECATED))

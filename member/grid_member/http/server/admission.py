@@ -73,7 +73,7 @@ def room(wanted: int, files: int | None, listeners: int) -> Room:
     return Room(connections, spare // 4, spare // 4, max(1, spare // 4 // _TURNS))
 
 
-def tell_room(found: Room, wanted: int, files: int | None) -> None:
+def warn_of_room(found: Room, wanted: int, files: int | None) -> None:
     """Say in the log when there is less room than is wanted."""
     if found.connections < wanted:
         event(
@@ -92,25 +92,25 @@ class Admission:
 
     def __init__(self, room: Room, listener: str) -> None:
         self.room = room
-        self.refused = 0
+        self.refused_count = 0
         """How many connections were."""
         self.parting = Watch()
         """Those that may still read why."""
         self._listener = listener
-        self._next_told = 1
+        self._next_warning = 1
 
     def refuse(self) -> Answer:
         """Count a refused connection; return what it is told."""
-        self.refused += 1
-        if self.refused >= self._next_told:
-            self._next_told *= 2
+        self.refused_count += 1
+        if self.refused_count >= self._next_warning:
+            self._next_warning *= 2
             event(
                 _log,
                 logging.WARNING,
                 "too many connections: refused",
                 listener=self._listener,
                 max_connections=self.room.connections,
-                refused=self.refused,
+                refused=self.refused_count,
             )
         reason = f"too many connections: http.max-connections is {self.room.connections}"
         return error(503, reason, close=True, retry=True)

@@ -26,7 +26,7 @@ class BackgroundCalls:
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Answer]] = set()
 
-    async def to_its_end(self, work: Coroutine[None, None, Answer]) -> Answer:
+    async def run(self, work: Coroutine[None, None, Answer]) -> Answer:
         """Return the answer of the work, which goes on when who waits for it is cancelled."""
         task = asyncio.create_task(work)
         # The event loop itself may forget a task that nobody else holds.
@@ -35,17 +35,17 @@ class BackgroundCalls:
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
-            task.add_done_callback(_unanswered)
+            task.add_done_callback(_drop_answer)
             raise
 
 
-def _unanswered(task: asyncio.Task[Answer]) -> None:
+def _drop_answer(task: asyncio.Task[Answer]) -> None:
     if task.cancelled():
         return
     problem = task.exception()
     if problem is not None:
         failure(_log, "request failed", problem)
         return
-    lost = task.result().lost
+    lost = task.result().on_loss
     if lost is not None:
         lost()

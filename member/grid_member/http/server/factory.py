@@ -34,15 +34,15 @@ class ConnectionFactory(web.Server):
         http: HttpConfig,
         uploads: Uploads,
         admission: Admission,
-        refused: Callable[[int], None] = lambda _: None,
+        on_refusal: Callable[[int], None] = lambda _: None,
     ) -> None:
-        """Take what connections need; refused hears of the answers to what is no request."""
+        """Take what connections need; on_refusal hears of the answers to what is no request."""
         super().__init__(handler, handler_cancellation=True)
         self.limits = limits
         self.http = http
         self.uploads = uploads
         self.admission = admission
-        self.refused = refused
+        self.on_refusal = on_refusal
         self.watch = Watch()
         """Every connection that is open, or just accepted, but for refused ones."""
         self.departures = Departures()
@@ -78,7 +78,7 @@ class ConnectionFactory(web.Server):
 
     def take_over(self) -> ConnectionProtocol:
         """Return the same for a connection that is served already, from what it sends next."""
-        return ConnectionProtocol(self, taken_over=True)
+        return ConnectionProtocol(self, is_successor=True)
 
     def full(self) -> bool:
         """Tell, and count it, when a connection that has to shake hands first is too many."""
@@ -112,5 +112,5 @@ class ConnectionFactory(web.Server):
     def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
         """Remember a connection; one that was accepted while the listener closed ends at once."""
         super().connection_made(handler, transport)
-        if self.closed and not (isinstance(handler, ConnectionProtocol) and handler.taken_over):
+        if self.closed and not (isinstance(handler, ConnectionProtocol) and handler.is_successor):
             transport.abort()

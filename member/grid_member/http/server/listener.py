@@ -15,7 +15,13 @@ from grid_member.engine.io.listening import close_servers
 from grid_member.http.fastpath.context import FastPathContext, has_fast_path
 from grid_member.http.metrics.requests import ListenerFigures, MeasuredHandler
 from grid_member.http.routes.calls import ConnectionCounts
-from grid_member.http.server.admission import Admission, is_probe, open_files_limit, room, tell_room
+from grid_member.http.server.admission import (
+    Admission,
+    is_probe,
+    open_files_limit,
+    room,
+    warn_of_room,
+)
 from grid_member.http.server.factory import ConnectionFactory
 from grid_member.http.server.service import Service
 from grid_member.http.wire.answers import WireResponse
@@ -69,10 +75,10 @@ def bind(listener: ListenerConfig) -> list[socket.socket]:
         except OSError as problem:
             if problem.errno != errno.EADDRINUSE:
                 raise _cannot_listen(listener, port, problem) from None
-    raise _taken(listener, ports)
+    raise _taken_error(listener, ports)
 
 
-def in_binding_order(listeners: list[ListenerConfig]) -> list[ListenerConfig]:
+def binding_order(listeners: list[ListenerConfig]) -> list[ListenerConfig]:
     """Return the listeners of a member, those with the fewest ports to choose from first.
 
     Who has a choice then leaves the others theirs; any port at all is chosen last.
@@ -102,7 +108,7 @@ def _cannot_listen(listener: ListenerConfig, port: int, problem: OSError) -> Por
     return PortError(f"cannot listen on {where}: {problem.strerror}")
 
 
-def _taken(listener: ListenerConfig, ports: range | list[int]) -> TakenError:
+def _taken_error(listener: ListenerConfig, ports: range | list[int]) -> TakenError:
     setting = listener.port_setting
     if listener.port == 0:
         return TakenError(f"no port is free on every interface at once; choose one in {setting}")
@@ -121,14 +127,14 @@ def _bind_all(port: int, interfaces: tuple[str, ...]) -> list[socket.socket]:
     with contextlib.ExitStack() as undo:
         sockets: list[socket.socket] = []
         for interface in interfaces:
-            bound = undo.enter_context(_bound(interface, port))
+            bound = undo.enter_context(_bind_one(interface, port))
             port = bound.getsockname()[1]
             sockets.append(bound)
         undo.pop_all()
     return sockets
 
 
-def _bound(interface: str, port: int) -> socket.socket:
+def _bind_one(interface: str, port: int) -> socket.socket:
     dual = interface == _ANY and socket.has_dualstack_ipv6()
     host = interface if interface != _ANY else "::" if dual else "0.0.0.0"  # noqa: S104
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -199,13 +205,13 @@ class Listeners:
             ListenerFigures(
                 kind=o.config.kind,
                 connections=len(o.factory.watch),
-                refused=o.factory.admission.refused,
+                refused_count=o.factory.admission.refused_count,
                 slowed_logins=o.service.slowed_logins if o.service else 0,
             )
             for o in self._open
         ]
 
-    def _answering(self, service: Service | None) -> RequestHandler:
+    def _handler_of(self, service: Service | None) -> RequestHandler:
         measurements = self._member.measurements
         if service is None:
             from grid_member.http.metrics.member import (
@@ -216,7 +222,7 @@ class Listeners:
         return service if measurements is None else MeasuredHandler(service, measurements)
 
     def _factory(self, config: ListenerConfig, service: Service | None) -> ConnectionFactory:
-        answering = self._answering(service)
+        answering = self._handler_of(service)
         admission = Admission(self._shared_room(), config.kind)
 
         async def handle(request: web.BaseRequest) -> web.StreamResponse:
@@ -233,7 +239,7 @@ class Listeners:
         factory = ConnectionFactory(handle, own.limits, own.http, Uploads(), admission)
         factory.draining = lambda: self._member.draining
         if service is not None and self._member.measurements is not None:
-            factory.refused = self._member.measurements.refused
+            factory.on_refusal = self._member.measurements.refused
         if has_fast_path(config, own):
             shared = factory.watch, factory.uploads, factory.take_over, factory.receipts
             factory.fast_path = FastPathContext(self._member, *shared)
@@ -244,7 +250,7 @@ class Listeners:
             own, files = self._member.config, open_files_limit()
             count = sum(config is not None for config in (own.rest, own.management, own.metrics))
             self._room = room(own.http.max_connections, files, count)
-            tell_room(self._room, own.http.max_connections, files)
+            warn_of_room(self._room, own.http.max_connections, files)
         return self._room
 
     def prepare(self, config: ListenerConfig) -> None:

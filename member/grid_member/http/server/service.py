@@ -21,12 +21,12 @@ from grid_member.http.routes.calls import (
     read_body,
     split_parameters,
 )
-from grid_member.http.routes.idempotent import once
+from grid_member.http.routes.idempotent import carry_out_once
 from grid_member.http.routes.managed import parked_answer, unjoined_answer
 from grid_member.http.routes.management_operations import MANAGEMENT_OPERATIONS
 from grid_member.http.server.background_calls import BackgroundCalls
 from grid_member.http.table import CATCH_ALL_GROUPS, DATA, RoutingTable, unavailable
-from grid_member.http.wire.answers import Answer, error, failed
+from grid_member.http.wire.answers import Answer, error, failure_answer
 from grid_member.http.wire.paths import MalformedError, split_target
 from grid_member.security.audit import endpoint, says_fail
 from grid_member.security.credentials import (
@@ -86,7 +86,7 @@ class Service:
         self._table = RoutingTable()
         self._gate = Gate(_policy(member.config, listener), time.monotonic)
         self._measured = member.measurements is not None
-        self._unattended = BackgroundCalls()
+        self._background = BackgroundCalls()
 
     @property
     def slowed_logins(self) -> int:
@@ -96,7 +96,7 @@ class Service:
     async def answer(self, request: web.BaseRequest) -> Answer:
         """Return the answer; what goes wrong is an answer, too."""
         try:
-            answer = await self._routed(request)
+            answer = await self._route(request)
         except _UNREADABLE as problem:
             answer = _refusal(problem)
         except (asyncio.CancelledError, ConnectionError):
@@ -125,11 +125,11 @@ class Service:
                 remote=unmapped(request.remote),
             )
         # While it drains a connection ends only when all that came on it is answered.
-        if (self._member.ending and not self._member.draining) or _lost_track(request):
+        if (self._member.ending and not self._member.draining) or _framing_problem(request):
             answer = replace(answer, close=True)
         return answer
 
-    async def _routed(self, request: web.BaseRequest) -> Answer:
+    async def _route(self, request: web.BaseRequest) -> Answer:
         if _header_bytes(request) > self._member.config.limits.header_bytes:
             return error(431, "the header block is too large", close=True)
         _check_framing(request)
@@ -148,7 +148,7 @@ class Service:
             everything_below=row is not None and row.operation == data.map_clear.__name__,
         )
         if not entered.allows:
-            return self._challenged(entered)
+            return self._challenge(entered)
         if match is None or row is None or not row.groups & self._listener.groups:
             answer = self._unreachable(match, rows, target.parts)
             if self._gate.audits(entered, request.method, everything_below=False):
@@ -163,9 +163,11 @@ class Service:
             target.trailing_slash,
             target.has_query,
         )
-        return await self._called(call, attempt, entered)
+        return await self._carry_out(call, attempt, entered)
 
-    async def _called(self, call: HttpCall, attempt: LoginAttempt, entered: LoginVerdict) -> Answer:
+    async def _carry_out(
+        self, call: HttpCall, attempt: LoginAttempt, entered: LoginVerdict
+    ) -> Answer:
         row = call.route
         audits = row.parameters is not None or self._gate.audits(
             entered,
@@ -179,11 +181,11 @@ class Service:
                 self._gate.called(attempt, entered, read.status, details=told)
             return read
         if row.parameters is None:
-            return await (self._audited(read, attempt, entered) if audits else _performed(read))
+            return await (self._audit(read, attempt, entered) if audits else _perform(read))
         verdict = self._gate.parameters(attempt, entered, read.parameters)
         if not verdict.allows:
-            return replace(failed(403, "unauthenticated"), headers=_retry_after(verdict))
-        return await self._unattended.to_its_end(self._audited(read, attempt, verdict))
+            return replace(failure_answer(403, "unauthenticated"), headers=_retry_after(verdict))
+        return await self._background.run(self._audit(read, attempt, verdict))
 
     async def _read(self, call: HttpCall) -> HttpCall | Answer:
         """Return the call with its body and parameters, or the answer when they are no good."""
@@ -205,14 +207,12 @@ class Service:
             return error(400, f"this endpoint expects {row.parameters} parameters")
         return call
 
-    async def _audited(
-        self, call: HttpCall, attempt: LoginAttempt, verdict: LoginVerdict
-    ) -> Answer:
+    async def _audit(self, call: HttpCall, attempt: LoginAttempt, verdict: LoginVerdict) -> Answer:
         row = call.route
         status: int | None = 500
         refused = repeated = False
         try:
-            answer = await _performed(call)
+            answer = await _perform(call)
             status, repeated = answer.status, answer.repeated
             # Without parameters the body is data, which may look like anything.
             refused = row.parameters is not None and says_fail(answer.body)
@@ -231,38 +231,38 @@ class Service:
     ) -> Answer:
         """Return the answer of a path or method that is not there, or not enabled here."""
         if match is None:
-            return self._unknown(parts)
+            return self._unknown_path(parts)
         if not any(row.groups & self._listener.groups for row in rows):
-            return self._disabled(rows[0].groups)
+            return self._disabled_group(rows[0].groups)
         return Answer(405, headers=(("Allow", match.allow),))
 
-    def _unknown(self, parts: tuple[str, ...]) -> Answer:
+    def _unknown_path(self, parts: tuple[str, ...]) -> Answer:
         if parts[0] != "grid":
             return error(404, "no such path")
         if not CATCH_ALL_GROUPS & self._listener.groups:
-            return self._disabled(CATCH_ALL_GROUPS)
+            return self._disabled_group(CATCH_ALL_GROUPS)
         return error(404, "no such path")
 
-    def _disabled(self, groups: frozenset[EndpointGroup]) -> Answer:
+    def _disabled_group(self, groups: frozenset[EndpointGroup]) -> Answer:
         name = sorted(group.value for group in groups)[0]
         setting = f"{self._listener.setting}.endpoint-groups.{name}.enabled"
         repeatable(_log, logging.INFO, "endpoint group is disabled", group=name, setting=setting)
-        return failed(403, f"endpoint group {name} is disabled")
+        return failure_answer(403, f"endpoint group {name} is disabled")
 
-    def _challenged(self, verdict: LoginVerdict) -> Answer:
+    def _challenge(self, verdict: LoginVerdict) -> Answer:
         headers = (("WWW-Authenticate", self._gate.challenge), *_retry_after(verdict))
         return Answer(401, headers=headers)
 
 
-async def _performed(call: HttpCall) -> Answer:
+async def _perform(call: HttpCall) -> Answer:
     problem = parked_answer(call) or unjoined_answer(call)
     if problem is not None:
         return problem
     row = call.route
     if row.operation is None:
-        return failed(409, unavailable(row))
+        return failure_answer(409, unavailable(row))
     operation = OPERATIONS[row.operation]
-    return await (operation(call) if row.parameters is None else once(call, operation))
+    return await (operation(call) if row.parameters is None else carry_out_once(call, operation))
 
 
 def _refusal(problem: Exception) -> Answer:
@@ -319,7 +319,7 @@ def _check_framing(request: web.BaseRequest) -> None:
         raise FramingError("unknown transfer coding")
 
 
-def _lost_track(request: web.BaseRequest) -> bool:
+def _framing_problem(request: web.BaseRequest) -> bool:
     # The body is malformed, or a client that waits for 100 may send its next request instead.
     body = request.content
     return body.exception() is not None or ("Expect" in request.headers and not body.is_eof())

@@ -42,9 +42,9 @@ class Answer:
     content_type: str | None = None
     headers: tuple[tuple[str, str], ...] = ()
     close: bool = False
-    delivered: Callable[[], None] | None = None
+    on_delivery: Callable[[], None] | None = None
     """Called when the whole response was handed to the kernel."""
-    lost: Callable[[], None] | None = None
+    on_loss: Callable[[], None] | None = None
     """Called instead when it was not."""
     until_s: float = math.inf
     """By `steady_s`: from then on it is lost, and `LATE_ANSWER` written instead."""
@@ -71,7 +71,7 @@ def document(content: object, status: int = 200) -> Answer:
     return Answer(status, text.encode(), JSON)
 
 
-def failed(status: int, message: str) -> Answer:
+def failure_answer(status: int, message: str) -> Answer:
     """Return the JSON of an expected failure."""
     return document({"status": "fail", "message": message}, status)
 
@@ -81,9 +81,9 @@ def success(**fields: str) -> Answer:
     return document({"status": "success"} | fields)
 
 
-def success_before(stop: Callable[[], None]) -> Answer:
+def success_then(stop: Callable[[], None]) -> Answer:
     """Return a `success` that closes its connection; stop is called when it is out, or lost."""
-    return replace(success(), close=True, delivered=stop, lost=stop)
+    return replace(success(), close=True, on_delivery=stop, on_loss=stop)
 
 
 def head_bytes(answer: Answer, keep_alive: bool, http_1_0: bool) -> bytes:
@@ -108,7 +108,7 @@ class HttpConnection(Protocol):
     """The side of a connection that takes what is to be sent."""
 
     @property
-    def exhausted(self) -> bool:
+    def is_last(self) -> bool:
         """True when no request follows the one that is being answered."""
 
     def begin_answer(self) -> None:
@@ -121,7 +121,7 @@ class HttpConnection(Protocol):
             ConnectionError: it is not.
         """
 
-    async def settled(self) -> None:
+    async def wait_settled(self) -> None:
         """Return when the client has acknowledged the items that it waited for, or is gone."""
 
     async def linger(self) -> None:
@@ -148,7 +148,7 @@ class WireResponse(web.StreamResponse):
     def keep_alive(self) -> bool:
         """Whether the connection stays open after this answer."""
         asked = self._request is None or bool(self._request.keep_alive)
-        return asked and not self._answer.close and not self._connection.exhausted
+        return asked and not self._answer.close and not self._connection.is_last
 
     async def prepare(self, request: web.BaseRequest) -> AbstractStreamWriter | None:
         """Take the request that is answered; nothing is written yet."""
@@ -163,22 +163,22 @@ class WireResponse(web.StreamResponse):
             ConnectionError: the client is gone.
         """
         if steady_s() >= self._answer.until_s:
-            if self._answer.lost is not None:
-                self._answer.lost()
+            if self._answer.on_loss is not None:
+                self._answer.on_loss()
             self._answer = LATE_ANSWER
         answer = self._answer
         try:
             await self._send()
         except BaseException:
-            if answer.lost is not None:
-                answer.lost()
+            if answer.on_loss is not None:
+                answer.on_loss()
             raise
-        if answer.delivered is not None:
-            answer.delivered()
+        if answer.on_delivery is not None:
+            answer.on_delivery()
         if not self.keep_alive:
             # Closed before that, the connection would be lost, and the item would return.
-            await self._connection.settled()
-        if self._answer.close or self._connection.exhausted:
+            await self._connection.wait_settled()
+        if self._answer.close or self._connection.is_last:
             await self._connection.linger()
 
     async def _send(self) -> None:
@@ -187,7 +187,7 @@ class WireResponse(web.StreamResponse):
             raise ConnectionResetError("no request to answer")
         answer = self._answer
         self._connection.check_client()
-        if self._connection.exhausted:
+        if self._connection.is_last:
             # Said once it holds, whatever comes meanwhile.
             self._answer = answer = replace(answer, close=True)
         head = head_bytes(answer, self.keep_alive, request.version < HttpVersion11)

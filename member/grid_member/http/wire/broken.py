@@ -18,7 +18,7 @@ class LateError(Exception):
     """A head that did not come to its end in time: 408."""
 
 
-def broken(status: int, exc: BaseException | None, line_limit_bytes: int) -> Answer:
+def broken_request(status: int, exc: BaseException | None, line_limit_bytes: int) -> Answer:
     """Return the answer, with the status that the parser found when nothing more is known.
 
     Args:

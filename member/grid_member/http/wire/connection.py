@@ -12,7 +12,7 @@ from aiohttp.streams import EMPTY_PAYLOAD
 from aiohttp.web_protocol import RequestPayloadError, _ErrInfo
 
 from grid_member.http.wire.answers import WireResponse
-from grid_member.http.wire.broken import LateError, broken
+from grid_member.http.wire.broken import LateError, broken_request
 from grid_member.http.wire.pieces import Pieces
 from grid_member.http.wire.watch import LINGER_S, UnreadTimer, abort, end_writing, write_pieces
 from grid_member.security.remotes import unmapped
@@ -36,14 +36,14 @@ class ConnectionProtocol(web.RequestHandler):
     """One connection. Nothing that aiohttp would write or log by itself gets out."""
 
     def __init__(
-        self, server: ConnectionFactory, *, crowded: bool = False, taken_over: bool = False
+        self, server: ConnectionFactory, *, crowded: bool = False, is_successor: bool = False
     ) -> None:
         """Serve one connection.
 
         Args:
             server: what made it.
             crowded: it is there for one probe.
-            taken_over: it is served already, and goes on here.
+            is_successor: it is served already, and goes on here.
         """
         loop = asyncio.get_running_loop()
         line_limit = server.limits.header_bytes
@@ -64,7 +64,7 @@ class ConnectionProtocol(web.RequestHandler):
         self.factory = server
         self._keepalive_handle = server.no_timer
         self.crowded = crowded
-        self.taken_over = taken_over
+        self.is_successor = is_successor
         self._flushes = 0
         self._written_bytes = 0
         self._unread: UnreadTimer | None = None
@@ -72,16 +72,16 @@ class ConnectionProtocol(web.RequestHandler):
         self._idle_since_s = loop.time()
         self._head_since_s: float | None = None
         """When a head began to come that has not ended yet."""
-        self._held = b""
+        self._backlog = b""
         """What came while the parser could not take it."""
         self._body: StreamReader = EMPTY_PAYLOAD
         """The body of the newest request."""
         self._broken = False
         self._ended = False
-        self._answered = 0
+        self._answer_count = 0
         self._needs_client = False
-        self._left = loop.create_future()
-        self._gone = loop.create_future()
+        self._departure = loop.create_future()
+        self._end = loop.create_future()
         self._last = False
 
     # Reading
@@ -92,7 +92,7 @@ class ConnectionProtocol(web.RequestHandler):
             return
         if not data:
             self._parse(b"")
-        data, self._held = self._held + data if self._held else data, b""
+        data, self._backlog = self._backlog + data if self._backlog else data, b""
         start = 0
         while start < len(data) and not self._broken:
             if self._full:
@@ -118,7 +118,7 @@ class ConnectionProtocol(web.RequestHandler):
         )
 
     def _hold(self, data: bytes) -> None:
-        self._held = data
+        self._backlog = data
         if len(data) > self._read_bufsize and not self._buffer_paused:
             self._pause_reading_for_buffer()
 
@@ -155,30 +155,30 @@ class ConnectionProtocol(web.RequestHandler):
         if self.transport is not None:
             self.factory.receipts.look(self.transport)
         self._fail_body()
-        self._tell_left()
+        self._signal_departure()
         half_open = self.transport is not None and self.transport.can_write_eof()
-        return half_open and self._answered < self._request_count and not self._needs_client
+        return half_open and self._answer_count < self._request_count and not self._needs_client
 
     def connection_lost(self, exc: BaseException | None) -> None:
         """Cancel what is in work."""
         self._head_since_s = None
-        self._tell_left()
+        self._signal_departure()
         work, transport = self._task_handler, self.transport
         super().connection_lost(exc)
         if transport is not None:
-            self.factory.receipts.lost(transport)
+            self.factory.receipts.drop(transport)
         if work is None:
             self.factory.watch.discard(self)
         else:
             work.add_done_callback(lambda _: self.factory.watch.discard(self))
         # It knows its connection, too; with nothing in a circle, both are freed at once.
         self._body = EMPTY_PAYLOAD
-        if not self._gone.done():
-            self._gone.set_result(None)
+        if not self._end.done():
+            self._end.set_result(None)
 
-    def _tell_left(self) -> None:
-        if not self._left.done():
-            self._left.set_result(None)
+    def _signal_departure(self) -> None:
+        if not self._departure.done():
+            self._departure.set_result(None)
 
     def need_client(self) -> None:
         """Take the end of the requests for the client's leaving, until the answer is written.
@@ -207,13 +207,13 @@ class ConnectionProtocol(web.RequestHandler):
 
     def begin_answer(self) -> None:
         """Count the answer of a request."""
-        self._answered += 1
+        self._answer_count += 1
 
     @property
-    def exhausted(self) -> bool:
+    def is_last(self) -> bool:
         """True when the last request is being answered that will be."""
-        ends = self._ended or (self.factory.draining() and not self._held)
-        return self._last or (ends and self._answered >= self._request_count)
+        ends = self._ended or (self.factory.draining() and not self._backlog)
+        return self._last or (ends and self._answer_count >= self._request_count)
 
     async def finish_response(
         self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
@@ -221,7 +221,7 @@ class ConnectionProtocol(web.RequestHandler):
         """Answer, then go on with what an upgrade that was not accepted held back."""
         result = await super().finish_response(request, resp, start_time)
         self._idle_since_s = self._loop.time()
-        if self._held and len(self._messages) <= self._msg_queue_resume_size:
+        if self._backlog and len(self._messages) <= self._msg_queue_resume_size:
             if self._buffer_paused:
                 self._resume_reading_if_drained()
             else:
@@ -252,11 +252,11 @@ class ConnectionProtocol(web.RequestHandler):
         elif self._head_since_s is not None:
             if now_s - self._head_since_s >= http.head_timeout_s:
                 self._give_up_head()
-        elif self._waits_for_request and idle_s >= http.idle_timeout_s:
+        elif self._is_idle and idle_s >= http.idle_timeout_s:
             self.force_close()
 
     @property
-    def _waits_for_request(self) -> bool:
+    def _is_idle(self) -> bool:
         return self._waiter is not None and not self._waiter.done()
 
     def _look_at_unread(self, transport: asyncio.WriteTransport, now_s: float) -> None:
@@ -295,20 +295,20 @@ class ConnectionProtocol(web.RequestHandler):
         self._fail_body()
         end_writing(transport)
         transport.resume_reading()
-        await asyncio.wait([self._left], timeout=patience_s)
+        await asyncio.wait([self._departure], timeout=patience_s)
 
-    async def settled(self) -> None:
+    async def wait_settled(self) -> None:
         """Return when the client has acknowledged the items that it waited for, or is gone."""
-        await self.factory.receipts.settled(self.transport)
+        await self.factory.receipts.wait_settled(self.transport)
 
     async def finish(self) -> None:
         """Answer what has begun to come, nothing after that; return when the connection is gone."""
         self._last = True
-        if not self._request_in_progress and self._answered >= self._request_count:
+        if not self._request_in_progress and self._answer_count >= self._request_count:
             # Nobody waits for an answer: this is for a request that is on its way right now.
             await self.linger(IDLE_LINGER_S)
             self.force_close()
-        await asyncio.wait([self._gone])
+        await asyncio.wait([self._end])
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Start serving; writing is paused as long as the kernel has not taken everything."""
@@ -372,8 +372,8 @@ class ConnectionProtocol(web.RequestHandler):
         if self.crowded:
             answer = factory.admission.refuse()
         else:
-            answer = broken(status, exc, factory.limits.header_bytes)
-        factory.refused(answer.status)
+            answer = broken_request(status, exc, factory.limits.header_bytes)
+        factory.on_refusal(answer.status)
         if status >= 500 and exc is not None:
             failure(_log, "request failed", exc)
         else:

@@ -22,7 +22,7 @@ from grid_member.telemetry.logs import repeatable
 if TYPE_CHECKING:
     from grid_member.engine.api import Engine, Item
 
-UNHEARD_S: Final = 40.0
+SILENCE_S: Final = 40.0
 """How long what was sent may stay unacknowledged; then the connection is aborted."""
 FIRST_LOOK_S: Final = 0.005
 """Until the first look for an acknowledgement; the times between looks double."""
@@ -104,9 +104,9 @@ class Receipts:
     def look(self, transport: asyncio.Transport) -> None:
         """Confirm what is acknowledged by now."""
         for receipt in list(self._open.get(transport, ())):
-            self._confirmed(transport, receipt)
+            self._confirm(transport, receipt)
 
-    def lost(self, transport: asyncio.Transport) -> None:
+    def drop(self, transport: asyncio.Transport) -> None:
         """Return what was not acknowledged; each item goes where it stood.
 
         The kernel still tells how far the client had got.
@@ -116,7 +116,7 @@ class Receipts:
             receipt.engine.queue_return(receipt.item)
         self._settle(transport)
 
-    async def settled(self, transport: asyncio.Transport | None) -> None:
+    async def wait_settled(self, transport: asyncio.Transport | None) -> None:
         """Return when the client has acknowledged everything, or the connection is lost."""
         if transport is not None and transport in self._open:
             waiter = asyncio.get_running_loop().create_future()
@@ -128,7 +128,7 @@ class Receipts:
             if not waiter.done():
                 waiter.set_result(None)
 
-    def _confirmed(self, transport: asyncio.Transport, receipt: Receipt) -> bool:
+    def _confirm(self, transport: asyncio.Transport, receipt: Receipt) -> bool:
         found = progress(transport)
         if found is None:
             return False  # it is being closed
@@ -146,7 +146,7 @@ class Receipts:
         return True
 
     def _follow(self, transport: asyncio.Transport, receipt: Receipt) -> None:
-        if receipt not in self._open.get(transport, ()) or self._confirmed(transport, receipt):
+        if receipt not in self._open.get(transport, ()) or self._confirm(transport, receipt):
             return
         loop = asyncio.get_running_loop()
         if loop.time() - receipt.since_s >= self._patience_s(transport):
@@ -159,7 +159,7 @@ class Receipts:
     def _patience_s(self, transport: asyncio.Transport) -> float:
         found = progress(transport)
         there = found is not None and not found.in_flight
-        return self._unread_timeout_s if there else UNHEARD_S
+        return self._unread_timeout_s if there else SILENCE_S
 
 
 def _tell(transport: asyncio.Transport) -> None:

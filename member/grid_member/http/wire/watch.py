@@ -177,7 +177,7 @@ class LostClients:
         self._epoll = select.epoll()
         self._most = 64
         """Connections that one look may find left; it grows."""
-        self._left: frozenset[int] = frozenset()
+        self._departed_numbers: frozenset[int] = frozenset()
         self._answers = 0
         """For how many more answers of this turn of the loop that holds."""
 
@@ -205,7 +205,7 @@ class LostClients:
         if not self._answers:
             self._look()
         self._answers -= 1
-        return number in self._left
+        return number in self._departed_numbers
 
     def close(self) -> None:
         """Follow nobody any more: all connections are closed, and none is asked about."""
@@ -220,6 +220,6 @@ class LostClients:
         while len(found) == self._most:
             self._most *= 2
             found = self._epoll.poll(0, self._most)
-        self._left = frozenset(number for number, _ in found)
+        self._departed_numbers = frozenset(number for number, _ in found)
         self._answers = ANSWERS_PER_LOOK
         self._loop.call_soon(self.expire)

@@ -16,7 +16,7 @@ from grid_member.cluster.persistence.persistence import make_persistence
 from grid_member.config import MemberConfig, parse_config
 from grid_member.engine import open_engine
 from grid_member.http.routes.calls import ConnectionCounts, HttpCall
-from grid_member.http.routes.idempotent import HEADER, once
+from grid_member.http.routes.idempotent import HEADER, carry_out_once
 from grid_member.http.server.background_calls import BackgroundCalls
 from grid_member.http.table import Route
 from grid_member.telemetry.levels import LogLevels
@@ -194,7 +194,7 @@ class Managed:
             ConnectionCounts(0, 0),
             parameters=(user, "", *parameters),
         )
-        return await self._unattended.to_its_end(once(call, operation))
+        return await self._unattended.run(carry_out_once(call, operation))
 
     def everything(self) -> tuple[object, ...]:
         """Return what a refused call must not change."""

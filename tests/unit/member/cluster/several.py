@@ -18,7 +18,7 @@ from grid_member.cluster.membership.membership import TICK_S, Membership
 from grid_member.cluster.persistence.persistence import make_persistence
 from grid_member.config import MemberConfig, parse_config
 from grid_member.http.routes.calls import ConnectionCounts, HttpCall
-from grid_member.http.routes.idempotent import HEADER, once
+from grid_member.http.routes.idempotent import HEADER, carry_out_once
 from grid_member.http.server.service import OPERATIONS
 from grid_member.http.table import ROUTES
 from grid_member.telemetry.levels import LogLevels
@@ -243,7 +243,7 @@ class OneOfSeveral:
             parameters=("dev", "", *parameters),
         )
         does = OPERATIONS[operation]
-        return await (does(call) if route.parameters is None else once(call, does))
+        return await (does(call) if route.parameters is None else carry_out_once(call, does))
 
 
 def uuids(members: Iterable[OneOfSeveral]) -> list[str]:

@@ -7,7 +7,7 @@ import logging
 
 import pytest
 
-from grid_member.http.wire.answers import document, failed, success
+from grid_member.http.wire.answers import document, failure_answer, success
 from grid_member.security.audit import LOGGER, Audit, endpoint, keep_auditing, says_fail
 from grid_member.telemetry.logs import JsonLines
 
@@ -70,7 +70,7 @@ def test_the_outcome_is_what_the_caller_was_told(
 
 
 def test_a_document_that_refuses_is_told_from_others() -> None:
-    assert says_fail(failed(200, "there is nothing to start").body)
+    assert says_fail(failure_answer(200, "there is nothing to start").body)
     assert says_fail(document({"status": "fail", "state": "frozen"}).body)
     assert not says_fail(success(state="frozen").body)
     assert not says_fail(b"")

@@ -148,8 +148,8 @@ async def test_a_shutdown_is_answered_before_it_begins(managed: Managed) -> None
     assert (answer.status, answer.body) == (200, b'{"status":"success"}')
     assert answer.close
     assert (managed.member.joined, managed.member.ready) == (True, True)
-    assert answer.delivered is not None
-    answer.delivered()
+    assert answer.on_delivery is not None
+    answer.on_delivery()
     await asyncio.wait_for(managed.member.wait_for_stop(), 5)
     assert (managed.member.joined, managed.member.ready) == (False, False)
     assert managed.member.cluster_state is ClusterState.PASSIVE
@@ -166,8 +166,8 @@ async def test_a_shutdown_goes_on_when_the_log_cannot_take_the_state(
 
     monkeypatch.setattr(managed.engine, "change_cluster_state", refuse)
     answer = await managed.call(cluster_shutdown)
-    assert answer.delivered is not None
-    answer.delivered()
+    assert answer.on_delivery is not None
+    answer.on_delivery()
     assert asked == [(ClusterState.PASSIVE, True)]
     assert not managed.member.joined
 
@@ -183,8 +183,8 @@ async def test_a_shutdown_goes_on_when_the_log_tells_nothing(
     monkeypatch.setattr(managed.engine, "change_cluster_state", stick)
     monkeypatch.setattr(member_module, "CLUSTER_STOP_PATIENCE_S", 0.05)
     answer = await managed.call(cluster_shutdown)
-    assert answer.delivered is not None
-    answer.delivered()
+    assert answer.on_delivery is not None
+    answer.on_delivery()
     assert asked == [ClusterState.PASSIVE]
     assert managed.member.joined, "the state comes first, if it comes"
     await asyncio.wait_for(managed.member.wait_for_stop(), 5)
@@ -193,8 +193,8 @@ async def test_a_shutdown_goes_on_when_the_log_tells_nothing(
 
 async def test_a_shutdown_whose_client_left_begins_as_well(managed: Managed) -> None:
     answer = await managed.call(cluster_shutdown)
-    assert answer.lost is not None
-    answer.lost()
+    assert answer.on_loss is not None
+    answer.on_loss()
     await asyncio.wait_for(managed.member.wait_for_stop(), 5)
 
 

@@ -30,9 +30,9 @@ async def test_a_cluster_shutdown_stops_every_member(several: Several) -> None:
     answer = await several.run(members[1].call("cluster_shutdown"))
     assert json.loads(answer.body) == {"status": "success"}
     assert [member.phase for member in members] == [Phase.RUNNING] * 3
-    assert answer.delivered is not None
+    assert answer.on_delivery is not None
     assert members[1].member.safe
-    answer.delivered()
+    answer.on_delivery()
     # Whoever balances load is to leave it out at once.
     assert members[1].member.unsafe == "not safe: the member is stopping"
     await several.run(asyncio.gather(*(member.member.wait_for_stop() for member in members)))
@@ -90,8 +90,8 @@ async def test_a_cluster_shutdown_that_nobody_takes_stops_the_asked_member(
 async def test_a_member_shutdown_stops_one_member(several: Several) -> None:
     first, second, third = await several.started(3)
     answer = await several.run(second.call("member_shutdown"))
-    assert answer.delivered is not None
-    answer.delivered()
+    assert answer.on_delivery is not None
+    answer.on_delivery()
     await several.run(second.stop())
     assert [m.phase for m in (first, third)] == [Phase.RUNNING] * 2
     assert first.state() is ClusterState.ACTIVE
@@ -104,9 +104,9 @@ async def test_a_cluster_shutdown_ends_every_drain(several: Several) -> None:
     members[1].member.request_stop()
     assert [member.member.draining for member in members] == [True, True, False]
     answer = await several.run(members[0].call("cluster_shutdown"))
-    assert (answer.status, answer.delivered is None) == (200, False)
-    assert answer.delivered is not None
-    answer.delivered()
+    assert (answer.status, answer.on_delivery is None) == (200, False)
+    assert answer.on_delivery is not None
+    answer.on_delivery()
     await several.run(asyncio.gather(*(member.member.wait_for_stop() for member in members)))
     assert not any(member.member.draining for member in members)
     assert all(member.engine.cluster_state is ClusterState.PASSIVE for member in members)
@@ -210,7 +210,7 @@ async def test_a_cluster_shutdown_without_a_majority_is_refused(several: Several
     first.engine.cut_off()
     answer = await several.run(first.call("cluster_shutdown"))
     assert (answer.status, dict(answer.headers)["Retry-After"]) == (503, "1")
-    assert answer.delivered is None
+    assert answer.on_delivery is None
     assert first.phase is Phase.RUNNING
 
 

@@ -156,7 +156,7 @@ async def test_anything_else_in_the_header_is_refused(several: Several) -> None:
 async def test_to_a_member_that_is_alone_the_header_means_nothing(several: Several) -> None:
     (member,) = await several.started(1)
     answer = await member.call("member_shutdown", headers={"X-Grid-Leave": "yes"})
-    assert (answer.status, answer.delivered is None) == (200, False)
+    assert (answer.status, answer.on_delivery is None) == (200, False)
 
 
 async def test_a_member_that_has_not_joined_cannot_leave(several: Several) -> None:

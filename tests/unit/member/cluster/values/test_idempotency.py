@@ -26,7 +26,7 @@ from grid_member.http.routes.licenses import license_set
 from grid_member.http.routes.log_levels import log_level_set
 from grid_member.http.routes.management import change_state, cluster_shutdown, nodes
 from grid_member.http.table import ROUTES
-from grid_member.http.wire.answers import Answer, failed, success
+from grid_member.http.wire.answers import Answer, failure_answer, success
 from tests.unit.member.cluster.managed import FakeStore, content, reason, short
 from tests.unit.waiting import until
 
@@ -83,13 +83,13 @@ async def test_it_is_answered_again_by_the_next_life(managed: Managed) -> None:
 async def test_a_shutdown_is_not_repeated_after_the_restart(managed: Managed) -> None:
     for operation, key in ((cluster_shutdown, "c"), (member_shutdown, "m")):
         first = await managed.call(operation, keys=(key,))
-        assert first.delivered is not None
+        assert first.on_delivery is not None
         other = managed.restarted()
         other.member.phase = Phase.RUNNING
         again = await other.call(operation, keys=(key,))
         assert again.body == first.body == b'{"status":"success"}'
-        assert again.delivered is None
-        assert again.lost is None
+        assert again.on_delivery is None
+        assert again.on_loss is None
         assert not again.close
 
 
@@ -185,7 +185,7 @@ async def test_the_same_call_meanwhile_waits_for_the_first(managed: Managed) -> 
 
 async def test_who_waited_for_a_refusal_tries_itself(managed: Managed) -> None:
     begun = asyncio.Event()
-    answers = [failed(409, "not now"), success()]
+    answers = [failure_answer(409, "not now"), success()]
     seen: list[Answer] = []
 
     async def operation(call: HttpCall) -> Answer:
@@ -235,7 +235,7 @@ async def test_a_full_disk_keeps_nobody_from_shutting_down(
     with caplog.at_level(logging.WARNING, "grid.http"):
         answer = await managed.call(cluster_shutdown, keys=KEY)
     assert answer.status == 200
-    assert answer.delivered is not None
+    assert answer.on_delivery is not None
     assert "outcome not remembered" in caplog.text
 
 

@@ -388,7 +388,7 @@ def test_names_are_chosen_in_order_and_kept() -> None:
     names = Names(2)
 
     def shown(*held: str) -> list[tuple[str, int, int]]:
-        return list(names.summed(StructureUsage("map", name, 1, 10) for name in held))
+        return list(names.sum_up(StructureUsage("map", name, 1, 10) for name in held))
 
     assert shown("c", "b", "d") == [("b", 1, 10), ("c", 1, 10), ("", 1, 10)]
     assert shown("a", "b", "c", "d") == [("b", 1, 10), ("c", 1, 10), ("", 2, 20)]

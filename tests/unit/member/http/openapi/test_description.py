@@ -128,9 +128,9 @@ def test_every_schema_is_one() -> None:
 
 def test_only_what_json_has_makes_a_schema() -> None:
     with pytest.raises(TypeError, match="JSON has no"):
-        Schemas().of(bytes)
+        Schemas().schema(bytes)
     with pytest.raises(TypeError, match="JSON has no"):
-        Schemas().of(dict[str, bytes])
+        Schemas().schema(dict[str, bytes])
 
 
 def check(operation: dict[str, Any], reply: Reply) -> None:

@@ -138,7 +138,7 @@ async def test_an_item_that_came_as_the_client_left_goes_back(
     member: RunningMember, unseen: bool, item: bytes | None
 ) -> None:
     leaving = Leaving(member.engine, unseen)
-    polled = data._polled(cast("Engine", leaving), "default", 60 if item else 0.001)
+    polled = data._poll(cast("Engine", leaving), "default", 60 if item else 0.001)
     leaving.task = asyncio.create_task(polled)
     await asyncio.sleep(0)
     if item is not None:

@@ -188,7 +188,7 @@ async def test_the_log_tells_of_refusals_ever_more_seldom(
     assert {(line["level"], line["listener"], line["max_connections"]) for line in lines} == {
         ("warning", "rest", FEW)
     }
-    assert [figures.refused for figures in crowded.listeners.figures()] == [20, 0]
+    assert [figures.refused_count for figures in crowded.listeners.figures()] == [20, 0]
     await left(wires)
 
 

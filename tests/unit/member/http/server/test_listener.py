@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from grid_member.config import Config, ListenerConfig, parse_config
-from grid_member.http.server.listener import MAX_PORT, PortError, bind, in_binding_order
+from grid_member.http.server.listener import MAX_PORT, PortError, bind, binding_order
 from grid_member.start import start_member
 from tests.unit.member.start.handles import tree
 
@@ -158,7 +158,7 @@ def test_any_port_is_taken_after_all_others() -> None:
     increasing = ListenerConfig(5701, auto_increment=True, port_count=100)
     only = ListenerConfig(5702, auto_increment=True)
     order = [only, increasing, any_port]
-    assert all(in_binding_order(list(given)) == order for given in itertools.permutations(order))
+    assert all(binding_order(list(given)) == order for given in itertools.permutations(order))
 
 
 @pytest.mark.parametrize(

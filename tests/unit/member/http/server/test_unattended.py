@@ -85,9 +85,9 @@ async def test_who_waits_may_leave_and_the_answer_is_told_to_be_lost() -> None:
 
     async def work() -> Answer:
         await going_on.wait()
-        return Answer(200, lost=lost.set)
+        return Answer(200, on_loss=lost.set)
 
-    await cut(asyncio.create_task(BackgroundCalls().to_its_end(work())))
+    await cut(asyncio.create_task(BackgroundCalls().run(work())))
     assert not lost.is_set()
     going_on.set()
     await asyncio.wait_for(lost.wait(), 5)
@@ -100,9 +100,9 @@ async def test_an_answer_and_an_error_reach_who_waits() -> None:
         return EMPTY
 
     unattended = BackgroundCalls()
-    assert await unattended.to_its_end(work(None)) is EMPTY
+    assert await unattended.run(work(None)) is EMPTY
     with pytest.raises(ValueError, match="broken"):
-        await unattended.to_its_end(work(ValueError("broken")))
+        await unattended.run(work(ValueError("broken")))
 
 
 async def test_an_error_that_nobody_waits_for_is_logged(caplog: pytest.LogCaptureFixture) -> None:
@@ -112,7 +112,7 @@ async def test_an_error_that_nobody_waits_for_is_logged(caplog: pytest.LogCaptur
         await going_on.wait()
         raise ValueError("broken")
 
-    await cut(asyncio.create_task(BackgroundCalls().to_its_end(work())))
+    await cut(asyncio.create_task(BackgroundCalls().run(work())))
     assert caplog.records == []
     going_on.set()
     await until(lambda: caplog.records != [])

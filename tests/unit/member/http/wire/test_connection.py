@@ -114,7 +114,7 @@ async def test_a_flood_behind_a_poll_is_held_back(member: RunningMember, upgrade
             await asyncio.wait_for(wire.writer.drain(), 0.3)
         (factory,) = (o.factory for o in member.listeners._open if o.config.users is None)
         (open_one,) = factory.connections
-        assert len(open_one._held) < 1 << 20  # type: ignore[attr-defined]
+        assert len(open_one._backlog) < 1 << 20  # type: ignore[attr-defined]
         assert len(open_one._messages) <= 64
         assert (await once(member.port, "POST", QUEUE, b"item")).status == 200
         assert (await wire.reply()).body == b"item"

@@ -87,17 +87,17 @@ async def test_each_item_waits_for_its_own_bytes(monkeypatch: pytest.MonkeyPatch
     told[0] = Progress(300, 150, in_flight=True)
     made.look(transport)
     assert landings.confirmed == [1]
-    made.lost(transport)
-    made.lost(transport)
+    made.drop(transport)
+    made.drop(transport)
     assert (landings.confirmed, landings.returned) == ([1], [2])
 
 
 async def test_a_connection_without_progress_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(receipts, "progress", lambda _: Progress(100, 0, in_flight=True))
-    monkeypatch.setattr(receipts, "UNHEARD_S", 0.0)
+    monkeypatch.setattr(receipts, "SILENCE_S", 0.0)
     landings, transport, made = Landings(), Transport(None), Receipts(60)
     made.expect(transport, item(1), landings.engine)
     await until(lambda: transport.aborted)
     assert landings.returned == []
-    made.lost(transport)
+    made.drop(transport)
     assert landings.returned == [1]

@@ -46,7 +46,7 @@ async def start(
     """
     monkeypatch.setattr(watch, "PERIOD_S", 0.02)
     monkeypatch.setattr(data, "PERIOD_S", 0.0)
-    monkeypatch.setattr(receipts, "UNHEARD_S", 1.0)
+    monkeypatch.setattr(receipts, "SILENCE_S", 1.0)
     for name in ("IDLE_S", "INTERVAL_S", "PROBES"):
         monkeypatch.setattr(listener, f"KEEPALIVE_{name}", 1)
     started: list[RunningMember] = []
@@ -244,7 +244,7 @@ async def test_a_connection_that_ends_with_its_answer_and_is_dead_is_given_up(
 async def test_a_connection_that_heals_in_time_gets_its_item(
     network: Network, member: RunningMember, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(receipts, "UNHEARD_S", 60.0)
+    monkeypatch.setattr(receipts, "SILENCE_S", 60.0)
     (client,) = await polling(network, member, 1)
     network.silence(0)
     async with await Wire.connect(member.port, network.near) as wire:
@@ -278,7 +278,7 @@ async def test_a_client_that_is_there_and_does_not_read_keeps_its_item(
         await until(lambda: in_flight(member) == 1)
         (transport,) = await the_waiting(member)
         # Longer than a client may be silent while something is on its way to it.
-        ends_s = asyncio.get_running_loop().time() + 2 * receipts.UNHEARD_S
+        ends_s = asyncio.get_running_loop().time() + 2 * receipts.SILENCE_S
         await until(lambda: asyncio.get_running_loop().time() >= ends_s)
         assert in_flight(member) == 1
         found = receipts.progress(transport)

@@ -77,7 +77,7 @@ async def test_a_flood_of_silent_ones_is_bounded(
         with pytest.raises((ConnectionError, ssl.SSLError, EOFError)):
             await connected(crowded.port, authority.client())
     assert handshaking(crowded) == ALL
-    assert [figures.refused for figures in crowded.listeners.figures()] == [10, 0]
+    assert [figures.refused_count for figures in crowded.listeners.figures()] == [10, 0]
     # The other port is not concerned.
     async with await connected(crowded.management_port, authority.client()) as wire:
         assert (await wire.call("GET", PROBE)).status == 200
