@@ -25,7 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, _end)
     make_usable()
     try:
-        return _loaded()(arguments)
+        return _load_main()(arguments)
     except ModuleNotFoundError as error:
         problem = missing_package(error)
         if problem is None:
@@ -34,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return EXIT_START
 
 
-def _loaded() -> Callable[[Sequence[str] | None], int]:
+def _load_main() -> Callable[[Sequence[str] | None], int]:
     # What modules make stays: looking for garbage among it takes a tenth of the start.
     gc.disable()
     try:

@@ -42,7 +42,7 @@ class Backup:
         try:
             return first_answer(self.members, lambda member: member.call(BACKUP_PATH, self.key))
         except ConflictError as error:
-            running = next((o for o in self._operations().values() if _runs(o)), None)
+            running = next((o for o in self._operations().values() if _is_running(o)), None)
             if running is not None:
                 raise PassingError(f"another backup is made, {running.progress} %") from None
             self._refusals += 1
@@ -66,5 +66,5 @@ class Backup:
         return first_answer(self.members, lambda member: member.operations())
 
 
-def _runs(operation: Operation) -> bool:
+def _is_running(operation: Operation) -> bool:
     return operation.kind == BACKUP and not operation.ended

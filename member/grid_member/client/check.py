@@ -57,14 +57,14 @@ def check(
 
     Members change while pods are replaced, so what is not so yet is looked at again.
     """
-    for name, look in _looks(members, expected):
+    for name, look in _results(members, expected):
         try:
             yield CheckResult(True, f"{name}: {deadline.until(look)}")
         except ClientError as error:
             yield CheckResult(False, f"{name}: {error}")
 
 
-def _looks(
+def _results(
     members: tuple[MemberClient, ...], expected: Expectation
 ) -> Iterator[tuple[str, Callable[[], str]]]:
     yield "ready", lambda: _all_ready(members)
@@ -73,9 +73,9 @@ def _looks(
     yield "version", lambda: _one_version(members)
     if expected.map_name is not None:
         name = expected.map_name
-        yield "data", lambda: _value_through(members, name)
+        yield "data", lambda: _value_result(members, name)
     for group in expected.groups_off:
-        yield group, lambda group=group: _is_off(members[0], group)  # type: ignore[misc]
+        yield group, lambda group=group: _group_result(members[0], group)  # type: ignore[misc]
 
 
 def _all_ready(members: tuple[MemberClient, ...]) -> str:
@@ -98,13 +98,13 @@ def _all_safe(members: tuple[MemberClient, ...]) -> str:
 
 
 def _one_version(members: tuple[MemberClient, ...]) -> str:
-    versions = sorted({one.version for one in members[0].listed()})
+    versions = sorted({one.version for one in members[0].list_members()})
     if len(versions) != 1:
         raise PassingError(f"the members are of versions {', '.join(versions)}")
     return versions[0]
 
 
-def _value_through(members: tuple[MemberClient, ...], map_name: str) -> str:
+def _value_result(members: tuple[MemberClient, ...], map_name: str) -> str:
     """Write through the first, read through the last, remove: under a key of this run alone."""
     key = f"grid-check-{uuid.uuid4().hex}"
     path = f"{MAPS_PATH}/{quote(map_name, safe='')}/{key}"
@@ -121,7 +121,7 @@ def _value_through(members: tuple[MemberClient, ...], map_name: str) -> str:
     return f"a value was written, read and removed in map {map_name}"
 
 
-def _is_off(member: MemberClient, group: str) -> str:
+def _group_result(member: MemberClient, group: str) -> str:
     method, path = PROBES[group]
     _require(member.ask(method, path, b"" if method == "POST" else None), 403, member, path)
     return "off, 403"

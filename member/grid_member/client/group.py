@@ -46,7 +46,7 @@ class MemberGroup:
         return found
 
 
-def expanded(text: str, environment: Mapping[str, str]) -> str:
+def expand(text: str, environment: Mapping[str, str]) -> str:
     """Return a URL with `${VARIABLE}` replaced from the environment, as in configuration files.
 
     Raises:

@@ -61,7 +61,7 @@ class ScaleDown:
             FinalError: A member does not leave; the message says why.
         """
         if may_be_silent and self._first_look() is None:
-            return self._nobody()
+            return self._without_members()
         left = 0
         while (ordinal := self.deadline.until(self._highest)) is not None:
             operation = self.deadline.until(partial(self._tell, ordinal))
@@ -79,14 +79,14 @@ class ScaleDown:
         """
         ordinal = self._first_look() if may_be_silent else self.deadline.until(self._highest)
         if ordinal is None:
-            return self._nobody()
+            return self._without_members()
         raise FinalError(
             f"{self.group.at(ordinal).name} is a member and would be taken away with what it "
             f"holds: set size to {ordinal + 1} again; to have fewer members set "
             "management.enabled to true in an upgrade of its own first, then lower size"
         )
 
-    def _nobody(self) -> str:
+    def _without_members(self) -> str:
         return f"no member above a size of {self.size} is known"
 
     def _first_look(self) -> int | None:
@@ -95,7 +95,7 @@ class ScaleDown:
         Members that refuse to tell have other credentials, certificates or endpoint groups than the
         caller. The upgrade that waits here may be the one that changes those.
         """
-        if self._all_stay_elsewhere():
+        if self._unless_required():
             return None
         try:
             return self._deadline(SILENCE_S).until(self._highest)
@@ -116,7 +116,7 @@ class ScaleDown:
         self.say(f"no member tells whether one would have to leave: {found_out}")
         return None
 
-    def _all_stay_elsewhere(self) -> bool:
+    def _unless_required(self) -> bool:
         """Return whether the other listener says at once that all may stay.
 
         Where this one is enabled only now, each look at it would last until connections that a
@@ -135,7 +135,7 @@ class ScaleDown:
     def _is_silent(self) -> bool:
         """Return whether no member answers at all; one that starts does."""
         try:
-            self._present()
+            self._present_members()
         except SilentError:
             return True
         except ClientError:
@@ -144,18 +144,18 @@ class ScaleDown:
 
     def _highest(self) -> int | None:
         """Return the highest ordinal of all members that are listed, None when all may stay."""
-        present = self._present()
+        present = self._present_members()
         above = [ordinal for ordinal in present if ordinal >= self.size]
         return max(above, default=None)
 
-    def _present(self) -> dict[int, ListedMember]:
+    def _present_members(self) -> dict[int, ListedMember]:
         """Return the members that those that stay list, by ordinal.
 
         Raises:
             PassingError: None of them answers.
         """
         staying = [self.group.at(ordinal) for ordinal in range(self.size)]
-        listed = first_answer(staying, lambda member: member.listed())
+        listed = first_answer(staying, lambda member: member.list_members())
         by_host = {one.host: one for one in listed}
         found = {n: by_host[host] for n, host in self.group.ordinals(by_host).items()}
         if not found:
@@ -171,7 +171,7 @@ class ScaleDown:
         Raises:
             PassingError: It is not safe now, or not known to be told: to be asked again.
         """
-        known = self._present().get(ordinal)
+        known = self._present_members().get(ordinal)
         if known is None:
             return None
         self._require_safe(ordinal + 1)
@@ -194,10 +194,10 @@ class ScaleDown:
             if found is not None and not found.ended:
                 waits_for = f", and waits: {found.error}" if found.error else ""
                 raise PassingError(f"{name} leaves, {found.progress} %{waits_for}")
-            if found is None and ordinal in self._present():
+            if found is None and ordinal in self._present_members():
                 raise FinalError(f"{name} was restarted while it left, and stays: run this again")
         for other in range(ordinal):
-            hosts = [one.host for one in self.group.at(other).listed()]
+            hosts = [one.host for one in self.group.at(other).list_members()]
             if ordinal in self.group.ordinals(hosts):
                 raise PassingError(f"{self.group.at(other).name} still lists {name}")
         self._require_safe(ordinal)

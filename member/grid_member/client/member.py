@@ -76,7 +76,7 @@ class MemberClient:
         Raises:
             PassingError: Not now.
         """
-        self._accepted(self.ask("GET", READY_PATH), "is not ready")
+        self._require_accepted(self.ask("GET", READY_PATH), "is not ready")
 
     def require_safe(self) -> None:
         """Return when the member says that every copy of all data is current.
@@ -84,13 +84,13 @@ class MemberClient:
         Raises:
             PassingError: Not now; the message has what is missing.
         """
-        self._accepted(self.ask("GET", SAFE_PATH), "does not call the cluster safe")
+        self._require_accepted(self.ask("GET", SAFE_PATH), "does not call the cluster safe")
 
     def health(self) -> dict[str, Any]:
         """Return the health document."""
         return self._object(self.ask("GET", HEALTH_PATH), HEALTH_PATH)
 
-    def listed(self) -> tuple[ListedMember, ...]:
+    def list_members(self) -> tuple[ListedMember, ...]:
         """Return the members of the cluster that the member sees.
 
         Raises:
@@ -147,13 +147,13 @@ class MemberClient:
         )
         if reply.status == 409:
             raise ConflictError(f"{self.name} answered 409: {_reason(reply)}")
-        self._accepted(reply, "does not do it")
+        self._require_accepted(reply, "does not do it")
         said = self._object(reply, path)
         if said.get("status") != "success":
             raise FinalError(f"{self.name} answered: {_reason(reply) or 'it failed'}")
         return _printable(reply.headers.get(OPERATION_HEADER, ""))
 
-    def _accepted(self, reply: HttpReply, otherwise: str) -> None:
+    def _require_accepted(self, reply: HttpReply, otherwise: str) -> None:
         if reply.status == 200:
             return
         reason = _reason(reply)
@@ -162,7 +162,7 @@ class MemberClient:
         raise FinalError(f"{self.name} answered {reply.status}: {reason or 'without a reason'}")
 
     def _document(self, reply: HttpReply, path: str) -> object:
-        self._accepted(reply, "cannot tell")
+        self._require_accepted(reply, "cannot tell")
         try:
             return json.loads(reply.body)
         except (ValueError, RecursionError):

@@ -153,7 +153,7 @@ def exchange(
         sent["Authorization"] = options.credentials.header
     connection = http.client.HTTPConnection(endpoint.host, endpoint.port, timeout=timeout_s)
     try:
-        connection.sock = _connected(endpoint, options, timeout_s)
+        connection.sock = _connect(endpoint, options, timeout_s)
         connection.request(method, path, body=body, headers=sent)
         with connection.getresponse() as response:
             found = response.read(ANSWER_LIMIT_BYTES + 1)
@@ -176,7 +176,7 @@ def exchange(
     return reply
 
 
-def _connected(endpoint: Endpoint, options: ConnectOptions, timeout_s: float) -> socket.socket:
+def _connect(endpoint: Endpoint, options: ConnectOptions, timeout_s: float) -> socket.socket:
     plain = socket.create_connection((options.connect or endpoint.host, endpoint.port), timeout_s)
     if not endpoint.encrypted:
         return plain

@@ -22,7 +22,7 @@ from grid_member.client.check import PROBES, Expectation, check
 from grid_member.client.deadline import Deadline
 from grid_member.client.drain import drain
 from grid_member.client.errors import ClientError, MissingFileError, UsageError
-from grid_member.client.group import ORDINAL, MemberGroup, each_member, expanded
+from grid_member.client.group import ORDINAL, MemberGroup, each_member, expand
 from grid_member.client.leave import ScaleDown
 from grid_member.client.wait import wait
 from grid_member.client.wire import ConnectOptions, Credentials, is_host, parse_url, tls_context
@@ -39,7 +39,7 @@ LONGEST_S: Final = 7 * 24 * 3600
 _KEY: Final = re.compile("[!-~]{1,128}")
 """As members take the header Idempotency-Key."""
 _TIMEOUTS_S: Final = {"wait": 300, "drain": 60, "leave": 1800, "backup": 3600, "check": 60}
-_DOES: Final = {
+_ACTIONS: Final = {
     "wait": "wait until all members are there, ready and safe",
     "drain": "as a preStop hook: wait until the cluster can do without the member",
     "leave": "have the members from --size on leave for good, the highest ordinal first",
@@ -52,10 +52,10 @@ def main(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
     """Do what the arguments say; return the exit code."""
     chosen = _parser().parse_args(arguments)
     try:
-        chosen.url = [expanded(url, environment) for url in chosen.url]
-        return _run(chosen, _way(chosen), Deadline(chosen.timeout, _tell))
+        chosen.url = [expand(url, environment) for url in chosen.url]
+        return _run(chosen, _options(chosen), Deadline(chosen.timeout, _tell))
     except MissingFileError as error:
-        return _without_file(chosen, error)
+        return _missing_file(chosen, error)
     except UsageError as error:
         _tell(str(error))
         return EXIT_USAGE
@@ -67,7 +67,7 @@ def main(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
         return EXIT_FAILED
 
 
-def _without_file(chosen: argparse.Namespace, error: MissingFileError) -> int:
+def _missing_file(chosen: argparse.Namespace, error: MissingFileError) -> int:
     """Return the exit code where a file of a Secret is missing.
 
     Pods do not start without the Secrets that they name, so there is no member yet that could be
@@ -85,7 +85,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="grid-member client", description="Ask members over HTTP, and wait for what they do."
     )
     verbs = parser.add_subparsers(dest="request", required=True, metavar="VERB")
-    for name, does in _DOES.items():
+    for name, does in _ACTIONS.items():
         _ADD[name](_add_common(verbs.add_parser(name, help=does, description=does), name))
     return parser
 
@@ -264,7 +264,7 @@ def _only_url(chosen: argparse.Namespace) -> str:
     return str(chosen.url[0])
 
 
-def _way(chosen: argparse.Namespace) -> ConnectOptions:
+def _options(chosen: argparse.Namespace) -> ConnectOptions:
     encrypted = any(url.startswith("https:") for url in chosen.url)
     return ConnectOptions(
         chosen.connect or "",

@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen = parser.parse_args(words)
     if chosen.config and chosen.verb != _RUN:
         parser.error("--config FILE is for running a member")
-    with _unswept():
+    with _disable_sweep():
         from grid_member.config import ConfigError
     try:
         if chosen.verb in _DOCUMENTS:
@@ -91,13 +91,13 @@ def _run(file: Path | None) -> int:
     config = Config.from_file(file) if file else Config.default()
     interpreted = use(os.environ.get(VARIABLE) or "auto")
     # Configurations are checked and converted without the HTTP server and the store.
-    with _unswept(), _no_public_authorities():
+    with _disable_sweep(), _no_public_authorities():
         from grid_member.command.member import run_member
     return run_member(config, interpreted)
 
 
 @contextlib.contextmanager
-def _unswept() -> Iterator[None]:
+def _disable_sweep() -> Iterator[None]:
     """Let modules be loaded without looking for garbage, as in __main__."""
     gc.disable()
     try:

@@ -95,26 +95,26 @@ def _allow_many_files() -> float:
 
 async def _run(config: Config) -> None:
     try:
-        await _live(MemberHandle(config))
+        await _run_until_stopped(MemberHandle(config))
     except StopError:
         # Not by returning: that would wait for the threads that wait for the disk.
         logging.shutdown()
         os._exit(EXIT_UNCONFIRMED)
 
 
-async def _live(member: MemberHandle) -> None:
-    with _watched_signals(member):
+async def _run_until_stopped(member: MemberHandle) -> None:
+    with _watch_signals(member):
         await member.start()
         # A full collection would look at each object of the replayed data, over and over, and hold
         # up every request for tenths of a second for a million entries. None is part of a cycle:
         # what is removed later is freed all the same. Only here: in a program with members in it,
         # the garbage collector is that program's.
         gc.freeze()
-        await member.stopped()
+        await member.wait_stopped()
 
 
 @contextlib.contextmanager
-def _watched_signals(member: MemberHandle) -> Iterator[None]:
+def _watch_signals(member: MemberHandle) -> Iterator[None]:
     """Stop the member at the first signal, hurry at the second; ignore those behind the stop.
 
     SIGTERM lets the member drain first; one more signal ends the drain. SIGINT and SIGHUP come from
@@ -133,10 +133,10 @@ def _watched_signals(member: MemberHandle) -> Iterator[None]:
         member.request_stop(drain=number is signal.SIGTERM and not seen)
         seen.append(number)
 
-    def noticed(number: int, _: object) -> None:
+    def on_signal(number: int, _: object) -> None:
         loop.call_soon_threadsafe(stop, signal.Signals(number))
 
-    former = {number: signal.signal(number, noticed) for number in _heeded()}
+    former = {number: signal.signal(number, on_signal) for number in _stop_signals()}
     try:
         yield
     except BaseException:
@@ -147,7 +147,7 @@ def _watched_signals(member: MemberHandle) -> Iterator[None]:
         signal.signal(number, signal.SIG_IGN)
 
 
-def _heeded() -> list[signal.Signals]:
+def _stop_signals() -> list[signal.Signals]:
     """Return the signals that stop the member: SIGHUP not where nohup(1) has it ignored."""
     nohup = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     return [number for number in _SIGNALS if not (nohup and number is signal.SIGHUP)]

@@ -48,7 +48,7 @@ def restore(
     """
     try:
         directory = _place_of_several(directory) if several else directory
-        backup = _chosen(place, directory, once=once) if newest else place
+        backup = _choose_backup(place, directory, once=once) if newest else place
         done = restore_once(backup, directory) if once else restore_backup(backup, directory)
     except EngineError as error:
         sys.stderr.write(f"cannot restore: {error}\n")
@@ -81,7 +81,7 @@ def _place_of_several(directory: Path) -> Path:
     return import_place(directory)
 
 
-def _chosen(place: Path, directory: Path, *, once: bool) -> Path:
+def _choose_backup(place: Path, directory: Path, *, once: bool) -> Path:
     known = began_in(place, directory) if once else None
     if known is not None:
         return known

@@ -50,7 +50,7 @@ def endpoint(method: str, path: str | None) -> str:
     return f"{method if method in _METHODS else 'other'} {path or _UNKNOWN_PATH}"
 
 
-def says_fail(body: bytes) -> bool:
+def is_failure(body: bytes) -> bool:
     """Tell whether the document of an answer refuses what was asked, whatever its status says."""
     return body.startswith(_SAYS_FAIL)
 
@@ -61,7 +61,7 @@ class Audit:
     def __init__(self, listener: str) -> None:
         self._listener = listener
 
-    def denied(
+    def log_denial(
         self,
         reason: str,
         *,
@@ -77,7 +77,7 @@ class Audit:
         line = self._line(remote, user, endpoint, {"reason": reason, "wait_s": wait_s})
         repeatable(_log, logging.WARNING, "authentication failed", **line)
 
-    def called(
+    def log_call(
         self,
         *,
         remote: str | None,

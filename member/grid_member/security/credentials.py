@@ -83,13 +83,13 @@ class Policy:
     """None as long as security is off."""
     guard: RealmConfig | None = None
     """Of a listener that asks everybody for Basic authentication: its own realm."""
-    protected: ProtectedEndpoints = field(default_factory=ProtectedEndpoints)
+    protected_endpoints: ProtectedEndpoints = field(default_factory=ProtectedEndpoints)
 
 
 def rest_policy(cluster_name: str, security: SecurityConfig) -> Policy:
     """Return what the REST listener asks for."""
     realm = security.member_realm if security.enabled else None
-    return Policy("rest", cluster_name, realm, protected=security.protected_endpoints)
+    return Policy("rest", cluster_name, realm, protected_endpoints=security.protected_endpoints)
 
 
 def management_policy(cluster_name: str, security: SecurityConfig, guard: RealmConfig) -> Policy:
@@ -107,7 +107,7 @@ class Gate:
         self._guard = Realm(policy.guard) if policy.guard else self._members
         self._throttle = Throttle(clock)
         self._audit = Audit(policy.listener)
-        self.slowed = 0
+        self.slowed_count = 0
         """How many attempts were turned away because their address has to wait."""
 
     @property
@@ -130,7 +130,7 @@ class Gate:
 
         Elsewhere it is not looked at, so that these endpoints do not help to guess a password.
         """
-        if probe or not self._asks(groups, parts, everything_below):
+        if probe or not self._is_protected(groups, parts, everything_below):
             return NOT_ASKED
         return self._basic(attempt, self._guard)
 
@@ -151,7 +151,7 @@ class Gate:
                 return earlier
             return self._cluster_name(attempt, earlier, first)
         if first or second:
-            return self._tested(attempt, self._members, (first, second))
+            return self._test(attempt, self._members, (first, second))
         return earlier if by_header else self._basic(attempt, self._members)
 
     def audits(self, verdict: LoginVerdict, method: str, *, everything_below: bool) -> bool:
@@ -163,7 +163,7 @@ class Gate:
         authenticated = verdict.outcome is LoginOutcome.ACCEPTED and method in _WRITES
         return authenticated and (self._policy.guard is not None or everything_below)
 
-    def called(
+    def audit_call(
         self,
         attempt: LoginAttempt,
         verdict: LoginVerdict,
@@ -174,7 +174,7 @@ class Gate:
         details: dict[str, str] | None = None,
     ) -> None:
         """Write the audit line of a call that had credentials; see `Audit.called`."""
-        self._audit.called(
+        self._audit.log_call(
             remote=attempt.remote,
             endpoint=attempt.endpoint,
             user=verdict.user,
@@ -184,12 +184,12 @@ class Gate:
             details=details,
         )
 
-    def _asks(
+    def _is_protected(
         self, groups: Collection[EndpointGroup], parts: tuple[str, ...], everything_below: bool
     ) -> bool:
         if self._policy.guard is not None:
             return True
-        protected = self._policy.protected
+        protected = self._policy.protected_endpoints
         return self._members is not None and protected.covers(
             groups, parts, everything_below=everything_below
         )
@@ -201,7 +201,7 @@ class Gate:
         given = name.encode("utf-8", "surrogatepass")
         if hmac.compare_digest(given, self._policy.cluster_name.encode()):
             return LoginVerdict(LoginOutcome.ACCEPTED, earlier.user)
-        self._audit.denied(
+        self._audit.log_denial(
             "wrong cluster name",
             remote=attempt.remote,
             endpoint=attempt.endpoint,
@@ -212,39 +212,39 @@ class Gate:
     def _basic(self, attempt: LoginAttempt, realm: Realm | None) -> LoginVerdict:
         given = [header for header in attempt.authorization if _scheme(header) == _SCHEME]
         if not given or realm is None:
-            return self._denied(attempt, LoginVerdict(LoginOutcome.MISSING))
+            return self._deny(attempt, LoginVerdict(LoginOutcome.MISSING))
         # Two of them would leave open which one an intermediary has looked at.
         pair = basic_credentials(given[0]) if len(attempt.authorization) == 1 else None
         if pair is None:
             # No guess: it cannot be right.
-            return self._denied(attempt, LoginVerdict(LoginOutcome.WRONG))
-        return self._tested(attempt, realm, pair)
+            return self._deny(attempt, LoginVerdict(LoginOutcome.WRONG))
+        return self._test(attempt, realm, pair)
 
-    def _tested(self, attempt: LoginAttempt, realm: Realm, pair: tuple[str, str]) -> LoginVerdict:
+    def _test(self, attempt: LoginAttempt, realm: Realm, pair: tuple[str, str]) -> LoginVerdict:
         # Compared during a wait, too: otherwise the time would tell what is done with the outcome.
         verified = realm.verify(*pair)
         who = UserKey(realm.name, verified.user) if verified.user is not None else None
         wait_s = self._throttle.wait_s(attempt.remote)
-        if wait_s > 0 and not self._throttle.passes(attempt.remote, who, right=verified.accepted):
-            return self._slowed(attempt, math.ceil(wait_s))
+        if wait_s > 0 and not self._throttle.check(attempt.remote, who, right=verified.accepted):
+            return self._slow(attempt, math.ceil(wait_s))
         if verified.accepted and who is not None:
-            self._throttle.succeeded(attempt.remote, who)
+            self._throttle.note_success(attempt.remote, who)
             return LoginVerdict(LoginOutcome.ACCEPTED, verified.user)
-        self._throttle.failed(attempt.remote)
-        return self._denied(attempt, LoginVerdict(LoginOutcome.WRONG, verified.user))
+        self._throttle.note_failure(attempt.remote)
+        return self._deny(attempt, LoginVerdict(LoginOutcome.WRONG, verified.user))
 
-    def _slowed(self, attempt: LoginAttempt, wait_s: int) -> LoginVerdict:
+    def _slow(self, attempt: LoginAttempt, wait_s: int) -> LoginVerdict:
         verdict = LoginVerdict(LoginOutcome.SLOWED, retry_after_s=wait_s)
-        self.slowed += 1
-        count = self._throttle.refused(attempt.remote)
+        self.slowed_count += 1
+        count = self._throttle.note_refusal(attempt.remote)
         # The first, second, fourth, eighth: whoever is turned away cannot fill the log.
         if count & (count - 1) == 0:
-            self._denied(attempt, verdict)
+            self._deny(attempt, verdict)
         return verdict
 
-    def _denied(self, attempt: LoginAttempt, verdict: LoginVerdict) -> LoginVerdict:
+    def _deny(self, attempt: LoginAttempt, verdict: LoginVerdict) -> LoginVerdict:
         wait_s = verdict.retry_after_s or math.ceil(self._throttle.wait_s(attempt.remote))
-        self._audit.denied(
+        self._audit.log_denial(
             verdict.outcome.value,
             remote=attempt.remote,
             endpoint=attempt.endpoint,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 _STATES: Final = frozenset(state.value for state in ClusterState)
-_TOLD: Final = 2
+_SHOWN_PARAMETERS: Final = 2
 """The parameter that is told; those before are the credentials."""
 _MAP_OPERATIONS: Final = frozenset({"map_put", "map_remove", "map_clear"})
 
@@ -39,9 +39,9 @@ def details(
     if operation in _NAMES:
         name, given, known = _NAMES[operation]
         value = known(names[given])
-    elif operation in _PARAMETERS and len(parameters) > _TOLD:
+    elif operation in _PARAMETERS and len(parameters) > _SHOWN_PARAMETERS:
         name, known = _PARAMETERS[operation]
-        value = known(parameters[_TOLD])
+        value = known(parameters[_SHOWN_PARAMETERS])
     else:
         return {}
     return {} if value is None else {name: value}

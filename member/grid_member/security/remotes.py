@@ -7,7 +7,7 @@ from typing import Final
 _MAPPED: Final = "::ffff:"
 
 
-def unmapped(address: str | None) -> str | None:
+def unmap(address: str | None) -> str | None:
     """Return an address as a port for IPv4 alone shows it.
 
     A port for both protocols shows an IPv4 client as `::ffff:192.0.2.1`.

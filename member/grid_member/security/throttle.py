@@ -46,7 +46,7 @@ class FailureRecord:
 
     failures: int
     failed_at_s: float
-    refused: int = 0
+    refused_count: int = 0
     """How many attempts were turned away since the last failure."""
 
     @property
@@ -54,7 +54,7 @@ class FailureRecord:
         """When the next attempt is looked at."""
         return self.failed_at_s + wait_after(self.failures)
 
-    def forgotten(self, now_s: float) -> bool:
+    def is_expired(self, now_s: float) -> bool:
         """Tell whether it is too old to count."""
         return now_s - self.failed_at_s >= FORGET_AFTER_S
 
@@ -75,11 +75,11 @@ class KnownUser:
     guesses: FailureRecord | None = None
     """The wrong passwords of this user during waits of the address."""
 
-    def forgotten(self, now_s: float) -> bool:
+    def is_expired(self, now_s: float) -> bool:
         """Tell whether the success is too old to count."""
         return now_s - self.succeeded_at_s >= REMEMBER_USER_S
 
-    def waits(self, now_s: float) -> bool:
+    def must_wait(self, now_s: float) -> bool:
         """Tell whether there were too many guesses of late."""
         return self.guesses is not None and self.guesses.free_at_s > now_s
 
@@ -94,7 +94,7 @@ def wait_after(failures: int) -> float:
 
 def after_failure(record: FailureRecord | None, now_s: float) -> FailureRecord:
     """Return what is remembered after one more failure."""
-    if record is None or record.forgotten(now_s):
+    if record is None or record.is_expired(now_s):
         return FailureRecord(1, now_s)
     return FailureRecord(record.failures + 1, now_s)
 
@@ -120,7 +120,7 @@ class Throttle:
         self._clock = clock
         self._max_addresses = max_addresses
         self._records: OrderedDict[str, FailureRecord] = OrderedDict()
-        self._known: OrderedDict[tuple[str, UserKey], KnownUser] = OrderedDict()
+        self._users: OrderedDict[tuple[str, UserKey], KnownUser] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._records)
@@ -130,16 +130,16 @@ class Throttle:
         record = self._records.get(network_of(address))
         return max(0.0, record.free_at_s - self._clock()) if record else 0.0
 
-    def refused(self, address: str | None) -> int:
+    def note_refusal(self, address: str | None) -> int:
         """Count an attempt that was turned away; return how many there were in this wait."""
         key = network_of(address)
         record = self._records.get(key)
         if record is None:
             return 0
-        self._records[key] = replace(record, refused=record.refused + 1)
-        return record.refused + 1
+        self._records[key] = replace(record, refused_count=record.refused_count + 1)
+        return record.refused_count + 1
 
-    def failed(self, address: str | None) -> FailureRecord:
+    def note_failure(self, address: str | None) -> FailureRecord:
         """Count wrong credentials; return what is remembered now."""
         key, now_s = network_of(address), self._clock()
         record = self._records[key] = after_failure(self._records.get(key), now_s)
@@ -147,7 +147,7 @@ class Throttle:
         self._forget(now_s)
         return record
 
-    def passes(self, address: str | None, who: UserKey | None, *, right: bool) -> bool:
+    def check(self, address: str | None, who: UserKey | None, *, right: bool) -> bool:
         """Return whether an attempt gets through the wait of its address; count a guess.
 
         Args:
@@ -157,27 +157,27 @@ class Throttle:
         """
         now_s = self._clock()
         key = (network_of(address), who) if who is not None else None
-        known = self._known.get(key) if key is not None else None
-        if key is None or known is None or known.forgotten(now_s) or known.waits(now_s):
+        known = self._users.get(key) if key is not None else None
+        if key is None or known is None or known.is_expired(now_s) or known.must_wait(now_s):
             return False
         if not right:
-            self._known[key] = replace(known, guesses=after_failure(known.guesses, now_s))
+            self._users[key] = replace(known, guesses=after_failure(known.guesses, now_s))
         return right
 
-    def succeeded(self, address: str | None, who: UserKey) -> None:
+    def note_success(self, address: str | None, who: UserKey) -> None:
         """Remember the user, and forget what the address did wrong unless the user was known."""
         network, now_s = network_of(address), self._clock()
-        known = self._known.pop((network, who), None)
-        if known is None or known.forgotten(now_s):
+        known = self._users.pop((network, who), None)
+        if known is None or known.is_expired(now_s):
             self._records.pop(network, None)
             known = KnownUser(now_s)
-        self._known[network, who] = replace(known, succeeded_at_s=now_s)
-        if len(self._known) > self._max_addresses:
-            self._known.popitem(last=False)
+        self._users[network, who] = replace(known, succeeded_at_s=now_s)
+        if len(self._users) > self._max_addresses:
+            self._users.popitem(last=False)
 
     def _forget(self, now_s: float) -> None:
         while self._records:
             oldest = next(iter(self._records.values()))
-            if len(self._records) <= self._max_addresses and not oldest.forgotten(now_s):
+            if len(self._records) <= self._max_addresses and not oldest.is_expired(now_s):
                 return
             self._records.popitem(last=False)

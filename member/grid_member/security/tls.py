@@ -58,7 +58,7 @@ class ServerTls:
         self._config = config
         self._signature = _signature(config)
         self._context = server_context(config)
-        self._told = ""
+        self._last_warning = ""
         self._validity = Validity(config)
         self._validity.tell()
 
@@ -75,7 +75,7 @@ class ServerTls:
         """
         before = _signature(self._config)
         if before == self._signature:
-            self._told = ""
+            self._last_warning = ""
             self._validity.tell()
             return False
         try:
@@ -86,14 +86,14 @@ class ServerTls:
         if _signature(self._config) != before:
             # Written to meanwhile: what was read may be half of the old and half of the new.
             return False
-        self._context, self._signature, self._told = context, before, ""
+        self._context, self._signature, self._last_warning = context, before, ""
         event(_log, logging.INFO, "certificate reloaded", setting=self._config.setting)
         self._validity.tell()
         return True
 
     def _tell(self, message: str) -> None:
-        if message != self._told:
-            self._told = message
+        if message != self._last_warning:
+            self._last_warning = message
             event(_log, logging.WARNING, "certificate not reloaded, the old one stays", why=message)
 
 

@@ -88,12 +88,12 @@ class TlsConnection(asyncio.Protocol):
         application: Callable[[], asyncio.Protocol],
         context: ssl.SSLContext,
         handshake_timeout_s: float,
-        shaken: Callable[[TlsConnection], None],
+        on_handshake: Callable[[TlsConnection], None],
     ) -> None:
         self._make_application = application
         self._context = context
         self._handshake_timeout_s = handshake_timeout_s
-        self._shaken = shaken
+        self._on_handshake = on_handshake
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
         self._raw: asyncio.Transport | None = None
@@ -101,8 +101,8 @@ class TlsConnection(asyncio.Protocol):
         self._application: asyncio.Protocol | None = None
         self._transport: TlsTransport | None = None
         self._paused = False
-        self._written_out = False
-        self._eof_told = False
+        self._write_closed = False
+        self._eof_passed = False
 
     # What the socket's transport calls
 
@@ -111,11 +111,11 @@ class TlsConnection(asyncio.Protocol):
         # Not checked: other event loops have transports of their own kind.
         self._raw = cast("asyncio.Transport", transport)
         loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(self._handshake_timeout_s, self._too_slow)
+        self._timer = loop.call_later(self._handshake_timeout_s, self._time_out)
 
     def data_received(self, data: bytes) -> None:
         """Shake hands, then hand decrypted bytes to the application."""
-        if self._written_out or self._eof_told:
+        if self._write_closed or self._eof_passed:
             return  # nobody would take it out again
         self._incoming.write(data)
         if self._application is None:
@@ -128,7 +128,7 @@ class TlsConnection(asyncio.Protocol):
         if self._application is None:
             self._refuse("the client left")
             return False
-        return self._tell_eof()
+        return self._pass_eof()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell the application, should there be one."""
@@ -152,7 +152,7 @@ class TlsConnection(asyncio.Protocol):
     def write(self, data: bytes | bytearray | memoryview) -> None:
         """Encrypt, and hand all of it to the socket's transport."""
         raw = self._raw
-        if raw is None or raw.is_closing() or self._written_out:
+        if raw is None or raw.is_closing() or self._write_closed:
             return
         view = memoryview(data).cast("B")
         try:
@@ -165,7 +165,7 @@ class TlsConnection(asyncio.Protocol):
     def write_eof(self) -> None:
         """Say in TLS and on the socket that nothing follows; what still comes is dropped."""
         raw = self._raw
-        if raw is None or raw.is_closing() or self._written_out:
+        if raw is None or raw.is_closing() or self._write_closed:
             return
         self._say_goodbye()
         raw.write_eof()
@@ -238,7 +238,7 @@ class TlsConnection(asyncio.Protocol):
         self._flush()
         raw.close()
 
-    def _too_slow(self) -> None:
+    def _time_out(self) -> None:
         self._refuse("the client took too long")
         if self._raw is not None:
             self._raw.abort()
@@ -247,12 +247,12 @@ class TlsConnection(asyncio.Protocol):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        self._shaken(self)
+        self._on_handshake(self)
 
     # Reading and writing
 
     def _read(self) -> None:
-        while not self._paused and not self._eof_told and not self._written_out:
+        while not self._paused and not self._eof_passed and not self._write_closed:
             application = self._application
             if application is None:
                 return
@@ -266,23 +266,23 @@ class TlsConnection(asyncio.Protocol):
                 self._break(error)
                 return
             if not data:
-                self._client_done()
+                self._finish_client()
                 return
             application.data_received(data)
         # What reading made TLS say, such as the answer to a change of keys.
         self._flush()
 
-    def _client_done(self) -> None:
-        if not self._tell_eof():
+    def _finish_client(self) -> None:
+        if not self._pass_eof():
             self.close()
 
-    def _tell_eof(self) -> bool:
+    def _pass_eof(self) -> bool:
         """Tell the application once; return whether it wants to go on writing."""
         if self._application is None:
             return False
-        if self._eof_told:
+        if self._eof_passed:
             return True
-        self._eof_told = True
+        self._eof_passed = True
         return bool(self._application.eof_received())
 
     def _break(self, error: ssl.SSLError) -> None:
@@ -293,8 +293,8 @@ class TlsConnection(asyncio.Protocol):
             self._raw.abort()
 
     def _say_goodbye(self) -> None:
-        if not self._written_out:
-            self._written_out = True
+        if not self._write_closed:
+            self._write_closed = True
             # The other side has not said goodbye yet; nobody waits for that.
             with contextlib.suppress(ssl.SSLError, ValueError, OSError):
                 self._tls.unwrap()

@@ -29,7 +29,7 @@ class Validity:
         """Have told nothing yet."""
         self._config = config
         self._clock = clock
-        self._told: set[tuple[str, str]] = set()
+        self._warned_concerns: set[tuple[str, str]] = set()
 
     def tell(self) -> None:
         """Log what was not told before; how many days are left is another number each day. Blocks.
@@ -46,7 +46,7 @@ class Validity:
         ):
             for concern in found:
                 told.add((name, concern.why))
-                if (name, concern.why) not in self._told:
+                if (name, concern.why) not in self._warned_concerns:
                     event(
                         _log,
                         logging.WARNING,
@@ -55,4 +55,4 @@ class Validity:
                         setting=f"{config.setting}.{name}",
                         file=str(file),
                     )
-        self._told = told
+        self._warned_concerns = told

@@ -23,9 +23,9 @@ def shown_address(config: MemberConfig, port: int) -> str:
     """
     if config.public_address is not None:
         host, own_port = _split(config.public_address)
-        return _joined(host, own_port or str(port))
+        return _join(host, own_port or str(port))
     listener = config.rest or config.management
-    return _joined(_reachable(listener.interfaces[0] if listener else _ANY), str(port))
+    return _join(_reachable(listener.interfaces[0] if listener else _ANY), str(port))
 
 
 def _split(address: str) -> tuple[str, str]:
@@ -38,7 +38,7 @@ def _split(address: str) -> tuple[str, str]:
     return address, ""
 
 
-def _joined(host: str, port: str) -> str:
+def _join(host: str, port: str) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 

@@ -51,8 +51,8 @@ def clustered_engine(
     cluster: ClusterConfig,
     name: str,
     structures: Structures,
-    timed: Callable[[float], None] | None = None,
-    replaced: Callable[[EngineError], None] | None = None,
+    on_commit: Callable[[float], None] | None = None,
+    on_replacement: Callable[[EngineError], None] | None = None,
 ) -> ClusterEngine:
     """Return an engine that has not begun to join the others.
 
@@ -61,8 +61,8 @@ def clustered_engine(
         cluster: the part of it that is about other members.
         name: the member's.
         structures: finds the settings of maps and queues.
-        timed: hears how commits go.
-        replaced: hears why the member has to end, as another process is the same one.
+        on_commit: hears how commits go.
+        on_replacement: hears why the member has to end, as another process is the same one.
     """
     settings = ClusterSettings(
         cluster_name=model.cluster_name,
@@ -82,8 +82,8 @@ def clustered_engine(
         left_behind=OF_MEMBERS,
         validation_timeout_s=model.persistence.validation_timeout_s,
         max_payload_bytes=model.limits.value_bytes + RECORD_OVERHEAD_BYTES,
-        timed=timed,
-        replaced=replaced,
+        timed=on_commit,
+        replaced=on_replacement,
     )
     with_data = PartEngine if settings.crowded else ClusterEngine
     kind = LiteEngine if settings.lite else with_data

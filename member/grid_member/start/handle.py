@@ -90,9 +90,9 @@ class MemberHandle:
         self._rest_port: int | None = None
         self._management_port: int | None = None
         self._metrics_port: int | None = None
-        self._hurried = asyncio.Event()
-        self._listened = asyncio.Event()
-        self._given_up = asyncio.Event()
+        self._hurry_request = asyncio.Event()
+        self._listening = asyncio.Event()
+        self._give_up_request = asyncio.Event()
         self._starting: asyncio.Task[None] | None = None
         self._stopping: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
@@ -153,16 +153,16 @@ class MemberHandle:
         # A task of its own: a cancellation must find either nothing or a started member.
         self._starting = asyncio.create_task(self._start())
         try:
-            await self._either(self._given_up.wait(), self._starting)
+            await self._wait_either(self._give_up_request.wait(), self._starting)
             if self._starting.done():
                 self._starting.result()
             else:
-                await self.stopped()
+                await self.wait_stopped()
         except GivenUpError:
-            await self.stopped()
+            await self.wait_stopped()
         except BaseException:
             self.request_stop(drain=False)
-            await self.stopped()
+            await self.wait_stopped()
             raise
 
     @property
@@ -171,7 +171,7 @@ class MemberHandle:
         return self._member.draining
 
     def request_stop(self, *, drain: bool = True) -> None:
-        """Begin to stop; `stopped` tells when that is done. Further calls change nothing.
+        """Begin to stop; `wait_stopped` tells when that is done. Further calls change nothing.
 
         Args:
             drain: whether load balancers get the time to notice; False ends a drain, too.
@@ -184,7 +184,7 @@ class MemberHandle:
         """Let the stop close connections without waiting for their answers, nor for the disk."""
         if self.draining:
             self.request_stop(drain=False)
-        self._hurried.set()
+        self._hurry_request.set()
         self._member.engine.hurry()
 
     async def stop(self) -> None:
@@ -197,9 +197,9 @@ class MemberHandle:
             StopError: the disk does not answer, so the data is not released yet.
         """
         self.request_stop()
-        await self.stopped()
+        await self.wait_stopped()
 
-    async def stopped(self) -> None:
+    async def wait_stopped(self) -> None:
         """Return when the member has stopped, whoever asked for that.
 
         Raises:
@@ -228,7 +228,7 @@ class MemberHandle:
         try:
             await self._listen()
         finally:
-            self._listened.set()
+            self._listening.set()
         if self._member.config.cluster is not None:
             warn_unless_listed(self._member.config.cluster)
         await self._member.join()
@@ -323,12 +323,12 @@ class MemberHandle:
 
     async def _stop(self) -> None:
         if self._starting is not None:
-            await self._either(self._listened.wait(), self._starting)
+            await self._wait_either(self._listening.wait(), self._starting)
         event(_log, logging.INFO, "stopping")
         self._member.engine.end_waiting()
         # Left alone when it is given up: when the disk answers at last the data is released.
         engine = asyncio.create_task(self._stop_engine())
-        await self._either(self._hurried.wait(), engine, timeout_s=DISK_GRACE_S)
+        await self._wait_either(self._hurry_request.wait(), engine, timeout_s=DISK_GRACE_S)
         if not engine.done():
             self.hurry()
         await self._close_listeners()
@@ -338,7 +338,7 @@ class MemberHandle:
             ready = self._starting is None or self._starting.done()
             problem = _UNCONFIRMED if ready else _NOT_STARTED
             event(_log, logging.ERROR, problem)
-            self._given_up.set()
+            self._give_up_request.set()
             raise StopError(problem)
         await engine
         if self._claim is not None:
@@ -346,17 +346,17 @@ class MemberHandle:
         event(_log, logging.INFO, "stopped")
 
     async def _close_listeners(self) -> None:
-        if not self._hurried.is_set():
+        if not self._hurry_request.is_set():
             closing = asyncio.create_task(self._listeners.close(STOP_GRACE_S))
-            await self._either(self._hurried.wait(), closing)
+            await self._wait_either(self._hurry_request.wait(), closing)
             # Two closings at once would wait for each other's requests.
             closing.cancel()
             await asyncio.gather(closing, return_exceptions=True)
-        if self._hurried.is_set():
+        if self._hurry_request.is_set():
             # Without its connections the engine has nothing left to wait for.
             await self._listeners.close(HURRY_GRACE_S)
 
-    async def _either(
+    async def _wait_either(
         self,
         waiting: Coroutine[None, None, object],
         work: asyncio.Task[None],
@@ -382,7 +382,9 @@ class MemberHandle:
         if await self._start_ended():
             interrupt = self._member.management.persistence.backups.interrupt
             interrupting = asyncio.create_task(interrupt())
-            await self._either(self._hurried.wait(), interrupting, timeout_s=BACKUP_GRACE_S)
+            await self._wait_either(
+                self._hurry_request.wait(), interrupting, timeout_s=BACKUP_GRACE_S
+            )
             if not interrupting.done():
                 interrupting.cancel()
                 event(_log, logging.WARNING, "the backup does not end and is waited for no more")

@@ -38,22 +38,22 @@ def warn_unless_listed(cluster: ClusterConfig) -> None:
 def is_listed(cluster: ClusterConfig, resolve: Resolve) -> bool:
     """Tell whether an entry with this member's port leads to this machine."""
     hosts = [host for host, port in cluster.members if port == cluster.port]
-    return any(is_here(address) for host in hosts for address in resolve(host))
+    return any(is_local(address) for host in hosts for address in resolve(host))
 
 
 def _look(cluster: ClusterConfig) -> None:
-    if not is_listed(cluster, resolved):
+    if not is_listed(cluster, resolve_host):
         event(_log, logging.WARNING, UNLISTED, port=cluster.port)
 
 
-def resolved(host: str) -> set[str]:
+def resolve_host(host: str) -> set[str]:
     """Return the addresses of a host; none when it has none. Blocks."""
     with contextlib.suppress(OSError, UnicodeError):
         return {str(info[4][0]) for info in socket.getaddrinfo(host, None)}
     return set()
 
 
-def is_here(address: str) -> bool:
+def is_local(address: str) -> bool:
     """Tell whether an IP address is one of this machine."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     # Only an address of one's own can be bound; a datagram socket disturbs no listener.

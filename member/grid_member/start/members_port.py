@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from grid_member.config.model.cluster import MEMBERS_PORT_OFFSET
 from grid_member.http.server.listener import PortError
-from grid_member.start.listed import is_here, resolved
+from grid_member.start.listed import is_local, resolve_host
 from grid_member.start.ports import PORT_PATIENCE_S, GivenUpError
 from grid_member.telemetry.logs import event
 
@@ -38,12 +38,12 @@ class Claim:
     def __init__(self, port: int, held: socket.socket | None) -> None:
         """Hold it."""
         self.port = port
-        self._held = held
+        self._socket = held
 
     def release(self) -> None:
         """Leave it to others."""
-        if self._held is not None:
-            self._held.close()
+        if self._socket is not None:
+            self._socket.close()
 
 
 def members_port(cluster: ClusterConfig, rest_port: int) -> int:
@@ -72,7 +72,7 @@ async def claim_members_port(cluster: ClusterConfig, given_up: Callable[[], bool
     ends_s = clock() + PORT_PATIENCE_S
     while not given_up():
         for port in ports:
-            claim = _claimed(cluster.host, port)
+            claim = _claim(cluster.host, port)
             if claim is not None:
                 if port != cluster.port:
                     event(_log, logging.INFO, "members' port chosen from the list", port=port)
@@ -94,12 +94,12 @@ def _all_taken(ports: list[int]) -> str:
 def _ports_here(cluster: ClusterConfig) -> list[int]:
     """Return the ports that the list has for this machine, the configured one first. Blocks."""
     hosts = {host for host, _ in cluster.members}
-    here = {host for host in hosts if any(map(is_here, resolved(host)))}
+    here = {host for host in hosts if any(map(is_local, resolve_host(host)))}
     ports = {port: None for host, port in cluster.members if host in here}
     return sorted(ports, key=lambda port: port != cluster.port)
 
 
-def _claimed(host: str, port: int) -> Claim | None:
+def _claim(host: str, port: int) -> Claim | None:
     with contextlib.ExitStack() as unclaimed:
         held = None
         if sys.platform == "linux":

@@ -39,7 +39,7 @@ def make_member(config: Config, name: str, version: str) -> Member:
             new_departure,
         )
 
-        timed = None if measurements is None else measurements.committed
+        timed = None if measurements is None else measurements.count_commit
         engine = waiting = clustered_engine(
             *(model, model.cluster, name, structures, timed), lambda error: member.fail(error)
         )
@@ -86,5 +86,5 @@ def _timed_logs(model: MemberConfig, measurements: Measurements | None) -> LogOp
     from grid_member.engine.lmdb.log import LmdbLog
     from grid_member.engine.lmdb.timing import timed
 
-    told = measurements.committed
+    told = measurements.count_commit
     return partial(LmdbLog, environments=timed(told), told=told)

@@ -46,7 +46,7 @@ async def bind_in_time(
     ends_s: float | None = None
     while True:
         try:
-            return _bound(binding_order(listeners))
+            return _bind_one(binding_order(listeners))
         except TakenError as error:
             if ends_s is None:
                 ends_s = now_s() + PORT_PATIENCE_S
@@ -65,7 +65,7 @@ def release(bound: BoundListeners) -> None:
             one.close()
 
 
-def _bound(listeners: list[ListenerConfig]) -> BoundListeners:
+def _bind_one(listeners: list[ListenerConfig]) -> BoundListeners:
     with contextlib.ExitStack() as unserved:
         bound: BoundListeners = []
         for listener in listeners:

@@ -119,4 +119,4 @@ def install(formatter: logging.Formatter, level: str) -> None:
 def dropped_lines() -> int:
     """Return how many lines of this process were dropped."""
     handlers = logging.getLogger().handlers
-    return sum(h.writer.dropped for h in handlers if isinstance(h, LogHandler))
+    return sum(h.writer.dropped_count for h in handlers if isinstance(h, LogHandler))

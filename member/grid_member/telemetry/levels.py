@@ -34,7 +34,7 @@ class LogLevels:
     def __init__(self, base: str = ROOT) -> None:
         self._base = base
         self._level: str | None = None
-        self._configured: dict[logging.Logger, int] = {}
+        self._configured_levels: dict[logging.Logger, int] = {}
 
     @property
     def level(self) -> str | None:
@@ -57,13 +57,13 @@ class LogLevels:
 
     def reset(self) -> None:
         """Restore what was configured."""
-        for logger, level in self._configured.items():
+        for logger, level in self._configured_levels.items():
             logger.setLevel(level)
-        self._configured.clear()
+        self._configured_levels.clear()
         self._level = None
 
     def _set(self, logger: logging.Logger, number: int) -> None:
-        self._configured[logger] = logger.level
+        self._configured_levels[logger] = logger.level
         logger.setLevel(number)
 
 

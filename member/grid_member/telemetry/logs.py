@@ -59,7 +59,7 @@ class TextLines(_Lines):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line; text from outside is quoted, so it cannot make a line of its own."""
-        shown = [f"{k}={_quoted(v)}" for k, v in self._fields(record).items()]
+        shown = [f"{k}={_quote(v)}" for k, v in self._fields(record).items()]
         message = record.getMessage().encode("unicode_escape").decode("ascii")
         return " ".join([self._time(record), record.levelname, message, *shown])
 
@@ -78,7 +78,7 @@ class JsonLines(_Lines):
         return json.dumps(line | self._fields(record))
 
 
-def _quoted(value: Field) -> str:
+def _quote(value: Field) -> str:
     text = str(value)
     plain = text.isascii() and text.isprintable() and text and not set(text) & set(' "=')
     return text if plain else json.dumps(text)

@@ -49,7 +49,7 @@ class Measurements:
         self._commits = Durations(COMMIT_BOUNDS_S)
         self._lock = threading.Lock()
 
-    def answered(self, method: str, path: str, status: int, seconds: float) -> None:
+    def count_request(self, method: str, path: str, status: int, seconds: float) -> None:
         """Count a request; on the event loop's thread alone."""
         method = method if method in METHODS else OTHER
         requests = self.requests
@@ -59,12 +59,12 @@ class Measurements:
             durations = self.durations[method, path] = Durations(REQUEST_BOUNDS_S)
         durations.add(seconds)
 
-    def refused(self, status: int) -> None:
+    def count_refusal(self, status: int) -> None:
         """Count the answer to what could not be read as a request; it took no time to tell of."""
         key = (OTHER, OTHER, status)
         self.requests[key] = self.requests.get(key, 0) + 1
 
-    def committed(self, seconds: float) -> None:
+    def count_commit(self, seconds: float) -> None:
         """Count a commit of the store; on any thread."""
         with self._lock:
             self._commits.add(seconds)

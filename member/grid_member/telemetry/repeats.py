@@ -70,7 +70,7 @@ class Repeats:
             over = [(key, kind) for key, kind in self._kinds.items() if kind.ends_s <= now_s]
             for key, kind in over:
                 if kind.count:
-                    records.append(_counted(kind.record, kind.count))
+                    records.append(_with_count(kind.record, kind.count))
                     kind.count = 0
                     kind.ends_s += PERIOD_S
                 else:
@@ -83,7 +83,7 @@ def _fields(record: logging.LogRecord) -> dict[str, Field]:
     return found
 
 
-def _counted(record: logging.LogRecord, count: int) -> logging.LogRecord:
+def _with_count(record: logging.LogRecord, count: int) -> logging.LogRecord:
     counted = copy.copy(record)
     setattr(counted, FIELDS, {**_fields(record), "repeated": count})
     return counted

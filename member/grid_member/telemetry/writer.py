@@ -71,16 +71,16 @@ class LogWriter:
         # Garbage that is collected in the middle of a `put` may report something itself.
         self._lock = threading.RLock()
         self._waiting_bytes = 0
-        self._dropped = 0
-        self._unreported = 0
-        self._torn = False
+        self._dropped_count = 0
+        self._unreported_count = 0
+        self._line_torn = False
         """Whether the last line was written in part, so that the next one begins behind a break."""
         self._thread = threading.Thread(target=self._run, name="log", daemon=True)
 
     @property
-    def dropped(self) -> int:
+    def dropped_count(self) -> int:
         """How many lines were dropped since the start."""
-        return self._dropped
+        return self._dropped_count
 
     def start(self) -> None:
         """Begin to write."""
@@ -94,7 +94,7 @@ class LogWriter:
                 self._lose(1)
                 return
             self._waiting_bytes += size
-            lost, self._unreported = self._unreported, 0
+            lost, self._unreported_count = self._unreported_count, 0
             if lost:
                 self._queue.put(_Gap(lost))
             self._queue.put(line)
@@ -147,24 +147,24 @@ class LogWriter:
     def _report(self, lines: int = 0) -> None:
         """Write that lines are missing: so many, and those that no line has reported yet."""
         with self._lock:
-            lines += self._unreported
-            self._unreported = 0
-        if lines and self._written(self._gap(lines)) == 0:
+            lines += self._unreported_count
+            self._unreported_count = 0
+        if lines and self._write_some(self._gap(lines)) == 0:
             with self._lock:
-                self._unreported += lines
+                self._unreported_count += lines
 
     def _write(self, lines: list[bytes]) -> None:
         data = b"".join(lines)
         if not data:
             return
-        done = self._written(data)
+        done = self._write_some(data)
         if done < len(data):
             with self._lock:
                 self._lose(sum(end > done for end in _ends(lines)))
 
-    def _written(self, data: bytes) -> int:
+    def _write_some(self, data: bytes) -> int:
         """Write the data as far as the descriptor takes it; return how many bytes that was."""
-        head = b"\n" if self._torn else b""
+        head = b"\n" if self._line_torn else b""
         rest = memoryview(head + data)
         try:
             while rest:
@@ -176,7 +176,7 @@ class LogWriter:
             pass
         done = len(data) - len(rest)
         if done >= 0:  # else not even the break before it
-            self._torn = done > 0 and not data[:done].endswith(b"\n")
+            self._line_torn = done > 0 and not data[:done].endswith(b"\n")
         return max(done, 0)
 
     def _wait_for_room(self) -> None:
@@ -186,8 +186,8 @@ class LogWriter:
         poll.poll()
 
     def _lose(self, lines: int) -> None:
-        self._dropped += lines
-        self._unreported += lines
+        self._dropped_count += lines
+        self._unreported_count += lines
 
 
 def _ends(lines: list[bytes]) -> list[int]:

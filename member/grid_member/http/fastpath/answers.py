@@ -295,7 +295,7 @@ class FastPathAnswers(metaclass=abc.ABCMeta):
         context.answer_count += 1
         if context.measurements is not None:
             took_s = time.perf_counter() - began_s
-            context.measurements.answered(beginning.method, beginning.path, status, took_s)
+            context.measurements.count_request(beginning.method, beginning.path, status, took_s)
 
     def _emit(self) -> None:
         """Write the answers that are due, in their order."""

@@ -20,7 +20,7 @@ from grid_member.http.fastpath.answers import MAX_DUE, WRITES, FastPathAnswers
 from grid_member.http.fastpath.plain import MAP_GET, MAP_PUT, QUEUE_POLL, NotPlain
 from grid_member.http.wire.answers import MAX_JOINED_BYTES, error, head_bytes
 from grid_member.http.wire.watch import LINGER_S, abort, end_writing
-from grid_member.security.remotes import unmapped
+from grid_member.security.remotes import unmap
 from grid_member.telemetry.logs import repeatable
 
 if TYPE_CHECKING:
@@ -343,10 +343,10 @@ class FastPathConnection(FastPathAnswers):
         self._take_body()
         self._rest = b""
         reason, peer = dict(answer.headers)["X-Grid-Error"], transport.get_extra_info("peername")
-        remote = unmapped(str(peer[0])) if peer else None
+        remote = unmap(str(peer[0])) if peer else None
         repeatable(_log, logging.INFO, "request refused", status=408, reason=reason, remote=remote)
         if self.context.measurements is not None:
-            self.context.measurements.refused(answer.status)
+            self.context.measurements.count_refusal(answer.status)
         self._write([head_bytes(answer, keep_alive=False, http_1_0=False)])
         self._part()
 

@@ -38,7 +38,7 @@ class MeasuredHandler:
         answer = await self.answering.answer(request)
         path = request.get(PATH, OTHER)
         took_s = time.perf_counter() - began_s
-        self.measurements.answered(request.method, path, answer.status, took_s)
+        self.measurements.count_request(request.method, path, answer.status, took_s)
         return answer
 
 

@@ -239,7 +239,7 @@ class Listeners:
         factory = ConnectionFactory(handle, own.limits, own.http, Uploads(), admission)
         factory.draining = lambda: self._member.draining
         if service is not None and self._member.measurements is not None:
-            factory.on_refusal = self._member.measurements.refused
+            factory.on_refusal = self._member.measurements.count_refusal
         if has_fast_path(config, own):
             shared = factory.watch, factory.uploads, factory.take_over, factory.receipts
             factory.fast_path = FastPathContext(self._member, *shared)

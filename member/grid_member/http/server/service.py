@@ -28,7 +28,7 @@ from grid_member.http.server.background_calls import BackgroundCalls
 from grid_member.http.table import CATCH_ALL_GROUPS, DATA, RoutingTable, unavailable
 from grid_member.http.wire.answers import Answer, error, failure_answer
 from grid_member.http.wire.paths import MalformedError, split_target
-from grid_member.security.audit import endpoint, says_fail
+from grid_member.security.audit import endpoint, is_failure
 from grid_member.security.credentials import (
     Gate,
     LoginAttempt,
@@ -38,7 +38,7 @@ from grid_member.security.credentials import (
     rest_policy,
 )
 from grid_member.security.details import details
-from grid_member.security.remotes import unmapped
+from grid_member.security.remotes import unmap
 from grid_member.telemetry.logs import event, failure, repeatable
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class Service:
     @property
     def slowed_logins(self) -> int:
         """How many attempts were turned away, too many having failed from their address."""
-        return self._gate.slowed
+        return self._gate.slowed_count
 
     async def answer(self, request: web.BaseRequest) -> Answer:
         """Return the answer; what goes wrong is an answer, too."""
@@ -112,7 +112,7 @@ class Service:
                 "request refused",
                 status=answer.status,
                 reason=reason,
-                remote=unmapped(request.remote),
+                remote=unmap(request.remote),
             )
         if _log.isEnabledFor(logging.DEBUG):
             # Without the path: it may hold a key.
@@ -122,7 +122,7 @@ class Service:
                 "request answered",
                 method=request.method,
                 status=answer.status,
-                remote=unmapped(request.remote),
+                remote=unmap(request.remote),
             )
         # While it drains a connection ends only when all that came on it is answered.
         if (self._member.ending and not self._member.draining) or _framing_problem(request):
@@ -152,7 +152,7 @@ class Service:
         if match is None or row is None or not row.groups & self._listener.groups:
             answer = self._unreachable(match, rows, target.parts)
             if self._gate.audits(entered, request.method, everything_below=False):
-                self._gate.called(attempt, entered, answer.status)
+                self._gate.audit_call(attempt, entered, answer.status)
             return answer
         call = HttpCall(
             request,
@@ -178,7 +178,7 @@ class Service:
         if isinstance(read, Answer):
             if audits:
                 told = details(row.operation, call.names, ())
-                self._gate.called(attempt, entered, read.status, details=told)
+                self._gate.audit_call(attempt, entered, read.status, details=told)
             return read
         if row.parameters is None:
             return await (self._audit(read, attempt, entered) if audits else _perform(read))
@@ -215,14 +215,14 @@ class Service:
             answer = await _perform(call)
             status, repeated = answer.status, answer.repeated
             # Without parameters the body is data, which may look like anything.
-            refused = row.parameters is not None and says_fail(answer.body)
+            refused = row.parameters is not None and is_failure(answer.body)
             return answer
         except asyncio.CancelledError:
             status = None
             raise
         finally:
             told = details(row.operation, call.names, call.parameters)
-            self._gate.called(
+            self._gate.audit_call(
                 attempt, verdict, status, refused=refused, repeated=repeated, details=told
             )
 
@@ -284,7 +284,7 @@ def _policy(config: MemberConfig, listener: ListenerConfig) -> Policy:
 def _attempt(request: web.BaseRequest, row: Route | None) -> LoginAttempt:
     shown = endpoint(request.method, row.path if row else None)
     return LoginAttempt(
-        unmapped(request.remote), shown, tuple(request.headers.getall("Authorization", ()))
+        unmap(request.remote), shown, tuple(request.headers.getall("Authorization", ()))
     )
 
 

@@ -15,7 +15,7 @@ from grid_member.http.wire.answers import WireResponse
 from grid_member.http.wire.broken import LateError, broken_request
 from grid_member.http.wire.pieces import Pieces
 from grid_member.http.wire.watch import LINGER_S, UnreadTimer, abort, end_writing, write_pieces
-from grid_member.security.remotes import unmapped
+from grid_member.security.remotes import unmap
 from grid_member.telemetry.logs import event, failure, repeatable
 
 if TYPE_CHECKING:
@@ -366,7 +366,7 @@ class ConnectionProtocol(web.RequestHandler):
             ConnectionError: the client left before there was an answer; nobody is there to read it.
         """
         if isinstance(exc, ConnectionError):
-            event(_log, logging.DEBUG, "client left", remote=unmapped(request.remote))
+            event(_log, logging.DEBUG, "client left", remote=unmap(request.remote))
             raise exc
         factory = self.factory
         if self.crowded:
@@ -383,7 +383,7 @@ class ConnectionProtocol(web.RequestHandler):
                 "request refused",
                 status=answer.status,
                 error=type(exc).__name__,
-                remote=unmapped(request.remote),
+                remote=unmap(request.remote),
             )
         return WireResponse(answer, self)
 

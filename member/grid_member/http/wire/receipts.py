@@ -16,7 +16,7 @@ import socket
 import struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from grid_member.security.remotes import unmapped
+from grid_member.security.remotes import unmap
 from grid_member.telemetry.logs import repeatable
 
 if TYPE_CHECKING:
@@ -164,5 +164,5 @@ class Receipts:
 
 def _tell(transport: asyncio.Transport) -> None:
     peer = transport.get_extra_info("peername")
-    remote = unmapped(str(peer[0])) if peer else None
+    remote = unmap(str(peer[0])) if peer else None
     repeatable(_log, logging.INFO, "client acknowledges nothing: its item returns", remote=remote)

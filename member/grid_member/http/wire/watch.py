@@ -8,7 +8,7 @@ import logging
 import select
 from typing import TYPE_CHECKING, Final, Protocol
 
-from grid_member.security.remotes import unmapped
+from grid_member.security.remotes import unmap
 from grid_member.telemetry.logs import failure, repeatable
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ def end_writing(transport: asyncio.WriteTransport) -> None:
 def abort(transport: asyncio.WriteTransport) -> None:
     """Abort the connection of a client that does not read its answers."""
     peer = transport.get_extra_info("peername")
-    remote = unmapped(str(peer[0])) if peer else None
+    remote = unmap(str(peer[0])) if peer else None
     repeatable(_log, logging.INFO, "client does not read its answer", remote=remote)
     transport.abort()
 

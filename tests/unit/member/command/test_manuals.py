@@ -145,7 +145,7 @@ async def test_every_curl_line_is_answered_as_the_manual_says(
         member = await running(members, tmp_path)
         reply = await sent(line, member)
         if "Shutdown" in line:
-            await member.stopped()
+            await member.wait_stopped()
         codes = re.findall(r"(?<![0-9])([2-5][0-9]{2})(?![0-9])", answers) or ["200"]
         assert str(reply.status) == codes[0], f"{line}: {reply}"
         shown = re.findall(r"`([{\[\"][^`…]*)`", answers)

@@ -8,7 +8,7 @@ import logging
 import pytest
 
 from grid_member.http.wire.answers import document, failure_answer, success
-from grid_member.security.audit import LOGGER, Audit, endpoint, keep_auditing, says_fail
+from grid_member.security.audit import LOGGER, Audit, endpoint, is_failure, keep_auditing
 from grid_member.telemetry.logs import JsonLines
 
 
@@ -28,8 +28,10 @@ def test_a_call_names_who_where_what_and_the_outcome(
     caplog.set_level(logging.INFO, LOGGER)
     where = "POST /grid/rest/management/cluster/changeState"
     called = {"remote": "10.0.0.7", "endpoint": where, "user": "ada"}
-    audit.called(remote="10.0.0.7", endpoint=where, user="ada", status=200)
-    audit.called(remote=None, endpoint=where, user=None, status=409, details={"state": "f" * 1000})
+    audit.log_call(remote="10.0.0.7", endpoint=where, user="ada", status=200)
+    audit.log_call(
+        remote=None, endpoint=where, user=None, status=409, details={"state": "f" * 1000}
+    )
     common = {"level": "info", "logger": LOGGER, "message": "management call", "listener": "rest"}
     assert lines(caplog) == [
         common | called | {"outcome": "done", "status": 200},
@@ -57,7 +59,7 @@ def test_the_outcome_is_what_the_caller_was_told(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO, LOGGER)
-    audit.called(
+    audit.log_call(
         remote=None,
         endpoint="POST /x",
         user=None,
@@ -70,15 +72,17 @@ def test_the_outcome_is_what_the_caller_was_told(
 
 
 def test_a_document_that_refuses_is_told_from_others() -> None:
-    assert says_fail(failure_answer(200, "there is nothing to start").body)
-    assert says_fail(document({"status": "fail", "state": "frozen"}).body)
-    assert not says_fail(success(state="frozen").body)
-    assert not says_fail(b"")
+    assert is_failure(failure_answer(200, "there is nothing to start").body)
+    assert is_failure(document({"status": "fail", "state": "frozen"}).body)
+    assert not is_failure(success(state="frozen").body)
+    assert not is_failure(b"")
 
 
 def test_a_refusal_names_the_reason(audit: Audit, caplog: pytest.LogCaptureFixture) -> None:
-    audit.denied("wrong credentials", remote="10.0.0.7", endpoint="GET /x", user="ada", wait_s=4)
-    audit.denied("no credentials", remote="10.0.0.7", endpoint="GET /x")
+    audit.log_denial(
+        "wrong credentials", remote="10.0.0.7", endpoint="GET /x", user="ada", wait_s=4
+    )
+    audit.log_denial("no credentials", remote="10.0.0.7", endpoint="GET /x")
     common = {
         "level": "warning",
         "logger": LOGGER,
@@ -98,7 +102,7 @@ def test_a_detail_that_may_be_a_secret_is_no_line(
     name: str, audit: Audit, caplog: pytest.LogCaptureFixture
 ) -> None:
     with pytest.raises(ValueError, match="no audit line"):
-        audit.called(remote=None, endpoint="", user=None, status=200, details={name: "x"})
+        audit.log_call(remote=None, endpoint="", user=None, status=200, details={name: "x"})
     assert caplog.records == []
 
 
@@ -124,5 +128,5 @@ def test_turning_the_log_down_leaves_the_audit_log_on(
     caplog.set_level(logging.ERROR, LOGGER)
     caplog.handler.setLevel(logging.NOTSET)
     keep_auditing()
-    audit.called(remote=None, endpoint="GET /x", user="ada", status=200)
+    audit.log_call(remote=None, endpoint="GET /x", user="ada", status=200)
     assert len(lines(caplog)) == 1

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from grid_member.security.remotes import unmapped
+from grid_member.security.remotes import unmap
 from grid_member.security.throttle import (
     FORGET_AFTER_S,
     FREE_FAILURES,
@@ -54,110 +54,110 @@ def test_the_wait_doubles_up_to_its_cap(failures: int, wait_s: float) -> None:
 
 def test_an_address_waits_and_may_try_again_afterwards(throttle: Throttle, clock: Clock) -> None:
     for _ in range(FREE_FAILURES):
-        throttle.failed(ADDRESS)
+        throttle.note_failure(ADDRESS)
         assert throttle.wait_s(ADDRESS) == 0
-    throttle.failed(ADDRESS)
+    throttle.note_failure(ADDRESS)
     assert throttle.wait_s(ADDRESS) == 1
     clock.now_s += 0.75
     assert throttle.wait_s(ADDRESS) == 0.25
     clock.now_s += 0.25
     assert throttle.wait_s(ADDRESS) == 0
-    throttle.failed(ADDRESS)
+    throttle.note_failure(ADDRESS)
     assert throttle.wait_s(ADDRESS) == 2
 
 
 def test_an_attempt_during_the_wait_does_not_prolong_it(throttle: Throttle, clock: Clock) -> None:
     for _ in range(FREE_FAILURES + 1):
-        throttle.failed(ADDRESS)
-    assert [throttle.refused(ADDRESS) for _ in range(3)] == [1, 2, 3]
+        throttle.note_failure(ADDRESS)
+    assert [throttle.note_refusal(ADDRESS) for _ in range(3)] == [1, 2, 3]
     assert throttle.wait_s(ADDRESS) == 1
     clock.now_s += 1
-    throttle.failed(ADDRESS)
-    assert throttle.refused(ADDRESS) == 1
+    throttle.note_failure(ADDRESS)
+    assert throttle.note_refusal(ADDRESS) == 1
 
 
 def test_success_and_quiet_forget(throttle: Throttle, clock: Clock) -> None:
     for _ in range(20):
-        throttle.failed(ADDRESS)
-    throttle.succeeded(ADDRESS, ADA)
+        throttle.note_failure(ADDRESS)
+    throttle.note_success(ADDRESS, ADA)
     assert throttle.wait_s(ADDRESS) == 0
     assert len(throttle) == 0
     for _ in range(20):
-        throttle.failed(ADDRESS)
+        throttle.note_failure(ADDRESS)
     clock.now_s += FORGET_AFTER_S
-    assert throttle.failed(ADDRESS).failures == 1
+    assert throttle.note_failure(ADDRESS).failures == 1
 
 
 def test_a_user_who_was_in_before_does_not_end_the_wait_of_others(
     throttle: Throttle, clock: Clock
 ) -> None:
-    throttle.succeeded(ADDRESS, ADA)
+    throttle.note_success(ADDRESS, ADA)
     for _ in range(FREE_FAILURES + 1):
-        throttle.failed(ADDRESS)
+        throttle.note_failure(ADDRESS)
     clock.now_s += 1
-    throttle.succeeded(ADDRESS, ADA)
-    assert throttle.failed(ADDRESS).failures == FREE_FAILURES + 2
-    throttle.succeeded(ADDRESS, BOB)
+    throttle.note_success(ADDRESS, ADA)
+    assert throttle.note_failure(ADDRESS).failures == FREE_FAILURES + 2
+    throttle.note_success(ADDRESS, BOB)
     assert throttle.wait_s(ADDRESS) == 0
 
 
 def test_only_a_user_who_was_in_from_there_gets_through_a_wait(throttle: Throttle) -> None:
-    throttle.succeeded(ADDRESS, ADA)
-    assert throttle.passes(ADDRESS, ADA, right=True)
-    assert not throttle.passes(ADDRESS, BOB, right=True)
-    assert not throttle.passes(OTHER, ADA, right=True)
-    assert not throttle.passes(ADDRESS, None, right=False)
+    throttle.note_success(ADDRESS, ADA)
+    assert throttle.check(ADDRESS, ADA, right=True)
+    assert not throttle.check(ADDRESS, BOB, right=True)
+    assert not throttle.check(OTHER, ADA, right=True)
+    assert not throttle.check(ADDRESS, None, right=False)
 
 
 def test_guesses_at_such_a_user_slow_that_user_down(throttle: Throttle, clock: Clock) -> None:
-    throttle.succeeded(ADDRESS, ADA)
-    throttle.succeeded(ADDRESS, BOB)
+    throttle.note_success(ADDRESS, ADA)
+    throttle.note_success(ADDRESS, BOB)
     for _ in range(FREE_FAILURES):
-        assert not throttle.passes(ADDRESS, ADA, right=False)
-        assert throttle.passes(ADDRESS, ADA, right=True)
-    assert not throttle.passes(ADDRESS, ADA, right=False)
-    assert not throttle.passes(ADDRESS, ADA, right=True)
-    assert throttle.passes(ADDRESS, BOB, right=True)
+        assert not throttle.check(ADDRESS, ADA, right=False)
+        assert throttle.check(ADDRESS, ADA, right=True)
+    assert not throttle.check(ADDRESS, ADA, right=False)
+    assert not throttle.check(ADDRESS, ADA, right=True)
+    assert throttle.check(ADDRESS, BOB, right=True)
     clock.now_s += 1
-    assert throttle.passes(ADDRESS, ADA, right=True)
+    assert throttle.check(ADDRESS, ADA, right=True)
     # A success of the user gives whoever guesses no new attempts.
-    throttle.succeeded(ADDRESS, ADA)
-    assert not throttle.passes(ADDRESS, ADA, right=False)
+    throttle.note_success(ADDRESS, ADA)
+    assert not throttle.check(ADDRESS, ADA, right=False)
     clock.now_s += 1
-    assert not throttle.passes(ADDRESS, ADA, right=True)
+    assert not throttle.check(ADDRESS, ADA, right=True)
     clock.now_s += 1
-    assert throttle.passes(ADDRESS, ADA, right=True)
+    assert throttle.check(ADDRESS, ADA, right=True)
 
 
 def test_a_user_is_forgotten_after_a_day(throttle: Throttle, clock: Clock) -> None:
-    throttle.succeeded(ADDRESS, ADA)
+    throttle.note_success(ADDRESS, ADA)
     clock.now_s += REMEMBER_USER_S - 1
-    assert throttle.passes(ADDRESS, ADA, right=True)
-    throttle.succeeded(ADDRESS, ADA)
+    assert throttle.check(ADDRESS, ADA, right=True)
+    throttle.note_success(ADDRESS, ADA)
     clock.now_s += REMEMBER_USER_S
-    assert not throttle.passes(ADDRESS, ADA, right=True)
+    assert not throttle.check(ADDRESS, ADA, right=True)
 
 
 def test_the_users_remembered_are_bounded(clock: Clock) -> None:
     throttle = Throttle(clock, 2)
     for address in (ADDRESS, OTHER, ADDRESS, "10.0.0.9"):
-        throttle.succeeded(address, ADA)
-    known = [throttle.passes(a, ADA, right=True) for a in (ADDRESS, OTHER, "10.0.0.9")]
+        throttle.note_success(address, ADA)
+    known = [throttle.check(a, ADA, right=True) for a in (ADDRESS, OTHER, "10.0.0.9")]
     assert known == [True, False, True]
 
 
 def test_other_addresses_do_not_wait(throttle: Throttle) -> None:
     for _ in range(20):
-        throttle.failed(ADDRESS)
+        throttle.note_failure(ADDRESS)
     assert throttle.wait_s(OTHER) == 0
-    throttle.succeeded(OTHER, ADA)
+    throttle.note_success(OTHER, ADA)
     assert throttle.wait_s(ADDRESS) == MAX_WAIT_S
 
 
 def test_memory_is_bounded_and_the_oldest_is_forgotten(throttle: Throttle) -> None:
     for n in range(MAX_ADDRESSES + 1):
         for _ in range(FREE_FAILURES + 1):
-            throttle.failed(f"10.{n >> 16}.{n >> 8 & 255}.{n & 255}")
+            throttle.note_failure(f"10.{n >> 16}.{n >> 8 & 255}.{n & 255}")
     assert len(throttle) == MAX_ADDRESSES
     assert throttle.wait_s("10.0.0.0") == 0
     assert throttle.wait_s("10.0.0.1") == 1
@@ -166,15 +166,15 @@ def test_memory_is_bounded_and_the_oldest_is_forgotten(throttle: Throttle) -> No
 def test_who_failed_last_is_remembered_longest(clock: Clock) -> None:
     throttle = Throttle(clock, 2)
     for address in (ADDRESS, OTHER, ADDRESS, "10.0.0.9"):
-        throttle.failed(address)
-    assert throttle.failed(ADDRESS).failures == 3
+        throttle.note_failure(address)
+    assert throttle.note_failure(ADDRESS).failures == 3
 
 
 def test_what_is_too_old_is_dropped(throttle: Throttle, clock: Clock) -> None:
     for n in range(100):
-        throttle.failed(f"10.0.0.{n}")
+        throttle.note_failure(f"10.0.0.{n}")
     clock.now_s += FORGET_AFTER_S
-    throttle.failed("10.0.1.1")
+    throttle.note_failure("10.0.1.1")
     assert len(throttle) == 1
 
 
@@ -210,7 +210,7 @@ def test_addresses_of_one_machine_are_one(address: str | None, network: str) -> 
     ],
 )
 def test_an_ipv4_address_is_shown_as_one(address: str | None, shown: str | None) -> None:
-    assert unmapped(address) == shown
+    assert unmap(address) == shown
 
 
 ADDRESSES = [f"10.0.0.{n}" for n in range(6)]
@@ -236,7 +236,7 @@ class ThrottleMachine(RuleBasedStateMachine):
         self.failures[address] = [*(times if recent else []), now_s]
         if len(self.failures) > self.LIMIT:
             del self.failures[min(self.failures, key=lambda a: self.failures[a][-1])]
-        self.throttle.failed(address)
+        self.throttle.note_failure(address)
 
     @rule(address=st.sampled_from(ADDRESSES), who=st.sampled_from([ADA, BOB]))
     def succeed(self, address: str, who: UserKey) -> None:
@@ -247,11 +247,11 @@ class ThrottleMachine(RuleBasedStateMachine):
             del self.known[next(iter(self.known))]
         if last_s is None or now_s - last_s >= REMEMBER_USER_S:
             self.failures.pop(address, None)
-        self.throttle.succeeded(address, who)
+        self.throttle.note_success(address, who)
 
     @rule(address=st.sampled_from(ADDRESSES))
     def refuse(self, address: str) -> None:
-        self.throttle.refused(address)
+        self.throttle.note_refusal(address)
 
     @rule(seconds=st.sampled_from([0.5, 1.0, 30.0, 61.0, FORGET_AFTER_S, REMEMBER_USER_S]))
     def pass_time(self, seconds: float) -> None:
@@ -273,7 +273,7 @@ class ThrottleMachine(RuleBasedStateMachine):
             for who in (ADA, BOB):
                 last_s = self.known.get((address, who))
                 recent = last_s is not None and now_s - last_s < REMEMBER_USER_S
-                assert self.throttle.passes(address, who, right=True) is recent
+                assert self.throttle.check(address, who, right=True) is recent
 
 
 TestThrottleMachine = ThrottleMachine.TestCase

@@ -67,7 +67,7 @@ async def running(lane: bool = True, **extra: Any) -> AsyncIterator[MemberHandle
         yield member
     finally:
         member.request_stop(drain=False)
-        await member.stopped()
+        await member.wait_stopped()
 
 
 async def fill(member: MemberHandle) -> None:
@@ -182,7 +182,7 @@ async def test_over_tls(lane: bool, tmp_path: Path) -> None:
         assert (reply.status, reply.body) == (200, b"value")
         await expect_closing(wire, reply)
     member.request_stop(drain=False)
-    await member.stopped()
+    await member.wait_stopped()
 
 
 async def test_the_other_listeners_close_their_connections_too() -> None:
@@ -200,7 +200,7 @@ async def test_a_drain_ends_after_its_time() -> None:
     member = await start_member(draining_config(seconds=1))
     member.request_stop()
     assert (await once(port_of(member), "POST", f"{MAP}/k", b"v")).status == 200
-    await member.stopped()
+    await member.wait_stopped()
     assert not member.draining
     assert is_free(port_of(member))
 
@@ -219,14 +219,14 @@ async def test_hurry_ends_a_drain() -> None:
     member.request_stop()
     member.hurry()
     assert not member.draining
-    await member.stopped()
+    await member.wait_stopped()
 
 
 async def test_without_drain_seconds_a_stop_begins_at_once() -> None:
     member = await start_member(config())
     member.request_stop()
     assert not member.draining
-    await member.stopped()
+    await member.wait_stopped()
 
 
 async def test_a_member_that_is_alone_stops_all_while_it_drains() -> None:
@@ -234,7 +234,7 @@ async def test_a_member_that_is_alone_stops_all_while_it_drains() -> None:
         member.request_stop()
         port, path = port_of(member), "/grid/rest/management/cluster/clusterShutdown"
         assert (await once(port, "POST", path, b"dev&")).status == 200
-        await member.stopped()
+        await member.wait_stopped()
 
 
 def seconds_of(text: str, name: str = "f.yaml", **environment: str) -> int:
@@ -304,7 +304,7 @@ async def test_a_member_that_only_starts_does_not_drain(tmp_path: Path) -> None:
     await eventually(lambda: not_ready(member))
     member.request_stop()
     assert not member.draining
-    await member.stopped()
+    await member.wait_stopped()
 
 
 async def not_ready(member: MemberHandle) -> bool:

@@ -68,7 +68,7 @@ async def test_with_all_taken_the_error_has_the_line_to_write(
 async def test_without_a_choice_no_name_is_looked_up(
     cluster: ClusterConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(members_port, "resolved", None)
+    monkeypatch.setattr(members_port, "resolve_host", None)
     assert await claim_members_port(cluster, lambda: False) is None
 
 

@@ -241,7 +241,7 @@ async def test_stop_again_and_at_once() -> None:
     interrupted.cancel()
     with pytest.raises(asyncio.CancelledError):
         await interrupted
-    await asyncio.gather(member.stop(), member.stop(), member.stopped())
+    await asyncio.gather(member.stop(), member.stop(), member.wait_stopped())
     await member.stop()
     assert is_free(port_of(member))
 
@@ -250,7 +250,7 @@ async def test_member_shutdown_over_rest_stops_the_member() -> None:
     member = await start_member(config())
     reply = await once(port_of(member), "POST", f"{BASE}/memberShutdown", b"dev&")
     assert reply.body == b'{"status":"success"}'
-    await asyncio.wait_for(member.stopped(), 20)
+    await asyncio.wait_for(member.wait_stopped(), 20)
     assert is_free(port_of(member))
 
 
@@ -271,7 +271,7 @@ async def test_only_the_command_takes_the_data_from_the_garbage_collector(
         members.append(member)
         yield
 
-    monkeypatch.setattr(command, "_watched_signals", noted)
+    monkeypatch.setattr(command, "_watch_signals", noted)
     running = asyncio.create_task(command._run(config(directory=tmp_path)))
     try:
         await condition(lambda: gc.get_freeze_count() > before)

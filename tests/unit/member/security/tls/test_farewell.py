@@ -61,7 +61,7 @@ async def test_bytes_behind_the_farewell_are_not_kept(
         with contextlib.suppress(ssl.SSLWantReadError):
             tls.unwrap()
         await loop.sock_sendall(plain, outgoing.read())
-        await until(lambda: connections[-1]._eof_told)
+        await until(lambda: connections[-1]._eof_passed)
         received.clear()
         await loop.sock_sendall(plain, bytes(FLOOD_BYTES))
         await until(lambda: sum(received) == FLOOD_BYTES)
