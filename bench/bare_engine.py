@@ -24,7 +24,7 @@ from grid_member.cluster.management.structures import ConfiguredStructures
 from grid_member.command.event_loop import loop_maker
 from grid_member.config.load import load_config
 from grid_member.engine.api import Refused
-from grid_member.start.clustered import clustered_engine
+from grid_member.start.cluster import clustered_engine
 
 if TYPE_CHECKING:
     from grid_member.engine.replicated.engine import ClusterEngine

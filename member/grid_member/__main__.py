@@ -8,8 +8,8 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from grid_member.command import EXIT_START
+from grid_member.command.descriptors import make_usable
 from grid_member.command.extras import missing_package
-from grid_member.command.inherited import make_usable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from grid_member.config.model.cluster import MEMBERS_PORT_OFFSET
 from grid_member.http.server.listener import PortError
-from grid_member.start.listed import is_local, resolve_host
+from grid_member.start.list_check import is_local, resolve_host
 from grid_member.start.ports import PORT_PATIENCE_S, GivenUpError
 from grid_member.telemetry.logs import event
 

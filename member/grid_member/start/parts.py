@@ -32,7 +32,7 @@ def make_member(config: Config, name: str, version: str) -> Member:
         engine = open_engine(structures, model.data_directory, open_log=open_log)
     else:
         # A member that is alone need not load what talks to others.
-        from grid_member.start.clustered import (
+        from grid_member.start.cluster import (
             add_cp,
             clustered_engine,
             membership_of,

@@ -17,8 +17,8 @@ from grid_member.cluster.values.system_store import Put, carry_out
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from grid_member.cluster.membership.interfaces import ReplicatedEngine
     from grid_member.cluster.membership.member_table import MemberTable
-    from grid_member.cluster.membership.replicated import ReplicatedEngine
     from grid_member.cluster.values.conditions import Conditions
 
 VOTE: Final = "consent/"

@@ -17,8 +17,8 @@ from grid_member.telemetry.logs import event
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from grid_member.cluster.membership.interfaces import ReplicatedEngine
     from grid_member.cluster.membership.member_table import Disk, MemberTable
-    from grid_member.cluster.membership.replicated import ReplicatedEngine
 
 CLOSED_STATES: Final = frozenset({ClusterState.FROZEN, ClusterState.PASSIVE})
 """Only members that left in them may join."""

@@ -38,7 +38,7 @@ from grid_member.telemetry.logs import event, failure
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
 
-    from grid_member.cluster.membership.replicated import Entrance, ReplicatedEngine
+    from grid_member.cluster.membership.interfaces import Entrance, ReplicatedEngine
     from grid_member.cluster.membership.shutdowns import ShutdownRequest
     from grid_member.engine.log.log import Clock
 

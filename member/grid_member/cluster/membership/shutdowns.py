@@ -23,10 +23,10 @@ from grid_member.telemetry.logs import event
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from grid_member.cluster.membership.interfaces import ReplicatedEngine
     from grid_member.cluster.membership.locks import Locks
     from grid_member.cluster.membership.member_table import MemberTable
     from grid_member.cluster.membership.membership import Membership
-    from grid_member.cluster.membership.replicated import ReplicatedEngine
     from grid_member.cluster.membership.shutdown_marker import ShutdownMarker
     from grid_member.cluster.values.conditions import Conditions
     from grid_member.cluster.values.system_store import Begin

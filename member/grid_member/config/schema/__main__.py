@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from grid_member.config.schema.published import main
+from grid_member.config.schema.publication import main
 
 if __name__ == "__main__":
     main(sys.argv[1:])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from grid_member.config.settings.refused import REFUSED
+from grid_member.config.settings.refused_settings import REFUSED
 from grid_member.config.settings.setting import Setting, SettingKind, Value
 from grid_member.config.settings.shape import settings_shape
 from grid_member.config.settings.table import SETTINGS

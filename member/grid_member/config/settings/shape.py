@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from grid_member.config.settings.refused import REFUSED
+from grid_member.config.settings.refused_settings import REFUSED
 from grid_member.config.settings.table import SETTINGS
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from grid_member.cluster.membership.locks import CHANGE
 from grid_member.config.tree import ConfigError
 from grid_member.http.routes.clusterwide import change_everywhere
 from grid_member.http.routes.idempotent import management_of, settle
-from grid_member.http.routes.managed import unjoined_problem
+from grid_member.http.routes.preconditions import unjoined_problem
 from grid_member.http.wire.answers import CARRIED_OUT, Answer, document, error, failure_answer
 from grid_member.telemetry.logs import event
 

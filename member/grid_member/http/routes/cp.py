@@ -13,7 +13,7 @@ from grid_member.cluster.cp.subsystem import (
 )
 from grid_member.http.routes.clusterwide import change_everywhere
 from grid_member.http.routes.idempotent import management_of, settle
-from grid_member.http.routes.managed import lagging_problem, unjoined_problem
+from grid_member.http.routes.preconditions import lagging_problem, unjoined_problem
 from grid_member.http.wire.answers import EMPTY, Answer, document, error, failure_answer
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 from grid_member.engine.api import EngineError, Refused
 from grid_member.http.routes.data import refusal
 from grid_member.http.routes.idempotent import LEAVE, management_of
-from grid_member.http.routes.managed import UNJOINED, answer_and_stop, unjoined_problem
 from grid_member.http.routes.persistence import OPERATION
+from grid_member.http.routes.preconditions import UNJOINED, answer_and_stop, unjoined_problem
 from grid_member.http.wire.answers import Answer, error, failure_answer, success
 
 if TYPE_CHECKING:

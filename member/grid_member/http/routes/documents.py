@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from grid_member.http.routes.managed import lagging_problem, starting_problem
+from grid_member.http.routes.preconditions import lagging_problem, starting_problem
 from grid_member.http.wire.answers import EMPTY, JSON, Answer, document, error, success
 
 if TYPE_CHECKING:

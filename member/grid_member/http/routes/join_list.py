@@ -10,7 +10,11 @@ from grid_member.cluster.membership.join_list import (
     parse_member_list,
 )
 from grid_member.http.routes.idempotent import management_of, settle
-from grid_member.http.routes.managed import lagging_problem, starting_problem, unjoined_problem
+from grid_member.http.routes.preconditions import (
+    lagging_problem,
+    starting_problem,
+    unjoined_problem,
+)
 from grid_member.http.wire.answers import Answer, document, error, failure_answer
 
 if TYPE_CHECKING:

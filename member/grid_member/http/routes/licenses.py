@@ -6,7 +6,11 @@ from typing import TYPE_CHECKING
 
 from grid_member.cluster.values.licenses import license_problem, new_license, stored_license
 from grid_member.http.routes.idempotent import management_of, settle
-from grid_member.http.routes.managed import lagging_problem, starting_problem, unjoined_problem
+from grid_member.http.routes.preconditions import (
+    lagging_problem,
+    starting_problem,
+    unjoined_problem,
+)
 from grid_member.http.wire.answers import Answer, document, error
 
 if TYPE_CHECKING:

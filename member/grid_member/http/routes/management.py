@@ -15,7 +15,7 @@ from grid_member.engine.api import ClusterState, Refused
 from grid_member.http.routes.clusterwide import BUSY, BUSY_ALONE, change_everywhere
 from grid_member.http.routes.data import refusal
 from grid_member.http.routes.idempotent import management_of, settle
-from grid_member.http.routes.managed import (
+from grid_member.http.routes.preconditions import (
     answer_and_stop,
     lagging_problem,
     starting_problem,

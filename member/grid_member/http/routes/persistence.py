@@ -15,7 +15,7 @@ from grid_member.http.routes.idempotent import (
     remember,
     settle,
 )
-from grid_member.http.routes.managed import lagging_problem, unjoined_problem
+from grid_member.http.routes.preconditions import lagging_problem, unjoined_problem
 from grid_member.http.wire.answers import CARRIED_OUT, Answer, error, failure_answer, success
 
 if TYPE_CHECKING:

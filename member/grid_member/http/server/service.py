@@ -22,8 +22,8 @@ from grid_member.http.routes.calls import (
     split_parameters,
 )
 from grid_member.http.routes.idempotent import carry_out_once
-from grid_member.http.routes.managed import parked_answer, unjoined_answer
 from grid_member.http.routes.management_operations import MANAGEMENT_OPERATIONS
+from grid_member.http.routes.preconditions import parked_answer, unjoined_answer
 from grid_member.http.server.background_calls import BackgroundCalls
 from grid_member.http.table import CATCH_ALL_GROUPS, DATA, RoutingTable, unavailable
 from grid_member.http.wire.answers import Answer, error, failure_answer

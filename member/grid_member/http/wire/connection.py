@@ -12,7 +12,7 @@ from aiohttp.streams import EMPTY_PAYLOAD
 from aiohttp.web_protocol import RequestPayloadError, _ErrInfo
 
 from grid_member.http.wire.answers import WireResponse
-from grid_member.http.wire.broken import LateError, broken_request
+from grid_member.http.wire.broken_requests import LateError, broken_request
 from grid_member.http.wire.pieces import Pieces
 from grid_member.http.wire.watch import LINGER_S, UnreadTimer, abort, end_writing, write_pieces
 from grid_member.security.remotes import unmap

@@ -13,7 +13,7 @@ from grid_member.config import (
     config_from,
     parse_config,
 )
-from grid_member.config.settings.refused import REFUSED
+from grid_member.config.settings.refused_settings import REFUSED
 from grid_member.config.settings.shape import Shape, settings_shape
 from grid_member.config.settings.table import SETTINGS
 from tests.unit.member.config.loading import load, problems

@@ -16,25 +16,25 @@ from hypothesis import HealthCheck, given, settings
 
 from grid_member.config import ConfigError, config_from, parse_config
 from grid_member.config.python_source import read_python
-from grid_member.config.schema import published
-from grid_member.config.settings.refused import REFUSED
+from grid_member.config.schema import publication
+from grid_member.config.settings.refused_settings import REFUSED
 from grid_member.config.settings.table import SETTINGS
 from grid_member.config.write import write_xml, write_yaml
 from tests.unit.member.config.trees import ENVIRONMENT, Tree, valid_trees
 
 DOCS = Path(__file__).parents[5] / "docs"
-FILES = [published.JSON_SCHEMA, published.XML_SCHEMA, published.MANUAL]
-JSON_SCHEMA = json.loads(published.json_schema())
+FILES = [publication.JSON_SCHEMA, publication.XML_SCHEMA, publication.MANUAL]
+JSON_SCHEMA = json.loads(publication.json_schema())
 OF_YAML = jsonschema.Draft202012Validator(JSON_SCHEMA)
-OF_XML = xmlschema.XMLSchema10(published.xml_schema())
+OF_XML = xmlschema.XMLSchema10(publication.xml_schema())
 
 
 @pytest.mark.parametrize("file", FILES, ids=str)
 def test_committed_files_are_what_the_table_says(file: Path, tmp_path: Path) -> None:
     (tmp_path / "schema").mkdir()
-    shutil.copy(DOCS / published.MANUAL, tmp_path)
+    shutil.copy(DOCS / publication.MANUAL, tmp_path)
 
-    published.main([str(tmp_path)])
+    publication.main([str(tmp_path)])
 
     written = (tmp_path / file).read_text(encoding="utf-8")
     assert (DOCS / file).read_text(encoding="utf-8") == written, "run make schema"
@@ -42,15 +42,15 @@ def test_committed_files_are_what_the_table_says(file: Path, tmp_path: Path) -> 
 
 def test_a_manual_without_marks_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "schema").mkdir()
-    (tmp_path / published.MANUAL).write_text("settings?", encoding="utf-8")
+    (tmp_path / publication.MANUAL).write_text("settings?", encoding="utf-8")
     with pytest.raises(ValueError, match="the manual needs the lines"):
-        published.main([str(tmp_path)])
-    assert (tmp_path / published.MANUAL).read_text(encoding="utf-8") == "settings?"
+        publication.main([str(tmp_path)])
+    assert (tmp_path / publication.MANUAL).read_text(encoding="utf-8") == "settings?"
 
 
 def test_every_setting_is_documented() -> None:
     paths = [*(setting.path for setting in SETTINGS), *(refused.path for refused in REFUSED)]
-    rows = (DOCS / published.MANUAL).read_text(encoding="utf-8").splitlines()
+    rows = (DOCS / publication.MANUAL).read_text(encoding="utf-8").splitlines()
     first = [row.split("|")[1].strip() for row in rows if row.startswith("| `")]
     assert {f"`{path}`" for path in paths} <= set(first)
     assert len(paths) == len(set(paths))
@@ -58,7 +58,7 @@ def test_every_setting_is_documented() -> None:
 
 
 def examples(language: str) -> list[str]:
-    manual = (DOCS / published.MANUAL).read_text(encoding="utf-8")
+    manual = (DOCS / publication.MANUAL).read_text(encoding="utf-8")
     found: list[str] = re.findall(rf"```{language}\n(.*?)```", manual, re.DOTALL)
     return found
 
