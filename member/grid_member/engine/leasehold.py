@@ -24,14 +24,14 @@ def steady_s() -> float:
 
 
 class Leasehold:
-    """As one lane goes by it. Times are those of `steady_s`."""
+    """As one shard goes by it. Times are those of `steady_s`."""
 
     def __init__(self) -> None:
         """Hold for ever: from an engine by itself nobody takes anything."""
         self.until_s = math.inf
         """What was taken in this life is left to this member until then; -inf: nothing was."""
         self.awaited = False
-        """Whether the member is not ready before a lease holds: the lane refused something for want
+        """Whether the member is not ready before a lease holds: a shard refused something for want
         of a lease or of a leader, or there was no lease yet."""
         self._ended = False
 
@@ -56,7 +56,7 @@ class Leasehold:
         self._ended = False
 
     def look(self, *, refused: bool) -> None:
-        """Await a lease from when the lane refuses until it takes records and a lease holds."""
+        """Await a lease from when the shard refuses until it takes records and a lease holds."""
         self.awaited = refused or (self.awaited and not self.holds)
 
     def begin_anew(self) -> None:

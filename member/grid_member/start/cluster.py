@@ -27,7 +27,7 @@ from grid_member.engine.replicated.engine import ClusterEngine
 from grid_member.engine.replicated.full_replicas import HOST
 from grid_member.engine.replicated.lite_engine import LiteEngine
 from grid_member.engine.replicated.part_engine import PartEngine
-from grid_member.engine.replicated.shards import ClusterLanes
+from grid_member.engine.replicated.shards import ReplicatedShards
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -87,7 +87,7 @@ def clustered_engine(
     )
     with_data = PartEngine if settings.crowded else ClusterEngine
     kind = LiteEngine if settings.lite else with_data
-    return kind(structures, ClusterLanes(settings), wall_clock_ms)
+    return kind(structures, ReplicatedShards(settings), wall_clock_ms)
 
 
 def membership_of(

@@ -24,5 +24,5 @@ def clean_always(monkeypatch: pytest.MonkeyPatch, chunk_bytes: int = 300) -> Non
     monkeypatch.setattr(snapshots, "CHUNK_BYTES", chunk_bytes)
 
 
-def cleaner_of(engine: LocalEngine, lane: int = 0) -> Cleaner:
-    return cast("JetStreamLog", engine.lanes[lane]._log)._cleaner
+def cleaner_of(engine: LocalEngine, shard: int = 0) -> Cleaner:
+    return cast("JetStreamLog", engine.shards[shard]._log)._cleaner

@@ -25,7 +25,7 @@ from grid_member.engine.replicated import making
 from grid_member.engine.replicated.engine import ClusterEngine
 from grid_member.engine.replicated.lite_engine import LiteEngine
 from grid_member.engine.replicated.part_engine import PartEngine
-from grid_member.engine.replicated.shards import ClusterLanes
+from grid_member.engine.replicated.shards import ReplicatedShards
 from grid_member.engine.server import config, process
 from tests.unit.engine.backed_up import STRUCTURES, fill
 from tests.unit.engine.cleaned import clean_always
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
 
     from grid_member.engine.api import Structures
-    from grid_member.engine.shard.shard import Lane
+    from grid_member.engine.shard.shard import Shard
     from grid_member.engine.state.snapshot import Image
 
 IMPATIENCE_S = 0.01
@@ -83,8 +83,8 @@ class Bench:
 class HandEngine(ClusterEngine):
     """Goes by the clock that a test sets, as its records do."""
 
-    def _now_of(self, lane: Lane) -> int:
-        return max(self._clock(), lane.state.timestamp_ms)
+    def _now_of(self, shard: Shard) -> int:
+        return max(self._clock(), shard.state.timestamp_ms)
 
 
 class StreamBench(Bench):
@@ -95,8 +95,8 @@ class StreamBench(Bench):
     def make(self) -> LocalEngine:
         settings = ClusterSettings("dev", "m", 0, (("127.0.0.1", 0),), "grid", "pw",
                                    directory=self.directory)  # fmt: skip
-        lanes = ClusterLanes(settings, shards=self.shards, time_of=lambda _: self.clock())
-        return self.engine(self.structures, lanes, self.clock)
+        shards = ReplicatedShards(settings, shards=self.shards, time_of=lambda _: self.clock())
+        return self.engine(self.structures, shards, self.clock)
 
 
 class DatedClock(HandClock):
@@ -122,10 +122,10 @@ class DatedClock(HandClock):
 
 
 class ForwardedEngine(LiteEngine):
-    """Asks a member that holds the data, whose lanes and connection it shares."""
+    """Asks a member that holds the data, whose shards and connection it shares."""
 
-    def __init__(self, host: HandEngine, lanes: ClusterLanes | None = None) -> None:
-        super().__init__(host._structures, lanes or host._cluster, host._clock)
+    def __init__(self, host: HandEngine, shards: ReplicatedShards | None = None) -> None:
+        super().__init__(host._structures, shards or host._cluster, host._clock)
         self.data = host
 
     async def start(self, replayed: Callable[[], None] | None = None) -> None:
@@ -150,8 +150,8 @@ class ForwardedEngine(LiteEngine):
         super().use_structures(structures)
         self.data.use_structures(structures)
 
-    def _now_of(self, lane: Lane) -> int:
-        return self.data._now_of(lane)
+    def _now_of(self, shard: Shard) -> int:
+        return self.data._now_of(shard)
 
 
 class ForwardedBench(StreamBench):
@@ -171,13 +171,13 @@ class ForwardedBench(StreamBench):
 
 
 class SharingEngine(HandEngine):
-    """Lets another engine hear of what comes into its lanes."""
+    """Lets another engine hear of what comes into its shards."""
 
     other: PartOfEngine
 
-    def _arrived(self, lane: Lane, names: set[str]) -> None:
-        super()._arrived(lane, names)
-        self.other._arrived(lane, names)
+    def _arrived(self, shard: Shard, names: set[str]) -> None:
+        super()._arrived(shard, names)
+        self.other._arrived(shard, names)
 
     def _state_changed(self) -> None:
         super()._state_changed()
@@ -185,21 +185,21 @@ class SharingEngine(HandEngine):
 
 
 class PartOfEngine(ForwardedEngine, PartEngine):
-    """Has the first lane of a member that holds the data, and asks it for the rest."""
+    """Has the first shard of a member that holds the data, and asks it for the rest."""
 
     def __init__(self, host: SharingEngine) -> None:
-        lanes = host._cluster
-        super().__init__(host, ClusterLanes(lanes.settings, shards=lanes._shards))
+        shards = host._cluster
+        super().__init__(host, ReplicatedShards(shards.settings, shards=shards._shards))
         host.other = self
 
     @property
-    def lanes(self) -> list[Lane]:
-        return self.data.lanes
+    def shards(self) -> list[Shard]:
+        return self.data.shards
 
     def _go_on(self) -> None:
         self._loop = asyncio.get_running_loop()
-        here, lanes = self._cluster, self.data._cluster
-        here.durable, here.member, here._client = lanes.durable[:1], uuid.uuid4(), lanes.client
+        here, shards = self._cluster, self.data._cluster
+        here.durable, here.member, here._client = shards.durable[:1], uuid.uuid4(), shards.client
         assert not here.whole
         super()._go_on()
 
@@ -208,7 +208,7 @@ class PartOfEngine(ForwardedEngine, PartEngine):
 
 
 class PartBench(ForwardedBench):
-    """The same through a member that holds the first lane only."""
+    """The same through a member that holds the first shard only."""
 
     engine = SharingEngine
     asking = PartOfEngine
@@ -260,9 +260,9 @@ class ThreeBench(StreamBench):
             "dev", name, self._ports[number], tuple((HOST, port) for port in self._ports),
             "grid", "pw", host=HOST, directory=None if directory is None else directory / name,
         )  # fmt: skip
-        lanes = ClusterLanes(settings, shards=self.shards, time_of=self._dated.at)
+        shards = ReplicatedShards(settings, shards=self.shards, time_of=self._dated.at)
         engine = self.engine if number == self.asked else Bystander
-        return engine(self.structures, lanes, self.clock)
+        return engine(self.structures, shards, self.clock)
 
 
 @pytest.fixture
@@ -288,7 +288,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 async def bench(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Bench]:
-    """Every log, and the lanes of structures that no log keeps."""
+    """Every log, and the shards of structures that no log keeps."""
     kinds = {"memory": Bench, "lmdb": Bench, "stream": StreamBench, "forwarded": ForwardedBench,
              "part": PartBench, "three": ThreeBench}  # fmt: skip
     kind = kinds[request.param.partition("-")[0]]

@@ -125,7 +125,7 @@ class Forwarding:
 
     @property
     def agreed(self) -> bool:
-        """Whether a host is there all of whose lanes have the same cluster state."""
+        """Whether a host is there all of whose shards have the same cluster state."""
         return self._host is not None and not self._host.apart
 
     def call(self, word: Word, done: Callable[[Any], None], timeout_s: float = 0.0) -> Call:

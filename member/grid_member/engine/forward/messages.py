@@ -53,7 +53,7 @@ class Kind(enum.IntEnum):
     QUEUE_CONFIRM = 8
     QUEUE_RETURN = 9
     SPREAD = 10
-    """Tell a cluster state to all lanes but the first."""
+    """Tell a cluster state to all shards but the first."""
     SPREAD_FOR_NOW = 11
     """The same, but a restart begins with the state that was set otherwise."""
     USAGE = 12
@@ -98,7 +98,7 @@ class Flag(enum.IntFlag):
     BROKEN = 16
     """What was heard does not follow what was heard before: the session is over."""
     APART = 32
-    """The host's lanes have different cluster states."""
+    """The host's shards have different cluster states."""
 
 
 class Word(NamedTuple):

@@ -32,7 +32,7 @@ class PollEngine(Protocol):
 
     @property
     def answering(self) -> bool:
-        """Whether no lane refuses what it is asked."""
+        """Whether no shard refuses what it is asked."""
 
     @property
     def takes_polls(self) -> bool:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from grid_member.engine.local.usage import StructureUsage
-    from grid_member.engine.shard.shard import Lane
+    from grid_member.engine.shard.shard import Shard
 
 _ALWAYS: Final = {Kind.QUEUE_CONFIRM, Kind.QUEUE_RETURN, Kind.CANCEL, Kind.HELD}
 """What is done while this member stops, too."""
@@ -57,18 +57,18 @@ class HostEngine(Engine, Protocol):
 
     @property
     def in_contact(self) -> bool:
-        """Whether a quorum confirms what this member sends, in every lane."""
+        """Whether a quorum confirms what this member sends, in every shard."""
 
     leased_until_s: float
     """Until when the others leave this member what it takes, by `steady_s`."""
 
     @property
     def answering(self) -> bool:
-        """Whether no lane refuses what it is asked."""
+        """Whether no shard refuses what it is asked."""
 
     @property
     def leased(self) -> bool:
-        """Whether every lane has held a lease since it refused anything."""
+        """Whether every shard has held a lease since it refused anything."""
 
     @property
     def takes_polls(self) -> bool:
@@ -76,11 +76,11 @@ class HostEngine(Engine, Protocol):
 
     @property
     def agreed(self) -> bool:
-        """Whether all lanes have the same cluster state, as applied."""
+        """Whether all shards have the same cluster state, as applied."""
 
     @property
-    def lanes(self) -> list[Lane]:
-        """All lanes."""
+    def shards(self) -> list[Shard]:
+        """All shards."""
 
     def structure_usage(self) -> list[StructureUsage]:
         """Return what every structure holds that holds anything."""
@@ -231,15 +231,15 @@ class Guest:
                 self._begin_on_item(word, done)
 
     def _spread(self, word: Word, done: Callable[[Any], None]) -> None:
-        """Tell the lanes but the first a cluster state."""
-        state, lanes = _STATES.get(word.name), self._engine.lanes[1:]
+        """Tell the shards but the first a cluster state."""
+        state, shards = _STATES.get(word.name), self._engine.shards[1:]
         if state is None:
             done(_NOT_KNOWN)
-        elif not lanes:
+        elif not shards:
             done(False)
         else:
             change = ClusterStateChange if word.kind is Kind.SPREAD else TransientStateChange
-            StateChange(lanes, change(state), nothing, done).send()
+            StateChange(shards, change(state), nothing, done).send()
 
     def _begin_on_item(self, word: Word, done: Callable[[Any], None]) -> None:
         match word.kind:

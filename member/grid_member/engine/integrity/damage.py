@@ -133,7 +133,7 @@ class Damage:
             self._looking = asyncio.get_running_loop().create_task(self._look(system, own))
 
     @property
-    def of_lanes(self) -> str | None:
+    def unreadable_log(self) -> str | None:
         """What is told of a log that a member cannot go on with which waits for nothing else."""
         return self.told if self._short and not self._waits() else None
 
@@ -177,7 +177,7 @@ class Damage:
         del self._looks[stream.name]
 
     def forget(self, stream: Stream) -> None:
-        """Look no more after a log whose lane was given up."""
+        """Look no more after a log whose shard was given up."""
         self.reached.forget(stream)
         self.whole(stream)
 

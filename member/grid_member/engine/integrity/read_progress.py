@@ -30,7 +30,7 @@ class ReadLog:
             created: when its stream was made, as servers tell it.
             read: what was read.
             member: whose records are its own.
-            state: returns the state of its lane from now on.
+            state: returns the state of its shard from now on.
             had: the ids of those that may have been needed for what was read; None: not known.
         """
         self.created = created

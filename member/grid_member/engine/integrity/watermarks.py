@@ -152,7 +152,7 @@ class Reached:
             _log.warning("%s is not written: its disk does not answer", self._path)
 
     def forget(self, stream: Stream) -> None:
-        """Look no more after a log whose lane was given up: what was noted of it stays."""
+        """Look no more after a log whose shard was given up: what was noted of it stays."""
         self._read.pop(stream.name, None)
 
     async def check(
@@ -165,7 +165,7 @@ class Reached:
             created: when that was made, as servers told before it was read: what is read of one
                 that is deleted meanwhile must not pass for what the next one held.
             read: what was read now.
-            current: returns the state of its lane from when this returns on.
+            current: returns the state of its shard from when this returns on.
 
         Raises:
             ShortError: it lacks some of that.

@@ -57,12 +57,12 @@ CLOSE_S: Final = 2.0
 _log: Final = logging.getLogger("grid.engine.nats")
 _NO_QUORUM: Final = "no quorum of members confirms: what was asked for may or may not be done"
 _AHEAD: Final = (
-    "the clock of lane %d jumped %d s ahead: what lives for a time ends so much early; check the "
+    "the clock of shard %d jumped %d s ahead: what lives for a time ends so much early; check the "
     "clocks of the machines"
 )
 _BACK: Final = (
-    "the clock of lane %d was set back by %d s: what lives for a time ends so much late; check the "
-    "clocks of the machines"
+    "the clock of shard %d was set back by %d s: what lives for a time ends so much late; check "
+    "the clocks of the machines"
 )
 _SHORT: Final = (
     "the log lacks what this member has read of it: what was asked for may or may not be done"
@@ -83,7 +83,7 @@ class SharedFeed(Feed, Protocol):
 
 
 class JetStreamLog:
-    """The `Log` of one lane of a cluster."""
+    """The `Log` of one shard of a cluster."""
 
     gathers = True
     ground: Ground | None = None
@@ -128,7 +128,7 @@ class JetStreamLog:
         Args:
             client: connected to the member's own server.
             stream: the stream's name.
-            shard: the lane's number.
+            shard: the shard's number.
             member: the member's UUID, 16 bytes.
             source: where a thread can read the stream.
             own_server: the name of the member's own server, None when that is of no matter.
@@ -157,7 +157,7 @@ class JetStreamLog:
 
     @property
     def shard(self) -> int:
-        """The lane's number."""
+        """The shard's number."""
         return self._shard
 
     @property
@@ -210,7 +210,7 @@ class JetStreamLog:
 
     def start(self, feed: Feed) -> None:
         """Take records from now on and tell the feed about those of all members."""
-        self._feed = feed  # type: ignore[assignment]  # a lane of a cluster is more than a Feed
+        self._feed = feed  # type: ignore[assignment]  # a shard of a cluster is more than a Feed
         self._outbox.start()
         self._cleaner.count(self._stored_bytes)
         self._messages.start(self._last, self._last_ms)

@@ -78,7 +78,7 @@ class _Sent:
 
 
 class Outbox:
-    """What one lane of this member has on its way."""
+    """What one shard of this member has on its way."""
 
     def __init__(
         self,

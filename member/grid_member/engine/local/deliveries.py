@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from grid_member.engine.api import Item, Refused
-    from grid_member.engine.shard.shard import Lane
+    from grid_member.engine.shard.shard import Shard
 
 LANDING_RETRY_S: Final = 0.5
 """Seconds until confirms or a return that the log did not take are sent again."""
@@ -25,13 +25,13 @@ Landing: TypeAlias = QueueConfirm | QueueReturn
 class Landings:
     """The items that polls of this member have and that are not landed yet."""
 
-    def __init__(self, lane_of: Callable[[str], Lane | None]) -> None:
+    def __init__(self, shard_of: Callable[[str], Shard | None]) -> None:
         """Begin with none.
 
         Args:
-            lane_of: the lane of the queue called so; None when it is not configured any more.
+            shard_of: the shard of the queue called so; None when it is not configured any more.
         """
-        self._lane_of = lane_of
+        self._shard_of = shard_of
         self._items: set[tuple[str, int, int]] = set()
         self.confirms: dict[str, list[Landing]] = {}
         """Those of this tick, by queue, until `send`."""
@@ -69,11 +69,11 @@ class Landings:
         """Send operations on one queue until the log has taken them, or until `drain` is over."""
         if self._over:
             return
-        lane = self._lane_of(operations[0].name)
-        if lane is None:
+        shard = self._shard_of(operations[0].name)
+        if shard is None:
             self._landed(operations)  # the queue is gone, and what was in it
         else:
-            lane.propose_always(operations, _Sent(self, operations).answer)
+            shard.propose_always(operations, _Sent(self, operations).answer)
 
     def answered(self, operations: Sequence[Landing], *, refused: bool) -> None:
         """Hear what became of operations that were sent together.

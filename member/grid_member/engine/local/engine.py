@@ -1,7 +1,7 @@
 """The engine: maps, queues and the cluster state over logs, for one event loop.
 
-A structure lives in one lane, that is one state machine over one log: durable structures in the
-lane of their shard, the others, when there is a directory at all, in a lane in memory, so that
+A structure lives in one shard, that is one state machine over one log: durable structures in the
+shard of their shard, the others, when there is a directory at all, in a shard in memory, so that
 they neither wait for a disk nor come back after a restart.
 """
 
@@ -27,7 +27,7 @@ from grid_member.engine.local.placement import Placement
 from grid_member.engine.local.polls import NoPoll, QueuePolls
 from grid_member.engine.local.system import NOT_STARTED
 from grid_member.engine.log.log import Clock, wall_clock_ms
-from grid_member.engine.shard.shards import Lanes, LogOpener
+from grid_member.engine.shard.shards import LogOpener, Shards
 from grid_member.engine.state.operations import QueueConfirm, QueueOffer, QueueReturn, made
 from grid_member.engine.state.stored import shared
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from grid_member.engine.shard.shard import Lane
+    from grid_member.engine.shard.shard import Shard
 
 MAX_IDLE_QUEUES: Final = 1024
 """Queues whose polls are remembered before those that have none are forgotten."""
@@ -61,7 +61,7 @@ def open_engine(
         clock: milliseconds since the epoch, for time to live.
         open_log: opens a log inside the directory; None opens one of LMDB.
     """
-    return LocalEngine(structures, Lanes(directory, shards, clock, open_log), clock)
+    return LocalEngine(structures, Shards(directory, shards, clock, open_log), clock)
 
 
 class LocalEngine(MapSide):
@@ -69,15 +69,15 @@ class LocalEngine(MapSide):
 
     _keeps_ways = True
 
-    def __init__(self, structures: Structures, lanes: Lanes, clock: Clock) -> None:
-        super().__init__(structures, lanes, clock)
-        self._queues = Placement(lanes, lambda lane: lane.state.queues.found)
-        self._queue_ways: dict[str, tuple[Lane, Lane, int]] = {}
-        """The lane of a queue and how many items it may hold, as `_ways` has it for maps."""
+    def __init__(self, structures: Structures, shards: Shards, clock: Clock) -> None:
+        super().__init__(structures, shards, clock)
+        self._queues = Placement(shards, lambda shard: shard.state.queues.found)
+        self._queue_ways: dict[str, tuple[Shard, Shard, int]] = {}
+        """The shard of a queue and how many items it may hold, as `_ways` has it for maps."""
         self._polls: dict[str, QueuePolls] = {}
         self._polls_wait = True
         """Whether a poll that finds nothing may wait."""
-        self._landings = Landings(self._queue_lane)
+        self._landings = Landings(self._queue_shard)
         self._loop: AbstractEventLoop | None = None
         self._expiry: ExpiryRounds | None = None
 
@@ -98,7 +98,7 @@ class LocalEngine(MapSide):
             raise EngineError("an engine starts once: make a new one")
         self._loop = get_running_loop()
         try:
-            await self._lanes.begin(self._arrived)
+            await self._shards.begin(self._arrived)
         except BaseException:
             self._loop = None  # a store that was recovered meanwhile may be opened
             raise
@@ -111,16 +111,16 @@ class LocalEngine(MapSide):
             failure = error
         if failure is not None:
             self._replayed = False
-            await self._lanes.abandon()
+            await self._shards.abandon()
             raise failure
-        for lane in self.lanes:
-            lane.start(self._loop)
+        for shard in self.shards:
+            shard.start(self._loop)
         await self._begin()
         self._maps.begin("map", self._structures.map_settings)
         self._queues.begin("queue", self._structures.queue_settings)
-        for lane in self.lanes:
-            await lane.settle()
-        await self._lanes.opened()
+        for shard in self.shards:
+            await shard.settle()
+        await self._shards.opened()
         self._refusal = None
         self._begin_expiry()
 
@@ -133,8 +133,8 @@ class LocalEngine(MapSide):
         self._queue_ways.clear()
         if self._expiry is not None:
             self._expiry.stop()
-        for lane in self.lanes:
-            lane.reads.send_all()
+        for shard in self.shards:
+            shard.reads.send_all()
         for polls in list(self._polls.values()):
             polls.finish_waiting(None)
         self._lose_patience(UNKNOWN_GRACE_S)
@@ -142,7 +142,7 @@ class LocalEngine(MapSide):
         await self._landings.drain()
         await self._settle()
         self._drained()
-        await self._lanes.close()
+        await self._shards.close()
 
     def end_polls(self) -> None:
         """End waiting polls with None, and let none wait from now on: the member stops soon."""
@@ -180,7 +180,7 @@ class LocalEngine(MapSide):
             self._landings.send()
         way = self._queue_ways.get(name)
         if way is not None and not way[0].state.passive:
-            _, lane, max_size = way  # as below, for most offers
+            _, shard, max_size = way  # as below, for most offers
         else:
             settings = self._structures.queue_settings(name)
             if settings is None:
@@ -190,15 +190,15 @@ class LocalEngine(MapSide):
             if refused is not None:
                 done(refused)
                 return
-            lane, max_size = self._queues.lane(name, settings.persistent), settings.max_size
+            shard, max_size = self._queues.shard(name, settings.persistent), settings.max_size
             if self._queues.changed:
-                done = self._queues.counted(name, lane, settings.persistent, done)
+                done = self._queues.counted(name, shard, settings.persistent, done)
             else:
-                self._note_queue_way(name, lane, max_size)
+                self._note_queue_way(name, shard, max_size)
         if content_type is not None:
             content_type = shared(content_type)
         operation = made(QueueOffer, (name, value, content_type, max_size))
-        lane.propose(operation, done, len(value))
+        shard.propose(operation, done, len(value))
 
     def poll_waiters(self) -> int:
         """Return how many polls wait here for an item, those of other members' clients too."""
@@ -208,9 +208,9 @@ class LocalEngine(MapSide):
         """Take the head, waiting up to timeout_s seconds for one; None when none came."""
         way, polls = self._queue_ways.get(name), self._polls.get(name)
         if way is not None and polls is not None:
-            first, lane, _ = way
+            first, shard, _ = way
             if not first.state.passive:
-                return polls.poll(lane, timeout_s, done)  # as below, for most polls
+                return polls.poll(shard, timeout_s, done)  # as below, for most polls
         settings = self._structures.queue_settings(name)
         if settings is None:
             done(not_configured("queue"))
@@ -224,10 +224,10 @@ class LocalEngine(MapSide):
             polls = self._polls[name] = self._make_polls(name, get_running_loop())
             if not self._polls_wait:
                 polls.wait_no_more()
-        lane = self._queues.lane(name, settings.persistent)
+        shard = self._queues.shard(name, settings.persistent)
         if not self._queues.changed:
-            self._note_queue_way(name, lane, settings.max_size)
-        return polls.poll(lane, timeout_s, done)
+            self._note_queue_way(name, shard, settings.max_size)
+        return polls.poll(shard, timeout_s, done)
 
     def queue_confirm(self, item: Item) -> None:
         """The item's whole response was handed to the kernel: it is gone for good."""
@@ -245,8 +245,8 @@ class LocalEngine(MapSide):
         elif self._refusal is not None:
             done(self._refusal)
         else:
-            lane = self._queues.lane(name, settings.persistent)
-            done(lane.state.queue_size(name))
+            shard = self._queues.shard(name, settings.persistent)
+            done(shard.state.queue_size(name))
 
     @property
     def takes_polls(self) -> bool:
@@ -268,11 +268,11 @@ class LocalEngine(MapSide):
         self._begin_state()
 
     def _begin_expiry(self) -> None:
-        """Look for what expires in the lanes that there are now."""
+        """Look for what expires in the shards that there are now."""
         if self._expiry is not None:
             self._expiry.stop()
         if self._loop is not None:
-            self._expiry = ExpiryRounds(self.lanes, self._now_of, self._loop)
+            self._expiry = ExpiryRounds(self.shards, self._now_of, self._loop)
             self._expiry.start()
 
     def _drained(self) -> None:
@@ -281,28 +281,28 @@ class LocalEngine(MapSide):
     def _make_polls(self, name: str, loop: AbstractEventLoop) -> QueuePolls:
         return QueuePolls(name, loop, self.queue_return, self._landings.taken)
 
-    def _note_queue_way(self, name: str, lane: Lane, max_size: int) -> None:
+    def _note_queue_way(self, name: str, shard: Shard, max_size: int) -> None:
         if not self._keeps_ways:
             return
         if len(self._queue_ways) >= MAX_WAYS:
             self._queue_ways.clear()  # clients choose the names
-        self._queue_ways[name] = self._lanes.durable[0], lane, max_size
+        self._queue_ways[name] = self._shards.durable[0], shard, max_size
 
-    def _queue_lane(self, name: str) -> Lane | None:
+    def _queue_shard(self, name: str) -> Shard | None:
         way = self._queue_ways.get(name)
         if way is not None:
             return way[1]
         settings = self._structures.queue_settings(name)
-        return None if settings is None else self._queues.lane(name, settings.persistent)
+        return None if settings is None else self._queues.shard(name, settings.persistent)
 
-    def _arrived(self, lane: Lane, names: set[str]) -> None:
+    def _arrived(self, shard: Shard, names: set[str]) -> None:
         for name in names:
             polls = self._polls.get(name)
             if polls is not None:
-                polls.serve(lane)
+                polls.serve(shard)
 
     def _serve_soon(self) -> None:
-        """Have polls that wait look again, once the lanes have told all that happened."""
+        """Have polls that wait look again, once the shards have told all that happened."""
         if self._loop is not None:
             self._loop.call_soon(self._serve_polls)
 
@@ -324,14 +324,14 @@ class LocalEngine(MapSide):
     def _end_of_polls(self) -> Refused | None:
         """Return what polls that wait are answered when they need not wait on."""
         # A transient state is the begin of a shutdown, which polls end with as with any stop.
-        lasting = self._lanes.durable[0].state.restart_state is ClusterState.PASSIVE
+        lasting = self._shards.durable[0].state.restart_state is ClusterState.PASSIVE
         return PASSIVE if lasting and self._refusal is None else None
 
     def _lose_patience(self, within_s: float) -> None:
-        for lane in self.lanes:
-            lane.lose_patience(within_s)
+        for shard in self.shards:
+            shard.lose_patience(within_s)
 
     async def _settle(self) -> None:
-        while any(lane.busy for lane in self.lanes):
-            for lane in self.lanes:
-                await lane.settle()
+        while any(shard.busy for shard in self.shards):
+            for shard in self.shards:
+                await shard.settle()

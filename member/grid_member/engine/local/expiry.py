@@ -11,28 +11,28 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from grid_member.engine.api import Refused
-    from grid_member.engine.shard.shard import Lane
+    from grid_member.engine.shard.shard import Shard
     from grid_member.engine.state.operations import MapExpire, MapExpireIdle
 
 EXPIRY_PERIOD_S: Final = 1.0
 """Seconds between two looks for expired entries."""
 EXPIRY_BATCH: Final = 1000
-"""Keys of a lane that are looked at at a time."""
+"""Keys of a shard that are looked at at a time."""
 _MORE_PERIOD_S: Final = 0.01
 """Seconds until the next look when there was more than a batch."""
 
 
 class ExpiryRounds:
-    """Looks for expired entries in all lanes, again and again."""
+    """Looks for expired entries in all shards, again and again."""
 
     def __init__(
         self,
-        lanes: Sequence[Lane],
-        now_of: Callable[[Lane], int],
+        shards: Sequence[Shard],
+        now_of: Callable[[Shard], int],
         loop: asyncio.AbstractEventLoop,
     ) -> None:
-        """Look at nothing yet; now_of is the time that a lane's entries live by."""
-        self._lanes = lanes
+        """Look at nothing yet; now_of is the time that a shard's entries live by."""
+        self._shards = shards
         self._now_of = now_of
         self._loop = loop
         self._timer: asyncio.TimerHandle | None = None
@@ -56,18 +56,18 @@ class ExpiryRounds:
             self._timer = self._loop.call_later(period_s, self._look)
 
     def _look_once(self) -> bool:
-        """Look at a batch of each lane; tell whether there is more."""
+        """Look at a batch of each shard; tell whether there is more."""
         more = False
-        for lane in self._lanes:
-            if not lane.answering:
+        for shard in self._shards:
+            if not shard.answering:
                 continue  # it would refuse each of them at once, which is no reason to hurry
-            lane.reads.send_urgent()
-            maps = lane.state.maps
-            now_ms = self._now_of(lane)
+            shard.reads.send_urgent()
+            maps = shard.state.maps
+            now_ms = self._now_of(shard)
             for expiry in maps.due(now_ms, EXPIRY_BATCH):
-                lane.propose(expiry, _Expiring(lane, expiry).answer, len(expiry.key))
-            if lane.state.system.overdue(now_ms):
-                lane.propose_system(SystemExpire(), _ignore)
+                shard.propose(expiry, _Expiring(shard, expiry).answer, len(expiry.key))
+            if shard.state.system.overdue(now_ms):
+                shard.propose_system(SystemExpire(), _ignore)
             more = more or maps.overdue(now_ms)
         return more
 
@@ -75,15 +75,15 @@ class ExpiryRounds:
 class _Expiring:
     """The callback of an expiry: an entry that is still there is looked at again."""
 
-    __slots__ = ("_expiry", "_lane")
+    __slots__ = ("_expiry", "_shard")
 
-    def __init__(self, lane: Lane, expiry: MapExpire | MapExpireIdle) -> None:
-        self._lane = lane
+    def __init__(self, shard: Shard, expiry: MapExpire | MapExpireIdle) -> None:
+        self._shard = shard
         self._expiry = expiry
 
     def answer(self, outcome: Refused | None) -> None:
         """Put it back into the index, whatever became of the removal."""
-        self._lane.state.maps.postpone(self._expiry)
+        self._shard.state.maps.postpone(self._expiry)
 
 
 def _ignore(outcome: object) -> None:

@@ -1,4 +1,4 @@
-"""The maps of an engine: what is asked of them, and the lane that it goes to."""
+"""The maps of an engine: what is asked of them, and the shard that it goes to."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from grid_member.engine.state.stored import shared
 
 if TYPE_CHECKING:
     from grid_member.engine.log.log import Clock
-    from grid_member.engine.shard.shard import Lane
-    from grid_member.engine.shard.shards import Lanes
+    from grid_member.engine.shard.shard import Shard
+    from grid_member.engine.shard.shards import Shards
     from grid_member.engine.state.stored import Stored
 
 MAX_WAYS: Final = 1024
-"""Maps whose lane is remembered."""
+"""Maps whose shard is remembered."""
 PASSIVE: Final = Refused(Reason.PASSIVE, "the cluster state is PASSIVE: writes are refused")
 T = TypeVar("T")
 
@@ -34,15 +34,15 @@ class MapSide(SystemSide):
     """What maps hold, and how that is changed."""
 
     _keeps_ways = False
-    """Whether the lane of a map stays the same while the settings do."""
+    """Whether the shard of a map stays the same while the settings do."""
 
-    def __init__(self, structures: Structures, lanes: Lanes, clock: Clock) -> None:
-        super().__init__(lanes, clock)
+    def __init__(self, structures: Structures, shards: Shards, clock: Clock) -> None:
+        super().__init__(shards, clock)
         self._structures = structures
-        self._maps = Placement(lanes, lambda lane: lane.state.maps.found)
-        self._ways: dict[str, tuple[Lane, Lane, int]] = {}
-        """The lane and the milliseconds to live of what is put into a map, for those whose entries
-        go for no other reason; before them the lane that tells whether writes are taken. Until
+        self._maps = Placement(shards, lambda shard: shard.state.maps.found)
+        self._ways: dict[str, tuple[Shard, Shard, int]] = {}
+        """The shard and the milliseconds to live of what is put into a map, for those whose entries
+        go for no other reason; before them the shard that tells whether writes are taken. Until
         settings change, and while the member runs."""
 
     def map_put(
@@ -51,13 +51,13 @@ class MapSide(SystemSide):
         """Create or replace an entry."""
         way = self._ways.get(name)
         if way is not None:
-            first, lane, ttl_ms = way
+            first, shard, ttl_ms = way
             if not first.state.passive:
                 # As below, for most puts.
                 if content_type is not None:
                     content_type = shared(content_type)
                 operation = made(MapPut, (name, key, value, content_type, ttl_ms))
-                lane.propose(operation, done, len(key) + len(value))
+                shard.propose(operation, done, len(key) + len(value))
                 return
         self._map_put(name, key, value, content_type, done)
 
@@ -70,11 +70,11 @@ class MapSide(SystemSide):
             return
         refused = self._write_refusal()
         if refused is not None:
-            done(refused)  # before the start there is no lane
+            done(refused)  # before the start there is no shard
             return
-        lane = self._maps.lane(name, settings.persistent)
+        shard = self._maps.shard(name, settings.persistent)
         if self._maps.changed:
-            done = self._maps.counted(name, lane, settings.persistent, done)
+            done = self._maps.counted(name, shard, settings.persistent, done)
         if content_type is not None:
             content_type = shared(content_type)  # a few, of millions of entries
         fields = name, key, value, content_type, settings.time_to_live_s * 1000
@@ -82,17 +82,17 @@ class MapSide(SystemSide):
         if settings.max_idle_s or settings.eviction is not None:
             operation = MapPutBounded(*fields, settings.max_idle_s * 1000, settings.eviction)
             # What was read before this put must not be evicted by it first.
-            lane.reads.send(name)
+            shard.reads.send(name)
         else:
             operation = made(MapPut, fields)
             if self._keeps_ways and not self._maps.changed:
-                self._note_way(name, lane, fields[-1])
-        lane.propose(operation, done, len(key) + len(value))
+                self._note_way(name, shard, fields[-1])
+        shard.propose(operation, done, len(key) + len(value))
 
-    def _note_way(self, name: str, lane: Lane, ttl_ms: int) -> None:
+    def _note_way(self, name: str, shard: Shard, ttl_ms: int) -> None:
         if len(self._ways) >= MAX_WAYS:
             self._ways.clear()  # clients choose the names
-        self._ways[name] = self._lanes.durable[0], lane, ttl_ms
+        self._ways[name] = self._shards.durable[0], shard, ttl_ms
 
     def map_get(self, name: str, key: str, done: Done[Entry | None]) -> None:
         """Read an entry; None when there is no mapping or it has expired."""
@@ -106,8 +106,8 @@ class MapSide(SystemSide):
         elif self._refusal is not None:
             done(self._refusal)
         else:
-            lane = self._maps.lane(name, settings.persistent)
-            found = lane.state.maps.found.get(name)
+            shard = self._maps.shard(name, settings.persistent)
+            found = shard.state.maps.found.get(name)
             if found is None:
                 done(None)
             elif found.plain:
@@ -117,7 +117,7 @@ class MapSide(SystemSide):
                 else:
                     done(None if stored is None else Entry(*stored))
             else:
-                lane.reads.read(found, name, key, settings, done)
+                shard.reads.read(found, name, key, settings, done)
 
     def map_peek(self, name: str, key: str) -> Stored | None:
         """Return what a plain map stores, if it is there and can be had at once.
@@ -126,13 +126,13 @@ class MapSide(SystemSide):
         """
         way = self._ways.get(name)
         if way is not None:
-            lane = way[1]  # as below, for most reads
+            shard = way[1]  # as below, for most reads
         else:
             settings = self._structures.map_settings(name)
             if settings is None or self._refusal is not None:
                 return None
-            lane = self._maps.lane(name, settings.persistent)
-        found = lane.state.maps.found.get(name)
+            shard = self._maps.shard(name, settings.persistent)
+        found = shard.state.maps.found.get(name)
         return found.entries.get(key) if found is not None and found.plain else None
 
     def map_remove(self, name: str, key: str, done: Done[None]) -> None:
@@ -143,8 +143,8 @@ class MapSide(SystemSide):
         elif self._refusal is not None:
             done(self._refusal)
         else:
-            lane = self._maps.lane(name, settings.persistent)
-            self._propose(lane, MapRemove(name, key), done, len(key))
+            shard = self._maps.shard(name, settings.persistent)
+            self._propose(shard, MapRemove(name, key), done, len(key))
 
     def map_clear(self, name: str, done: Done[None]) -> None:
         """Remove all entries of the map atomically."""
@@ -154,23 +154,23 @@ class MapSide(SystemSide):
         elif self._refusal is not None:
             done(self._refusal)
         else:
-            self._propose(self._maps.lane(name, settings.persistent), MapClear(name), done, 0)
+            self._propose(self._maps.shard(name, settings.persistent), MapClear(name), done, 0)
 
     def _write_refusal(self) -> Refused | None:
-        if self._refusal is None and self._lanes.durable[0].state.passive:
+        if self._refusal is None and self._shards.durable[0].state.passive:
             return PASSIVE
         return self._refusal
 
-    def _propose(self, lane: Lane, operation: Operation, done: Done[T], size_bytes: int) -> None:
+    def _propose(self, shard: Shard, operation: Operation, done: Done[T], size_bytes: int) -> None:
         refused = self._write_refusal()
         if refused is not None:
             done(refused)
         else:
-            lane.propose(operation, done, size_bytes)
+            shard.propose(operation, done, size_bytes)
 
 
 class MapRead:
-    """Reads an entry once a lane is current: what `reader` returns, for most requests."""
+    """Reads an entry once a shard is current: what `reader` returns, for most requests."""
 
     __slots__ = ("_done", "_key", "_maps", "_name")
 

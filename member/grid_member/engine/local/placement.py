@@ -1,7 +1,7 @@
-"""Where a structure lives: in the lane of its settings, but not away from its data.
+"""Where a structure lives: in the shard of its settings, but not away from its data.
 
 A change of the configuration, at run time or between two starts, may give a structure another
-lane. As long as its data, or an operation that brings some, is in the one before, everything goes
+shard. As long as its data, or an operation that brings some, is in the one before, everything goes
 on there.
 """
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from grid_member.engine.api import Done, Refused
     from grid_member.engine.local.usage import Kind
-    from grid_member.engine.shard.shard import Lane
-    from grid_member.engine.shard.shards import Lanes
+    from grid_member.engine.shard.shard import Shard
+    from grid_member.engine.shard.shards import Shards
 
 MAX_WARNINGS: Final = 20
 """Structures of a kind that a start names because their data is not where their settings say."""
@@ -30,41 +30,41 @@ SettingsOf: TypeAlias = Callable[[str], MapSettings | QueueSettings | None]
 
 
 class _Strays:
-    """Operations on their way to a lane that need not be the one of the structure's settings."""
+    """Operations on their way to a shard that need not be the one of the structure's settings."""
 
-    __slots__ = ("lane", "number")
+    __slots__ = ("number", "shard")
 
-    def __init__(self, lane: Lane) -> None:
-        self.lane = lane
+    def __init__(self, shard: Shard) -> None:
+        self.shard = shard
         self.number = 0
 
 
 class Placement:
-    """The lanes of maps, or of queues."""
+    """The shards of maps, or of queues."""
 
-    def __init__(self, lanes: Lanes, names: Callable[[Lane], Collection[str]]) -> None:
+    def __init__(self, shards: Shards, names: Callable[[Shard], Collection[str]]) -> None:
         """Place everything by its settings first.
 
         Args:
-            lanes: the lanes there are.
-            names: the structures of this kind that hold anything in a lane.
+            shards: the shards there are.
+            names: the structures of this kind that hold anything in a shard.
         """
-        self._lanes = lanes
+        self._shards = shards
         self._names = names
         self._strays: dict[str, _Strays] = {}
         self.changed = False
         """Whether settings changed, now or since the data was stored: else nothing is elsewhere,
         and nothing that is on its way has to be counted."""
         self._former: SettingsOf | None = None
-        self._bounds: list[tuple[Lane, int]] = []
+        self._bounds: list[tuple[Shard, int]] = []
 
-    def lane(self, name: str, persistent: bool) -> Lane:
-        """Return the lane of the structure called name."""
-        lanes = self._lanes
-        volatile = lanes.volatile
+    def shard(self, name: str, persistent: bool) -> Shard:
+        """Return the shard of the structure called name."""
+        shards = self._shards
+        volatile = shards.volatile
         if volatile is not None and not persistent and not self.changed:
             return volatile
-        durable = lanes.only or lanes.durable_of(name)
+        durable = shards.only or shards.durable_of(name)
         if volatile is None or not self.changed:
             return durable
         home, other = (durable, volatile) if persistent else (volatile, durable)
@@ -72,14 +72,14 @@ class Placement:
             return self._unsettled(name, persistent, home, other)
         return other if name in self._names(other) else home
 
-    def counted(self, name: str, lane: Lane, persistent: bool, done: Done[T]) -> Done[T]:
-        """Return the callback of an operation that brings data to a lane that `lane` returned."""
-        volatile = self._lanes.volatile
+    def counted(self, name: str, shard: Shard, persistent: bool, done: Done[T]) -> Done[T]:
+        """Return the callback of an operation that brings data to a shard that `shard` returned."""
+        volatile = self._shards.volatile
         if volatile is None or not self.changed:
             return done
-        if self._former is None and (lane is not volatile) is persistent:
+        if self._former is None and (shard is not volatile) is persistent:
             return done
-        strays = self._strays.setdefault(name, _Strays(lane))
+        strays = self._strays.setdefault(name, _Strays(shard))
         strays.number += 1
 
         def counted(outcome: T | Refused) -> None:
@@ -91,7 +91,7 @@ class Placement:
         return counted
 
     def away(self, name: str, persistent: bool) -> bool:
-        """Tell whether the structure is in a lane that this member does not have."""
+        """Tell whether the structure is in a shard that this member does not have."""
         return False
 
     def begin(self, kind: Kind, settings_of: SettingsOf) -> None:
@@ -100,11 +100,11 @@ class Placement:
         What is on disk stays there, though its settings say that it is not kept any more: they may
         be a mistake, or meant for one start.
         """
-        if self._lanes.volatile is None:
+        if self._shards.volatile is None:
             return
         stay: list[str] = []
-        for lane in self._lanes.durable:
-            for name in self._names(lane):
+        for shard in self._shards.durable:
+            for name in self._names(shard):
                 settings = settings_of(name)
                 if settings is not None and not settings.persistent:
                     stay.append(name)
@@ -126,17 +126,17 @@ class Placement:
             return
         self.changed = True
         self._former = former
-        self._bounds = [(lane, lane.bound()) for lane in self._lanes.all]
+        self._bounds = [(shard, shard.bound()) for shard in self._shards.all]
 
     def _changing(self) -> bool:
-        if self._former is not None and all(lane.passed(bound) for lane, bound in self._bounds):
+        if self._former is not None and all(shard.passed(bound) for shard, bound in self._bounds):
             self._former = None
         return self._former is not None
 
-    def _unsettled(self, name: str, persistent: bool, home: Lane, other: Lane) -> Lane:
+    def _unsettled(self, name: str, persistent: bool, home: Shard, other: Shard) -> Shard:
         strays = self._strays.get(name)
         if strays is not None:
-            return strays.lane
+            return strays.shard
         if name in self._names(other):
             return other
         if not self._changing() or self._former is None or name in self._names(home):

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
-    from grid_member.engine.shard.shard import Lane
+    from grid_member.engine.shard.shard import Shard
 
 MAX_TIMER_S: Final = 2**31 - 1
 """Seconds; a longer wait is cut to it."""
@@ -119,7 +119,7 @@ class QueuePolls:
         self._unwanted = unwanted
         self.taken = taken
         """Hears of each item that a poll is about to get."""
-        self._lane: Lane | None = None
+        self._shard: Shard | None = None
         """Where the last take was sent."""
         self._waiting: OrderedDict[QueuePoll, None] = OrderedDict()
         self._patient = True
@@ -137,27 +137,27 @@ class QueuePolls:
         """Whether nothing waits and nothing is on its way, so that this may be forgotten."""
         return not self._waiting and not self.taking
 
-    def poll(self, lane: Lane, timeout_s: float, done: Done[Item | None]) -> QueuePoll:
-        """Take the head of the queue, which lives in the lane now, or wait for one."""
+    def poll(self, shard: Shard, timeout_s: float, done: Done[Item | None]) -> QueuePoll:
+        """Take the head of the queue, which lives in the shard now, or wait for one."""
         waits, waiting = timeout_s > 0 and self._patient, len(self._waiting)
-        queue = lane.state.queues.found.get(self._name)
+        queue = shard.state.queues.found.get(self._name)
         if not waiting and queue is not None and len(queue.items) > self.taking:
             # As below, for most polls of a queue that is not empty.
             poll = QueuePoll(self, done, self._deadline_s(timeout_s))
-            self._send(lane, poll)
+            self._send(shard, poll)
             return poll
         poll = self._made(timeout_s, done)
         if poll.done is None:
             return poll
-        if lane.state.queues.size(self._name) - self.taking > waiting:
+        if shard.state.queues.size(self._name) - self.taking > waiting:
             if waiting:
-                self.serve(lane)  # who came before, and is not served yet
-            self._send(lane, poll)
+                self.serve(shard)  # who came before, and is not served yet
+            self._send(shard, poll)
         else:
             if waits:
                 self._wait(poll)
             if self._waiting:
-                self.serve(lane)  # what is there, as after a take that was refused, is for them
+                self.serve(shard)  # what is there, as after a take that was refused, is for them
             if not waits:
                 poll.finish(None)
         return poll
@@ -172,14 +172,14 @@ class QueuePolls:
     def _deadline_s(self, timeout_s: float) -> float:
         return self._loop.time() + min(timeout_s, MAX_TIMER_S) if timeout_s > 0 else 0
 
-    def serve(self, lane: Lane) -> None:
-        """Send a take for each waiting poll that an item is there for in the lane."""
-        ready = lane.state.queues.size(self._name) - self.taking
+    def serve(self, shard: Shard) -> None:
+        """Send a take for each waiting poll that an item is there for in the shard."""
+        ready = shard.state.queues.size(self._name) - self.taking
         while ready > 0 and self._waiting:
             poll, _ = self._waiting.popitem(last=False)
             poll.waiting = None
             ready -= 1
-            self._send(lane, poll)
+            self._send(shard, poll)
 
     def wait_no_more(self) -> None:
         """End every waiting poll, and let none wait from now on."""
@@ -212,13 +212,13 @@ class QueuePolls:
 
     def serve_again(self) -> None:
         """See whether anything is there for those who wait, where the last take was sent."""
-        if self._lane is not None:
-            self.serve(self._lane)
+        if self._shard is not None:
+            self.serve(self._shard)
 
-    def _send(self, lane: Lane, poll: QueuePoll) -> None:
-        self._lane = lane
+    def _send(self, shard: Shard, poll: QueuePoll) -> None:
+        self._shard = shard
         self.taking += 1
-        lane.propose(self._take, poll.answer, 0)
+        shard.propose(self._take, poll.answer, 0)
 
     def _wait(self, poll: QueuePoll) -> None:
         self._waiting[poll] = None

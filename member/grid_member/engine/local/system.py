@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from grid_member.engine.api import Done
     from grid_member.engine.local.usage import Kind, StructureUsage
     from grid_member.engine.log.log import Clock
-    from grid_member.engine.shard.shard import Lane
-    from grid_member.engine.shard.shards import Lanes
+    from grid_member.engine.shard.shard import Shard
+    from grid_member.engine.shard.shards import Shards
     from grid_member.engine.state.machine import State
     from grid_member.engine.state.snapshot import Image
     from grid_member.engine.state.system import SystemValues
@@ -31,18 +31,18 @@ NOT_STARTED: Final = Refused(Reason.CLOSING, "the member has not started")
 
 
 class SystemSide:
-    """What every lane and the first lane's system store tell, and how they are changed."""
+    """What every shard and the first shard's system store tell, and how they are changed."""
 
-    def __init__(self, lanes: Lanes, clock: Clock) -> None:
-        self._lanes = lanes
+    def __init__(self, shards: Shards, clock: Clock) -> None:
+        self._shards = shards
         self._clock = clock
         self._refusal: Refused | None = NOT_STARTED
         self._replayed = False
 
     @property
-    def lanes(self) -> list[Lane]:
-        """A durable lane for each shard, then the one in memory, if any."""
-        return self._lanes.all
+    def shards(self) -> list[Shard]:
+        """The durable shards, then the one in memory, if any."""
+        return self._shards.all
 
     @property
     def ready(self) -> bool:
@@ -52,7 +52,7 @@ class SystemSide:
     @property
     def directory_lost(self) -> str | None:
         """Why nothing that is written now lasts; None while the directory is there."""
-        return self._lanes.directory_lost
+        return self._shards.directory_lost
 
     @property
     def _started(self) -> bool:
@@ -62,12 +62,12 @@ class SystemSide:
     @property
     def member_uuid(self) -> str:
         """This member's UUID; the same after a restart on the same directory."""
-        return str(self._lanes.member)
+        return str(self._shards.member)
 
     @property
     def imported(self) -> bool:
         """Whether this start brought the data of a backup into the cluster."""
-        return self._lanes.imported
+        return self._shards.imported
 
     # The cluster state
 
@@ -76,21 +76,21 @@ class SystemSide:
         """The present cluster state, as applied; ACTIVE before there is one."""
         if not self._replayed:
             return ClusterState.ACTIVE
-        return self._lanes.durable[0].state.cluster_state
+        return self._shards.durable[0].state.cluster_state
 
     @property
     def agreed(self) -> bool:
-        """Whether all lanes have the same cluster state, as applied."""
-        return len({lane.state.cluster_state for lane in self.lanes}) <= 1
+        """Whether all shards have the same cluster state, as applied."""
+        return len({shard.state.cluster_state for shard in self.shards}) <= 1
 
     def prepare_cluster_state(self, state: ClusterState, done: Done[bool]) -> None:
-        """Set the cluster state in all lanes but the first, which decides and is changed next."""
+        """Set the cluster state in all shards but the first, which decides and is changed next."""
         if self._refusal is not None:
             done(self._refusal)
-        elif len(self.lanes) == 1:
+        elif len(self.shards) == 1:
             done(False)
         else:
-            StateChange(self.lanes[1:], ClusterStateChange(state), nothing, done).send()
+            StateChange(self.shards[1:], ClusterStateChange(state), nothing, done).send()
 
     def change_cluster_state(
         self, state: ClusterState, done: Done[bool], *, transient: bool = False
@@ -103,7 +103,7 @@ class SystemSide:
             done(self._refusal)
         else:
             operation = TransientStateChange(state) if transient else ClusterStateChange(state)
-            StateChange(self.lanes, operation, self._state_changed, done).send()
+            StateChange(self.shards, operation, self._state_changed, done).send()
 
     # The system store
 
@@ -125,20 +125,20 @@ class SystemSide:
         if refused is not None:
             done(refused)
         elif value is None:
-            self._lanes.durable[0].propose_system(SystemRemove(key), done, len(key))
+            self._shards.durable[0].propose_system(SystemRemove(key), done, len(key))
         else:
             operation = SystemPut(key, value, time_to_live_s * 1000)
-            self._lanes.durable[0].propose_system(operation, done, len(key) + len(value))
+            self._shards.durable[0].propose_system(operation, done, len(key) + len(value))
 
     # What it holds
 
     def held_structures(self) -> list[tuple[Kind, str]]:
         """Return kind and name of every structure that holds anything."""
-        return list(held_structures(self.lanes))
+        return list(held_structures(self.shards))
 
     def structure_usage(self) -> list[StructureUsage]:
         """Return what every structure holds that holds anything."""
-        return list(structure_usage(self.lanes))
+        return list(structure_usage(self.shards))
 
     async def cluster_usage(self) -> list[StructureUsage] | Refused:
         """Return `structure_usage()`; where nothing is held, that of a member that holds all."""
@@ -149,7 +149,7 @@ class SystemSide:
 
         May run on another thread.
         """
-        return self._lanes.disk_bytes()
+        return self._shards.disk_bytes()
 
     def snapshot(self) -> list[Image]:
         """Return an image of each shard, all of this moment: every write answered so far is in.
@@ -162,7 +162,7 @@ class SystemSide:
         """
         if not self._replayed:
             raise EngineError("the engine has not started: there is no data yet")
-        return self._lanes.images()
+        return self._shards.images()
 
     async def moment(self) -> list[Image]:
         """Return `snapshot()`; with several members theirs is agreed on, which takes a moment.
@@ -176,26 +176,26 @@ class SystemSide:
 
     @property
     def _system(self) -> SystemValues:
-        return self._lanes.durable[0].state.system
+        return self._shards.durable[0].state.system
 
     @property
     def _now_ms(self) -> int:
-        return self._now_of(self._lanes.durable[0])
+        return self._now_of(self._shards.durable[0])
 
-    def _now_of(self, lane: Lane) -> int:
-        """Return the time that a lane's values live by, in milliseconds since the epoch."""
+    def _now_of(self, shard: Shard) -> int:
+        """Return the time that a shard's values live by, in milliseconds since the epoch."""
         # What was over stays so when the clock is set back.
-        return max(self._clock(), lane.state.timestamp_ms)
+        return max(self._clock(), shard.state.timestamp_ms)
 
     def _begin_state(self) -> None:
-        """Begin with the cluster state that outlives a restart, the same in all lanes."""
-        state = self._lanes.durable[0].state.restart_state
-        for lane in self.lanes:
-            if lane.state.cluster_state is not state:
-                lane.propose_system(ClusterStateChange(state), ignore)
+        """Begin with the cluster state that outlives a restart, the same in all shards."""
+        state = self._shards.durable[0].state.restart_state
+        for shard in self.shards:
+            if shard.state.cluster_state is not state:
+                shard.propose_system(ClusterStateChange(state), ignore)
 
     def _state_changed(self) -> None:
-        """Hear that the cluster state is another one in all lanes."""
+        """Hear that the cluster state is another one in all shards."""
 
 
 async def unchecked(created: str, read: State, current: Callable[[], State]) -> None:

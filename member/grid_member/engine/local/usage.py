@@ -14,7 +14,7 @@ from grid_member.engine.io.files import taken_on_disk
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from grid_member.engine.shard.shard import Lane
+    from grid_member.engine.shard.shard import Shard
 
 Kind: TypeAlias = Literal["map", "queue"]
 
@@ -30,21 +30,21 @@ class StructureUsage(NamedTuple):
     """Of keys, as UTF-8, and values."""
 
 
-def held_structures(lanes: Iterable[Lane]) -> Iterator[tuple[Kind, str]]:
+def held_structures(shards: Iterable[Shard]) -> Iterator[tuple[Kind, str]]:
     """Yield kind and name of every structure that holds anything."""
-    for lane in lanes:
-        for name in lane.state.maps.found:
+    for shard in shards:
+        for name in shard.state.maps.found:
             yield "map", name
-        for name in lane.state.queues.found:
+        for name in shard.state.queues.found:
             yield "queue", name
 
 
-def structure_usage(lanes: Iterable[Lane]) -> Iterator[StructureUsage]:
+def structure_usage(shards: Iterable[Shard]) -> Iterator[StructureUsage]:
     """Yield what every structure holds that holds anything."""
-    for lane in lanes:
-        for name, of_map in lane.state.maps.found.items():
+    for shard in shards:
+        for name, of_map in shard.state.maps.found.items():
             yield StructureUsage("map", name, len(of_map.entries), of_map.size_bytes)
-        for name, queue in lane.state.queues.found.items():
+        for name, queue in shard.state.queues.found.items():
             entries = len(queue.items) + len(queue.in_flight)
             yield StructureUsage("queue", name, entries, queue.size_bytes)
 

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 _log: Final = logging.getLogger("grid.engine.nats")
 
 
-class MemoryLane(Protocol):
-    """What this asks of a lane."""
+class MemoryShard(Protocol):
+    """What this asks of a shard."""
 
     state: State
 
@@ -58,14 +58,14 @@ class Followed(NamedTuple):
 
     log: Log
     current: Callable[[], State]
-    """Returns the state of its lane."""
+    """Returns the state of its shard."""
 
 
 class MemoryLogs:
     """Those of one member, by the names of their streams."""
 
     def __init__(self) -> None:
-        self.lanes: dict[str, tuple[Stream, MemoryLane]] = {}
+        self.shards: dict[str, tuple[Stream, MemoryShard]] = {}
         """Those that hold data, whether they are read yet or not."""
         self.followed: dict[str, Followed] = {}
         self.condemned: defaultdict[str, set[str]] = defaultdict(set)
@@ -82,8 +82,8 @@ class MemoryLogs:
         return followed is not None and followed.log.created in self.condemned[name]
 
     def forget(self, name: str) -> None:
-        """Follow a log no more, as its lane was given up."""
-        self.lanes.pop(name, None)
+        """Follow a log no more, as its shard was given up."""
+        self.shards.pop(name, None)
         self.followed.pop(name, None)
 
     def leave(self, name: str, created: str) -> None:
@@ -91,8 +91,8 @@ class MemoryLogs:
         if created in self.condemned[name]:
             return
         self.condemned[name].add(created)
-        if self.has_left(name) and name in self.lanes:
-            self.lanes[name][1].halt()
+        if self.has_left(name) and name in self.shards:
+            self.shards[name][1].halt()
 
     def condemn(self, name: str, why: str) -> None:
         """Leave the log that is followed, which all others are to leave, too."""

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from grid_member.engine.cluster_settings import ClusterSettings
-    from grid_member.engine.lost_memory.logs import MemoryLane
+    from grid_member.engine.lost_memory.logs import MemoryShard
     from grid_member.engine.nats.admin.server_records import Place
     from grid_member.engine.nats.admin.streams import Stream
     from grid_member.engine.nats.client.blocking import BlockingClient
@@ -129,13 +129,13 @@ class LostMemory:
         await asyncio.gather(running, return_exceptions=True)
         self._connection.roundup.end(self._own)
 
-    def attach(self, stream: Stream, lane: MemoryLane) -> None:
-        """Look after a lane with data from when its log is read."""
+    def attach(self, stream: Stream, shard: MemoryShard) -> None:
+        """Look after a shard with data from when its log is read."""
         if self.guards:
-            self._logs.lanes[stream.name] = stream, lane
+            self._logs.shards[stream.name] = stream, shard
 
     def forget(self, stream: Stream) -> None:
-        """Look no more after a lane that was given up."""
+        """Look no more after a shard that was given up."""
         self._logs.forget(stream.name)
 
     def give_up(self, client: BlockingClient, stream: str) -> None:
@@ -147,9 +147,9 @@ class LostMemory:
         raise OvertakenError(f"{stream} lacks what is before its begin, or its end")
 
     def began(self, stream: Stream) -> None:
-        """Hear that a lane takes records from now on: it may have to leave the log at once."""
-        if stream.name in self._logs.lanes and self._logs.has_left(stream.name):
-            self._logs.lanes[stream.name][1].halt()
+        """Hear that a shard takes records from now on: it may have to leave the log at once."""
+        if stream.name in self._logs.shards and self._logs.has_left(stream.name):
+            self._logs.shards[stream.name][1].halt()
 
     async def readable(self, stream: Stream) -> None:
         """Return when it makes sense to read a log.
@@ -181,7 +181,7 @@ class LostMemory:
             NatsError: it has not, or nobody tells.
         """
         name, connection, logs = stream.name, self._connection, self._logs
-        if not self.guards or connection is None or name not in logs.lanes:
+        if not self.guards or connection is None or name not in logs.shards:
             return
         log = await log_now(connection.client, name)
         if log.created != created:
@@ -279,10 +279,10 @@ class LostMemory:
         So it is when its leader is complete, and has led since before that server ended. Or when
         the copies confirmed a record since, and are enough.
         """
-        lane, connection = self._logs.lanes[name][1], self._connection
-        if lane.confirmed_s > died_s and not lost:
+        shard, connection = self._logs.shards[name][1], self._connection
+        if shard.confirmed_s > died_s and not lost:
             return True
-        lane.when_current(ignore)
+        shard.when_current(ignore)
         if connection is None:
             return False
         with contextlib.suppress(NatsError, KeyError, TypeError, ValueError):
@@ -327,11 +327,11 @@ class LostMemory:
         connection, size = self._connection, len(self._settings.members)
         if connection is not None and most_are_gone(reports.values(), size):
             servers = connection.system, connection.client
-            await lead_without_gone(*servers, list(self._logs.lanes), size)
+            await lead_without_gone(*servers, list(self._logs.shards), size)
 
     async def _write(self, name: str, generation: int) -> None:
         """Write a log back, unless there is one that some member may follow: that is left first."""
-        (stream, lane), log = self._logs.lanes[name], self._logs.followed[name].log
+        (stream, shard), log = self._logs.shards[name], self._logs.followed[name].log
         connection, now_s = self._connection, asyncio.get_running_loop().time()
         if connection is None or self._held or now_s < self._not_before_s.get(name, 0.0):
             return
@@ -341,7 +341,7 @@ class LostMemory:
         if there and there not in self._logs.condemned[name]:
             self._logs.leave(name, there)
             return
-        image, self._not_before_s[name] = lane.state.snapshot(), now_s
+        image, self._not_before_s[name] = shard.state.snapshot(), now_s
         await write_back(connection.client, self._settings, stream, image, log.metadata, generation)
         read_s = READ_S * 2 ** min(self._written[name], 3)
         self._not_before_s[name] = asyncio.get_running_loop().time() + read_s
@@ -354,15 +354,15 @@ class LostMemory:
         """See whether the own copies are complete, and whether logs are still there."""
         now_s, connection = asyncio.get_running_loop().time(), self._connection
         logs = self._logs
-        if self._held or now_s < self._look_s or connection is None or not logs.lanes:
+        if self._held or now_s < self._look_s or connection is None or not logs.shards:
             return
         self._look_s = now_s + (LATE_LOOK_S if self._whole else FIRST_LOOK_S)
         await self._look_at(
             connection,
-            [one for one in logs.followed if now_s - logs.lanes[one][1].confirmed_s >= QUIET_S],
+            [one for one in logs.followed if now_s - logs.shards[one][1].confirmed_s >= QUIET_S],
         )
         if not self._whole:
-            streams = [stream for stream, _ in logs.lanes.values()]
+            streams = [stream for stream, _ in logs.shards.values()]
             names = [one.name for stream in streams for one in (stream, stream.images)]
             self._whole = await are_complete(
                 connection.client, connection.system, connection.server, names

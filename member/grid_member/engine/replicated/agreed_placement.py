@@ -4,9 +4,9 @@
     kept/further/<id>    the same of names that nothing before it in the log matches
 
 Members hear of a change at different moments, and that one of them emptied a structure another one
-hears of later. For that long they would look for the same data in two lanes, and hide what they
-answered. So nothing moves while members run. What was agreed on is in the log of the lane in
-memory, of several proposals the first, and goes with what that lane holds: when no member is left.
+hears of later. For that long they would look for the same data in two shards, and hide what they
+answered. So nothing moves while members run. What was agreed on is in the log of the shard in
+memory, of several proposals the first, and goes with what that shard holds: when no member is left.
 When the servers lose that log before, members that run tell those that start, and propose it again.
 """
 
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
     from grid_member.engine.local.usage import Kind
     from grid_member.engine.nats.client.client import NatsClient
     from grid_member.engine.nats.client.wire import Message
-    from grid_member.engine.replicated.shards import ClusterLanes
-    from grid_member.engine.shard.shard import Lane
-    from grid_member.engine.shard.shards import Lanes
+    from grid_member.engine.replicated.shards import ReplicatedShards
+    from grid_member.engine.shard.shard import Shard
+    from grid_member.engine.shard.shards import Shards
 
 AGREED: Final = "kept/"
-"""Begins the keys of proposals, in the system store of the lane in memory."""
+"""Begins the keys of proposals, in the system store of the shard in memory."""
 FURTHER: Final = AGREED + "further/"
 """Begins the keys of those that say nothing unless there is another one before."""
 RETRY_S: Final = 0.5
@@ -56,29 +56,29 @@ _log = logging.getLogger("grid_member.engine.cluster_placement")
 
 
 class AgreedPlacement(Placement):
-    """The lanes of maps, or of queues, whatever a member's own settings say by now."""
+    """The shards of maps, or of queues, whatever a member's own settings say by now."""
 
-    def __init__(self, lanes: Lanes, names: Callable[[Lane], Collection[str]]) -> None:
+    def __init__(self, shards: Shards, names: Callable[[Shard], Collection[str]]) -> None:
         """Go by the settings until it is known what was agreed on."""
-        super().__init__(lanes, names)
+        super().__init__(shards, names)
         self.agree({})
 
     def agree(self, kept: Mapping[str, bool]) -> None:
         """Hear what was agreed on; a name that nothing in it matches goes by the settings."""
         self._kept = kept
         # By what the settings say. Every request asks, and there may be many wildcards.
-        self._known: tuple[dict[str, Lane], dict[str, Lane]] = ({}, {})
+        self._known: tuple[dict[str, Shard], dict[str, Shard]] = ({}, {})
 
-    def lane(self, name: str, persistent: bool) -> Lane:
-        """Return the lane of the structure called name."""
+    def shard(self, name: str, persistent: bool) -> Shard:
+        """Return the shard of the structure called name."""
         return self._known[persistent].get(name) or self._found(name, persistent)
 
     def away(self, name: str, persistent: bool) -> bool:
-        """Tell whether the structure is in a lane that this member does not have."""
+        """Tell whether the structure is in a shard that this member does not have."""
         try:
-            self._lanes.durable_of(name)
+            self._shards.durable_of(name)
         except IndexError:
-            kept = find(self._kept, name) if self._lanes.volatile is not None else True
+            kept = find(self._kept, name) if self._shards.volatile is not None else True
             return persistent if kept is None else kept
         return False
 
@@ -88,26 +88,28 @@ class AgreedPlacement(Placement):
     def change(self, former: SettingsOf) -> None:
         """Do nothing: it takes effect when no member is left."""
 
-    def _found(self, name: str, persistent: bool) -> Lane:
+    def _found(self, name: str, persistent: bool) -> Shard:
         kept, known = find(self._kept, name), self._known[persistent]
         if len(known) >= MAX_KNOWN_NAMES:
             known.clear()
-        lane = known[name] = super().lane(name, persistent if kept is None else kept)
-        return lane
+        shard = known[name] = super().shard(name, persistent if kept is None else kept)
+        return shard
 
 
 class Agreement:
     """What the members agreed on: as this one goes by it, and tells those that start."""
 
-    def __init__(self, lanes: ClusterLanes, maps: AgreedPlacement, queues: AgreedPlacement) -> None:
+    def __init__(
+        self, shards: ReplicatedShards, maps: AgreedPlacement, queues: AgreedPlacement
+    ) -> None:
         """Know nothing yet.
 
         Args:
-            lanes: have the log with it, if there is one in memory.
+            shards: have the log with it, if there is one in memory.
             maps: hears of what is agreed on.
             queues: hears of it as well.
         """
-        self._lanes = lanes
+        self._shards = shards
         self._maps = maps
         self._queues = queues
         self._kept: Kept | None = None
@@ -117,25 +119,25 @@ class Agreement:
         """Go by what the members agreed on; propose it when this is the first of them.
 
         Args:
-            own: what the member's settings say. The lanes are current, and nobody is served yet.
+            own: what the member's settings say. The shards are current, and nobody is served yet.
         """
-        volatile = self._lanes.volatile
+        volatile = self._shards.volatile
         if volatile is None:
             return
-        self._lanes.volatile_changed = self._heard
+        self._shards.volatile_changed = self._heard
         await self._agree(volatile, own)
         kept = _merged(volatile)
         if kept is None:
             return  # the start was given up
         self._go_by(kept)
         _tell_differences(own, kept)
-        _answer_with(self._lanes.client, lambda: self._kept)
+        _answer_with(self._shards.client, lambda: self._kept)
 
     async def made(self) -> bool:
         """Tell whether a member that does not hold everything can hear what was agreed on."""
-        volatile = self._lanes.volatile
+        volatile = self._shards.volatile
         agreed = volatile is None or _merged(volatile) is not None
-        return agreed or await _told(self._lanes) is not None
+        return agreed or await _told(self._shards) is not None
 
     def extend(self, own: Kept) -> None:
         """Agree on what was added to the settings, which all members add alike."""
@@ -144,13 +146,13 @@ class Agreement:
 
     def end(self) -> None:
         """Propose nothing any more."""
-        self._lanes.volatile_changed = ignore
+        self._shards.volatile_changed = ignore
         for task in self._proposing:
             task.cancel()
 
     def _heard(self, changes: Collection[str]) -> None:
-        """Hear which values of the lane in memory changed."""
-        volatile = self._lanes.volatile
+        """Hear which values of the shard in memory changed."""
+        volatile = self._shards.volatile
         if volatile is None or not any(key.startswith(AGREED) for key in changes):
             return
         kept = _merged(volatile)
@@ -165,33 +167,33 @@ class Agreement:
         self._queues.agree(kept["queue"])
 
     def _propose(self, own: Kept) -> None:
-        volatile = self._lanes.volatile
+        volatile = self._shards.volatile
         if volatile is not None:
             task = asyncio.get_running_loop().create_task(self._agree(volatile, own))
             self._proposing.add(task)
             task.add_done_callback(self._proposing.discard)
 
-    async def _agree(self, volatile: Lane, own: Kept) -> None:
+    async def _agree(self, volatile: Shard, own: Kept) -> None:
         """Propose until the log says where everything is that the settings name."""
-        while not self._lanes.ended:
+        while not self._shards.ended:
             kept = _merged(volatile)
             if kept is None:
                 # A member that runs has data where it agreed on, whatever became of the log.
-                told = self._kept or await _told(self._lanes)
-                if told is None and not self._lanes.whole:
-                    await asyncio.sleep(RETRY_S)  # who has all lanes proposes what they hold
+                told = self._kept or await _told(self._shards)
+                if told is None and not self._shards.whole:
+                    await asyncio.sleep(RETRY_S)  # who has all shards proposes what they hold
                     continue
-                proposal = told or _with_held(own, self._lanes.durable, volatile)
+                proposal = told or _with_held(own, self._shards.durable, volatile)
             elif not any((proposal := _further(kept, own)).values()):
                 return
             if not await _proposed(volatile, AGREED if kept is None else FURTHER, proposal):
                 await asyncio.sleep(RETRY_S)
 
 
-def _merged(lane: Lane) -> Kept | None:
+def _merged(shard: Shard) -> Kept | None:
     """Return what the log's proposals come to, in its order: values are found in that."""
     kept: Kept | None = None
-    for key, found in lane.state.system.found.items():
+    for key, found in shard.state.system.found.items():
         if key.startswith(AGREED):
             proposal: Kept = json.loads(found.value)
             if kept is not None:
@@ -225,11 +227,11 @@ def _answer_with(client: NatsClient, kept: Callable[[], Kept | None]) -> None:
     client.subscribe(SUBJECT, answer)
 
 
-async def _told(lanes: ClusterLanes) -> Kept | None:
+async def _told(shards: ReplicatedShards) -> Kept | None:
     """Return what a member that runs has agreed on, None when none tells."""
-    while not lanes.ended:
+    while not shards.ended:
         try:
-            answer = await lanes.client.request(SUBJECT, timeout_s=ANSWER_S)
+            answer = await shards.client.request(SUBJECT, timeout_s=ANSWER_S)
         except (NoRespondersError, RequestTimeoutError):
             return None
         except NatsError:
@@ -241,7 +243,7 @@ async def _told(lanes: ClusterLanes) -> Kept | None:
     return None
 
 
-def _with_held(own: Kept, durable: Iterable[Lane], volatile: Lane) -> Kept:
+def _with_held(own: Kept, durable: Iterable[Shard], volatile: Shard) -> Kept:
     """Leave everything where it is, though settings say otherwise: they may be a mistake.
 
     What is in memory was put there by members of a version that agreed on nothing.
@@ -261,8 +263,8 @@ def _with_held(own: Kept, durable: Iterable[Lane], volatile: Lane) -> Kept:
     return kept
 
 
-async def _proposed(lane: Lane, prefix: str, kept: Kept) -> bool:
-    """Put a proposal into the lane's log; tell whether that is known to be done."""
+async def _proposed(shard: Shard, prefix: str, kept: Kept) -> bool:
+    """Put a proposal into the shard's log; tell whether that is known to be done."""
     outcome: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
 
     def done(refused: Refused | None) -> None:
@@ -270,7 +272,7 @@ async def _proposed(lane: Lane, prefix: str, kept: Kept) -> bool:
             outcome.set_result(refused is None)
 
     put = SystemPut(prefix + uuid.uuid4().hex, json.dumps(kept).encode(), 0)
-    lane.propose_system(put, done, len(put.value))
+    shard.propose_system(put, done, len(put.value))
     return await outcome
 
 

@@ -1,9 +1,9 @@
-"""A cut over the lanes of a cluster: one moment of all that they hold, although each has its log.
+"""A cut over the shards of a cluster: one moment of all that they hold, although each has its log.
 
-    take():        a mark into every lane ─▶ each state is imaged at its mark
+    take():        a mark into every shard ─▶ each state is imaged at its mark
     every member:  what comes back behind a mark is not answered before all marks were seen
 
-What is in the cut was asked for before the last mark came into its lane, and what is not in it was
+What is in the cut was asked for before the last mark came into its shard, and what is not in it was
 answered after that. So nothing is in the cut that was asked for after the answer of something that
 is not. Who cannot wait takes the marks away first, and `take` sees that: such a cut is none.
 """
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
 
     from grid_member.engine.api import Refused
-    from grid_member.engine.replicated.shard import ClusterLane, Reader
+    from grid_member.engine.replicated.shard import Reader, ReplicatedShard
     from grid_member.engine.state.snapshot import Image
 
 MARK: Final = "cut/"
-"""Begins the keys of marks in the system store of each lane."""
+"""Begins the keys of marks in the system store of each shard."""
 MARK_MS: Final = 60_000
 """After that a mark goes by itself, should nobody be left to take it away."""
 PATIENCE_S: Final = 2.0
-"""How long answers wait for the other lanes' marks; one without a leader gets none."""
+"""How long answers wait for the other shards' marks; one without a leader gets none."""
 GIVE_UP_LOOKS: Final = 5
 """Times that patience is lost until those who wait are told that nobody knows: ten seconds."""
 ATTEMPTS: Final = 5
@@ -47,7 +47,7 @@ NO_CUT: Final = (
 
 
 class Marked(Protocol):
-    """Is called when marks came into a lane or went."""
+    """Is called when marks came into a shard or went."""
 
     def __call__(self, *, at_record: bool = True) -> None:
         """Hear of it; at_record tells whether the state is the one right behind the record."""
@@ -68,29 +68,29 @@ class Cuts:
     def __init__(self) -> None:
         """Watch nothing yet."""
         self._whole = False
-        self._lanes: Sequence[ClusterLane] = ()
+        self._shards: Sequence[ReplicatedShard] = ()
         self._marks: list[frozenset[str]] = []
-        """Of each lane, when it was looked at last."""
+        """Of each shard, when it was looked at last."""
         self._over: deque[str] = deque(maxlen=REMEMBERED)
         self._wanted: dict[str, dict[int, Image]] = {}
-        """Images of the cuts that this member takes, by lane."""
+        """Images of the cuts that this member takes, by shard."""
         self._patience: dict[str, asyncio.TimerHandle] = {}
 
-    def begin(self, lanes: Sequence[ClusterLane], *, whole: bool = True) -> None:
-        """Watch these durable lanes from now on, and no others; a cut may be under way.
+    def begin(self, shards: Sequence[ReplicatedShard], *, whole: bool = True) -> None:
+        """Watch these durable shards from now on, and no others; a cut may be under way.
 
         Args:
-            lanes: those that this member has.
+            shards: those that this member has.
             whole: whether these are all; else it sees that a cut is over when its mark is removed.
         """
-        for former in self._lanes:
-            if former not in lanes:
+        for former in self._shards:
+            if former not in shards:
                 former.marked = unwatched
                 former.release()
-        self._lanes, self._whole = lanes, whole
-        self._marks = [frozenset()] * len(lanes)
-        for lane in lanes:
-            lane.marked = self.look
+        self._shards, self._whole = shards, whole
+        self._marks = [frozenset()] * len(shards)
+        for shard in shards:
+            shard.marked = self.look
         self.look(at_record=False)
 
     def end(self) -> None:
@@ -102,27 +102,27 @@ class Cuts:
         """Hear that marks came or went.
 
         Args:
-            at_record: whether the lane's state is the one right behind the mark.
+            at_record: whether the shard's state is the one right behind the mark.
         """
         former = self._marks
-        self._marks = [_marks_of(lane) for lane in self._lanes]
+        self._marks = [_marks_of(shard) for shard in self._shards]
         for place, (before, now) in enumerate(zip(former, self._marks, strict=True)):
             self._over.extend(name for name in before - now if name not in self._over)
             for name in now - before:
                 if at_record and name in self._wanted:
-                    self._wanted[name][place] = self._lanes[place].state.snapshot()
+                    self._wanted[name][place] = self._shards[place].state.snapshot()
         whole = frozenset.intersection(*self._marks) if self._whole else frozenset()
         self._over.extend(name for name in whole if name not in self._over)
         under_way = frozenset.union(*self._marks).difference(self._over)
         self._watch(under_way)
-        for lane, marks in zip(self._lanes, self._marks, strict=True):
+        for shard, marks in zip(self._shards, self._marks, strict=True):
             if not marks & under_way:
-                lane.release()
-            elif lane.held is None:
-                lane.held = []
+                shard.release()
+            elif shard.held is None:
+                shard.held = []
 
     async def take(self) -> list[Image]:
-        """Return an image of each lane, all of one moment.
+        """Return an image of each shard, all of one moment.
 
         Raises:
             EngineError: that could not be had.
@@ -140,22 +140,22 @@ class Cuts:
             if any(await asyncio.gather(*self._marking(name))):
                 return None
             # Who answered before all marks were there has taken one away first: that is known now.
-            barriers = [_outcome(lane.when_current) for lane in self._lanes]
+            barriers = [_outcome(shard.when_current) for shard in self._shards]
             if any(await asyncio.gather(*barriers)):
                 return None
-            whole = all(name in lane.state.system.found for lane in self._lanes)
-            if whole and len(images) == len(self._lanes):
+            whole = all(name in shard.state.system.found for shard in self._shards)
+            if whole and len(images) == len(self._shards):
                 return [images[place] for place in range(len(images))]
             return None
         finally:
             del self._wanted[name]
-            for lane in self._lanes:
-                lane.propose_system(SystemRemove(name), ignore)
+            for shard in self._shards:
+                shard.propose_system(SystemRemove(name), ignore)
 
     def _marking(self, name: str) -> Iterable[Awaitable[Refused | None]]:
-        """Put a mark into each lane; the outcomes come when all of them were seen."""
+        """Put a mark into each shard; the outcomes come when all of them were seen."""
         put = SystemPut(name, b"", MARK_MS)
-        return [_outcome(partial(lane.propose_system, put)) for lane in self._lanes]
+        return [_outcome(partial(shard.propose_system, put)) for shard in self._shards]
 
     def _watch(self, under_way: frozenset[str]) -> None:
         for name in [name for name in self._patience if name not in under_way]:
@@ -168,17 +168,17 @@ class Cuts:
         self._patience[name] = loop.call_later(PATIENCE_S, self._lose_patience, name, looks)
 
     def _lose_patience(self, name: str, looks: int) -> None:
-        """Let the lanes go on, which they do when the log has taken that."""
-        for lane, marks in zip(self._lanes, self._marks, strict=True):
+        """Let the shards go on, which they do when the log has taken that."""
+        for shard, marks in zip(self._shards, self._marks, strict=True):
             if name in marks:
-                lane.propose_system(SystemRemove(name), ignore)
+                shard.propose_system(SystemRemove(name), ignore)
             if looks >= GIVE_UP_LOOKS:
-                lane.refuse_held()
+                shard.refuse_held()
         self._wait(name, looks + 1)
 
 
-def _marks_of(lane: ClusterLane) -> frozenset[str]:
-    return frozenset(key for key, _ in lane.state.system.items(MARK, 0))
+def _marks_of(shard: ReplicatedShard) -> frozenset[str]:
+    return frozenset(key for key, _ in shard.state.system.items(MARK, 0))
 
 
 def _outcome(begin: Callable[[Reader], None]) -> asyncio.Future[Refused | None]:

@@ -1,6 +1,6 @@
 """The engine of one of several members: the same state machine over logs that all share.
 
-What a local engine reads at once is read here when the lane is current, so that nobody is ever
+What a local engine reads at once is read here when the shard is current, so that nobody is ever
 shown less than was answered before, by any member.
 """
 
@@ -41,39 +41,39 @@ if TYPE_CHECKING:
     from grid_member.engine.log.log import Clock
     from grid_member.engine.nats.client.client import NatsClient
     from grid_member.engine.replicas.departure import Evacuation
-    from grid_member.engine.replicated.shard import ClusterLane
-    from grid_member.engine.replicated.shards import ClusterLanes
+    from grid_member.engine.replicated.shard import ReplicatedShard
+    from grid_member.engine.replicated.shards import ReplicatedShards
     from grid_member.engine.replication import Colleagues, Replication
-    from grid_member.engine.shard.shard import Lane
+    from grid_member.engine.shard.shard import Shard
     from grid_member.engine.state.snapshot import Image
     from grid_member.engine.state.stored import Stored
 
 CURRENT_RETRY_S: Final = 0.2
 NOTE_RETRY_S: Final = 0.5
 IMAGE_LOOK_S: Final = 1.0
-"""How often a lane may find that its image is to be written, whether it is written to or not."""
+"""How often a shard may find that its image is to be written, whether it is written to or not."""
 _log: Final = logging.getLogger("grid.engine.nats")
 
 
 class ClusterEngine(LocalEngine):
     """The `Engine` of a member of a cluster."""
 
-    _keeps_ways = False  # lanes come and go
+    _keeps_ways = False  # shards come and go
 
-    def __init__(self, structures: Structures, lanes: ClusterLanes, clock: Clock) -> None:
+    def __init__(self, structures: Structures, shards: ReplicatedShards, clock: Clock) -> None:
         """Make an engine that is to be started.
 
         Args:
             structures: finds the settings of maps and queues.
-            lanes: of this member, not begun.
+            shards: of this member, not begun.
             clock: milliseconds since the epoch; what is over is decided by the log, not by it.
         """
-        super().__init__(structures, lanes, clock)
-        self._cluster = lanes
-        """`_lanes`, as what they are here."""
-        self._maps = maps = AgreedPlacement(lanes, lambda lane: lane.state.maps.found)
-        self._queues = queues = AgreedPlacement(lanes, lambda lane: lane.state.queues.found)
-        self._agreement = Agreement(lanes, maps, queues)
+        super().__init__(structures, shards, clock)
+        self._cluster = shards
+        """`_shards`, as what they are here."""
+        self._maps = maps = AgreedPlacement(shards, lambda shard: shard.state.maps.found)
+        self._queues = queues = AgreedPlacement(shards, lambda shard: shard.state.queues.found)
+        self._agreement = Agreement(shards, maps, queues)
         self._cuts = Cuts()
         self._colleagues: Colleagues | None = None
         self._servers: Servers | None = None
@@ -87,25 +87,25 @@ class ClusterEngine(LocalEngine):
     @property
     def waiting(self) -> str | None:
         """Why the start is not over yet; None when nothing is waited for."""
-        lanes = self._cluster
-        waited = lanes.roll_call.added_to(lanes.waiting)
+        shards = self._cluster
+        waited = shards.roll_call.added_to(shards.waiting)
         if self._stalled:
-            nobody = lanes.delay or without_majority(lanes.settings, joined=True)
-            nobody = lanes.damage.beside(nobody)
-            return nobody if lanes.trouble is None else f"{lanes.trouble}; {nobody}"
-        known = filter(None, (lanes.complaints.of_others, lanes.damage.told))
+            nobody = shards.delay or without_majority(shards.settings, joined=True)
+            nobody = shards.damage.beside(nobody)
+            return nobody if shards.trouble is None else f"{shards.trouble}; {nobody}"
+        known = filter(None, (shards.complaints.of_others, shards.damage.told))
         return None if waited is None else "; ".join([*known, waited])
 
     @property
     def decided(self) -> bool:
         """Whether it is known by now if the start waits for others, or it is over."""
-        lanes = self._cluster
-        return self._started or lanes.waiting is not None or self._stalled or lanes.ended
+        shards = self._cluster
+        return self._started or shards.waiting is not None or self._stalled or shards.ended
 
     @property
     def _stalled(self) -> bool:
         """Whether nobody confirms what a start does that has joined the others."""
-        answering = all(one.answering for one in self._cluster.cluster_lanes)
+        answering = all(one.answering for one in self._cluster.replicated_shards)
         return self._cluster.stalled or not (self._started or answering)
 
     @property
@@ -126,13 +126,13 @@ class ClusterEngine(LocalEngine):
     @property
     def restart_state(self) -> ClusterState:
         """The cluster state without transient changes."""
-        return self._system_lane.state.restart_state
+        return self._system_shard.state.restart_state
 
     def groups(self) -> ServerGroups:
         """Return the groups of the servers, once the member has joined them."""
-        lanes, data = self._cluster, tuple(stream.name for stream in self._cluster.streams)
-        name, durable = lanes.settings.cluster_name, lanes.settings.directory is not None
-        return ServerGroups(lanes.client, lanes.system, name, data, durable=durable)
+        shards, data = self._cluster, tuple(stream.name for stream in self._cluster.streams)
+        name, durable = shards.settings.cluster_name, shards.settings.directory is not None
+        return ServerGroups(shards.client, shards.system, name, data, durable=durable)
 
     def end_waiting(self) -> None:
         """End a start that waits for the other members."""
@@ -155,8 +155,8 @@ class ClusterEngine(LocalEngine):
         """Return how well the data is replicated."""
         if self._watch is None:
             return NOT_REPLICATED
-        lanes, told = self._cluster, self._watch.replication(self.in_contact)
-        told = told._replace(trouble=lanes.trouble, twins=lanes.footing.told)
+        shards, told = self._cluster, self._watch.replication(self.in_contact)
+        told = told._replace(trouble=shards.trouble, twins=shards.footing.told)
         return told._replace(answering=self.answering, leased=self.leased)
 
     async def moving(self) -> bool:
@@ -165,18 +165,18 @@ class ClusterEngine(LocalEngine):
 
     @property
     def in_contact(self) -> bool:
-        """Whether a quorum confirms what this member sends, in every lane."""
-        return all(lane.in_contact for lane in self._cluster.cluster_lanes)
+        """Whether a quorum confirms what this member sends, in every shard."""
+        return all(shard.in_contact for shard in self._cluster.replicated_shards)
 
     @property
     def answering(self) -> bool:
-        """Whether no lane refuses what it is asked, as nothing was confirmed for too long."""
-        return all(lane.answering for lane in self._cluster.cluster_lanes)
+        """Whether no shard refuses what it is asked, as nothing was confirmed for too long."""
+        return all(shard.answering for shard in self._cluster.replicated_shards)
 
     @property
     def leased(self) -> bool:
-        """Whether every lane has held a lease since it refused anything."""
-        return not any(lane.leasehold.awaited for lane in self._cluster.cluster_lanes)
+        """Whether every shard has held a lease since it refused anything."""
+        return not any(shard.leasehold.awaited for shard in self._cluster.replicated_shards)
 
     def use_structures(self, structures: Structures) -> None:
         """Find settings there from now on; everything stays where all agreed that it is."""
@@ -198,13 +198,13 @@ class ClusterEngine(LocalEngine):
         """
         if self._servers is None:
             raise EngineError("the engine has not started: there is nothing to move yet")
-        lanes = self._cluster
+        shards = self._cluster
         try:
-            lanes.leaving = True
-            if not lanes.settings.lite:
+            shards.leaving = True
+            if not shards.settings.lite:
                 await Departure(self._servers, self._steady).evacuate(told)
         except BaseException:
-            lanes.leaving = False  # for all that is known it stays
+            shards.leaving = False  # for all that is known it stays
             raise
 
     def watch_system(self, changed: Callable[[set[str]], None]) -> None:
@@ -218,7 +218,7 @@ class ClusterEngine(LocalEngine):
         """
         if self._refusal is not None:
             return False
-        return await outcome_of(self._system_lane.when_current) is None
+        return await outcome_of(self._system_shard.when_current) is None
 
     async def moment(self) -> list[Image]:
         """Return one image of all that is kept, of one moment on all members.
@@ -232,12 +232,12 @@ class ClusterEngine(LocalEngine):
     def holders(self) -> set[Holder]:
         """Return the lives of other members that have items in flight, as far as is known here."""
         own = self.member_uuid
-        return {found for found in holders(self._cluster.cluster_lanes) if found.member != own}
+        return {found for found in holders(self._cluster.replicated_shards) if found.member != own}
 
     def end_life(self, holder: Holder) -> None:
         """Give back what was taken in that life, as far as the log takes that now."""
         if self._refusal is None:
-            end_life(self._cluster.cluster_lanes, holder)
+            end_life(self._cluster.replicated_shards, holder)
 
     def lease(self, until_s: float, *, ended: bool) -> None:
         """Hear until when the others leave this member what it takes out of queues.
@@ -259,8 +259,8 @@ class ClusterEngine(LocalEngine):
         if settings is None or self._refusal is not None:
             self.map_read(name, key, done)  # which tells why not
             return
-        lane = self._cluster_lane(self._maps.lane(name, settings.persistent))
-        lane.when_current(MapRead(self, name, key, done))
+        shard = self._replicated_shard(self._maps.shard(name, settings.persistent))
+        shard.when_current(MapRead(self, name, key, done))
 
     def map_peek(self, name: str, key: str) -> Stored | None:
         """Return None: nothing can be had at once."""
@@ -272,36 +272,36 @@ class ClusterEngine(LocalEngine):
         if settings is None or self._refusal is not None:
             super().queue_size(name, done)
             return
-        lane = self._cluster_lane(self._queues.lane(name, settings.persistent))
-        lane.when_current(reader(partial(super().queue_size, name), done))
+        shard = self._replicated_shard(self._queues.shard(name, settings.persistent))
+        shard.when_current(reader(partial(super().queue_size, name), done))
 
     # Inside
 
     def _lease(self, until_s: float, ended: bool) -> None:
-        held = all(lane.leasehold.holds for lane in self._cluster.cluster_lanes)
-        for lane in self._cluster.cluster_lanes:
-            lane.lease(until_s, ended=ended)
+        held = all(shard.leasehold.holds for shard in self._cluster.replicated_shards)
+        for shard in self._cluster.replicated_shards:
+            shard.lease(until_s, ended=ended)
         if not held:
             self._serve_polls()
 
     @property
-    def _system_lane(self) -> ClusterLane:
-        return self._cluster.cluster_lanes[0]
+    def _system_shard(self) -> ReplicatedShard:
+        return self._cluster.replicated_shards[0]
 
-    def _now_of(self, lane: Lane) -> int:
+    def _now_of(self, shard: Shard) -> int:
         # Members' clocks differ: the log's time is what they have in common.
-        silence_s = time.monotonic() - self._cluster_lane(lane).heard_s
-        return lane.state.timestamp_ms + int(silence_s * 1000)
+        silence_s = time.monotonic() - self._replicated_shard(shard).heard_s
+        return shard.state.timestamp_ms + int(silence_s * 1000)
 
-    def _cluster_lane(self, lane: Lane) -> ClusterLane:
-        return lane  # type: ignore[return-value]  # all lanes of these lanes are
+    def _replicated_shard(self, shard: Shard) -> ReplicatedShard:
+        return shard  # type: ignore[return-value]  # all shards of these shards are
 
     async def _begin(self) -> None:
-        for lane in self._cluster.cluster_lanes:
-            lane.lend(self.leased_until_s, self._serve_soon)
+        for shard in self._cluster.replicated_shards:
+            shard.lend(self.leased_until_s, self._serve_soon)
         self._watch_cuts()
-        self._system_lane.state_changed = self._state_changed
-        await asyncio.gather(*map(self._catch_up, self._cluster.cluster_lanes))
+        self._system_shard.state_changed = self._state_changed
+        await asyncio.gather(*map(self._catch_up, self._cluster.replicated_shards))
         self._cluster.stalled = False
         await self._find_place()
         await self._agreement.begin(self._structures.kept())
@@ -309,12 +309,12 @@ class ClusterEngine(LocalEngine):
         await self._begin_to_keep()
 
     def _watch_cuts(self) -> None:
-        """Watch for cuts in the lanes that there are now."""
-        durable = [self._cluster_lane(lane) for lane in self._cluster.durable]
+        """Watch for cuts in the shards that there are now."""
+        durable = [self._replicated_shard(shard) for shard in self._cluster.durable]
         self._cuts.begin(durable, whole=self._cluster.whole)
 
     async def _find_place(self) -> None:
-        """Find out which lanes this member is to have, and bring them in: it has them all."""
+        """Find out which shards this member is to have, and bring them in: it has them all."""
 
     def _serve_others(self) -> None:
         """Do for lite members what they ask for, once this member has started."""
@@ -342,20 +342,20 @@ class ClusterEngine(LocalEngine):
 
     async def _begin_to_keep(self) -> None:
         """Note this member's server; look after servers and copies from then on."""
-        lanes, settings, name = self._cluster, self._cluster.settings, self.server_name
+        shards, settings, name = self._cluster, self._cluster.settings, self.server_name
         if name is None:
             return
         self._servers = servers = Servers(
-            *(lanes.client, lanes.system, settings, name),
-            [stream.name for stream in lanes.all_streams],
+            *(shards.client, shards.system, settings, name),
+            [stream.name for stream in shards.all_streams],
             Store(self.system_items, self._keep_value),
             lambda: self._colleagues,
-            lanes.lost,
-            frozenset(stream.name for stream in lanes.all_streams if stream.durable),
+            shards.lost,
+            frozenset(stream.name for stream in shards.all_streams if stream.durable),
         )
         several = len(settings.members) > 1
         while several and not (await servers.noted() and await servers.noted_lost()):
-            if lanes.ended:
+            if shards.ended:
                 return
             await asyncio.sleep(NOTE_RETRY_S)
         self._watch = CopyWatch(
@@ -363,15 +363,15 @@ class ClusterEngine(LocalEngine):
             left=lambda: any(value == LEFT for _, value in self.system_items(REMOVED)),
             steady=self._steady,
         )
-        lanes.stuck = lambda: None if self._watch is None else self._watch.trouble
+        shards.stuck = lambda: None if self._watch is None else self._watch.trouble
         keeping = [self._watch.run(), self._keep_images(), *([servers.run()] if several else [])]
         self._keeping = [asyncio.create_task(one) for one in keeping]
 
     async def _keep_images(self) -> None:
         while True:
             await asyncio.sleep(IMAGE_LOOK_S)
-            for lane in self._cluster.cluster_lanes:
-                lane.keep_image()
+            for shard in self._cluster.replicated_shards:
+                shard.keep_image()
 
     def _steady(self) -> bool:
         """Tell whether copies may be moved in the cluster's present state."""
@@ -380,12 +380,12 @@ class ClusterEngine(LocalEngine):
     async def _keep_value(self, key: str, value: bytes | None) -> bool:
         """Store or remove a value, also before anybody is served and while the member ends."""
         operation = SystemRemove(key) if value is None else SystemPut(key, value, 0)
-        return await outcome_of(partial(self._system_lane.propose_system, operation)) is None
+        return await outcome_of(partial(self._system_shard.propose_system, operation)) is None
 
-    async def _catch_up(self, lane: ClusterLane) -> None:
-        """Wait until the lane is current, for as long as it takes."""
+    async def _catch_up(self, shard: ReplicatedShard) -> None:
+        """Wait until the shard is current, for as long as it takes."""
         while True:
-            if await outcome_of(lane.when_current) is None or self._cluster.ended:
+            if await outcome_of(shard.when_current) is None or self._cluster.ended:
                 return
             self._cluster.stalled = not self._started
             await asyncio.sleep(CURRENT_RETRY_S)
@@ -394,6 +394,6 @@ class ClusterEngine(LocalEngine):
         polls = ClusterPolls(name, loop, self.queue_return, self._landings.taken)
         polls.ended = lambda: self._write_refusal() is not None
         polls.end = self._end_of_polls
-        polls.shared = self._cluster_lane
-        polls.unheard = lambda: self._system_lane.refusal
+        polls.shared = self._replicated_shard
+        polls.unheard = lambda: self._system_shard.refusal
         return polls

@@ -1,6 +1,6 @@
-"""Who holds all of the data where there are more than five members: agreed on in the first lane.
+"""Who holds all of the data where there are more than five members: agreed on in the first shard.
 
-    host/<uuid>    this member has all lanes, or is about to have them
+    host/<uuid>    this member has all shards, or is about to have them
 
 A key is a place, and there are five. The log decides who was first: whoever finds five others as
 its own key comes back takes it away again. Places are kept by renewing them, and end by themselves
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from grid_member.engine.api import Refused
     from grid_member.engine.cluster_settings import ClusterSettings
     from grid_member.engine.nats.client.client import NatsClient
-    from grid_member.engine.replicated.shard import ClusterLane
+    from grid_member.engine.replicated.shard import ReplicatedShard
 
 HOST: Final = "host/"
 """Begins the keys of places in the system store."""
@@ -47,16 +47,16 @@ class Places:
     """The places, as one member sees them."""
 
     def __init__(
-        self, lane: ClusterLane, items: Callable[[str], list[tuple[str, bytes]]], own: str
+        self, shard: ReplicatedShard, items: Callable[[str], list[tuple[str, bytes]]], own: str
     ) -> None:
         """Have none.
 
         Args:
-            lane: the first one.
+            shard: the first one.
             items: returns the values of the system store that live, by the begin of their keys.
             own: this member's UUID.
         """
-        self._lane = lane
+        self._shard = shard
         self._items = items
         self._own = HOST + own
         self._free_s: float | None = None
@@ -69,7 +69,7 @@ class Places:
 
     def long_free(self, now_s: float) -> bool:
         """Tell whether there has been a place for this member for so long that it takes it."""
-        if not self.free or not self._lane.in_contact:
+        if not self.free or not self._shard.in_contact:
             self._free_s = None
         elif self._free_s is None:
             self._free_s = now_s
@@ -86,7 +86,7 @@ class Places:
             if not outcome.done():
                 outcome.set_result(refused is None and self.free)
 
-        self._lane.propose_system(SystemPut(self._own, b"", PLACE_MS), answer, len(self._own))
+        self._shard.propose_system(SystemPut(self._own, b"", PLACE_MS), answer, len(self._own))
         has_it = await outcome
         if not has_it:
             self.leave()
@@ -95,33 +95,33 @@ class Places:
     def leave(self) -> None:
         """Give the place to somebody else."""
         self._free_s = None
-        self._lane.propose_system(SystemRemove(self._own), ignore, len(self._own))
+        self._shard.propose_system(SystemRemove(self._own), ignore, len(self._own))
 
     def _others(self) -> int:
         return sum(key != self._own for key, _ in self._items(HOST))
 
 
-def first_lanes(settings: ClusterSettings, shards: int, streams: int) -> list[int]:
-    """Return the numbers of the lanes that a member begins with.
+def initial_shards(settings: ClusterSettings, shards: int, streams: int) -> list[int]:
+    """Return the numbers of the shards that a member begins with.
 
     Args:
         settings: tell what the member holds, and how many there are.
-        shards: how many durable lanes there are.
-        streams: how many lanes there are, with the one in memory.
+        shards: how many durable shards there are.
+        streams: how many shards there are, with the one in memory.
     """
     if settings.lite:
         return [0]
     return [0, *range(shards, streams)] if settings.crowded else list(range(streams))
 
 
-async def read_lanes(
-    made: Sequence[Callable[[], ClusterLane]],
+async def read_shards(
+    made: Sequence[Callable[[], ReplicatedShard]],
     ended: asyncio.Event,
     told: Callable[[NatsError], None],
     client: NatsClient,
     patience_s: float = math.inf,
-) -> list[ClusterLane]:
-    """Return lanes brought up to what their streams hold, one after the other, and not started.
+) -> list[ReplicatedShard]:
+    """Return shards brought up to what their streams hold, one after the other, and not started.
 
     Args:
         made: makes each of them.
@@ -137,17 +137,17 @@ async def read_lanes(
 
 
 async def _read(
-    make: Callable[[], ClusterLane],
+    make: Callable[[], ReplicatedShard],
     ended: asyncio.Event,
     told: Callable[[NatsError], None],
     client: NatsClient,
     patience_s: float,
-) -> ClusterLane:
+) -> ReplicatedShard:
     until_s, short_s = time.monotonic() + patience_s, RETRY_S
     while not ended.is_set():
-        lane = make()
+        shard = make()
         try:
-            await unless(ended, lane.read())
+            await unless(ended, shard.read())
         except NatsError as error:
             told(error)
             if (left_s := until_s - time.monotonic()) < 0:
@@ -160,5 +160,5 @@ async def _read(
                 await unless(ended, asyncio.wait_for(waiting, min(left_s, LONGEST_S)))
             short_s = longer(short_s)
         else:
-            return lane
+            return shard
     raise EngineError(STOPPING)

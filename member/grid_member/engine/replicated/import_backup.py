@@ -83,7 +83,7 @@ class BackupImport:
             client: connected to the member's own server.
             settings: name the backup, if any, and the member's directory.
             member: its UUID.
-            streams: of the lanes that are kept, the system lane's first.
+            streams: of the shards that are kept, the system shard's first.
             waiting: is told why the start is not over yet.
         """
         self._client = client

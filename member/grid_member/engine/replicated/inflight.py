@@ -1,4 +1,4 @@
-"""Who waits for records of a lane of a cluster, and how all of them are answered: once each.
+"""Who waits for records of a shard of a cluster, and how all of them are answered: once each.
 
 A record that was sent comes back, or nobody can tell what becomes of it. Whatever it is, what waits
 for it is taken off first and answered then.
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from grid_member.engine.leasehold import Leasehold
 from grid_member.engine.local.system import always, nothing
 from grid_member.engine.shard.shard import _Flight
-from grid_member.engine.shard.splitting import PackingLane
+from grid_member.engine.shard.splitting import SplittingShard
 
 if TYPE_CHECKING:
     import asyncio
@@ -22,21 +22,21 @@ if TYPE_CHECKING:
     from grid_member.engine.log.log import Clock
     from grid_member.engine.replicated.shard import Reader
     from grid_member.engine.replicated.shared_log import SharedLog
-    from grid_member.engine.shard.shard import Lane
+    from grid_member.engine.shard.shard import Shard
     from grid_member.engine.state.operations import Record
 
 
-class WaitingLane(PackingLane, metaclass=abc.ABCMeta):
-    """A lane on whose records reads wait as well."""
+class InFlightShard(SplittingShard, metaclass=abc.ABCMeta):
+    """A shard on whose records reads wait as well."""
 
     def __init__(
         self,
         log: SharedLog,
         member: bytes,
         clock: Clock,
-        arrived: Callable[[Lane, set[str]], None],
+        arrived: Callable[[Shard, set[str]], None],
     ) -> None:
-        """Make a lane as `Lane` does; nobody waits yet."""
+        """Make a shard as `Shard` does; nobody waits yet."""
         super().__init__(log, member, clock, arrived)
         self._shared = log
         """`_log`, as what it is here."""
@@ -49,7 +49,7 @@ class WaitingLane(PackingLane, metaclass=abc.ABCMeta):
         self.readable: Callable[[], Awaitable[None]] = always
         """Returns when it makes sense to read the log; raises NatsError."""
         self.began: Callable[[], None] = nothing
-        """Is called when the lane takes records from now on."""
+        """Is called when the shard takes records from now on."""
         self._refuses: Callable[[], None] = nothing
         """Is called when the log refuses records, after everything that waited was answered."""
 
@@ -79,7 +79,7 @@ class WaitingLane(PackingLane, metaclass=abc.ABCMeta):
 
     @property
     def shard(self) -> int:
-        """The lane's number."""
+        """The shard's number."""
         return self._shared.shard
 
     @property

@@ -1,6 +1,6 @@
 """The engine of a lite member: it serves all requests and holds no data.
 
-Its one lane has what is about the cluster itself. What is asked of maps and queues is asked of a
+Its one shard has what is about the cluster itself. What is asked of maps and queues is asked of a
 member that holds them.
 """
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from grid_member.engine.forward.session import Call
     from grid_member.engine.local.usage import StructureUsage
     from grid_member.engine.log.log import Clock
-    from grid_member.engine.replicated.shards import ClusterLanes
+    from grid_member.engine.replicated.shards import ReplicatedShards
     from grid_member.engine.state.snapshot import Image
 
 _NO_DATA: Final = (
@@ -36,8 +36,8 @@ _NO_DATA: Final = (
 class LiteEngine(ClusterEngine):
     """The `Engine` of a member that holds no data."""
 
-    def __init__(self, structures: Structures, lanes: ClusterLanes, clock: Clock) -> None:
-        super().__init__(structures, lanes, clock)
+    def __init__(self, structures: Structures, shards: ReplicatedShards, clock: Clock) -> None:
+        super().__init__(structures, shards, clock)
         self._forwarding: Forwarding | None = None
         """None before the member has met the others."""
 
@@ -70,13 +70,13 @@ class LiteEngine(ClusterEngine):
 
     @property
     def answering(self) -> bool:
-        """Whether no lane refuses, and a member with data is there or was there a moment ago."""
+        """Whether no shard refuses, and a member with data is there or was there a moment ago."""
         forwarding = self._forwarding
         return super().answering and forwarding is not None and forwarding.answering
 
     @property
     def agreed(self) -> bool:
-        """Whether all lanes have the same cluster state; only who holds data can tell."""
+        """Whether all shards have the same cluster state; only who holds data can tell."""
         return self._forwarding is not None and self._forwarding.agreed
 
     async def moment(self) -> list[Image]:
@@ -109,13 +109,13 @@ class LiteEngine(ClusterEngine):
     # The cluster state
 
     def prepare_cluster_state(self, state: ClusterState, done: Done[bool]) -> None:
-        """Set the cluster state in all lanes but the first, which decides and is changed next."""
+        """Set the cluster state in all shards but the first, which decides and is changed next."""
         self._forward(Word(Kind.SPREAD, 0, state.value), done)
 
     def change_cluster_state(
         self, state: ClusterState, done: Done[bool], *, transient: bool = False
     ) -> None:
-        """Set the cluster state, here in the first lane; then in the others."""
+        """Set the cluster state, here in the first shard; then in the others."""
         if self._refusal is not None:
             done(self._refusal)
             return
@@ -129,11 +129,11 @@ class LiteEngine(ClusterEngine):
             if isinstance(outcome, Refused):
                 done(outcome)
             elif self._cluster.whole:
-                StateChange(self.lanes[1:], operation, nothing, spread).send()
+                StateChange(self.shards[1:], operation, nothing, spread).send()
             else:
                 self._forward(Word(kind, 0, state.value), spread)
 
-        StateChange([self._system_lane], operation, self._state_changed, changed).send()
+        StateChange([self._system_shard], operation, self._state_changed, changed).send()
 
     # Maps
 

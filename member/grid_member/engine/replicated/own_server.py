@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from grid_member.engine.cluster_settings import ClusterSettings
-    from grid_member.engine.replicated.shard import ClusterLane
+    from grid_member.engine.replicated.shard import ReplicatedShard
     from grid_member.engine.server.process import NatsServer
     from grid_member.engine.state.machine import State
 
@@ -121,7 +121,7 @@ def check_counted(state: State, name: str, directory: Path | None) -> None:
 def cut_off(
     ending: asyncio.Event,
     server: Callable[[], NatsServer | None],
-    lanes: Callable[[], Sequence[ClusterLane]],
+    shards: Callable[[], Sequence[ReplicatedShard]],
     error: EngineError,
 ) -> None:
     """End all that a process does as the member, as another process is the member."""
@@ -129,8 +129,8 @@ def cut_off(
     running = server()
     if running is not None:
         running.kill()
-    for lane in lanes():
-        lane.fail(error)
+    for shard in shards():
+        shard.fail(error)
 
 
 async def take_back(

@@ -1,9 +1,9 @@
 """The engine of one of more than five members: it may hold only a part of the data.
 
-    start ─▶ a place? ─ yes ─▶ all lanes are read: a holder, as any of up to five members
+    start ─▶ a place? ─ yes ─▶ all shards are read: a holder, as any of up to five members
                 └ no, and a holder is there ─▶ the rest is forwarded ─ a place is free ─▶ ┘
 
-What every member has are the first lane and the one in memory. Calls of structures in other lanes
+What every member has are the first shard and the one in memory. Calls of structures in other shards
 are asked of a holder, as a lite member does. A holder stays one until it stops.
 """
 
@@ -23,7 +23,7 @@ from grid_member.engine.local.engine import CLOSING
 from grid_member.engine.nats.client.errors import NatsError, unexpected
 from grid_member.engine.replicated.consistent_cut import NO_CUT
 from grid_member.engine.replicated.engine import CURRENT_RETRY_S, ClusterEngine
-from grid_member.engine.replicated.full_replicas import RENEW_S, Places, read_lanes
+from grid_member.engine.replicated.full_replicas import RENEW_S, Places, read_shards
 from grid_member.engine.replicated.lite_engine import LiteEngine
 
 if TYPE_CHECKING:
@@ -40,29 +40,29 @@ if TYPE_CHECKING:
     )
     from grid_member.engine.local.usage import StructureUsage
     from grid_member.engine.log.log import Clock
-    from grid_member.engine.replicated.shard import ClusterLane
-    from grid_member.engine.replicated.shards import ClusterLanes
+    from grid_member.engine.replicated.shard import ReplicatedShard
+    from grid_member.engine.replicated.shards import ReplicatedShards
     from grid_member.engine.state.snapshot import Image
 
 LOOK_S: Final = 1.0
 """How often a member without a place looks for one."""
 CUT_PATIENCE_S: Final = 15.0
-"""How long a backup waits for a leader of the lanes that this member reads for it."""
+"""How long a backup waits for a leader of the shards that this member reads for it."""
 GIVE_UP_S: Final = 3.0
-"""How long lanes that are given up wait for what they sent."""
+"""How long shards that are given up wait for what they sent."""
 NO_HOLDER: Final = "none of the members that hold all of the data is there yet"
 """Why a start waits that is to hold a part of it."""
 _log: Final = logging.getLogger("grid.engine")
 
 
 class PartEngine(LiteEngine):
-    """The `Engine` of a member that holds all lanes when it has a place, and else a part."""
+    """The `Engine` of a member that holds all shards when it has a place, and else a part."""
 
-    def __init__(self, structures: Structures, lanes: ClusterLanes, clock: Clock) -> None:
-        super().__init__(structures, lanes, clock)
+    def __init__(self, structures: Structures, shards: ReplicatedShards, clock: Clock) -> None:
+        super().__init__(structures, shards, clock)
         self._bringing_in = asyncio.Lock()
         self._places: Places | None = None
-        """None before the first lane is current."""
+        """None before the first shard is current."""
         self._tasks: list[asyncio.Task[None]] = []
         self._claims = False
         """Whether it has a place, or holds everything without one, and asks for one."""
@@ -80,26 +80,26 @@ class PartEngine(LiteEngine):
     def in_contact(self) -> bool:
         """Whether a quorum confirms what this member sends, and all of the data can be reached."""
         if self._cluster.whole:
-            return all(lane.in_contact for lane in self._cluster.cluster_lanes)
+            return all(shard.in_contact for shard in self._cluster.replicated_shards)
         return super().in_contact
 
     @property
     def answering(self) -> bool:
-        """Whether no lane refuses, and all of the data can be reached or could a moment ago."""
+        """Whether no shard refuses, and all of the data can be reached or could a moment ago."""
         if self._cluster.whole:
-            return all(lane.answering for lane in self._cluster.cluster_lanes)
+            return all(shard.answering for shard in self._cluster.replicated_shards)
         return super().answering
 
     @property
     def agreed(self) -> bool:
-        """Whether all lanes have the same cluster state."""
-        here = {lane.state.cluster_state for lane in self.lanes}
+        """Whether all shards have the same cluster state."""
+        here = {shard.state.cluster_state for shard in self.shards}
         return len(here) <= 1 and (self._cluster.whole or super().agreed)
 
     async def moment(self) -> list[Image]:
         """Return one image of all that is kept, of one moment on all members.
 
-        Lanes that this member does not have it reads for that, and gives up again.
+        Shards that this member does not have it reads for that, and gives up again.
 
         Raises:
             EngineError: that could not be had.
@@ -110,8 +110,8 @@ class PartEngine(LiteEngine):
             others = await self._brought_in(patience_s=CUT_PATIENCE_S)
             return await with_end(self._moment_with(others), partial(self._give_up, others))
 
-    async def _moment_with(self, others: Sequence[ClusterLane]) -> list[Image]:
-        durable = [self._cluster_lane(lane) for lane in self._cluster.durable]
+    async def _moment_with(self, others: Sequence[ReplicatedShard]) -> list[Image]:
+        durable = [self._replicated_shard(shard) for shard in self._cluster.durable]
         try:
             self._cuts.begin([*durable, *others])
             return await ClusterEngine.moment(self)
@@ -134,13 +134,13 @@ class PartEngine(LiteEngine):
     # The cluster state
 
     def prepare_cluster_state(self, state: ClusterState, done: Done[bool]) -> None:
-        """Set the cluster state in all lanes but the first, which decides and is changed next."""
+        """Set the cluster state in all shards but the first, which decides and is changed next."""
         self._for_all.prepare_cluster_state(self, state, done)
 
     def change_cluster_state(
         self, state: ClusterState, done: Done[bool], *, transient: bool = False
     ) -> None:
-        """Set the cluster state in all lanes."""
+        """Set the cluster state in all shards."""
         self._for_all.change_cluster_state(self, state, done, transient=transient)
 
     # Maps
@@ -204,7 +204,7 @@ class PartEngine(LiteEngine):
         return LiteEngine if self._refusal is None and self._is_away(name) else ClusterEngine
 
     def _for_item(self, item: Item) -> type[ClusterEngine]:
-        # It is landed where it came from, whether this member has the lane by now or not.
+        # It is landed where it came from, whether this member has the shard by now or not.
         gave = self._forwarding is not None and self._forwarding.gave(item)
         return LiteEngine if gave or self._is_away(item.queue) else ClusterEngine
 
@@ -212,7 +212,7 @@ class PartEngine(LiteEngine):
         settings = self._structures.queue_settings(queue)
         return settings is not None and self._queues.away(queue, settings.persistent)
 
-    # Inside: the lanes
+    # Inside: the shards
 
     async def _begin(self) -> None:
         loop = asyncio.get_running_loop()
@@ -221,21 +221,21 @@ class PartEngine(LiteEngine):
         self._tasks.append(loop.create_task(self._keep_place()))
 
     async def _find_place(self) -> None:
-        """Bring in all lanes if there is a place for this member, or else see a holder."""
-        lanes = self._cluster
-        self._places = Places(self._system_lane, self.system_items, self.member_uuid)
+        """Bring in all shards if there is a place for this member, or else see a holder."""
+        shards = self._cluster
+        self._places = Places(self._system_shard, self.system_items, self.member_uuid)
         while not (has_place := await self._places.taken()) and not await self._sees_holder():
-            if lanes.ended:
+            if shards.ended:
                 return
-            lanes.stalled, lanes.delay = True, NO_HOLDER
+            shards.stalled, shards.delay = True, NO_HOLDER
             await asyncio.sleep(CURRENT_RETRY_S)
-        lanes.stalled, lanes.delay = False, None
+        shards.stalled, shards.delay = False, None
         # Only who holds everything can begin to agree; members of former versions did not.
         if has_place or not await self._agreement.made():
             self._claims = True
             await self._hold_all()
             return
-        if lanes.settings.directory is not None:
+        if shards.settings.directory is not None:
             # What it had in flight in a life in which it held them goes back with the next one.
             await self._give_up(await self._brought_in(empty=True))
 
@@ -251,63 +251,63 @@ class PartEngine(LiteEngine):
         return True
 
     async def _hold_all(self) -> None:
-        """Bring in the lanes that this member does not have, and keep them."""
+        """Bring in the shards that this member does not have, and keep them."""
         async with self._bringing_in:
             others = await self._brought_in()
-            for lane in others:
-                lane.lend(self.leased_until_s, self._serve_soon)
+            for shard in others:
+                shard.lend(self.leased_until_s, self._serve_soon)
             self._cluster.durable = [*self._cluster.durable, *others]
             self._cluster.coming = []
             self._watch_cuts()
 
     async def _brought_in(
         self, *, empty: bool = False, patience_s: float | None = None
-    ) -> list[ClusterLane]:
-        """Return the lanes that this member does not have, current.
+    ) -> list[ReplicatedShard]:
+        """Return the shards that this member does not have, current.
 
         Raises:
             EngineError: they cannot be read, or nobody confirms in time that they are current.
         """
         known = self._cluster
-        lanes: list[ClusterLane] = []
+        shards: list[ReplicatedShard] = []
         made = known.missing(empty=empty)
         try:
-            work = self._bring_in(made, lanes, patience_s)
-            await undone(work, partial(self._give_up, lanes))
+            work = self._bring_in(made, shards, patience_s)
+            await undone(work, partial(self._give_up, shards))
         finally:
             known.stalled, known.delay = False, None
-        return lanes
+        return shards
 
     async def _bring_in(
         self,
-        made: Sequence[Callable[[], ClusterLane]],
-        lanes: list[ClusterLane],
+        made: Sequence[Callable[[], ReplicatedShard]],
+        shards: list[ReplicatedShard],
         patience_s: float | None,
     ) -> None:
-        """Append the lanes, and wait until they are current."""
+        """Append the shards, and wait until they are current."""
         known, loop = self._cluster, asyncio.get_running_loop()
         told = partial(known.wait_to_read, serves=self._started)
         patience = math.inf if patience_s is None else patience_s
         try:
-            lanes += await read_lanes(made, known.ending, told, known.client, patience)
-            known.coming, known.delay = lanes, None
-            for lane in lanes:
-                lane.start(loop)
+            shards += await read_shards(made, known.ending, told, known.client, patience)
+            known.coming, known.delay = shards, None
+            for shard in shards:
+                shard.start(loop)
             async with asyncio.timeout(patience_s):
-                await unless(known.ending, self._all_current(lanes))
+                await unless(known.ending, self._all_current(shards))
         except TimeoutError:
             raise EngineError(NO_CUT) from None
 
-    async def _all_current(self, lanes: Sequence[ClusterLane]) -> None:
-        await asyncio.gather(*map(self._catch_up, lanes))
+    async def _all_current(self, shards: Sequence[ReplicatedShard]) -> None:
+        await asyncio.gather(*map(self._catch_up, shards))
 
-    async def _give_up(self, lanes: Sequence[ClusterLane]) -> None:
-        """Close lanes that are not needed any more, once what they sent has its outcome."""
+    async def _give_up(self, shards: Sequence[ReplicatedShard]) -> None:
+        """Close shards that are not needed any more, once what they sent has its outcome."""
         self._cluster.coming = []
-        for lane in lanes:
-            lane.lose_patience(GIVE_UP_S)
-            await lane.settle()
-            await lane.close()
+        for shard in shards:
+            shard.lose_patience(GIVE_UP_S)
+            await shard.settle()
+            await shard.close()
         self._cluster.forget_missing()
 
     async def _keep_place(self) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from grid_member.engine.api import Done
     from grid_member.engine.leasehold import Leasehold
-    from grid_member.engine.shard.shard import Lane
+    from grid_member.engine.shard.shard import Shard
 
 UNSEEN: Final = Refused(
     Reason.UNAVAILABLE,
@@ -27,8 +27,8 @@ UNSEEN: Final = Refused(
 )
 
 
-class SharedLane(Protocol):
-    """A lane whose log other members write, too."""
+class LeasedShard(Protocol):
+    """A shard whose log other members write, too."""
 
     leasehold: Leasehold
 
@@ -47,8 +47,8 @@ class ClusterPolls(QueuePolls):
     """Whether nobody waits any more: the member stops, or writes are refused."""
     end: Callable[[], Refused | None]
     """What they are answered then."""
-    shared: Callable[[Lane], SharedLane]
-    """Returns a lane as what it is here."""
+    shared: Callable[[Shard], LeasedShard]
+    """Returns a shard as what it is here."""
     unheard: Callable[[], Refused | None]
     """Returns why the log with the leases refuses records; None when a lease may come soon."""
     patience_s: float = GIVE_UP_S
@@ -61,31 +61,31 @@ class ClusterPolls(QueuePolls):
     _in_order = True
     """Whether the polls that wait are in the order of their tickets."""
 
-    def poll(self, lane: Lane, timeout_s: float, done: Done[Item | None]) -> QueuePoll:
+    def poll(self, shard: Shard, timeout_s: float, done: Done[Item | None]) -> QueuePoll:
         """Take the head of the queue, or wait for one."""
         poll = self._made(timeout_s, done)
         if poll.done is not None:
             if self._waiting:
-                self.serve(lane)
+                self.serve(shard)
             self._tickets += 1
             poll.ticket = self._tickets
-            self._lane = lane
-            if self.shared(lane).leasehold.holds:
-                self._send(lane, poll)
+            self._shard = shard
+            if self.shared(shard).leasehold.holds:
+                self._send(shard, poll)
             else:
-                refusal = self._wait_for_lease(lane, poll)
+                refusal = self._wait_for_lease(shard, poll)
                 if refusal is not None:
                     poll.finish(refusal)
         return poll
 
-    def serve(self, lane: Lane) -> None:
+    def serve(self, shard: Shard) -> None:
         """Send takes, unless what they take could not be handed out."""
-        if not self.shared(lane).leasehold.holds:
-            self._end_overdue(lane)
+        if not self.shared(shard).leasehold.holds:
+            self._end_overdue(shard)
             return
         if not self._in_order:
             self._put_in_order()
-        super().serve(lane)
+        super().serve(shard)
         if self._blind:
             self._blind = self._overdue = False
             for poll in self._unseen():
@@ -93,45 +93,45 @@ class ClusterPolls(QueuePolls):
                 if poll.waiting is not None:
                     del self._waiting[poll]
                     poll.waiting = None
-                    self._send(lane, poll)
+                    self._send(shard, poll)
 
     def _unseen(self) -> list[QueuePoll]:
         return [poll for poll in self._waiting if not poll.saw_empty]
 
-    def _end_overdue(self, lane: Lane) -> None:
+    def _end_overdue(self, shard: Shard) -> None:
         """Let polls wait only for their own time once the member knows that no lease can come."""
-        if self._overdue and self._refusal(lane) is not None:
+        if self._overdue and self._refusal(shard) is not None:
             self._overdue = False
             for poll in self._unseen():
                 if poll.waiting is not None:
-                    refusal = self._wait_on(lane, poll)
+                    refusal = self._wait_on(shard, poll)
                     if refusal is not None:
                         poll.finish(refusal)
 
-    def _refusal(self, lane: Lane) -> Refused | None:
+    def _refusal(self, shard: Shard) -> Refused | None:
         """Return why no lease can come, or could be of use; None when one may come soon."""
-        return self.shared(lane).refusal or self.unheard()
+        return self.shared(shard).refusal or self.unheard()
 
-    def _send(self, lane: Lane, poll: QueuePoll) -> None:
+    def _send(self, shard: Shard, poll: QueuePoll) -> None:
         if poll.patient_s and poll.timer is not None:
             poll.timer.cancel()  # should it wait on, it does so in its own time
             poll.timer = None
-        self._lane = lane
+        self._shard = shard
         self.taking += 1
-        lane.propose(self._take, partial(self._answered, lane, poll), 0)
+        shard.propose(self._take, partial(self._answered, shard, poll), 0)
 
-    def _wait_for_lease(self, lane: Lane, poll: QueuePoll) -> Refused | None:
+    def _wait_for_lease(self, shard: Shard, poll: QueuePoll) -> Refused | None:
         """Let a poll wait for a lease; return why not, when it has waited for too long."""
         if poll.patient_s <= poll.deadline_s:  # beyond its own time it waits so long only once
             poll.patient_s = self._loop.time() + self.patience_s
-        return self._wait_on(lane, poll)
+        return self._wait_on(shard, poll)
 
-    def _wait_on(self, lane: Lane, poll: QueuePoll) -> Refused | None:
+    def _wait_on(self, shard: Shard, poll: QueuePoll) -> Refused | None:
         """Let a poll wait as long as it may now; return why not, when that is over.
 
         While nothing is confirmed no lease comes: then only the poll's own time is waited.
         """
-        refusal, until_s = self._refusal(lane), poll.deadline_s
+        refusal, until_s = self._refusal(shard), poll.deadline_s
         if refusal is None and poll.patient_s > until_s:
             until_s, self._overdue = poll.patient_s, True
         if until_s <= self._loop.time() or not self._patient:
@@ -145,18 +145,18 @@ class ClusterPolls(QueuePolls):
         self._blind = True
         return None
 
-    def _answered(self, lane: Lane, poll: QueuePoll, outcome: Item | Refused | None) -> None:
+    def _answered(self, shard: Shard, poll: QueuePoll, outcome: Item | Refused | None) -> None:
         """Hear what became of a take.
 
         Behind the end of a lease somebody else may have the item by now.
         """
         if type(outcome) is Item:
-            leasehold = self.shared(lane).leasehold
+            leasehold = self.shared(shard).leasehold
             if leasehold.holds:
                 outcome.until_s = leasehold.until_s
             else:
                 self._unwanted(outcome)
-                outcome = self._wait_again_for_lease(lane, poll)
+                outcome = self._wait_again_for_lease(shard, poll)
                 if outcome is None:
                     self.taking -= 1
                     return
@@ -164,15 +164,15 @@ class ClusterPolls(QueuePolls):
             poll.saw_empty = True
         poll.answer(outcome)
 
-    def _wait_again_for_lease(self, lane: Lane, poll: QueuePoll) -> Refused | None:
+    def _wait_again_for_lease(self, shard: Shard, poll: QueuePoll) -> Refused | None:
         """Let a poll wait whose item went back, unless it is over; return what it is answered."""
         if poll.done is None:
             return LATE
         if self.ended():
             return self.end() or LATE
-        refusal = self._wait_for_lease(lane, poll)
+        refusal = self._wait_for_lease(shard, poll)
         if refusal is not None:
-            self.shared(lane).leasehold.awaited = True
+            self.shared(shard).leasehold.awaited = True
         return refusal
 
     def _time_out(self, poll: QueuePoll) -> None:
@@ -180,15 +180,15 @@ class ClusterPolls(QueuePolls):
 
         One that was shown an empty queue looks again when there is a lease.
         """
-        lane = self._lane
-        if poll.waiting is not None and lane is not None:
-            leasehold = self.shared(lane).leasehold
+        shard = self._shard
+        if poll.waiting is not None and shard is not None:
+            leasehold = self.shared(shard).leasehold
             if not leasehold.holds:
                 if poll.saw_empty:
                     poll.patient_s = 0.0  # whatever it waited for a lease before
-                    refusal = self._wait_for_lease(lane, poll)
+                    refusal = self._wait_for_lease(shard, poll)
                 else:
-                    refusal = self._wait_on(lane, poll)
+                    refusal = self._wait_on(shard, poll)
                 if refusal is None:
                     return
                 leasehold.awaited = True
@@ -199,10 +199,10 @@ class ClusterPolls(QueuePolls):
 
         It is empty-handed only if the log said so once, and nothing can have come unnoticed since.
         """
-        lane = self._lane
-        if lane is None or not poll.saw_empty:
+        shard = self._shard
+        if shard is None or not poll.saw_empty:
             return UNSEEN
-        shared = self.shared(lane)
+        shared = self.shared(shard)
         return shared.refusal or (None if shared.leasehold.holds else LATE)
 
     def _wait_again(self, poll: QueuePoll) -> None:
@@ -211,8 +211,8 @@ class ClusterPolls(QueuePolls):
             poll.finish(self.end())
             return
         self._wait_in_turn(poll)
-        lane = self._lane
-        if lane is not None and lane.state.queues.size(self._name) > self.taking:
+        shard = self._shard
+        if shard is not None and shard.state.queues.size(self._name) > self.taking:
             # The outcome was held for a while: what came meanwhile found nobody waiting.
             self._loop.call_soon(self.serve_again)
 

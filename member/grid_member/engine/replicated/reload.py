@@ -1,4 +1,4 @@
-"""What a lane needs to begin with another state in place: its own fell behind the log's begin.
+"""What a shard needs to begin with another state in place: its own fell behind the log's begin.
 
 The log's last image and what follows it are read into a new state, while nobody is shown the old
 one. What this member had on its way may be in the image, where nobody can tell its outcome.
@@ -76,7 +76,7 @@ async def until_read(log: SharedLog, read: Callable[[], Awaitable[None]]) -> boo
             await log.until_longer(error, short_s)
             short_s = longer(short_s)
         except NatsError as error:
-            _log.debug("lane %d is read again: %s", log.shard, error)
+            _log.debug("shard %d is read again: %s", log.shard, error)
             await asyncio.sleep(RELOAD_S)
         except EngineError as error:
             log.fail(error)
@@ -84,7 +84,7 @@ async def until_read(log: SharedLog, read: Callable[[], Awaitable[None]]) -> boo
         except EndedError:
             return False
         except Exception as error:
-            _log.error("lane %d could not be read: %s", log.shard, unexpected(error))
+            _log.error("shard %d could not be read: %s", log.shard, unexpected(error))
             await asyncio.sleep(RELOAD_FAILED_S)
         else:
             return True

@@ -1,4 +1,4 @@
-"""A lane of a cluster: its log is shared with the other members, and reads wait for it.
+"""A shard of a cluster: its log is shared with the other members, and reads wait for it.
 
 A read is answered once a record of this member that was proposed after the read arrived has come
 back: then everything that was answered anywhere before is applied here. One such record serves
@@ -17,7 +17,7 @@ from grid_member.engine.jetstream.publisher import GIVE_UP_S
 from grid_member.engine.local.deliveries import LANDING_RETRY_S
 from grid_member.engine.local.system import ignore, nothing, unchecked
 from grid_member.engine.replicated.consistent_cut import Marked, is_mark, unwatched
-from grid_member.engine.replicated.inflight import WaitingLane
+from grid_member.engine.replicated.inflight import InFlightShard
 from grid_member.engine.replicated.probe import Probe
 from grid_member.engine.replicated.reload import (
     GONE,
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from grid_member.engine.integrity.watermarks import Check
     from grid_member.engine.log.log import Steps
     from grid_member.engine.replicated.shared_log import SharedLog
-    from grid_member.engine.shard.shard import Answer, Lane
+    from grid_member.engine.shard.shard import Answer, Shard
     from grid_member.engine.state.operations import Committed, Operation, QueueReturn
 
 Reader: TypeAlias = "Callable[[Refused | None], None]"
@@ -51,19 +51,19 @@ Reader: TypeAlias = "Callable[[Refused | None], None]"
 _logger: Final = logging.getLogger("grid.engine")
 
 
-class ClusterLane(WaitingLane):
-    """A lane whose log is shared."""
+class ReplicatedShard(InFlightShard):
+    """A shard whose log is shared."""
 
     def __init__(
         self,
         log: SharedLog,
         member: bytes,
         incarnation: int,
-        arrived: Callable[[Lane, set[str]], None],
+        arrived: Callable[[Shard, set[str]], None],
         system_changed: Callable[[set[str]], None] = ignore,
         check: Check = unchecked,
     ) -> None:
-        """Make a lane.
+        """Make a shard.
 
         Args:
             log: where records go.
@@ -228,7 +228,7 @@ class ClusterLane(WaitingLane):
         count += self._refuse([one.counter for one in self._of_this_life(records)], refused)
         if self._stopping and count:
             _logger.warning(
-                "the stop waits no more for a quorum: %d operations of lane %d may not be done",
+                "the stop waits no more for a quorum: %d operations of shard %d may not be done",
                 *(count, self.shard),
             )
         self._refuse_waiting(refused)
@@ -239,7 +239,7 @@ class ClusterLane(WaitingLane):
     def lost(self) -> None:
         """Hear that records were missed, or not applied: read the log anew, before any read."""
         if self._loop is not None and self._reloading is None:
-            _logger.warning("the log of lane %d is read anew: records were missed", self.shard)
+            _logger.warning("the log of shard %d is read anew: records were missed", self.shard)
             self._reloading = self._loop.create_task(self._reload())
             self._give_up_later()
 

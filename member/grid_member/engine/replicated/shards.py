@@ -1,9 +1,9 @@
-"""The lanes of one of several members: each over a stream of the members' nats-servers.
+"""The shards of one of several members: each over a stream of the members' nats-servers.
 
-A lite member has the first lane only, and that one without data. One of more than five has the
+A lite member has the first shard only, and that one without data. One of more than five has the
 first one and the one in memory until it is known whether it is to have the others.
 
-    begin():  identity ▶ own server ▶ connection ▶ streams ▶ replay ▶ lanes
+    begin():  identity ▶ own server ▶ connection ▶ streams ▶ replay ▶ shards
 
 A begin waits for as long as it takes until enough members are there, and tells why it waits.
 """
@@ -33,11 +33,11 @@ from grid_member.engine.lost_memory.empty_logs import Emptied
 from grid_member.engine.lost_memory.recovery import LostMemory
 from grid_member.engine.nats.admin.peer_removal import delete_streams, take_off_lost
 from grid_member.engine.nats.admin.peers import count_voting
-from grid_member.engine.nats.admin.streams import NoStreamError, Stream, streams_of_lanes
+from grid_member.engine.nats.admin.streams import NoStreamError, Stream, shard_streams
 from grid_member.engine.nats.client.errors import NatsError
-from grid_member.engine.replicated.full_replicas import first_lanes
+from grid_member.engine.replicated.full_replicas import initial_shards
 from grid_member.engine.replicated.import_backup import BackupImport
-from grid_member.engine.replicated.making import made_lane
+from grid_member.engine.replicated.making import new_shard
 from grid_member.engine.replicated.own_server import (
     begun,
     check_counted,
@@ -51,7 +51,7 @@ from grid_member.engine.replicated.streams import Streams
 from grid_member.engine.replication import NOTHING_TO_RESCUE
 from grid_member.engine.server.config import SYSTEM_USER, USER
 from grid_member.engine.server.process import NatsServer
-from grid_member.engine.shard.shards import Lanes
+from grid_member.engine.shard.shards import Shards
 from grid_member.engine.state.sharding import shard_of
 
 if TYPE_CHECKING:
@@ -60,8 +60,8 @@ if TYPE_CHECKING:
     from grid_member.engine.bootstrap.identity import OpenIdentity
     from grid_member.engine.cluster_settings import ClusterSettings
     from grid_member.engine.nats.client.client import NatsClient
-    from grid_member.engine.replicated.shard import ClusterLane
-    from grid_member.engine.shard.shard import Lane
+    from grid_member.engine.replicated.shard import ReplicatedShard
+    from grid_member.engine.shard.shard import Shard
     from grid_member.engine.state.machine import State
 
 CLUSTER_SHARDS: Final = 3
@@ -71,8 +71,8 @@ TAKE_BACK_S: Final = 3.0
 _log: Final = logging.getLogger("grid.engine.nats")
 
 
-class ClusterLanes(Lanes):
-    """The lanes of a member of a cluster; none before `begin` is over."""
+class ReplicatedShards(Shards):
+    """The shards of a member of a cluster; none before `begin` is over."""
 
     def __init__(
         self,
@@ -85,23 +85,23 @@ class ClusterLanes(Lanes):
 
         Args:
             settings: how the member finds the others.
-            shards: lanes for structures that are kept; the same on all members, for ever.
+            shards: shards for structures that are kept; the same on all members, for ever.
             time_of: makes a record's time of the streams'; tests turn the clock with it.
         """
-        # `begin` makes the lanes: neither a clock nor logs in files are needed for them.
+        # `begin` makes the shards: neither a clock nor logs in files are needed for them.
         super().__init__(None, shards, wall_clock_ms)
         self.waiting: str | None = None
         """Why the begin is not over yet."""
         self.system_changed: Callable[[set[str]], None] = ignore
         """Is told which values of the system store a batch changed."""
         self.volatile_changed: Callable[[set[str]], None] = ignore
-        """Is told which of those of the lane in memory a batch changed."""
+        """Is told which of those of the shard in memory a batch changed."""
         self.lost: set[str] = set()
         """Servers that a rescue took off."""
         self.roll_call = RollCall(settings)
         """Who of the list is there, while the begin is not over."""
         self.stalled = False
-        """Whether the begin is over, and nobody confirms that the lanes are current."""
+        """Whether the begin is over, and nobody confirms that the shards are current."""
         self.delay: str | None = None
         """Why that is so, when it is not for want of a majority."""
         self.complaints = Complaints(settings, self._own_trouble)
@@ -129,21 +129,21 @@ class ClusterLanes(Lanes):
         self._client = self._system = cast("NatsClient | None", None)
         self._refused = False
         """Whether the own server was removed before, and must not count again."""
-        self.ending, self._make = asyncio.Event(), cast("Callable[..., ClusterLane]", made_lane)
-        self.coming: list[ClusterLane] = []
-        """Lanes that were read last and that it may not have yet."""
+        self.ending, self._make = asyncio.Event(), cast("Callable[..., ReplicatedShard]", new_shard)
+        self.coming: list[ReplicatedShard] = []
+        """Shards that were read last and that it may not have yet."""
 
     @property
     def whole(self) -> bool:
-        """Whether this member has all lanes, with their data."""
+        """Whether this member has all shards, with their data."""
         return len(self.durable) == self._shards and not self._settings.lite
 
-    def durable_of(self, name: str) -> Lane:
-        """Return the durable lane of a structure; raises IndexError when it is not here."""
+    def durable_of(self, name: str) -> Shard:
+        """Return the durable shard of a structure; raises IndexError when it is not here."""
         return self.durable[shard_of(name, self._shards)]
 
-    def missing(self, *, empty: bool = False) -> list[Callable[[], ClusterLane]]:
-        """Return what makes each of the lanes that this member does not have.
+    def missing(self, *, empty: bool = False) -> list[Callable[[], ReplicatedShard]]:
+        """Return what makes each of the shards that this member does not have.
 
         Args:
             empty: without the data that is in them.
@@ -152,25 +152,25 @@ class ClusterLanes(Lanes):
         return [partial(self._make, shard, stream, empty=empty) for shard, stream in numbered]
 
     def forget_missing(self) -> None:
-        """Look no more after the logs of lanes that this member does not have any more."""
+        """Look no more after the logs of shards that this member does not have any more."""
         for stream in self.streams[len(self.durable) : self._shards]:
             self.damage.forget(stream)
             self.memory.forget(stream)
 
     @property
     def streams(self) -> list[Stream]:
-        """The streams of the lanes, in their order."""
-        return streams_of_lanes(self._shards, durable=self._settings.directory is not None)
+        """The streams of the shards, in their order."""
+        return shard_streams(self._shards, durable=self._settings.directory is not None)
 
     @property
     def all_streams(self) -> list[Stream]:
-        """The streams of the lanes, and those of their images."""
+        """The streams of the shards, and those of their images."""
         return [*self.streams, *(stream.images for stream in self.streams)]
 
     @property
-    def cluster_lanes(self) -> list[ClusterLane]:
-        """All lanes, as what they are."""
-        return cast("list[ClusterLane]", self.all)
+    def replicated_shards(self) -> list[ReplicatedShard]:
+        """All shards, as what they are."""
+        return cast("list[ReplicatedShard]", self.all)
 
     @property
     def client(self) -> NatsClient:
@@ -195,7 +195,7 @@ class ClusterLanes(Lanes):
     @property
     def trouble(self) -> str | None:
         """What keeps servers from storing, and what to do; None: nothing is known."""
-        known = self._own_trouble(), self.complaints.of_others, self.damage.of_lanes
+        known = self._own_trouble(), self.complaints.of_others, self.damage.unreadable_log
         return next(filter(None, (*known, self.memory.told)), None) or self.stuck()
 
     def _own_trouble(self) -> str | None:
@@ -221,7 +221,7 @@ class ClusterLanes(Lanes):
         """
         await unless(self.ending, self._rescued(wipe=wipe))
 
-    async def begin(self, arrived: Callable[[Lane, set[str]], None]) -> None:
+    async def begin(self, arrived: Callable[[Shard, set[str]], None]) -> None:
         """Join the others and replay the logs; wait for them for as long as it takes.
 
         Raises:
@@ -238,7 +238,7 @@ class ClusterLanes(Lanes):
             raise
 
     async def close(self) -> None:
-        """Close the lanes, leave the others and stop the server, whatever one of them raises."""
+        """Close the shards, leave the others and stop the server, whatever one of them raises."""
         identity, server = self._identity, self._server
         clients = [client for client in (self._client, self._system) if client is not None]
         self._identity = self._server = self._client = self._system = None
@@ -254,8 +254,8 @@ class ClusterLanes(Lanes):
             last_first.push_async_callback(self.memory.end)
             last_first.push_async_callback(self._company.end)
             last_first.push_async_callback(self.footing.end)
-            lanes = (lane.close() for lane in self.all)
-            for error in filter(None, await asyncio.gather(*lanes, return_exceptions=True)):
+            shards = (shard.close() for shard in self.all)
+            for error in filter(None, await asyncio.gather(*shards, return_exceptions=True)):
                 raise error
 
     async def abandon(self) -> None:
@@ -270,7 +270,7 @@ class ClusterLanes(Lanes):
         directory = self._settings.directory
         return None if directory is None else tree_bytes(directory)
 
-    async def _join(self, arrived: Callable[[Lane, set[str]], None]) -> None:
+    async def _join(self, arrived: Callable[[Shard, set[str]], None]) -> None:
         settings = self._settings
         self._identity = await asyncio.to_thread(
             open_identity,
@@ -282,7 +282,7 @@ class ClusterLanes(Lanes):
         self.member, self._cluster = identity.uuid, identity.cluster
         self.waiting = NOT_THERE
         await self.damage.reached.prepare(identity)  # by what the server has before it begins
-        cut = partial(cut_off, self.ending, lambda: self._server, lambda: self.cluster_lanes)
+        cut = partial(cut_off, self.ending, lambda: self._server, lambda: self.replicated_shards)
         life, footing = self.footing.begin(identity, cut), (self.footing.found, self.footing.gone)
         self._server = server = NatsServer(settings, identity, self._wait_for, life, *footing)
         server.held_back.allowed = self.memory.holding
@@ -333,13 +333,13 @@ class ClusterLanes(Lanes):
         client: NatsClient,
         server: NatsServer,
         importing: BackupImport,
-        arrived: Callable[[Lane, set[str]], None],
+        arrived: Callable[[Shard, set[str]], None],
     ) -> None:
-        """Make the streams and the lanes, brought up to what the streams hold."""
+        """Make the streams and the shards, brought up to what the streams hold."""
         settings, source = self._settings, Source(lambda: server.client_address, USER, server.token)
-        shards = first_lanes(settings, self._shards, len(self.streams))
+        numbers = initial_shards(settings, self._shards, len(self.streams))
         identity = cast("OpenIdentity", self._identity).identity
-        self._make = make = partial(made_lane, self, identity, client, source, arrived)
+        self._make = make = partial(new_shard, self, identity, client, source, arrived)
         told = (self._wait_for, partial(count_voting, self.system), self.memory.kept_from)
         lost = self.damage, Emptied(self.system, client, self.server_name, self.streams, settings)
         async with Streams(client, settings, self.streams, *told, *lost) as streams:
@@ -349,12 +349,12 @@ class ClusterLanes(Lanes):
                 begun_as = cluster
                 server.joined()
                 self.imported = await importing.finish(source, streams.made)
-                lanes = await streams.lanes(make, shards)
+                shards = await streams.shards(make, numbers)
                 await streams.made()
-        if shards[-1] == self._shards:
-            self.volatile = lanes.pop()
-        self.durable = list(lanes)
-        self.only = lanes[0] if self._shards == 1 else None
+        if numbers[-1] == self._shards:
+            self.volatile = shards.pop()
+        self.durable = list(shards)
+        self.only = shards[0] if self._shards == 1 else None
 
     async def _named(self, client: NatsClient, streams: Streams) -> str:
         """Keep the id of the cluster with the data, and return it."""
@@ -375,7 +375,7 @@ class ClusterLanes(Lanes):
             raise
 
     def changed(self, shard: int, changes: set[str]) -> None:
-        """Hear which values of the system store a batch changed in a lane."""
+        """Hear which values of the system store a batch changed in a shard."""
         if shard == 0:
             self.system_changed(changes)
         elif shard == self._shards:
@@ -383,11 +383,11 @@ class ClusterLanes(Lanes):
 
     def _connected(self, connected: bool) -> None:
         if connected:
-            for lane in (*self.cluster_lanes, *self.coming):
-                lane.connected()
+            for shard in (*self.replicated_shards, *self.coming):
+                shard.connected()
 
     def wait_to_read(self, error: NatsError, *, serves: bool = False) -> None:
-        """Tell why lanes cannot be read which a member brings in that has begun, or `serves`."""
+        """Tell why shards cannot be read which a member brings in that has begun, or `serves`."""
         reason, former = self.damage.reason(error), self.delay
         self.stalled, self.delay = not serves, None if NO_LEADER in reason else reason
         if self.delay not in {former, None}:

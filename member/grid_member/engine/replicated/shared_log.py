@@ -1,4 +1,4 @@
-"""What a lane of a cluster needs of its log beyond what any lane does."""
+"""What a shard of a cluster needs of its log beyond what any shard does."""
 
 from __future__ import annotations
 

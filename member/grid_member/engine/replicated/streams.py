@@ -1,9 +1,9 @@
-"""What the lanes of a start are read from: each stream made and read as soon as somebody leads it.
+"""What the shards of a start are read from: each stream made and read as soon as somebody leads it.
 
-    first stream ─▶ the others, all at once ─▶ each lane, when its log and images are there
+    first stream ─▶ the others, all at once ─▶ each shard, when its log and images are there
 
 After a kill, or when all members start again, every stream elects a leader of its own, some of them
-seconds after others. What can be read is read meanwhile, one lane at a time.
+seconds after others. What can be read is read meanwhile, one shard at a time.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from grid_member.engine.lost_memory.empty_logs import Emptied
     from grid_member.engine.nats.admin.streams import Stream
     from grid_member.engine.nats.client.client import NatsClient
-    from grid_member.engine.replicated.shard import ClusterLane
+    from grid_member.engine.replicated.shard import ReplicatedShard
 
 RETRY_S: Final = 0.5
 
@@ -48,7 +48,7 @@ class Streams:
         Args:
             client: connected to the member's own server.
             settings: tell how many copies there are to be.
-            streams: those of the lanes, in their order.
+            streams: those of the shards, in their order.
             waiting: is told why the begin is not over yet.
             servers: returns how many servers can hold a copy.
             kept_from: returns why a stream that is not there is not to be made; None: it may be.
@@ -69,7 +69,7 @@ class Streams:
         self._reading = asyncio.Lock()
         self._awaited: list[Stream] = []
         self._unread: set[Stream] = set()
-        """Those of lanes that could not be read when that was tried last."""
+        """Those of shards that could not be read when that was tried last."""
 
     async def __aenter__(self) -> Self:
         """Make the first one, and begin to make the others: none may be there before it."""
@@ -96,10 +96,10 @@ class Streams:
         """
         await asyncio.gather(*self._making.values())
 
-    async def lanes(
-        self, made: Callable[[int, Stream], ClusterLane], shards: Iterable[int]
-    ) -> list[ClusterLane]:
-        """Return the lanes of those numbers, brought up to what their streams hold.
+    async def shards(
+        self, made: Callable[[int, Stream], ReplicatedShard], shards: Iterable[int]
+    ) -> list[ReplicatedShard]:
+        """Return the shards of those numbers, brought up to what their streams hold.
 
         Raises:
             EngineError: what is stored is damaged.
@@ -110,17 +110,19 @@ class Streams:
         finally:
             await _ended(reading)
 
-    async def _read(self, shard: int, made: Callable[[int, Stream], ClusterLane]) -> ClusterLane:
-        stream = self._streams[shard]
+    async def _read(
+        self, number: int, made: Callable[[int, Stream], ReplicatedShard]
+    ) -> ReplicatedShard:
+        stream = self._streams[number]
         await asyncio.gather(self._making[stream], self._making[stream.images])
         short_s = RETRY_S
         while True:
-            lane = made(shard, stream)
+            shard = made(number, stream)
             try:
                 async with self._reading:
-                    await lane.read()
+                    await shard.read()
                 self._unread.discard(stream)
-                return lane
+                return shard
             except NatsError as error:
                 self._unread.add(stream)
                 self._tell(stream, self._damage.reason(error))
@@ -154,7 +156,7 @@ class Streams:
             self._waiting(reason)
 
     def _told_of(self, stream: Stream) -> tuple[Stream, ...]:
-        """Return of what it is told what is waited for: of a lane's log and images, or of one."""
+        """Return of what it is told what is waited for: of a shard's log and images, or of one."""
         for one in self._streams:
             if one in self._unread:
                 return one, one.images

@@ -1,4 +1,4 @@
-"""The first lane of a member that holds no data: what is about the cluster itself, and no more.
+"""The first shard of a member that holds no data: what is about the cluster itself, and no more.
 
 Its log is that of all members, which has maps and queues as well. They are left out here, where
 they are read; so an image of this state is none of the log.
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.jetstream.log import JetStreamLog
 from grid_member.engine.local.system import unchecked
-from grid_member.engine.replicated.shard import ClusterLane
+from grid_member.engine.replicated.shard import ReplicatedShard
 from grid_member.engine.state.machine import State
 from grid_member.engine.state.operation_table import OPERATIONS
 from grid_member.engine.state.snapshot import EntryPart, ItemPart, TrackedEntryPart
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from grid_member.engine.integrity.watermarks import Check
     from grid_member.engine.replicated.shared_log import SharedLog
-    from grid_member.engine.shard.shard import Lane
+    from grid_member.engine.shard.shard import Shard
     from grid_member.engine.state.operations import Operation
     from grid_member.engine.state.snapshot import Part
 
@@ -42,22 +42,22 @@ class SystemState(State):
 
 
 class SystemLog(JetStreamLog):
-    """The log of such a lane: the members that hold the data write its images."""
+    """The log of such a shard: the members that hold the data write its images."""
 
     def wants_image(self, live_bytes: int) -> bool:
         """Never: this state is not what the log holds."""
         return False
 
 
-class SystemLane(ClusterLane):
-    """A lane that holds no data."""
+class SystemShard(ReplicatedShard):
+    """A shard that holds no data."""
 
     def __init__(
         self,
         log: SharedLog,
         member: bytes,
         incarnation: int,
-        arrived: Callable[[Lane, set[str]], None],
+        arrived: Callable[[Shard, set[str]], None],
         system_changed: Callable[[set[str]], None],
         check: Check = unchecked,
     ) -> None:

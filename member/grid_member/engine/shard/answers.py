@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from grid_member.engine.api import Done
-    from grid_member.engine.shard.shard import Lane
+    from grid_member.engine.shard.shard import Shard
     from grid_member.engine.state.operations import ClusterStateChange, TransientStateChange
 
 T = TypeVar("T")
@@ -18,7 +18,7 @@ FAILED: Final = Refused(Reason.FAILED, "unexpected error")
 
 
 def reader(read: Callable[[Done[T]], None], done: Done[T]) -> Callable[[Refused | None], None]:
-    """Return what reads when a lane is current, and tells done why not; a failure, too."""
+    """Return what reads when a shard is current, and tells done why not; a failure, too."""
 
     def told(refused: Refused | None) -> None:
         if refused is not None:
@@ -34,36 +34,36 @@ def reader(read: Callable[[Done[T]], None], done: Done[T]) -> Callable[[Refused 
 
 
 class StateChange:
-    """Sets the cluster state in every lane, one after the other, then answers.
+    """Sets the cluster state in every shard, one after the other, then answers.
 
-    The first lane decides: it has the system store, and the state that counts.
+    The first shard decides: it has the system store, and the state that counts.
     """
 
     def __init__(
         self,
-        lanes: list[Lane],
+        shards: list[Shard],
         operation: ClusterStateChange | TransientStateChange,
         changed: Callable[[], None],
         done: Done[bool],
     ) -> None:
-        self._lanes = list(lanes)
+        self._shards = list(shards)
         self._operation = operation
         self._changed = changed
         self._done = done
         self._outcome: bool | None = None
 
     def send(self) -> None:
-        """Propose the change to the next lane."""
-        self._lanes.pop(0).propose_system(self._operation, self.answer)
+        """Propose the change to the next shard."""
+        self._shards.pop(0).propose_system(self._operation, self.answer)
 
     def answer(self, outcome: bool | Refused) -> None:
-        """Go on to the next lane, or answer."""
+        """Go on to the next shard, or answer."""
         if isinstance(outcome, Refused):
             self._done(outcome)
             return
         if self._outcome is None:
             self._outcome = outcome
-        if self._lanes:
+        if self._shards:
             self.send()
             return
         self._changed()

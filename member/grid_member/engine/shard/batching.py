@@ -1,4 +1,4 @@
-"""When what waits in a lane goes out as a record.
+"""When what waits in a shard goes out as a record.
 
 A record costs every member and every server about the same whatever it carries, so it should carry
 much. Clients that were answered together mostly ask again together: what they ask is waited for,
@@ -26,7 +26,7 @@ PATIENCE_S: Final = 0.01
 
 
 class Gathering:
-    """Decides for one lane."""
+    """Decides for one shard."""
 
     def __init__(self, send: Callable[[], None], carries: Callable[[int], bool]) -> None:
         """Begin without a record.
@@ -61,7 +61,7 @@ class Gathering:
     def holds(self, waiting: int) -> bool:
         """Tell whether so many operations and reads are to wait further on; send is called then."""
         if not waiting or (self._size > LARGE and self._carries(self._counter)):
-            return True  # the lane has room when that came back
+            return True  # the shard has room when that came back
         if self._impatient or self._expected <= ALONE or waiting >= self._expected * NEARLY_ALL:
             return False
         if self._timer is None:

@@ -1,4 +1,4 @@
-"""A lane: one log, the state it feeds, and the operations on their way between them.
+"""A shard: one log, the state it feeds, and the operations on their way between them.
 
 Operations proposed in one event loop tick travel as one record, or several when they are very
 many. Nothing is made for an operation but its tuple and its place in two lists. Those on the
@@ -57,7 +57,7 @@ class _Flight(NamedTuple):
     size_bytes: int
 
 
-class Lane:
+class Shard:
     """Proposes operations to a log and applies what comes back."""
 
     def __init__(
@@ -65,9 +65,9 @@ class Lane:
         log: Log,
         member: bytes,
         clock: Clock,
-        arrived: Callable[[Lane, set[str]], None],
+        arrived: Callable[[Shard, set[str]], None],
     ) -> None:
-        """Make a lane.
+        """Make a shard.
 
         Args:
             log: where records go.

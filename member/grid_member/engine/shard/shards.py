@@ -1,7 +1,7 @@
-"""The lanes of a member: a durable one for each shard, and one in memory.
+"""The shards of a member: durable ones, each with a directory, and one in memory.
 
 The durable ones are over logs in the store's directory. Without a directory there are only they,
-over logs in memory; with one, the lane in memory has what need not survive a restart.
+over logs in memory; with one, the shard in memory has what need not survive a restart.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from grid_member.engine.io.files import taken_on_disk
 from grid_member.engine.log.log import Clock, Log, MemoryLog
-from grid_member.engine.shard.shard import Lane
+from grid_member.engine.shard.shard import Shard
 from grid_member.engine.state.sharding import shard_of
 
 if TYPE_CHECKING:
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 LogOpener: TypeAlias = Callable[[Path, int, Clock], Log]
 """Opens the log in a directory of the store: path, shard, clock."""
-Arrived: TypeAlias = Callable[["Lane", set[str]], None]
+Arrived: TypeAlias = Callable[["Shard", set[str]], None]
 
 
-class Lanes:
-    """The lanes, none before `open`."""
+class Shards:
+    """The shards, none before `open`."""
 
     def __init__(
         self,
@@ -44,15 +44,15 @@ class Lanes:
 
         Args:
             directory: where the store is; None keeps everything in memory.
-            shards: how many durable lanes there are.
+            shards: how many durable shards there are.
             clock: milliseconds since the epoch.
             open_log: opens a log inside the store; None opens one of LMDB.
         """
         self.member = uuid.uuid4()
-        self.durable: list[Lane] = []
-        self.only: Lane | None = None
-        """The durable lane where there is but one, which spares its search."""
-        self.volatile: Lane | None = None
+        self.durable: list[Shard] = []
+        self.only: Shard | None = None
+        """The durable shard where there is but one, which spares its search."""
+        self.volatile: Shard | None = None
         self.imported = False
         """Whether this begin brought a backup in, beside what `restore` does before it."""
         self._directory = directory
@@ -64,26 +64,26 @@ class Lanes:
         self._paths: list[Path] = []
 
     @property
-    def all(self) -> list[Lane]:
-        """The durable lanes, then the one in memory, if any."""
+    def all(self) -> list[Shard]:
+        """The durable shards, then the one in memory, if any."""
         return self.durable if self.volatile is None else [*self.durable, self.volatile]
 
     @property
     def directory_lost(self) -> str | None:
         """Why nothing that is written now lasts, as the directory is not there any more."""
-        grounds = (lane.ground for lane in self.durable)
+        grounds = (shard.ground for shard in self.durable)
         return next((ground.lost for ground in grounds if ground and ground.lost), None)
 
-    def durable_of(self, name: str) -> Lane:
-        """Return the durable lane of a structure."""
-        lanes = self.durable
-        return lanes[shard_of(name, len(lanes))]
+    def durable_of(self, name: str) -> Shard:
+        """Return the durable shard of a structure."""
+        shards = self.durable
+        return shards[shard_of(name, len(shards))]
 
     async def begin(self, arrived: Arrived) -> None:
         """Open the store and replay the logs.
 
         Args:
-            arrived: is told which queues of a lane got items.
+            arrived: is told which queues of a shard got items.
 
         Raises:
             EngineError: the directory is locked, foreign, of a newer format or damaged.
@@ -94,14 +94,15 @@ class Lanes:
         """Open the store and replay the logs. Blocks; may run on another thread.
 
         Args:
-            arrived: is told which queues of a lane got items.
+            arrived: is told which queues of a shard got items.
 
         Raises:
             EngineError: the directory is locked, foreign, of a newer format or damaged.
         """
         if self._directory is None:
             self.durable = [
-                self._lane(MemoryLog(self._clock, shard), arrived) for shard in range(self._shards)
+                self._make_shard(MemoryLog(self._clock, shard), arrived)
+                for shard in range(self._shards)
             ]
         else:
             self._open_store(self._directory, arrived)
@@ -116,9 +117,9 @@ class Lanes:
             await asyncio.to_thread(opening.end)
 
     async def close(self) -> None:
-        """Close logs and store; what the lanes hold can still be read."""
-        for lane in self.all:
-            await lane.close()
+        """Close logs and store; what the shards hold can still be read."""
+        for shard in self.all:
+            await shard.close()
         await self.opened()  # else the next start would believe that this one died
         if self._store is not None:
             self._store.close()
@@ -130,8 +131,8 @@ class Lanes:
         self.durable, self.only, self.volatile = [], None, None
 
     def images(self) -> list[Image]:
-        """Return an image of each durable lane, all of the same moment."""
-        return [lane.state.snapshot() for lane in self.durable]
+        """Return an image of each durable shard, all of the same moment."""
+        return [shard.state.snapshot() for shard in self.durable]
 
     def disk_bytes(self) -> int | None:
         """Return what the logs take on the disk, None without a directory."""
@@ -154,17 +155,17 @@ class Lanes:
         try:
             opening.begin(self._paths)
             self._opening = opening
-            for shard, path in enumerate(self._paths):
-                lane = self._lane(open_log(path, shard, self._clock), arrived)
-                self.durable.append(lane)
-                lane.replay()
+            for number, path in enumerate(self._paths):
+                shard = self._make_shard(open_log(path, number, self._clock), arrived)
+                self.durable.append(shard)
+                shard.replay()
         except BaseException:
             asyncio.run(self.abandon())
             raise
-        self.volatile = self._lane(MemoryLog(self._clock), arrived)
+        self.volatile = self._make_shard(MemoryLog(self._clock), arrived)
 
-    def _lane(self, log: Log, arrived: Arrived) -> Lane:
-        return Lane(log, self.member.bytes, self._clock, arrived)
+    def _make_shard(self, log: Log, arrived: Arrived) -> Shard:
+        return Shard(log, self.member.bytes, self._clock, arrived)
 
 
 def _disk_bytes(directory: Path) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from grid_member.engine.shard.shard import Lane, _Flight
+from grid_member.engine.shard.shard import Shard, _Flight
 from grid_member.engine.state.operation_table import OPERATIONS
 from grid_member.engine.state.operations import MAX_OPERATIONS_PER_RECORD
 
@@ -39,8 +39,8 @@ def packed(
     yield start, len(operations)
 
 
-class PackingLane(Lane):
-    """A lane whose records are not too large for a stream."""
+class SplittingShard(Shard):
+    """A shard whose records are not too large for a stream."""
 
     def _send_data(
         self, operations: list[Operation], answers: list[Answer], flight: _Flight

@@ -22,23 +22,23 @@ from grid_member.engine.state.stored import as_entry
 if TYPE_CHECKING:
     from grid_member.engine.api import Done, Entry, MapSettings
     from grid_member.engine.log.log import Clock
-    from grid_member.engine.shard.shard import Lane
+    from grid_member.engine.shard.shard import Shard
     from grid_member.engine.state.maps import MapData
     from grid_member.engine.state.operations import MapExpire
 
 
 class MapReads:
-    """The noted reads of one lane's maps."""
+    """The noted reads of one shard's maps."""
 
-    def __init__(self, lane: Lane, clock: Clock, *, others_write: bool) -> None:
+    def __init__(self, shard: Shard, clock: Clock, *, others_write: bool) -> None:
         """Note nothing yet.
 
         Args:
-            lane: whose maps are read.
+            shard: whose maps are read.
             clock: when they are.
             others_write: whether maps are written by members that know nothing of these reads.
         """
-        self._lane = lane
+        self._shard = shard
         self._clock = clock
         self._others_write = others_write
         self._urgent: set[str] = set()
@@ -58,7 +58,7 @@ class MapReads:
             return
         now_ms = 0
         if found.deadlines or found.idle:
-            state = self._lane.state
+            state = self._shard.state
             # The log's time may be ahead of a clock that was set back: what was absent stays so.
             now_ms = max(self._clock(), state.timestamp_ms)
             expiry = state.maps.expiry(found, name, key, now_ms)
@@ -73,14 +73,14 @@ class MapReads:
         """Send what is noted of the map with this tick's record."""
         self._urgent.discard(name)
         self._waiting.discard(name)
-        found = self._lane.state.maps.found.get(name)
+        found = self._shard.state.maps.found.get(name)
         if found is None or found.heard is None:
             return
         accesses = found.heard.take()
         if accesses:
             size_bytes = sum(len(access.key) for access in accesses)
             answer = _Touching(self, name, accesses).answer
-            self._lane.propose(MapTouch(name, accesses), answer, size_bytes)
+            self._shard.propose(MapTouch(name, accesses), answer, size_bytes)
 
     def send_urgent(self) -> None:
         """Send what is noted of the maps for which it is time."""
@@ -89,7 +89,7 @@ class MapReads:
 
     def send_all(self) -> None:
         """Send whatever is noted: the member stops."""
-        for name in list(self._lane.state.maps.found):
+        for name in list(self._shard.state.maps.found):
             self.send(name)
 
     def touched(self, name: str, accesses: tuple[Access, ...], outcome: Refused | None) -> None:
@@ -97,7 +97,7 @@ class MapReads:
         self._held = isinstance(outcome, Refused)
         if not self._held:
             return
-        found = self._lane.state.maps.found.get(name)
+        found = self._shard.state.maps.found.get(name)
         if found is not None and found.heard is not None:
             found.heard.put_back(access for access in accesses if access.key in found.entries)
             self._urgent.add(name)
@@ -111,7 +111,7 @@ class MapReads:
             return
 
         def answer(outcome: Refused | None) -> None:
-            found = self._lane.state.maps.found.get(expiry.name)
+            found = self._shard.state.maps.found.get(expiry.name)
             if isinstance(outcome, Refused) or found is None:
                 # A log that takes nothing stops no reader.
                 done(None)
@@ -119,7 +119,7 @@ class MapReads:
                 # A touch, sent before, may have kept the entry; it is over all the same.
                 self.read(found, expiry.name, expiry.key, settings, done)
 
-        self._lane.propose(expiry, answer, len(expiry.key))
+        self._shard.propose(expiry, answer, len(expiry.key))
 
     def _note(self, found: MapData, name: str, key: str, now_ms: int, *, counts: bool) -> None:
         idleness = found.idle.get(key)
@@ -142,7 +142,7 @@ class MapReads:
 
     def _hurry(self, name: str) -> None:
         if not self._urgent and not self._held:
-            self._lane.call_soon(self.send_urgent)
+            self._shard.call_soon(self.send_urgent)
         self._urgent.add(name)
 
 

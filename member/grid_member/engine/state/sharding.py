@@ -18,9 +18,9 @@ def shard_of(name: str, shards: int) -> int:
 
 
 def merged(images: Sequence[Image]) -> Image:
-    """Return one image of all that the images of a cluster's lanes hold.
+    """Return one image of all that the images of a cluster's shards hold.
 
-    The first one is that of the system lane: what the others say of the system is of no use.
+    The first one is that of the system shard: what the others say of the system is of no use.
     """
     first = images[0]
     return replace(
@@ -28,7 +28,7 @@ def merged(images: Sequence[Image]) -> Image:
         sequence=max(image.sequence for image in images),
         timestamp_ms=max(image.timestamp_ms for image in images),
         members={
-            # Counters are a lane's own. It is the life that tells who has an item in flight.
+            # Counters are a shard's own. It is the life that tells who has an item in flight.
             member: max(image.members[member] for image in images if member in image.members)
             for member in {member for image in images for member in image.members}
         },

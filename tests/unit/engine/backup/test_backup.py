@@ -127,7 +127,7 @@ async def test_it_is_one_moment_of_all_shards_while_writers_go_on(
             for name in MAPS:
                 await driver.put(name, f"w{writer}", b"%d" % number)
 
-    assert len({id(driver.engine._lanes.durable_of(name)) for name in MAPS}) == 3
+    assert len({id(driver.engine._shards.durable_of(name)) for name in MAPS}) == 3
     writers = [asyncio.create_task(write(writer)) for writer in range(4)]
     for round_ in range(1, 6):
         while int(await driver.value(MAPS[-1], "w0") or 0) < 20 * round_:  # noqa: ASYNC110

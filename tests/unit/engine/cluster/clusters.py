@@ -19,7 +19,7 @@ from grid_member.engine.nats.admin.streams import asked
 from grid_member.engine.replicated.engine import ClusterEngine
 from grid_member.engine.replicated.lite_engine import LiteEngine
 from grid_member.engine.replicated.part_engine import PartEngine
-from grid_member.engine.replicated.shards import CLUSTER_SHARDS, ClusterLanes
+from grid_member.engine.replicated.shards import CLUSTER_SHARDS, ReplicatedShards
 from grid_member.engine.server import process as server_module
 from grid_member.engine.server.config import server_config
 from tests.unit.engine.drive import Driver, FixedStructures
@@ -177,12 +177,12 @@ class Cluster:
         )
         usual = PartEngine if settings.crowded else self._engine
         engine = LiteEngine if settings.lite else usual
-        return engine(self.structures, ClusterLanes(settings), wall_clock_ms)
+        return engine(self.structures, ReplicatedShards(settings), wall_clock_ms)
 
     def shard_of(self, map_name: str) -> int:
-        """Return the number of the lane that a map is in."""
+        """Return the number of the shard that a map is in."""
         shard = zlib.crc32(map_name.encode()) % CLUSTER_SHARDS
-        assert shard < max(len(engine.lanes) for engine in self.engines)
+        assert shard < max(len(engine.shards) for engine in self.engines)
         return shard
 
     async def leader_of(self, map_name: str) -> int:

@@ -9,8 +9,8 @@ from grid_member.engine.api import Reason, Refused
 from grid_member.engine.cluster_settings import ClusterSettings
 from grid_member.engine.log.log import wall_clock_ms
 from grid_member.engine.replicated.engine import ClusterEngine
-from grid_member.engine.replicated.shard import ClusterLane
-from grid_member.engine.replicated.shards import ClusterLanes
+from grid_member.engine.replicated.shard import ReplicatedShard
+from grid_member.engine.replicated.shards import ReplicatedShards
 from tests.unit.engine.cluster.proposals import HandLog
 from tests.unit.engine.drive import FixedStructures
 from tests.unit.engine.forward.bus import Bus, Connection
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from grid_member.engine.log.log import Feed
     from grid_member.engine.nats.client.client import NatsClient
-    from grid_member.engine.shard.shard import Lane
+    from grid_member.engine.shard.shard import Shard
     from grid_member.engine.state.operations import Record
 
 SHARDS: Final = 2
@@ -38,7 +38,7 @@ SETTINGS: Final = ClusterSettings(
 class EchoLog(HandLog):
     """A log that brings back what is sent at once, as long as a quorum is there."""
 
-    lane: ClusterLane
+    owner: ReplicatedShard
     quorum = True
 
     def start(self, feed: Feed) -> None:
@@ -56,23 +56,23 @@ class EchoLog(HandLog):
         """Refuse everything, as nothing was confirmed for too long."""
         self.quorum = False
         self.refusal = NO_QUORUM
-        self.lane.unknown(self.withdraw(), NO_QUORUM)
+        self.owner.unknown(self.withdraw(), NO_QUORUM)
 
     def recover(self) -> None:
         """Have a quorum again; what asked for it comes back."""
         self.quorum = True
         if self.refusal is not None:
-            self.lane._ask()
+            self.owner._ask()
         self._come_back()
 
     def _come_back(self) -> None:
         if self.quorum and self.on_their_way:
             self.refusal = None
-            self.lane.committed(self.committed(*self.on_their_way))
+            self.owner.committed(self.committed(*self.on_their_way))
 
 
-class EchoLanes(ClusterLanes):
-    """Lanes over such logs; there is no server."""
+class EchoShards(ReplicatedShards):
+    """Shards over such logs; there is no server."""
 
     def __init__(self) -> None:
         super().__init__(SETTINGS, shards=SHARDS)
@@ -83,23 +83,23 @@ class EchoLanes(ClusterLanes):
     def client(self) -> NatsClient:
         return self._bus.client
 
-    async def begin(self, arrived: Callable[[Lane, set[str]], None]) -> None:
+    async def begin(self, arrived: Callable[[Shard, set[str]], None]) -> None:
         made = [self._echoing(arrived) for _ in range(SHARDS + 1)]
         self.volatile = made.pop()
         self.durable = list(made)
         self.waiting = None
 
     async def close(self) -> None:
-        for lane in self.cluster_lanes:
-            await lane.close()
+        for shard in self.replicated_shards:
+            await shard.close()
 
-    def _echoing(self, arrived: Callable[[Lane, set[str]], None]) -> ClusterLane:
+    def _echoing(self, arrived: Callable[[Shard, set[str]], None]) -> ReplicatedShard:
         log = EchoLog()
         log.shard = len(self.logs)
         self.logs.append(log)
-        log.lane = lane = ClusterLane(log, self.member.bytes, 1, arrived)
-        lane.replay()
-        return lane
+        log.owner = shard = ReplicatedShard(log, self.member.bytes, 1, arrived)
+        shard.replay()
+        return shard
 
 
 def echoing() -> tuple[ClusterEngine, list[EchoLog]]:
@@ -107,5 +107,5 @@ def echoing() -> tuple[ClusterEngine, list[EchoLog]]:
 
     They are those of the shards, of which the first has the leases, and the one in memory.
     """
-    lanes = EchoLanes()
-    return ClusterEngine(FixedStructures(), lanes, wall_clock_ms), lanes.logs
+    shards = EchoShards()
+    return ClusterEngine(FixedStructures(), shards, wall_clock_ms), shards.logs

@@ -1,11 +1,11 @@
-"""A lane of a cluster over a log whose records the test brings back."""
+"""A shard of a cluster over a log whose records the test brings back."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from grid_member.engine.replicated.shard import ClusterLane
+from grid_member.engine.replicated.shard import ReplicatedShard
 from grid_member.engine.state.operations import Committed, MapPut, MemberGone, Record
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from grid_member.engine.api import EngineError, Refused
     from grid_member.engine.log.log import Feed, Steps
     from grid_member.engine.nats.client.errors import ShortError
-    from grid_member.engine.shard.shard import Lane
+    from grid_member.engine.shard.shard import Shard
     from grid_member.engine.state.snapshot import Image
 
 OWN, OTHER = b"o" * 16, b"x" * 16
@@ -114,27 +114,27 @@ class HandLog:
 
 
 class Proposals:
-    """A lane and what became of what was proposed to it."""
+    """A shard and what became of what was proposed to it."""
 
     def __init__(
-        self, arrived: Callable[[Lane, set[str]], None] = lambda lane, names: None
+        self, arrived: Callable[[Shard, set[str]], None] = lambda shard, names: None
     ) -> None:
         self.log = HandLog()
-        self.lane = ClusterLane(self.log, OWN, 1, arrived)
+        self.shard = ReplicatedShard(self.log, OWN, 1, arrived)
         self.answers: dict[str, Any] = {}
-        self.lane.replay()
-        self.lane.start(asyncio.get_running_loop())
+        self.shard.replay()
+        self.shard.start(asyncio.get_running_loop())
         self.come_back()
 
     def come_back(self, *records: Record) -> None:
-        self.lane.committed(self.log.committed(*(records or list(self.log.on_their_way))))
+        self.shard.committed(self.log.committed(*(records or list(self.log.on_their_way))))
 
     async def propose(self, name: str, operation: object) -> Record:
         def answer(outcome: object) -> None:
             assert name not in self.answers, "answered twice"
             self.answers[name] = outcome
 
-        self.lane.propose(operation, answer, 10)  # type: ignore[arg-type]
+        self.shard.propose(operation, answer, 10)  # type: ignore[arg-type]
         before = len(self.log.sent)
         await asyncio.sleep(0)
         assert len(self.log.sent) == before + 1

@@ -35,13 +35,13 @@ ONE, OTHER = b"1" * 16, b"2" * 16
 
 
 def nothing_is_left(driver: Driver) -> bool:
-    lanes = driver.engine.lanes
-    queues = [lane.state.queues for lane in lanes]
+    shards = driver.engine.shards
+    queues = [shard.state.queues for shard in shards]
     return not any(one.found or one.live_bytes for one in queues)
 
 
 def nothing_flies(driver: Driver) -> bool:
-    queues = [lane.state.queues.found.values() for lane in driver.engine.lanes]
+    queues = [shard.state.queues.found.values() for shard in driver.engine.shards]
     return not any(queue.in_flight for found in queues for queue in found)
 
 
@@ -156,7 +156,7 @@ async def test_any_history_is_that_of_a_deque(bench: Bench) -> None:
             else:
                 driver.engine.queue_return(flying.pop(landed))
                 waiting = deque(sorted([*waiting, landed]))
-            await condition(lambda: not any(lane.busy for lane in driver.engine.lanes))
+            await condition(lambda: not any(shard.busy for shard in driver.engine.shards))
         assert await driver.size("q") == len(waiting)
     for item in flying.values():
         driver.engine.queue_confirm(item)
@@ -177,9 +177,9 @@ async def test_confirms_share_the_record_of_the_takes_behind_them(bench: Bench) 
     for value in (b"1", b"2", b"3"):
         await driver.offer("q", value)
     items = [await driver.poll("q") for _ in range(2)]
-    lane = next(lane for lane in driver.engine.lanes if "q" in lane.state.queues.found)
-    await condition(lambda: not lane.busy)
-    sequence = lane.state.sequence
+    shard = next(shard for shard in driver.engine.shards if "q" in shard.state.queues.found)
+    await condition(lambda: not shard.busy)
+    sequence = shard.state.sequence
     for item in items:
         assert isinstance(item, Item)
         driver.engine.queue_confirm(item)
@@ -188,7 +188,7 @@ async def test_confirms_share_the_record_of_the_takes_behind_them(bench: Bench) 
     # Asked of another member the confirms come with one message and the take with the next, which
     # its server may hand over a moment later.
     records = {1, 2} if bench.asks else {1}
-    assert lane.state.sequence - sequence in records
+    assert shard.state.sequence - sequence in records
 
 
 async def test_a_queue_that_is_empty_is_nowhere(bench: Bench) -> None:
@@ -219,7 +219,7 @@ async def test_a_taken_item_comes_back_after_a_crash_and_a_confirmed_one_never(
         if number == 1:
             driver.engine.queue_confirm(item)
             await condition(partial(nothing_flies, driver))
-        await condition(lambda driver=driver: not driver.engine.lanes[0].busy)  # type: ignore[misc]
+        await condition(lambda driver=driver: not driver.engine.shards[0].busy)  # type: ignore[misc]
         assert durable.directory is not None
         shutil.copytree(durable.directory, tmp_path / f"copy-{number}")
         durable.directory = tmp_path / f"copy-{number}"

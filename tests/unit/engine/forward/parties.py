@@ -12,7 +12,7 @@ from grid_member.engine.forward.server import Hosting
 from grid_member.engine.lmdb.log import LmdbLog
 from grid_member.engine.local.engine import LocalEngine
 from grid_member.engine.log.log import wall_clock_ms
-from grid_member.engine.shard.shards import Lanes
+from grid_member.engine.shard.shards import Shards
 from tests.unit.engine.drive import Driver, FixedStructures, awaited
 from tests.unit.engine.forward.bus import Bus, Connection
 
@@ -34,8 +34,8 @@ class Parties:
 
     def __init__(self, hosts: int = 1) -> None:
         self.bus = Bus()
-        lanes = Lanes(None, 2, wall_clock_ms, LmdbLog)
-        self.engine = HeldEngine(FixedStructures(), lanes, wall_clock_ms)
+        shards = Shards(None, 2, wall_clock_ms, LmdbLog)
+        self.engine = HeldEngine(FixedStructures(), shards, wall_clock_ms)
         self.data = Driver(self.engine)
         self.connections = [Connection(self.bus) for _ in range(hosts)]
         """Of the hosts."""

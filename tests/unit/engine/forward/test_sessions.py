@@ -21,7 +21,7 @@ from grid_member.engine.nats.client.errors import RequestTimeoutError
 from grid_member.engine.nats.client.wire import Message
 from grid_member.engine.replicated.lite_engine import LiteEngine
 from grid_member.engine.shard.answers import FAILED
-from grid_member.engine.shard.shards import Lanes
+from grid_member.engine.shard.shards import Shards
 from tests.unit.engine.drive import FixedStructures, awaited, condition
 from tests.unit.engine.forward.bus import Connection
 from tests.unit.engine.forward.parties import Parties
@@ -29,7 +29,7 @@ from tests.unit.engine.forward.parties import Parties
 if TYPE_CHECKING:
     from grid_member.engine.api import Done, Poll
     from grid_member.engine.local.usage import StructureUsage
-    from grid_member.engine.replicated.shards import ClusterLanes
+    from grid_member.engine.replicated.shards import ReplicatedShards
 
 LONG_S = 600.0
 PATIENCE_S = 8.0
@@ -318,8 +318,8 @@ async def test_whoever_asked_what_is_held_may_leave() -> None:
     failed: list[object] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, found: failed.append(found))
     async with Parties() as parties:
-        lanes = cast("ClusterLanes", Lanes(None, 1, wall_clock_ms, LmdbLog))
-        lite = LiteEngine(FixedStructures(), lanes, wall_clock_ms)
+        shards = cast("ReplicatedShards", Shards(None, 1, wall_clock_ms, LmdbLog))
+        lite = LiteEngine(FixedStructures(), shards, wall_clock_ms)
         lite._refusal, lite._forwarding = None, parties.lite
         told = await lite.cluster_usage()
         assert told == []

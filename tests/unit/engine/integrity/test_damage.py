@@ -227,7 +227,7 @@ async def test_a_log_that_ends_before_what_was_read_is_damaged_where_copies_end_
         "/data/cluster/reached.json, remove it and start the member again: it goes on with what "
         "they have"
     )
-    assert looking.of_lanes is None
+    assert looking.unreadable_log is None
     await looking.check(LOG, "then", State(), State)
     assert looking.told is None
 
@@ -306,10 +306,10 @@ async def test_a_log_that_is_found_short_later_is_told_by_a_member_that_waits_fo
 ) -> None:
     servers.last = dict.fromkeys(SERVERS, 0)
     await read_short(looking, monkeypatch, waits=False)
-    assert looking.of_lanes is None  # whose copies lack it is known with a look
-    await until(lambda: "m0, m1, m2, which are all that hold it" in (looking.of_lanes or ""))
+    assert looking.unreadable_log is None  # whose copies lack it is known with a look
+    await until(lambda: "m0, m1, m2, which are all that hold it" in (looking.unreadable_log or ""))
     await looking.check(LOG, "then", State(), State)
-    assert looking.of_lanes is None
+    assert looking.unreadable_log is None
 
 
 @pytest.mark.parametrize("starts", [True, False])
@@ -324,7 +324,7 @@ async def test_a_log_that_ends_before_its_image_is_told_with_what_is_left_to_do(
     else:
         looking.short(error)
     await until(lambda: "m0, m1, m2, which are all that hold it" in (looking.told or ""))
-    assert looking.of_lanes == (None if starts else looking.told)
+    assert looking.unreadable_log == (None if starts else looking.told)
     assert "all that hold it: stop all members, keep a copy" in (looking.told or "")
     servers.off = SECOND  # who may have it
     await until(lambda: (looking.told or "").endswith("as others may hold it whole"))

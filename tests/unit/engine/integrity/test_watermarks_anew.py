@@ -15,7 +15,7 @@ from grid_member.engine.integrity.watermark_file import Mark, packed, read_marks
 from grid_member.engine.integrity.watermarks import Reached
 from grid_member.engine.nats.admin.peers import peer_id
 from grid_member.engine.nats.client.errors import ShortError
-from grid_member.engine.replicated.shards import ClusterLanes
+from grid_member.engine.replicated.shards import ReplicatedShards
 from grid_member.engine.server.process import NatsServer
 from tests.unit.engine.integrity.notes import (
     FILE,
@@ -166,7 +166,7 @@ async def test_that_the_notes_are_gone_is_on_disk_before_the_server_begins(
     members = ("h", 1), ("h", 2)
     settings = ClusterSettings("dev", "m0", 1, members, "u", "p", directory=tmp_path)
     with pytest.raises(EngineError, match="killed"):
-        await ClusterLanes(settings).begin(lambda lane, names: None)
+        await ReplicatedShards(settings).begin(lambda shard, names: None)
     assert read_marks(file, opened.identity.uuid) == {LOG.name: mark._replace(bare=True)}
 
 

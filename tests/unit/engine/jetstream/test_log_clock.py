@@ -19,7 +19,7 @@ HOUR_S = 3600
 
 def told(caplog: pytest.LogCaptureFixture) -> list[str]:
     """Return what was said of the clock."""
-    return [message for message in caplog.messages if "clock of lane" in message]
+    return [message for message in caplog.messages if "clock of shard" in message]
 
 
 class Turned(Stream):

@@ -101,20 +101,20 @@ async def test_a_log_behind_an_image_is_the_same_state(
     while cleaner_of(driver.engine).images <= 3:
         await filled(driver)  # images are made as records come
     monkeypatch.setattr(compaction, "SLACK_BYTES", 1 << 30)
-    lane = driver.engine.lanes[0]
-    await lane.settle()
+    shard = driver.engine.shards[0]
+    await shard.settle()
     again = State()
-    for step in await asyncio.to_thread(lambda: list(lane._log.replay())):
+    for step in await asyncio.to_thread(lambda: list(shard._log.replay())):
         if isinstance(step, Committed):
             again.apply(step.sequence, step.timestamp_ms, step.record)
         else:
             again.load(step)
-    assert again.sequence == lane.state.sequence
-    assert again.dump() == lane.state.dump()
+    assert again.sequence == shard.state.sequence
+    assert again.dump() == shard.state.dump()
 
 
 def image_of(driver: Driver) -> Image:
-    return driver.engine.lanes[0].state.snapshot()
+    return driver.engine.shards[0].state.snapshot()
 
 
 async def test_of_two_that_write_an_image_the_later_one_gets_through(stream: StreamBench) -> None:

@@ -31,7 +31,7 @@ COUNT = 10
 
 
 class StateFeed:
-    """The state of a member, made as a lane makes it."""
+    """The state of a member, made as a shard makes it."""
 
     def __init__(self) -> None:
         self.state = State()

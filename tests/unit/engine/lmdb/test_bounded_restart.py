@@ -41,8 +41,8 @@ async def crashed(bench: Bench, driver: Driver, where: Path) -> Driver:
 
 async def settled(driver: Driver) -> None:
     await ticks()
-    for lane in driver.engine.lanes:
-        await lane.settle()
+    for shard in driver.engine.shards:
+        await shard.settle()
 
 
 async def test_idle_time_goes_on_over_a_restart(durable: Bench) -> None:
@@ -70,7 +70,7 @@ async def test_a_crash_expires_nothing_early(
     assert await driver.value("m", "k") == b"v"
     driver = await crashed(durable, driver, tmp_path / "copy")
     durable.clock.advance(99.999)
-    found = driver.engine.lanes[0].state
+    found = driver.engine.shards[0].state
     assert found.entry("m", "k", durable.clock.now_ms) is not None
     # At most a quarter of the idle time late.
     durable.clock.advance(25.001)
@@ -104,7 +104,7 @@ async def test_two_crashes_give_no_more_grace_than_one(durable: Bench, tmp_path:
         driver = await crashed(durable, driver, tmp_path / f"copy-{number}")
         durable.clock.advance(30)
     durable.clock.advance(34.999)
-    assert driver.engine.lanes[0].state.entry("m", "k", durable.clock.now_ms) is not None
+    assert driver.engine.shards[0].state.entry("m", "k", durable.clock.now_ms) is not None
     durable.clock.advance(0.001)
     assert await driver.value("m", "k") is None
 
@@ -120,7 +120,7 @@ async def test_what_is_accessed_after_a_restart_gets_no_grace(durable: Bench) ->
     assert await driver.value("m", "read") == b"v"
     await driver.put("m", "written", b"w")
     durable.clock.advance(99.999)
-    state = driver.engine.lanes[0].state
+    state = driver.engine.shards[0].state
     assert state.entry("m", "read", durable.clock.now_ms) is not None
     assert state.entry("m", "written", durable.clock.now_ms) is not None
     durable.clock.advance(0.001)
@@ -172,7 +172,7 @@ async def test_the_order_of_eviction_survives_a_stop(
     driver = await durable.open()
     for key in "de":
         await driver.put("m", key, b"v")
-    assert "a" in driver.engine.lanes[0].state.maps.found["m"].entries
+    assert "a" in driver.engine.shards[0].state.maps.found["m"].entries
 
 
 async def test_a_map_that_gets_a_limit_later_loses_what_was_written_first(durable: Bench) -> None:
@@ -182,15 +182,15 @@ async def test_a_map_that_gets_a_limit_later_loses_what_was_written_first(durabl
     await driver.engine.stop()
     durable.structures.maps["m"] = MapSettings(eviction=Eviction(EvictionPolicy.LRU, 3))
     driver = await durable.open()
-    assert len(driver.engine.lanes[0].state.maps.found["m"].entries) == 4
+    assert len(driver.engine.shards[0].state.maps.found["m"].entries) == 4
     await driver.put("m", "e", b"v")
-    assert set(driver.engine.lanes[0].state.maps.found["m"].entries) == {"c", "b", "e"}
+    assert set(driver.engine.shards[0].state.maps.found["m"].entries) == {"c", "b", "e"}
     await driver.engine.stop()
     durable.structures.maps["m"] = MapSettings()
     driver = await durable.open()
     for key in "fgh":
         await driver.put("m", key, b"v")
-    assert len(driver.engine.lanes[0].state.maps.found["m"].entries) == 6
+    assert len(driver.engine.shards[0].state.maps.found["m"].entries) == 6
 
 
 @pytest.mark.parametrize("policy", EvictionPolicy)
@@ -207,7 +207,7 @@ async def test_a_cleaned_log_gives_the_same_state(
     await engine.start()
     driver = Driver(engine)
     images = 0
-    lane = engine.lanes[0]
+    lane = engine.shards[0]
     snapshot = lane.state.snapshot
 
     def counted() -> image.Image:
@@ -229,8 +229,8 @@ async def test_a_cleaned_log_gives_the_same_state(
     assert len(before) == 20
     again = open_engine(durable.structures, directory, clock=durable.clock, open_log=open_log)
     await again.start()
-    await condition(lambda: not again.lanes[0].busy)
-    assert _entries(again.lanes[0].state) == before
+    await condition(lambda: not again.shards[0].busy)
+    assert _entries(again.shards[0].state) == before
     await again.stop()
 
 

@@ -65,8 +65,8 @@ async def started(engine: LocalEngine) -> Driver:
 
 
 def data(driver: Driver) -> list[snapshot.Part]:
-    """Return what the durable lane holds, without the members that wrote it."""
-    parts = snapshot.parts(driver.engine.lanes[0].state.snapshot(), ordered=True)
+    """Return what the durable shard holds, without the members that wrote it."""
+    parts = snapshot.parts(driver.engine.shards[0].state.snapshot(), ordered=True)
     return [part for part in parts if isinstance(part, (snapshot.EntryPart, snapshot.ItemPart))]
 
 
@@ -95,7 +95,7 @@ async def test_a_cleaned_log_is_small_and_gives_the_same_state(tmp_path: Path) -
         if number % 15 == 0:
             await driver.take("q")
     before = data(driver)
-    live_bytes = driver.engine.lanes[0].state.live_bytes
+    live_bytes = driver.engine.shards[0].state.live_bytes
     await driver.engine.stop()
     records, size_bytes = stored(tmp_path)
     assert records < 3000
@@ -104,7 +104,7 @@ async def test_a_cleaned_log_is_small_and_gives_the_same_state(tmp_path: Path) -
 
     engine = engine_at(tmp_path)
     replayed = await started(engine)
-    member = engine.lanes[0].state.members
+    member = engine.shards[0].state.members
     assert [mark.incarnation for mark in member.values()] == [2]
     assert data(replayed) == before
     await engine.stop()
@@ -151,9 +151,9 @@ async def test_a_confirm_that_a_full_log_refused_is_sent_again(
     driver.engine.queue_confirm(item)
     # By itself: with a write it would be sent again for that reason. Each is tried twice.
     await condition(lambda: len(refused) > 6)
-    assert driver.engine.lanes[0].state.queues.found
+    assert driver.engine.shards[0].state.queues.found
     failing.clear()
-    await condition(lambda: not driver.engine.lanes[0].state.queues.found)
+    await condition(lambda: not driver.engine.shards[0].state.queues.found)
     assert await driver.put("m", "k", b"v") is None
     await driver.engine.stop()
     again = await started(engine_at(tmp_path))

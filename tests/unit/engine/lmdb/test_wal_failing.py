@@ -169,7 +169,7 @@ async def test_a_commit_that_is_there_although_it_failed_is_not_made_again(
 ) -> None:
     """The cleaner's, of what is pending: nobody waits for that."""
     driver = await lively(tmp_path)
-    lane, append = driver.engine.lanes[0], Tables.append
+    shard, append = driver.engine.shards[0], Tables.append
     failures = 0
 
     def late(
@@ -182,7 +182,7 @@ async def test_a_commit_that_is_there_although_it_failed_is_not_made_again(
             raise lmdb.DiskError("after the root page was written")
 
     monkeypatch.setattr(Tables, "append", late)
-    lane._log.store_image(lane.state.snapshot())
+    shard._log.store_image(shard.state.snapshot())
     await condition(lambda: failures > 0)
     for number in range(30):
         async with asyncio.timeout(20):

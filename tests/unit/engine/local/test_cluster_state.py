@@ -68,7 +68,9 @@ async def test_a_restart_begins_with_the_state_that_was_set(
     for _ in range(2):
         await driver.engine.stop()
         driver = await durable.open()
-        assert [lane.state.cluster_state for lane in driver.engine.lanes] == [state] * (shards + 1)
+        assert [shard.state.cluster_state for shard in driver.engine.shards] == [state] * (
+            shards + 1
+        )
 
 
 @pytest.mark.parametrize("shards", [1, 3])
@@ -85,7 +87,9 @@ async def test_a_restart_forgets_a_transient_state(
     for _ in range(2):
         await driver.engine.stop()
         driver = await durable.open()
-        assert [lane.state.cluster_state for lane in driver.engine.lanes] == [before] * (shards + 1)
+        assert [shard.state.cluster_state for shard in driver.engine.shards] == [before] * (
+            shards + 1
+        )
 
 
 async def test_a_transient_state_that_is_set_as_well_stays(durable: Bench) -> None:

@@ -190,16 +190,16 @@ def test_an_empty_map_is_forgotten() -> None:
 async def test_a_log_that_refuses_all_is_asked_to_remove_nothing() -> None:
     """It would refuse each at once, and there would be more to do at any time."""
     proposals = Proposals()
-    lane, log = proposals.lane, proposals.log
+    shard, log = proposals.shard, proposals.log
     lru = Eviction(EvictionPolicy.LRU, max_entries=9)
     put = MapPutBounded("m", "a", *ENTRY, 10, 0, lru)
     proposals.come_back(Record(OTHER, 1, 1, (put,)))
-    found, now_ms = lane.state.maps.found["m"], lane.state.timestamp_ms
-    lane.reads.read(found, "m", "a", MapSettings(eviction=lru), lambda _: None)
-    rounds = ExpiryRounds([lane], lambda _: now_ms + 10, asyncio.get_running_loop())
+    found, now_ms = shard.state.maps.found["m"], shard.state.timestamp_ms
+    shard.reads.read(found, "m", "a", MapSettings(eviction=lru), lambda _: None)
+    rounds = ExpiryRounds([shard], lambda _: now_ms + 10, asyncio.get_running_loop())
     log.refusal = Refused(Reason.UNAVAILABLE, "no quorum")
     assert rounds._look_once() is False
-    assert lane.state.maps.overdue(now_ms + 10)
+    assert shard.state.maps.overdue(now_ms + 10)
 
     log.refusal = None
     rounds._look_once()

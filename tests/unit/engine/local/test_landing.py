@@ -16,7 +16,7 @@ from tests.unit.engine.drive import condition
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from grid_member.engine.shard.shard import Answer, Lane
+    from grid_member.engine.shard.shard import Answer, Shard
     from grid_member.engine.state.operations import Operation
 
 ITEMS: Final = [Item(b"v", None, "q", number, 10 + number) for number in (1, 2, 3)]
@@ -25,7 +25,7 @@ REFUSED: Final = Refused(Reason.OVERLOADED, "not now")
 
 
 class Waiting:
-    """A lane that keeps what it is given, to be answered by the test."""
+    """A shard that keeps what it is given, to be answered by the test."""
 
     def __init__(self) -> None:
         self.sent: list[tuple[list[Operation], Answer]] = []
@@ -40,62 +40,62 @@ class Waiting:
 
 
 @pytest.fixture
-def lane() -> Waiting:
+def shard() -> Waiting:
     return Waiting()
 
 
 @pytest.fixture
-def landings(lane: Waiting, monkeypatch: pytest.MonkeyPatch) -> Landings:
+def landings(shard: Waiting, monkeypatch: pytest.MonkeyPatch) -> Landings:
     monkeypatch.setattr(deliveries, "LANDING_RETRY_S", 0)
-    made = Landings(lambda _: cast("Lane", lane))
+    made = Landings(lambda _: cast("Shard", shard))
     for item in ITEMS:
         made.taken(item)
     return made
 
 
-async def test_the_confirms_of_a_tick_go_out_together(lane: Waiting, landings: Landings) -> None:
+async def test_the_confirms_of_a_tick_go_out_together(shard: Waiting, landings: Landings) -> None:
     for confirm in CONFIRMS:
         landings.confirm(confirm)
-    assert lane.sent == []
-    await condition(lambda: bool(lane.sent))
-    assert [operations for operations, _ in lane.sent] == [CONFIRMS]
-    lane.answer(None, None, None)
+    assert shard.sent == []
+    await condition(lambda: bool(shard.sent))
+    assert [operations for operations, _ in shard.sent] == [CONFIRMS]
+    shard.answer(None, None, None)
     await landings.drain()
 
 
 @pytest.mark.parametrize("refused", [0, 1, 2])
 async def test_when_one_was_refused_all_are_sent_again(
-    lane: Waiting, landings: Landings, refused: int
+    shard: Waiting, landings: Landings, refused: int
 ) -> None:
     for confirm in CONFIRMS:
         landings.confirm(confirm)
     landings.send()
-    lane.answer(*(REFUSED if number == refused else None for number in range(3)))
+    shard.answer(*(REFUSED if number == refused else None for number in range(3)))
     drained = asyncio.create_task(landings.drain())
-    await condition(lambda: len(lane.sent) == 2)
-    assert lane.sent[1][0] == CONFIRMS
+    await condition(lambda: len(shard.sent) == 2)
+    assert shard.sent[1][0] == CONFIRMS
     assert not drained.done()
-    lane.answer(None, None, None)
+    shard.answer(None, None, None)
     await drained
 
 
-async def test_a_stop_sends_what_waits(lane: Waiting, landings: Landings) -> None:
+async def test_a_stop_sends_what_waits(shard: Waiting, landings: Landings) -> None:
     landings.give_back(QueueReturn("q", 1, 11))
-    lane.answer(None)
+    shard.answer(None)
     for confirm in CONFIRMS[1:]:
         landings.confirm(confirm)
     drained = asyncio.create_task(landings.drain())
-    await condition(lambda: len(lane.sent) == 2)
+    await condition(lambda: len(shard.sent) == 2)
     assert not drained.done()
-    lane.answer(None, None)
+    shard.answer(None, None)
     await drained
 
 
-async def test_behind_a_stop_nothing_is_sent(lane: Waiting, landings: Landings) -> None:
+async def test_behind_a_stop_nothing_is_sent(shard: Waiting, landings: Landings) -> None:
     for item in ITEMS:
         landings.give_back(QueueReturn("q", item.item_id, item.take_id))
-        lane.answer(None)
+        shard.answer(None)
     await landings.drain()
     landings.confirm(CONFIRMS[0])
     landings.send()
-    assert len(lane.sent) == len(ITEMS)
+    assert len(shard.sent) == len(ITEMS)

@@ -14,7 +14,7 @@ from grid_member.engine.local.placement import MAX_WARNINGS
 from tests.unit.engine.drive import Driver, FixedStructures, condition
 
 if TYPE_CHECKING:
-    from grid_member.engine.shard.shard import Lane
+    from grid_member.engine.shard.shard import Shard
     from tests.unit.engine.conftest import Bench
 
 NAMES = ("a", "b")
@@ -28,9 +28,9 @@ def structures(**persistent: bool) -> FixedStructures:
     )
 
 
-def lanes(driver: Driver) -> tuple[Lane, Lane]:
-    """Return the durable lane and the volatile one."""
-    durable, volatile = driver.engine.lanes
+def shards(driver: Driver) -> tuple[Shard, Shard]:
+    """Return the durable shard and the volatile one."""
+    durable, volatile = driver.engine.shards
     return durable, volatile
 
 
@@ -38,7 +38,7 @@ def lanes(driver: Driver) -> tuple[Lane, Lane]:
 async def test_what_holds_data_stays_until_it_is_empty(durable: Bench, persistent: bool) -> None:
     durable.structures = structures(m=persistent)
     driver = await durable.open()
-    before, after = lanes(driver) if persistent else reversed(lanes(driver))
+    before, after = shards(driver) if persistent else reversed(shards(driver))
     await driver.put("m", "k", b"1")
     driver.engine.use_structures(structures(m=not persistent))
     assert await driver.value("m", "k") == b"1"
@@ -79,7 +79,7 @@ async def test_a_start_deletes_nothing_that_is_not_persistent_any_more(
     for name in ("emptied", "new"):
         await driver.put(name, "k", b"2")
         assert await driver.value(name, "k") == b"2"
-        assert name in driver.engine.lanes[-1].state.maps.found
+        assert name in driver.engine.shards[-1].state.maps.found
     await driver.offer("fresh", b"2")
     await driver.engine.stop()
 
@@ -111,7 +111,7 @@ async def test_an_item_in_flight_keeps_its_queue_where_it_is(
 ) -> None:
     durable.structures = structures(q=persistent)
     driver = await durable.open()
-    before, after = lanes(driver) if persistent else reversed(lanes(driver))
+    before, after = shards(driver) if persistent else reversed(shards(driver))
     await driver.offer("q", b"1")
     item = await driver.poll("q")
     assert isinstance(item, Item)
@@ -232,16 +232,16 @@ class Crowd:
             self.driver.engine.queue_confirm(outcome)
 
     def change(self) -> None:
-        """Give the structures any lanes."""
+        """Give the structures any shards."""
         self.driver.engine.use_structures(
             structures(**{name: self.chance.random() < 0.5 for name in NAMES})
         )
 
     def check(self) -> None:
-        """No structure is in two lanes."""
+        """No structure is in two shards."""
         for one, other in (
-            [set(lane.state.maps.found) for lane in lanes(self.driver)],
-            [set(lane.state.queues.found) for lane in lanes(self.driver)],
+            [set(shard.state.maps.found) for shard in shards(self.driver)],
+            [set(shard.state.queues.found) for shard in shards(self.driver)],
         ):
             assert not one & other
 
@@ -263,9 +263,9 @@ async def test_no_structure_is_ever_in_two_lanes(durable: Bench, seed: int) -> N
         if chance.random() < 0.6:
             await asyncio.sleep(chance.choice([0, 0, 0, 0.001]))
         crowd.check()
-        for number, lane in enumerate(lanes(driver)):
-            seen |= {(name, number) for name in lane.state.maps.found}
-    await condition(lambda: crowd.over and not any(lane.busy for lane in driver.engine.lanes))
+        for number, shard in enumerate(shards(driver)):
+            seen |= {(name, number) for name in shard.state.maps.found}
+    await condition(lambda: crowd.over and not any(shard.busy for shard in driver.engine.shards))
     crowd.check()
     assert crowd.refused == []
     for name in NAMES:
@@ -273,6 +273,6 @@ async def test_no_structure_is_ever_in_two_lanes(durable: Bench, seed: int) -> N
         for key in "kl":
             assert await driver.value(name, key) == crowd.maps[name].get(key)
     # The maps did move.
-    assert seen == {(name, lane) for name in NAMES for lane in (0, 1)}
+    assert seen == {(name, shard) for name in NAMES for shard in (0, 1)}
     assert not driver.engine._maps._strays
     assert not driver.engine._queues._strays

@@ -17,29 +17,29 @@ from tests.unit.engine.replicated.leased_polls import (
     ITEM,
     REFUSED,
     SHORT_S,
-    HandLane,
+    HandShard,
     Leased,
     passed,
 )
 
 if TYPE_CHECKING:
-    from grid_member.engine.shard.shard import Lane
+    from grid_member.engine.shard.shard import Shard
 
 pytestmark = pytest.mark.interpreted
 
 
 async def test_what_a_refused_take_left_is_for_who_waits() -> None:
-    lane = HandLane()
+    shard = HandShard()
     polls = QueuePolls("q", asyncio.get_running_loop(), lambda item: None, lambda item: None)
     first: list[object] = []
     second: list[object] = []
     for heard in (first, second):
-        polls.poll(cast("Lane", lane), 30, heard.append)
-    assert len(lane.takes) == 1
-    lane.takes.pop()(REFUSED)
+        polls.poll(cast("Shard", shard), 30, heard.append)
+    assert len(shard.takes) == 1
+    shard.takes.pop()(REFUSED)
     assert (first, second) == ([REFUSED], [])
-    await condition(lambda: bool(lane.takes))
-    lane.takes.pop()(ITEM)
+    await condition(lambda: bool(shard.takes))
+    shard.takes.pop()(ITEM)
     assert (first, second) == ([REFUSED], [ITEM])
     assert polls.idle
 
@@ -50,7 +50,7 @@ async def test_an_item_is_handed_out_until_the_lease_ends() -> None:
     leased.leasehold.hold(until_s)
     leased.poll(30)
     item = Item(b"v", None, "q", 1, 2)
-    leased.lane.takes.pop()(item)
+    leased.shard.takes.pop()(item)
     assert leased.heard == [item]
     assert item.until_s == until_s
     assert leased.polls.idle
@@ -61,15 +61,15 @@ async def test_an_item_that_comes_behind_the_lease_goes_back_and_is_taken_again(
     leased.poll(0)
     leased.poll(30)
     leased.leasehold.hold(steady_s())
-    second, first = leased.lane.takes.pop(), leased.lane.takes.pop()
+    second, first = leased.shard.takes.pop(), leased.shard.takes.pop()
     second(ITEM)
     first(ITEM)
     assert (leased.heard, leased.returned) == ([], [ITEM, ITEM])
     leased.hold()
-    assert len(leased.lane.takes) == 2
-    leased.lane.takes.pop(0)(ITEM)
+    assert len(leased.shard.takes) == 2
+    leased.shard.takes.pop(0)(ITEM)
     assert leased.heard == [ITEM], "the one that came first is served first"
-    leased.lane.takes.pop()(None)
+    leased.shard.takes.pop()(None)
     leased.polls.finish_waiting(None)
     assert leased.heard == [ITEM, None]
     assert leased.polls.idle
@@ -80,25 +80,25 @@ async def test_a_poll_waits_for_a_lease_as_it_would_for_a_leader() -> None:
     leased.leasehold.hold(-math.inf)
     for timeout_s in (0, SHORT_S):
         leased.poll(timeout_s)
-    leased.polls.serve(cast("Lane", leased.lane))  # something arrives
-    assert (leased.heard, leased.lane.takes) == ([], [])
+    leased.polls.serve(cast("Shard", leased.shard))  # something arrives
+    assert (leased.heard, leased.shard.takes) == ([], [])
     leased.hold()
-    leased.lane.takes.pop(0)(ITEM)
-    leased.lane.takes.pop()(ITEM)
+    leased.shard.takes.pop(0)(ITEM)
+    leased.shard.takes.pop()(ITEM)
     assert leased.heard == [ITEM, ITEM]
     assert leased.polls.idle
 
 
 async def test_a_poll_that_waited_for_a_lease_ends_in_its_own_time() -> None:
     leased = Leased()
-    leased.lane.items = 0
+    leased.shard.items = 0
     leased.leasehold.hold(-math.inf)
     leased.poll(0)
     leased.poll(10 * SHORT_S)
     leased.hold()
-    leased.lane.takes.pop(0)(None)
+    leased.shard.takes.pop(0)(None)
     assert leased.heard == [None]
-    leased.lane.takes.pop()(None)
+    leased.shard.takes.pop()(None)
     await condition(lambda: len(leased.heard) == 2)  # long before it would have been refused
     assert leased.heard == [None, None]
 
@@ -110,7 +110,7 @@ async def test_a_poll_waits_only_for_so_long_for_a_lease(timeout_s: float) -> No
     leased.leasehold.hold(-math.inf)
     leased.poll(timeout_s)
     await condition(lambda: bool(leased.heard))
-    assert (leased.heard, leased.lane.takes) == ([UNSEEN], [])
+    assert (leased.heard, leased.shard.takes) == ([UNSEEN], [])
     assert leased.polls.idle
 
 
@@ -120,9 +120,9 @@ async def test_an_item_that_comes_late_again_and_again_is_not_waited_for_without
     leased.poll(0)
     while not leased.heard:
         leased.leasehold.hold(steady_s())
-        for take in leased.lane.takes:
+        for take in leased.shard.takes:
             take(ITEM)
-        leased.lane.takes.clear()
+        leased.shard.takes.clear()
         leased.hold()
         await asyncio.sleep(0)
     assert leased.heard == [LATE]
@@ -136,14 +136,14 @@ async def test_a_poll_that_once_waited_for_a_lease_waits_for_the_next_one_at_its
     leased.leasehold.hold(steady_s())
     leased.poll(5 * SHORT_S)
     leased.hold()
-    leased.lane.items = 0
-    leased.lane.takes.pop()(None)
+    leased.shard.items = 0
+    leased.shard.takes.pop()(None)
     leased.leasehold.hold(steady_s())
     leased.polls.patience_s = 30
     await passed(6 * SHORT_S)
     assert (leased.heard, leased.leasehold.awaited) == ([], False)
     leased.hold()
-    leased.lane.takes.pop()(None)
+    leased.shard.takes.pop()(None)
     assert leased.heard == [None]
 
 
@@ -155,16 +155,16 @@ async def test_a_poll_that_can_get_no_lease_is_refused_at_once(of_signs: bool) -
     if of_signs:
         leased.unheard = REFUSED
     else:
-        leased.lane.refusal = REFUSED
+        leased.shard.refusal = REFUSED
     leased.poll(0)
     assert leased.heard == [REFUSED]
     leased.poll(SHORT_S)
     await condition(lambda: len(leased.heard) == 2)
     assert leased.heard == [REFUSED, UNSEEN]
     leased.poll(30)
-    leased.unheard = leased.lane.refusal = None
+    leased.unheard = leased.shard.refusal = None
     leased.hold()
-    leased.lane.takes.pop()(ITEM)
+    leased.shard.takes.pop()(ITEM)
     assert leased.heard == [REFUSED, UNSEEN, ITEM]
     assert leased.polls.idle
 
@@ -172,8 +172,8 @@ async def test_a_poll_that_can_get_no_lease_is_refused_at_once(of_signs: bool) -
 async def test_a_poll_whose_take_came_back_empty_ends_with_nothing() -> None:
     leased = Leased()
     leased.poll(SHORT_S)
-    leased.lane.items = 0
-    leased.lane.takes.pop()(None)
+    leased.shard.items = 0
+    leased.shard.takes.pop()(None)
     await condition(lambda: bool(leased.heard))
     assert leased.heard == [None]
 
@@ -182,13 +182,13 @@ async def test_a_poll_whose_take_came_back_empty_ends_with_nothing() -> None:
 async def test_a_poll_that_ends_without_a_lease_looks_again_when_there_is_one(comes: bool) -> None:
     leased = Leased()
     leased.poll(SHORT_S)
-    leased.lane.items = 0
-    leased.lane.takes.pop()(None)
+    leased.shard.items = 0
+    leased.shard.takes.pop()(None)
     leased.leasehold.hold(-math.inf)
     await passed(2 * SHORT_S)
     assert leased.heard == []
     leased.hold()
-    leased.lane.takes.pop(0)(ITEM if comes else None)
+    leased.shard.takes.pop(0)(ITEM if comes else None)
     assert leased.heard == [ITEM if comes else None]
 
 
@@ -199,10 +199,10 @@ async def test_an_empty_take_says_nothing_of_what_came_after_the_contact_was_los
     leased = Leased()
     leased.polls.patience_s = 2 * SHORT_S
     leased.poll(SHORT_S)
-    leased.lane.items = 0
-    leased.lane.takes.pop()(None)
+    leased.shard.items = 0
+    leased.shard.takes.pop()(None)
     leased.leasehold.hold(until_s)
-    leased.lane.refusal = refusal
+    leased.shard.refusal = refusal
     await condition(lambda: bool(leased.heard))
     assert leased.heard == [refusal or UNSEEN]
 
@@ -210,16 +210,16 @@ async def test_an_empty_take_says_nothing_of_what_came_after_the_contact_was_los
 async def test_a_new_lease_has_polls_look_again_that_never_looked() -> None:
     leased = Leased()
     leased.leasehold.hold(-math.inf)
-    leased.lane.items = 0
+    leased.shard.items = 0
     leased.poll(30)
     leased.poll(30)
-    assert leased.lane.takes == []
+    assert leased.shard.takes == []
     leased.leasehold.hold(math.inf)
     leased.polls.serve_again()
-    assert len(leased.lane.takes) == 2
+    assert len(leased.shard.takes) == 2
     leased.polls.serve_again()
-    assert len(leased.lane.takes) == 2
-    for take in leased.lane.takes:
+    assert len(leased.shard.takes) == 2
+    for take in leased.shard.takes:
         take(None)
     leased.polls.finish_waiting(None)
     assert leased.heard == [None, None]
@@ -231,7 +231,7 @@ async def test_a_stop_tells_no_poll_of_an_empty_queue_that_nobody_saw() -> None:
     leased.leasehold.hold(-math.inf)
     leased.poll(30)
     leased.leasehold.hold(math.inf)
-    leased.lane.items = 0
-    leased.lane.takes.pop()(None)
+    leased.shard.items = 0
+    leased.shard.takes.pop()(None)
     leased.polls.finish_waiting(None)
     assert leased.heard == [None, UNSEEN]

@@ -1,4 +1,4 @@
-"""A change of the cluster state that not every lane takes."""
+"""A change of the cluster state that not every shard takes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GIVEN_UP = Refused(Reason.UNAVAILABLE, "no quorum")
 
 @pytest.fixture
 async def driver() -> AsyncIterator[Driver]:
-    """An engine of three lanes."""
+    """An engine of three shards."""
     bench = Bench(None)
     bench.shards = 3
     yield await bench.open()
@@ -45,7 +45,7 @@ async def test_the_lane_that_decides_is_not_told_before_the_others_are(
 ) -> None:
     engine = driver.engine
     with monkeypatch.context() as patched:
-        patched.setattr(engine.lanes[2], "propose_system", giving_up)
+        patched.setattr(engine.shards[2], "propose_system", giving_up)
         assert await prepared(driver, ClusterState.PASSIVE) == GIVEN_UP
     assert engine.cluster_state is ClusterState.ACTIVE
     assert not agreed(driver)
@@ -59,9 +59,9 @@ async def test_the_same_change_again_reaches_the_lane_that_missed_it(
 ) -> None:
     engine = driver.engine
     with monkeypatch.context() as patched:
-        patched.setattr(engine.lanes[1], "propose_system", giving_up)
+        patched.setattr(engine.shards[1], "propose_system", giving_up)
         assert await driver.change_state(ClusterState.PASSIVE) == GIVEN_UP
     assert not agreed(driver)
     assert await driver.change_state(ClusterState.PASSIVE) is False
     assert agreed(driver)
-    assert {lane.state.cluster_state for lane in engine.lanes} == {ClusterState.PASSIVE}
+    assert {shard.state.cluster_state for shard in engine.shards} == {ClusterState.PASSIVE}

@@ -79,7 +79,7 @@ async def test_what_is_over_leaves_the_memory(
     driver = await bench.open()
     await driver.system("a", b"1", 5)
     await driver.change_state(ClusterState.PASSIVE)
-    held = driver.engine.lanes[0].state.system.found
+    held = driver.engine.shards[0].state.system.found
     assert "a" in held
     bench.clock.advance(5)
     await condition(lambda: not held)
@@ -138,13 +138,13 @@ async def test_it_is_there_after_cleaning(durable: Bench, tmp_path: Path) -> Non
     sequence = 0
     for number in range(400):
         await driver.system(f"k{number % 7}", b"%d" % number * 100)
-        sequence = driver.engine.lanes[0].state.sequence
+        sequence = driver.engine.shards[0].state.sequence
     before = driver.engine.system_items("")
     assert len(before) == 9
     await driver.engine.stop()
     again = await started()
     # Most of it was read from an image.
-    log = again.engine.lanes[0]._log
+    log = again.engine.shards[0]._log
     assert isinstance(log, LmdbLog)
     assert log._stored_bytes < sequence * 100
     assert again.engine.cluster_state is ClusterState.FROZEN
@@ -186,7 +186,7 @@ async def test_expiry_is_proposed_for_what_is_over_only(monkeypatch: pytest.Monk
     await condition(lambda: looks > 3)
     assert not recorded.operations(SystemExpire)
     recorded.clock.advance(5)
-    await condition(lambda: not driver.engine.lanes[0].state.system.found)
+    await condition(lambda: not driver.engine.shards[0].state.system.found)
     seen = looks
     await condition(lambda: looks > seen + 3)
     assert len(recorded.operations(SystemExpire)) == 1

@@ -11,7 +11,7 @@ import pytest
 from grid_member.engine.api import ClusterState, Reason, Refused
 from grid_member.engine.lmdb import log as lmdb_log
 from grid_member.engine.lmdb.tables import Tables
-from grid_member.engine.shard import shard as lane_module
+from grid_member.engine.shard import shard as shard_module
 from grid_member.engine.state.operation_table import MAX_NOTE_BYTES
 from grid_member.engine.state.operations import (
     MAX_OPERATIONS_PER_RECORD,
@@ -39,8 +39,8 @@ LARGE = b"v" * MAX_NOTE_BYTES
 
 
 def watched(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> list[Record]:
-    """Return a list that gets every record that is applied in the first lane from now on."""
-    state = driver.engine.lanes[0].state
+    """Return a list that gets every record that is applied in the first shard from now on."""
+    state = driver.engine.shards[0].state
     records: list[Record] = []
     apply = state.apply
 
@@ -96,9 +96,9 @@ async def test_a_crowd_of_system_operations_stays_together(
 async def test_data_that_waits_does_not_keep_a_system_value_out(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lane_module, "MAX_WAITING_OPERATIONS", 50)
+    monkeypatch.setattr(shard_module, "MAX_WAITING_OPERATIONS", 50)
     driver = await bench.open()
-    # Each shard, and the lane of what is not persistent, has its own limit.
+    # Each shard, and the shard of what is not persistent, has its own limit.
     puts = [driver.put("m", str(n), b"v") for n in range(60)]
     outcomes = await asyncio.gather(
         *puts, *(driver.system(str(n), b"v") for n in range(50)), return_exceptions=True
@@ -112,7 +112,7 @@ async def test_data_that_waits_does_not_keep_a_system_value_out(
 
 
 async def test_the_durable_lane_decides(durable: Bench) -> None:
-    """The volatile lane follows; a value of the same tick is there as soon as the state is."""
+    """The volatile shard follows; a value of the same tick is there as soon as the state is."""
     driver = await durable.open()
     engine = driver.engine
     heard: list[object] = []
@@ -121,11 +121,11 @@ async def test_the_durable_lane_decides(durable: Bench) -> None:
     await condition(lambda: engine.cluster_state is ClusterState.PASSIVE)
     assert engine.system_get("k") == b"v"
     await condition(lambda: len(heard) == 2)
-    assert [lane.state.cluster_state for lane in engine.lanes] == [ClusterState.PASSIVE] * 2
-    # Whatever the volatile lane was in.
-    engine.lanes[1].state._enter(ClusterState.ACTIVE)
+    assert [shard.state.cluster_state for shard in engine.shards] == [ClusterState.PASSIVE] * 2
+    # Whatever the volatile shard was in.
+    engine.shards[1].state._enter(ClusterState.ACTIVE)
     assert await driver.change_state(ClusterState.PASSIVE) is False
-    assert engine.lanes[1].state.cluster_state is ClusterState.PASSIVE
+    assert engine.shards[1].state.cluster_state is ClusterState.PASSIVE
 
 
 class ShortLog(RecordingLog):
@@ -177,10 +177,10 @@ async def test_a_log_known_to_be_full_refuses_a_value_before_it_joins_a_record(
     driver = await started(engine_at(tmp_path, map_size_bytes=4 * MIB))
     await driver.system("before", b"1")
     await filled(driver)
-    lane = driver.engine.lanes[0]
-    log = lane._log
+    shard = driver.engine.shards[0]
+    log = shard._log
     assert isinstance(log, lmdb_log.LmdbLog)
-    feeding = Feeding(lane)
+    feeding = Feeding(shard)
     log._feed = feeding
     at_once: list[object] = []
     state = asyncio.ensure_future(driver.change_state(ClusterState.PASSIVE))
@@ -228,7 +228,7 @@ async def test_a_large_value_of_data_takes_no_system_operation_down(
 async def test_a_full_log_gets_so_many_notes_that_it_still_takes_removals(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lane_module, "MAX_FULL_NOTES_BYTES", 5_000)
+    monkeypatch.setattr(shard_module, "MAX_FULL_NOTES_BYTES", 5_000)
     driver = await started(engine_at(tmp_path, map_size_bytes=4 * MIB))
     count = await filled(driver)
     note = b"v" * 900

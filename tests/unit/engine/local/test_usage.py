@@ -61,9 +61,9 @@ async def test_usage_is_right_whatever_happened(bench: Bench, settings: MapSetti
     driver = await bench.open()
 
     def held() -> list[int]:
-        for lane in driver.engine.lanes:
-            if "m" in lane.state.maps.found:
-                entries = lane.state.maps.found["m"].entries
+        for shard in driver.engine.shards:
+            if "m" in shard.state.maps.found:
+                entries = shard.state.maps.found["m"].entries
                 return [
                     len(entries),
                     sum(len(key.encode()) + value_bytes(entry) for key, entry in entries.items()),
@@ -99,9 +99,9 @@ async def test_usage_is_the_same_after_a_restart(durable: Bench, shards: int) ->
     copy = State()
     for part in snapshot.parts(driver.engine.snapshot()[0]):
         copy.load([part])
-    for name, found in driver.engine.lanes[0].state.maps.found.items():
+    for name, found in driver.engine.shards[0].state.maps.found.items():
         assert copy.maps.found[name].size_bytes == found.size_bytes
-    for name, queue in driver.engine.lanes[0].state.queues.found.items():
+    for name, queue in driver.engine.shards[0].state.queues.found.items():
         assert copy.queues.found[name].size_bytes == queue.size_bytes
 
 
@@ -157,11 +157,13 @@ async def test_the_garbage_collector_looks_at_nothing_that_is_stored(bench: Benc
     await driver.put("m", "k", b"plain")
     await driver.put("m", "l", b"typed", "text/plain")
     await driver.offer("q", b"item")
-    lanes = driver.engine.lanes
+    shards = driver.engine.shards
     entries = [
-        e for lane in lanes for m in lane.state.maps.found.values() for e in m.entries.values()
+        e for shard in shards for m in shard.state.maps.found.values() for e in m.entries.values()
     ]
-    items = [item for lane in lanes for q in lane.state.queues.found.values() for item in q.items]
+    items = [
+        item for shard in shards for q in shard.state.queues.found.values() for item in q.items
+    ]
     assert (len(entries), len(items)) == (2, 1)
     gc.collect()
     assert not any(map(gc.is_tracked, [*entries, *items]))

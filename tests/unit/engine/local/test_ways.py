@@ -65,7 +65,7 @@ async def test_what_is_kept_of_a_queue_changes_with_the_settings(tmp_path: Path)
     driver = await opened(FixedStructures(), clock, tmp_path)
     assert await driver.offer("q", b"1") is True
     assert await driver.take("q") == b"1"
-    await condition(lambda: "q" not in driver.engine.lanes[0].state.queues.found)
+    await condition(lambda: "q" not in driver.engine.shards[0].state.queues.found)
     driver.engine.use_structures(FixedStructures(persistent=False))
     assert await driver.offer("q", b"in memory") is True
     assert await driver.offer("q", b"in memory") is True
@@ -139,7 +139,7 @@ async def test_the_first_lane_alone_says_that_nothing_is_written(
 ) -> None:
     structures = FixedStructures(maps={"m": MapSettings(persistent=False)})
     driver = await opened(structures, HandClock(), tmp_path)
-    first, last = driver.engine.lanes
+    first, last = driver.engine.shards
     monkeypatch.setattr(last, "propose_system", lambda *_: None)  # its answer is still to come
     changing = asyncio.create_task(driver.change_state(ClusterState.PASSIVE))
     await condition(lambda: first.state.passive)

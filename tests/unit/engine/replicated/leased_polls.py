@@ -14,15 +14,15 @@ from grid_member.engine.state.machine import State
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from grid_member.engine.shard.shard import Lane
+    from grid_member.engine.shard.shard import Shard
 
 REFUSED: Final = Refused(Reason.UNAVAILABLE, "no quorum")
 ITEM: Final = Item(b"v", None, "q", 1, 2)
 SHORT_S: Final = 0.02
 
 
-class HandLane:
-    """A lane whose takes the test answers, with one item in its queue unless that is changed."""
+class HandShard:
+    """A shard whose takes the test answers, with one item in its queue unless that is changed."""
 
     def __init__(self) -> None:
         self.state = State()
@@ -40,14 +40,14 @@ class Leased:
     """Polls of a queue with an item, by a member that has a lease, or not."""
 
     def __init__(self) -> None:
-        self.lane = HandLane()
-        self.leasehold = self.lane.leasehold
+        self.shard = HandShard()
+        self.leasehold = self.shard.leasehold
         self.returned: list[Item] = []
         self.heard: list[object] = []
         self.polls = ClusterPolls(
             "q", asyncio.get_running_loop(), self.returned.append, lambda item: None
         )
-        self.polls.shared = lambda lane: self.lane
+        self.polls.shared = lambda shard: self.shard
         self.polls.ended = lambda: False
         self.unheard: Refused | None = None
         """Why nobody hears of the member, so that no lease can come."""
@@ -59,7 +59,7 @@ class Leased:
         self.polls.serve_again()
 
     def poll(self, timeout_s: float) -> None:
-        self.polls.poll(cast("Lane", self.lane), timeout_s, self.heard.append)
+        self.polls.poll(cast("Shard", self.shard), timeout_s, self.heard.append)
 
 
 async def passed(seconds: float) -> None:

@@ -11,7 +11,7 @@ from grid_member.engine.cluster_settings import ClusterSettings
 from grid_member.engine.local import expiry
 from grid_member.engine.log.log import wall_clock_ms
 from grid_member.engine.replicated.engine import ClusterEngine
-from grid_member.engine.replicated.shards import ClusterLanes
+from grid_member.engine.replicated.shards import ReplicatedShards
 from tests.unit.engine.drive import Driver, FixedStructures, condition
 
 if TYPE_CHECKING:
@@ -32,8 +32,8 @@ async def engine(
     monkeypatch.setattr(expiry, "EXPIRY_PERIOD_S", 0.01)
     settings = ClusterSettings("dev", "m", 0, (("127.0.0.1", 0),), "grid", "pw")
     structures = FixedStructures({"long": LONG, "short": SHORT})
-    lanes = ClusterLanes(settings, shards=1)
-    made = ClusterEngine(structures, lanes, lambda: wall_clock_ms() + request.param)
+    shards = ReplicatedShards(settings, shards=1)
+    made = ClusterEngine(structures, shards, lambda: wall_clock_ms() + request.param)
     await made.start()
     yield made
     await made.stop()
@@ -42,7 +42,7 @@ async def engine(
 async def test_a_wrong_clock_neither_floods_the_log_nor_keeps_what_is_over(
     engine: ClusterEngine,
 ) -> None:
-    driver, state = Driver(engine), engine.lanes[0].state
+    driver, state = Driver(engine), engine.shards[0].state
     for number in range(MANY):
         assert await driver.put("long", str(number), b"v") is None
     assert await driver.put("short", "k", b"v") is None

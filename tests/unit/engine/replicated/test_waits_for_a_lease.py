@@ -37,7 +37,7 @@ class Ticket(int):
 def counted() -> Leased:
     """Return polls of a queue with many items, which count how often they compare tickets."""
     leased = Leased()
-    leased.lane.items = MANY
+    leased.shard.items = MANY
     leased.polls._tickets = Ticket()
     Ticket.compared = 0
     return leased
@@ -47,10 +47,10 @@ async def test_many_polls_that_end_without_a_lease_are_not_sorted_for_each() -> 
     crowd = counted()
     for _ in range(MANY):
         crowd.poll(10 * SHORT_S)
-    crowd.lane.items = 0
-    for take in crowd.lane.takes:
+    crowd.shard.items = 0
+    for take in crowd.shard.takes:
         take(None)
-    crowd.lane.takes.clear()
+    crowd.shard.takes.clear()
     crowd.leasehold.hold(steady_s())
     await condition(lambda: not any(poll.saw_empty for poll in crowd.polls._waiting))
     assert len(crowd.polls._waiting) == MANY, "all of them wait for a lease"
@@ -64,12 +64,12 @@ async def test_many_items_that_come_back_late_do_not_sort_the_polls_for_each() -
     crowd.leasehold.hold(steady_s())
     for _ in range(MANY):
         crowd.poll(30)
-    for take in crowd.lane.takes:
+    for take in crowd.shard.takes:
         take(ITEM)
-    crowd.lane.takes.clear()
+    crowd.shard.takes.clear()
     crowd.hold()
     assert Ticket.compared < 20 * MANY
-    for number, take in enumerate(crowd.lane.takes):
+    for number, take in enumerate(crowd.shard.takes):
         take(Item(b"v", None, "q", number, 2))
     order = [item.item_id for item in crowd.heard if isinstance(item, Item)]
     assert order == list(range(2 * MANY))
@@ -80,7 +80,7 @@ async def test_polls_that_wait_beyond_their_time_end_when_no_lease_can_come(
     of_signs: bool,
 ) -> None:
     leased = Leased()
-    leased.lane.items = 0
+    leased.shard.items = 0
     leased.leasehold.hold(-math.inf)
     for timeout_s in (0, 30):
         leased.poll(timeout_s)
@@ -90,7 +90,7 @@ async def test_polls_that_wait_beyond_their_time_end_when_no_lease_can_come(
     assert leased.heard == [REFUSED], "the other one has time of its own left"
     recover(leased)
     leased.hold()
-    leased.lane.takes.pop()(ITEM)
+    leased.shard.takes.pop()(ITEM)
     assert leased.heard == [REFUSED, ITEM]
     assert leased.polls.idle
 
@@ -118,7 +118,7 @@ async def test_a_poll_waits_beyond_its_time_once_a_lease_may_come_again() -> Non
     await passed(2 * SHORT_S)
     assert leased.heard == []
     leased.hold()
-    leased.lane.takes.pop()(ITEM)
+    leased.shard.takes.pop()(ITEM)
     assert leased.heard == [ITEM]
 
 
@@ -129,13 +129,13 @@ async def test_an_earlier_gap_takes_nothing_from_the_wait_at_the_end_of_a_poll()
     leased.poll(5 * SHORT_S)
     leased.polls.patience_s = 30
     leased.hold()
-    leased.lane.takes.pop()(None)
-    leased.lane.items = 0
+    leased.shard.takes.pop()(None)
+    leased.shard.items = 0
     leased.leasehold.hold(steady_s())
     await passed(8 * SHORT_S)
     assert (leased.heard, leased.leasehold.awaited) == ([], False)
     leased.hold()
-    leased.lane.takes.pop()(None)
+    leased.shard.takes.pop()(None)
     assert leased.heard == [None]
 
 
@@ -144,12 +144,12 @@ async def test_a_lease_that_was_waited_for_in_vain_is_awaited_also_behind_a_take
     leased.polls.patience_s = SHORT_S
     leased.poll(0)
     leased.leasehold.hold(steady_s())
-    leased.lane.takes.pop()(ITEM)
+    leased.shard.takes.pop()(ITEM)
     leased.hold()
     await passed(2 * SHORT_S)
     leased.leasehold.hold(steady_s())
     assert not leased.leasehold.awaited
-    leased.lane.takes.pop()(ITEM)
+    leased.shard.takes.pop()(ITEM)
     assert leased.heard == [LATE]
     assert leased.leasehold.awaited
 
@@ -164,7 +164,7 @@ async def test_no_poll_waits_for_a_lease_once_none_is_to_wait(timeout_s: float) 
     assert leased.heard == [UNSEEN]
     leased.poll(timeout_s)
     assert leased.heard == [UNSEEN, LATE]
-    leased.lane.takes.pop()(ITEM)
+    leased.shard.takes.pop()(ITEM)
     assert (leased.heard, leased.returned) == ([UNSEEN, LATE, LATE], [ITEM])
     assert leased.polls.idle
 
@@ -174,10 +174,10 @@ def refuse(leased: Leased, *, of_signs: bool = False) -> None:
     if of_signs:
         leased.unheard = REFUSED
     else:
-        leased.lane.refusal = REFUSED
+        leased.shard.refusal = REFUSED
     leased.polls.serve_again()
 
 
 def recover(leased: Leased) -> None:
     """Confirm records again."""
-    leased.unheard = leased.lane.refusal = None
+    leased.unheard = leased.shard.refusal = None

@@ -12,7 +12,7 @@ import pytest
 from grid_member.engine.cluster_settings import ClusterTls
 from grid_member.engine.log.log import wall_clock_ms
 from grid_member.engine.replicated.engine import ClusterEngine
-from grid_member.engine.replicated.shards import ClusterLanes
+from grid_member.engine.replicated.shards import ReplicatedShards
 from grid_member.engine.server import lifetimes
 from grid_member.engine.server.lifetimes import Lifetimes
 from tests.unit.engine.drive import FixedStructures
@@ -90,7 +90,7 @@ async def test_a_member_that_waits_says_that_its_authority_has_expired(
     ports = free_ports(2)
     members = [dataclasses.replace(settings(port, ports), tls=tls) for port in ports]
     engines = [
-        ClusterEngine(FixedStructures(), ClusterLanes(one), wall_clock_ms) for one in members
+        ClusterEngine(FixedStructures(), ReplicatedShards(one), wall_clock_ms) for one in members
     ]
     starts = [asyncio.ensure_future(engine.start()) for engine in engines]
     told = f"ca-file of the members' TLS, {authority.file}: the certificate expired on 2020-01-02"

@@ -53,9 +53,9 @@ LOWER_AT: Final = 12
 OPEN: Final = """
 import sys
 from pathlib import Path
-from grid_member.engine.shard.shards import Lanes
+from grid_member.engine.shard.shards import Shards
 from grid_member.engine.lmdb.log import LmdbLog
-Lanes(Path(sys.argv[1]), 1, lambda: 0, LmdbLog).open(lambda *_: None)
+Shards(Path(sys.argv[1]), 1, lambda: 0, LmdbLog).open(lambda *_: None)
 """
 
 

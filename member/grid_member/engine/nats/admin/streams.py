@@ -37,7 +37,7 @@ class NoStreamError(NatsError):
 
 
 class Stream(NamedTuple):
-    """A stream that a lane's log is in."""
+    """A stream that a shard's log is in."""
 
     name: str
     durable: bool
@@ -65,8 +65,8 @@ class Stream(NamedTuple):
         return f"grid.log.{self.name}"
 
 
-def streams_of_lanes(shards: int, *, durable: bool) -> list[Stream]:
-    """Return the streams of all lanes: beside durable ones there is one in memory."""
+def shard_streams(shards: int, *, durable: bool) -> list[Stream]:
+    """Return the streams of all shards: beside durable ones there is one in memory."""
     streams = [Stream(f"shard-{shard}", durable) for shard in range(shards)]
     return [*streams, Stream("volatile", durable=False)] if durable else streams
 

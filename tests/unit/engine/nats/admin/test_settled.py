@@ -23,14 +23,14 @@ SETTLED = {"leader": "a", "pindex": 1, "observer": False, "peers": {"a": {}, "b"
 
 async def test_a_real_server_tells_of_the_groups_of_streams() -> None:
     async with Cluster(3) as cluster:
-        lanes = cluster.engines[0]._cluster
-        copies = await copies_of(lanes.client, "shard-0-image")
-        found = await peers(lanes.system)
-        name = lanes.server_name
+        shards = cluster.engines[0]._cluster
+        copies = await copies_of(shards.client, "shard-0-image")
+        found = await peers(shards.system)
+        name = shards.server_name
         assert name is not None
 
         async def told(present: frozenset[str]) -> frozenset[str]:
-            return await unsettled(lanes.system, name, frozenset({copies.group}), present)
+            return await unsettled(shards.system, name, frozenset({copies.group}), present)
 
         assert await told(frozenset()) == {copies.group}
         async with asyncio.timeout(PATIENCE_S):

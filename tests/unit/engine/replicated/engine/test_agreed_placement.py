@@ -1,4 +1,4 @@
-"""Where structures of several members live while their settings change, or differ: in one lane."""
+"""Where structures of several members live while their settings change, or differ: in one shard."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from grid_member.engine.replicated.agreed_placement import (
     Agreement,
     _told,
 )
-from grid_member.engine.shard.shard import Lane
+from grid_member.engine.shard.shard import Shard
 from grid_member.engine.state import snapshot
 from grid_member.engine.state.machine import State
 from grid_member.engine.state.operations import SystemPut
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from grid_member.engine.api import Kept
-    from grid_member.engine.replicated.shards import ClusterLanes
+    from grid_member.engine.replicated.shards import ReplicatedShards
 
 ON_DISK = structures(m=True, q=True)
 IN_MEMORY = structures(m=False, q=False)
@@ -66,8 +66,8 @@ class Client:
         return True
 
 
-class Lanes:
-    """One durable lane and the one in memory."""
+class Shards:
+    """One durable shard and the one in memory."""
 
     ended = False
     whole = True
@@ -75,23 +75,23 @@ class Lanes:
 
     def __init__(self, told: Kept | None = None) -> None:
         self.client = Client(told)
-        self.disk, self.volatile = self._lane(), self._lane()
+        self.disk, self.volatile = self._shard(), self._shard()
         self.durable = [self.disk]
         self.volatile_changed: Callable[[set[str]], None] = lambda _: None
-        lanes = cast("ClusterLanes", self)
-        self.maps, self.queues = (AgreedPlacement(lanes, lambda _: ()) for _ in range(2))
+        shards = cast("ReplicatedShards", self)
+        self.maps, self.queues = (AgreedPlacement(shards, lambda _: ()) for _ in range(2))
 
-    def durable_of(self, name: str) -> Lane:
+    def durable_of(self, name: str) -> Shard:
         return self.disk
 
-    def _lane(self) -> Lane:
-        lane = Lane(MemoryLog(wall_clock_ms), uuid.uuid4().bytes, wall_clock_ms, lambda *_: None)
-        lane.start(asyncio.get_running_loop())
-        return lane
+    def _shard(self) -> Shard:
+        shard = Shard(MemoryLog(wall_clock_ms), uuid.uuid4().bytes, wall_clock_ms, lambda *_: None)
+        shard.start(asyncio.get_running_loop())
+        return shard
 
     async def start(self, own: Kept) -> Agreement:
         """Return what a member goes by that starts with such settings."""
-        agreement = Agreement(cast("ClusterLanes", self), self.maps, self.queues)
+        agreement = Agreement(cast("ReplicatedShards", self), self.maps, self.queues)
         await agreement.begin(own)
         return agreement
 
@@ -117,38 +117,38 @@ def kept_by(agreement: Agreement) -> Kept:
     return agreement._kept
 
 
-async def put_into(lane: Lane, name: str) -> None:
-    """Have a map of that name in a lane."""
-    lane.propose(put("k")._replace(name=name), lambda _: None, 1)
-    await condition(lambda: not lane.busy)
+async def put_into(shard: Shard, name: str) -> None:
+    """Have a map of that name in a shard."""
+    shard.propose(put("k")._replace(name=name), lambda _: None, 1)
+    await condition(lambda: not shard.busy)
 
 
 async def test_of_several_proposals_the_first_counts_also_behind_an_image() -> None:
-    lanes = Lanes()
+    shards = Shards()
     first = {"map": {"m": False, "default": True}, "queue": {}}
-    assert await lanes.agreed(first) == first
+    assert await shards.agreed(first) == first
     for _ in range(3):  # as of members that began at the same moment
         later = SystemPut(AGREED + uuid.uuid4().hex, b'{"map": {"m": true}, "queue": {}}', 0)
-        lanes.volatile.propose_system(later, lambda _: None)
-    await condition(lambda: not lanes.volatile.busy)
-    assert await lanes.agreed({"map": {"m": True}, "queue": {}}) == first
+        shards.volatile.propose_system(later, lambda _: None)
+    await condition(lambda: not shards.volatile.busy)
+    assert await shards.agreed({"map": {"m": True}, "queue": {}}) == first
     state = State()
-    state.load(list(snapshot.parts(lanes.volatile.state.snapshot())))
-    lanes.volatile.state = state
-    assert await lanes.agreed({"map": {"m": True}, "queue": {}}) == first
+    state.load(list(snapshot.parts(shards.volatile.state.snapshot())))
+    shards.volatile.state = state
+    assert await shards.agreed({"map": {"m": True}, "queue": {}}) == first
 
 
 async def test_what_is_in_memory_only_stays_there_when_nothing_was_agreed_on_before() -> None:
-    lanes = Lanes()
-    for lane, name in ((lanes.disk, "d1"), (lanes.disk, "b"), (lanes.volatile, "b")):
-        await put_into(lane, name)
+    shards = Shards()
+    for shard, name in ((shards.disk, "d1"), (shards.disk, "b"), (shards.volatile, "b")):
+        await put_into(shard, name)
     for name in ("m1", "d2", "x"):  # by members of a version that agreed on nothing
-        await put_into(lanes.volatile, name)
+        await put_into(shards.volatile, name)
     own = {
         "map": {"m*": True, "n*": True, "d*": True, "b": True, "x": False},
         "queue": {"m*": True},
     }
-    assert await lanes.agreed(own) == {
+    assert await shards.agreed(own) == {
         "map": {"m*": False, "n*": True, "d*": True, "d2": False, "b": True, "x": False},
         "queue": {"m*": True},
     }
@@ -157,83 +157,85 @@ async def test_what_is_in_memory_only_stays_there_when_nothing_was_agreed_on_bef
 async def test_what_nothing_agreed_on_matches_is_agreed_on_when_it_is_added(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    lanes = Lanes()
-    await lanes.agreed({"map": {"m": True, "w*": True}, "queue": {}})
+    shards = Shards()
+    await shards.agreed({"map": {"m": True, "w*": True}, "queue": {}})
     added = {"map": {"n": False, "w1": False, "*zz": False, "wild*": True}, "queue": {"q": True}}
     kept = {"map": {"m": True, "w*": True, "n": False}, "queue": {"q": True}}
-    assert await lanes.agreed(added) == kept
+    assert await shards.agreed(added) == kept
     told = [one.message.partition(":")[0] for one in caplog.records]
     assert told == ["the map w1 stays on disk", "the map *zz stays on disk"]
     # What is behind it in the log has no say about any of it.
     later = {"map": {"n": True, "m": False, "w*": False, "default": False}, "queue": {"q": False}}
     kept["map"]["default"] = False
-    assert await lanes.agreed(later) == kept
-    assert await lanes.agreed({"map": {"default": True}, "queue": {}}) == kept
+    assert await shards.agreed(later) == kept
+    assert await shards.agreed({"map": {"default": True}, "queue": {}}) == kept
 
 
 async def test_what_is_on_disk_stays_there_with_all_that_is_meant_by_the_same_name(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    lanes = Lanes()
-    await put_into(lanes.disk, "m")
-    kept = await lanes.agreed({"map": {"m*": False, "n*": False, "k": True}, "queue": {"m": False}})
+    shards = Shards()
+    await put_into(shards.disk, "m")
+    kept = await shards.agreed(
+        {"map": {"m*": False, "n*": False, "k": True}, "queue": {"m": False}}
+    )
     assert kept == {"map": {"m*": True, "n*": False, "k": True}, "queue": {"m": False}}
     assert [one.message.partition(":")[0] for one in caplog.records] == ["the map m* stays on disk"]
-    maps = lanes.maps
+    maps = shards.maps
     maps.change(lambda _: None)
     maps.begin("map", lambda _: None)
-    assert maps.lane("m2", persistent=False) is lanes.disk
-    assert maps.lane("n2", persistent=True) is lanes.volatile
-    assert maps.lane("unheard of", persistent=True) is lanes.disk
-    assert maps.lane("unheard of", persistent=False) is lanes.volatile
+    assert maps.shard("m2", persistent=False) is shards.disk
+    assert maps.shard("n2", persistent=True) is shards.volatile
+    assert maps.shard("unheard of", persistent=True) is shards.disk
+    assert maps.shard("unheard of", persistent=False) is shards.volatile
 
 
 def places(cluster: Cluster) -> set[str]:
     """Return where maps are, as far as any member knows."""
     return {
-        "memory" if lane is engine._cluster.volatile else "disk"
+        "memory" if shard is engine._cluster.volatile else "disk"
         for engine in cluster.engines
-        for lane in engine.lanes
-        if lane.state.maps.found
+        for shard in engine.shards
+        if shard.state.maps.found
     }
 
 
 async def test_who_runs_tells_who_starts_and_agrees_again_when_the_log_was_lost() -> None:
     running, told = {"map": {"m": True}, "queue": {}}, {"map": {"m": False}, "queue": {"q": True}}
-    assert await Lanes(told).agreed({"map": {"m": True}, "queue": {"q": False}}) == told
+    assert await Shards(told).agreed({"map": {"m": True}, "queue": {"q": False}}) == told
 
-    lanes = Lanes()
-    agreement = await lanes.start(running)
-    lanes.client.listening[SUBJECT]([Message(SUBJECT, b"reply", b"", b"", 1)])
-    assert [json.loads(one) for one in lanes.client.published] == [running]
-    lanes.lose_memory()
-    await condition(lambda: bool(lanes.volatile.state.system.found))
+    shards = Shards()
+    agreement = await shards.start(running)
+    shards.client.listening[SUBJECT]([Message(SUBJECT, b"reply", b"", b"", 1)])
+    assert [json.loads(one) for one in shards.client.published] == [running]
+    shards.lose_memory()
+    await condition(lambda: bool(shards.volatile.state.system.found))
     assert kept_by(agreement) == running
-    assert await lanes.agreed({"map": {"m": False}, "queue": {}}) == running
+    assert await shards.agreed({"map": {"m": False}, "queue": {}}) == running
 
 
 async def test_what_others_agreed_on_first_counts_behind_a_loss_of_the_log() -> None:
-    lanes = Lanes()
-    agreement = await lanes.start({"map": {"m": True}, "queue": {}})
-    lanes.volatile.state = State()
-    await lanes.propose(FURTHER, {"map": {"n": True}, "queue": {}})  # was on its way
+    shards = Shards()
+    agreement = await shards.start({"map": {"m": True}, "queue": {}})
+    shards.volatile.state = State()
+    await shards.propose(FURTHER, {"map": {"n": True}, "queue": {}})  # was on its way
     first = {"map": {"m": False, "n": False}, "queue": {}}
-    await lanes.propose(AGREED, first)
+    await shards.propose(AGREED, first)
     await condition(lambda: kept_by(agreement) == first)
-    assert lanes.maps.lane("m", persistent=True) is lanes.volatile
+    assert shards.maps.shard("m", persistent=True) is shards.volatile
     agreement.end()
 
 
 async def test_blocks_that_are_added_at_run_time_are_agreed_on() -> None:
-    lanes = Lanes()
-    agreement = await lanes.start({"map": {"m": True}, "queue": {}})
-    assert lanes.maps.lane("n", persistent=False) is lanes.volatile
-    await lanes.propose(FURTHER, {"map": {"n": True}, "queue": {}})
-    assert lanes.maps.lane("n", persistent=False) is lanes.disk
+    shards = Shards()
+    agreement = await shards.start({"map": {"m": True}, "queue": {}})
+    assert shards.maps.shard("n", persistent=False) is shards.volatile
+    await shards.propose(FURTHER, {"map": {"n": True}, "queue": {}})
+    assert shards.maps.shard("n", persistent=False) is shards.disk
     agreement.extend({"map": {"m": True, "n": False}, "queue": {"q": True}})
-    await condition(lambda: len(lanes.volatile.state.system.found) == 3)
+    await condition(lambda: len(shards.volatile.state.system.found) == 3)
     added = {"map": {"m": True, "n": True}, "queue": {"q": True}}
-    assert await lanes.agreed({"map": {"n": False}, "queue": {"q": False}}) == added
+    assert await shards.agreed({"map": {"n": False}, "queue": {"q": False}}) == added
 
 
 @pytest.mark.timeout(120)
@@ -319,29 +321,29 @@ async def test_who_does_not_know_all_that_is_on_disk_is_not_the_first_to_propose
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(agreed_placement, "RETRY_S", 0.01)
-    lanes = Lanes()
-    lanes.whole = False
-    agreement = Agreement(cast("ClusterLanes", lanes), lanes.maps, lanes.queues)
+    shards = Shards()
+    shards.whole = False
+    agreement = Agreement(cast("ReplicatedShards", shards), shards.maps, shards.queues)
     assert not await agreement.made()
     beginning = asyncio.ensure_future(agreement.begin(IN_MEMORY.kept()))
-    await condition(lambda: lanes.client.asked > 1)
+    await condition(lambda: shards.client.asked > 1)
     assert not beginning.done()
-    await lanes.propose(AGREED, ON_DISK.kept())
+    await shards.propose(AGREED, ON_DISK.kept())
     await beginning
     assert await agreement.made()
     assert kept_by(agreement) == ON_DISK.kept()
 
 
 async def test_who_has_a_part_tells_which_structures_are_in_the_rest() -> None:
-    lanes = Lanes()
-    await lanes.agreed({"map": {"disk": True, "memory": False}, "queue": {}})
-    assert not lanes.maps.away("disk", persistent=True)
-    lanes.durable_of = _nowhere  # type: ignore[method-assign]
-    assert lanes.maps.away("disk", persistent=False)
-    assert not lanes.maps.away("memory", persistent=True)
-    assert lanes.maps.away("other", persistent=True)
-    assert not lanes.maps.away("other", persistent=False)
+    shards = Shards()
+    await shards.agreed({"map": {"disk": True, "memory": False}, "queue": {}})
+    assert not shards.maps.away("disk", persistent=True)
+    shards.durable_of = _nowhere  # type: ignore[method-assign]
+    assert shards.maps.away("disk", persistent=False)
+    assert not shards.maps.away("memory", persistent=True)
+    assert shards.maps.away("other", persistent=True)
+    assert not shards.maps.away("other", persistent=False)
 
 
-def _nowhere(name: str) -> Lane:
+def _nowhere(name: str) -> Shard:
     raise IndexError

@@ -1,4 +1,4 @@
-"""Cuts over the lanes of three members while clients write, and designs that are none."""
+"""Cuts over the shards of three members while clients write, and designs that are none."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from grid_member.engine.local.system import ignore
 from grid_member.engine.replicated import consistent_cut
 from grid_member.engine.replicated.consistent_cut import MARK, MARK_MS, Cuts
 from grid_member.engine.replicated.engine import ClusterEngine
-from grid_member.engine.replicated.shard import ClusterLane
+from grid_member.engine.replicated.shard import ReplicatedShard
 from grid_member.engine.replicated.shards import CLUSTER_SHARDS
 from grid_member.engine.state.operations import SystemPut, SystemRemove
 from grid_member.engine.state.sharding import shard_of
@@ -43,15 +43,15 @@ pytestmark = pytest.mark.timeout(180)
 
 
 class Slow(Cuts):
-    """Marks one lane long after the other."""
+    """Marks one shard long after the other."""
 
     def _marking(self, name: str) -> Iterable[Awaitable[Refused | None]]:
-        return [self._marked(lane, name, place) for place, lane in enumerate(self._lanes)]
+        return [self._marked(shard, name, place) for place, shard in enumerate(self._shards)]
 
-    async def _marked(self, lane: ClusterLane, name: str, place: int) -> Refused | None:
+    async def _marked(self, shard: ReplicatedShard, name: str, place: int) -> Refused | None:
         await asyncio.sleep(place * SPREAD_S)
         outcome: asyncio.Future[Refused | None] = asyncio.get_running_loop().create_future()
-        lane.propose_system(SystemPut(name, b"", MARK_MS), outcome.set_result)
+        shard.propose_system(SystemPut(name, b"", MARK_MS), outcome.set_result)
         return await outcome
 
 
@@ -60,8 +60,8 @@ class Unheld(Slow):
 
     def look(self, *, at_record: bool = True) -> None:
         super().look(at_record=at_record)
-        for lane in self._lanes:
-            lane.release()
+        for shard in self._shards:
+            shard.release()
 
 
 class SlowEngine(ClusterEngine):
@@ -149,13 +149,13 @@ async def test_the_check_finds_a_design_that_holds_nothing() -> None:
 
 async def test_a_cut_that_nobody_goes_on_with_holds_answers_for_a_while_only() -> None:
     async with Cluster(3) as cluster:
-        lane = cluster.engines[0].lanes[0]
+        shard = cluster.engines[0].shards[0]
         assert await cluster.drivers[1].put(FIRST, "k", b"1") is None
-        lane.propose_system(SystemPut(MARK + "left", b"", MARK_MS), ignore)
+        shard.propose_system(SystemPut(MARK + "left", b"", MARK_MS), ignore)
         await seen(cluster, MARK + "left")
         assert await cluster.drivers[1].put(FIRST, "k", b"2") is None
         assert await cluster.drivers[2].value(FIRST, "k") == b"2"
-        assert not lane.state.system.items(MARK, 0)
+        assert not shard.state.system.items(MARK, 0)
         (image,) = await cluster.engines[2].moment()
         assert image.maps[FIRST].entries == {"k": b"2"}
 
@@ -163,10 +163,10 @@ async def test_a_cut_that_nobody_goes_on_with_holds_answers_for_a_while_only() -
 async def test_who_waits_for_a_cut_that_does_not_end_is_told_that_nobody_knows(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    propose = ClusterLane.propose_system
+    propose = ReplicatedShard.propose_system
 
     def keep_marks(
-        self: ClusterLane, operation: Operation, answer: Answer, size_bytes: int = 0
+        self: ReplicatedShard, operation: Operation, answer: Answer, size_bytes: int = 0
     ) -> None:
         if not isinstance(operation, SystemRemove) or not operation.key.startswith(MARK):
             propose(self, operation, answer, size_bytes)
@@ -176,9 +176,9 @@ async def test_who_waits_for_a_cut_that_does_not_end_is_told_that_nobody_knows(
         assert await second.offer(FIRST, b"item") is True
         monkeypatch.setattr(consistent_cut, "PATIENCE_S", 0.2)
         monkeypatch.setattr(consistent_cut, "GIVE_UP_LOOKS", 1)
-        monkeypatch.setattr(ClusterLane, "propose_system", keep_marks)
-        lane = cluster.engines[0].lanes[0]
-        lane.propose_system(SystemPut(MARK + "left", b"", MARK_MS), ignore)
+        monkeypatch.setattr(ReplicatedShard, "propose_system", keep_marks)
+        shard = cluster.engines[0].shards[0]
+        shard.propose_system(SystemPut(MARK + "left", b"", MARK_MS), ignore)
         await seen(cluster, MARK + "left")
         outcomes = [
             await second.put(FIRST, "k", b"1"),
@@ -213,19 +213,21 @@ async def test_a_member_that_starts_in_a_cut_holds_its_answers_too(
         await cluster.engines[2].stop()
         monkeypatch.setattr(consistent_cut, "PATIENCE_S", 60)
         for engine in cluster.engines[:2]:
-            engine.lanes[0].propose_system(SystemPut(MARK + "open", b"", MARK_MS), ignore)
+            engine.shards[0].propose_system(SystemPut(MARK + "open", b"", MARK_MS), ignore)
         await seen(cluster, MARK + "open")
         former = cluster.engines[2]
         restarting = asyncio.create_task(cluster.restart(2))
         await until(lambda: holds_answers(cluster.engines[2], former), START_S)
         assert not restarting.done()
-        for lane in cluster.engines[0].lanes[1:]:
-            lane.propose_system(SystemPut(MARK + "open", b"", MARK_MS), ignore)
+        for shard in cluster.engines[0].shards[1:]:
+            shard.propose_system(SystemPut(MARK + "open", b"", MARK_MS), ignore)
         await restarting
         assert await cluster.drivers[2].put(FIRST, "k", b"1") is None
-        lanes = [lane for engine in cluster.engines for lane in engine._cluster.cluster_lanes]
+        shards = [
+            shard for engine in cluster.engines for shard in engine._cluster.replicated_shards
+        ]
         # A member that is left alone in a cut holds its answers for as long as its patience.
-        await until(lambda: all(lane.held is None for lane in lanes), START_S)
+        await until(lambda: all(shard.held is None for shard in shards), START_S)
 
 
 async def test_an_item_that_came_in_a_cut_is_for_who_waited_before(
@@ -234,18 +236,18 @@ async def test_an_item_that_came_in_a_cut_is_for_who_waited_before(
     """The take found nothing, and that was held: nobody was known to wait as the item came."""
     async with Cluster(3) as cluster:
         monkeypatch.setattr(consistent_cut, "PATIENCE_S", 60)
-        lanes = cluster.engines[1]._cluster.cluster_lanes
-        lane = lanes[cluster.shard_of(FIRST)]
-        cluster.engines[0].lanes[lane.shard].propose_system(
+        shards = cluster.engines[1]._cluster.replicated_shards
+        shard = shards[cluster.shard_of(FIRST)]
+        cluster.engines[0].shards[shard.shard].propose_system(
             SystemPut(MARK + "open", b"", MARK_MS), ignore
         )
-        await until(lambda: lane.held is not None)
+        await until(lambda: shard.held is not None)
         poll = asyncio.create_task(cluster.drivers[1].poll(FIRST, 10 * START_S))
-        await until(lambda: any(record.operations for record, _ in lane.held or ()))
+        await until(lambda: any(record.operations for record, _ in shard.held or ()))
         offer = asyncio.create_task(cluster.drivers[2].offer(FIRST, b"item"))
-        await until(lambda: lane.state.queue_size(FIRST) == 1)
-        for other in cluster.engines[0]._cluster.cluster_lanes:
-            if other.shard != lane.shard:
+        await until(lambda: shard.state.queue_size(FIRST) == 1)
+        for other in cluster.engines[0]._cluster.replicated_shards:
+            if other.shard != shard.shard:
                 other.propose_system(SystemPut(MARK + "open", b"", MARK_MS), ignore)
         assert await offer is True
         await until(poll.done)
@@ -255,7 +257,7 @@ async def test_an_item_that_came_in_a_cut_is_for_who_waited_before(
 
 
 def holds_answers(engine: ClusterEngine, former: ClusterEngine) -> bool:
-    return engine is not former and any(lane.held for lane in engine._cluster.cluster_lanes)
+    return engine is not former and any(shard.held for shard in engine._cluster.replicated_shards)
 
 
 async def seen(cluster: Cluster, mark: str) -> None:
@@ -264,5 +266,5 @@ async def seen(cluster: Cluster, mark: str) -> None:
         for engine in cluster.engines:
             if not engine.ready:
                 continue
-            while mark not in engine.lanes[0].state.system.found:  # noqa: ASYNC110
+            while mark not in engine.shards[0].state.system.found:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)

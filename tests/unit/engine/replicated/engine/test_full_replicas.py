@@ -21,11 +21,11 @@ from grid_member.engine.replicated.full_replicas import (
     RENEW_S,
     RETRY_S,
     Places,
-    first_lanes,
-    read_lanes,
+    initial_shards,
+    read_shards,
 )
 from grid_member.engine.replicated.part_engine import PartEngine
-from grid_member.engine.replicated.shards import ClusterLanes
+from grid_member.engine.replicated.shards import ReplicatedShards
 from grid_member.engine.state.machine import State
 from grid_member.engine.state.operations import Record
 from tests.unit.engine.drive import FixedStructures, HandClock
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from grid_member.engine.nats.client.client import NatsClient
-    from grid_member.engine.replicated.shard import ClusterLane
+    from grid_member.engine.replicated.shard import ReplicatedShard
     from grid_member.engine.shard.shard import Answer
     from grid_member.engine.state.operations import Operation
 
@@ -42,7 +42,7 @@ MANY = 5
 
 
 class First:
-    """A first lane as all members see it: each operation travels in a record of its own."""
+    """A first shard as all members see it: each operation travels in a record of its own."""
 
     def __init__(self) -> None:
         self.refused: Refused | None = None
@@ -61,7 +61,7 @@ class First:
         return self._state.system.items(prefix, self._clock())
 
     def places(self, own: str) -> Places:
-        return Places(cast("ClusterLane", self), self.items, own)
+        return Places(cast("ReplicatedShard", self), self.items, own)
 
     async def members(self) -> list[str]:
         await asyncio.sleep(0)  # what was proposed is applied
@@ -144,10 +144,10 @@ def test_members_begin_with_the_lanes_that_they_are_sure_to_have() -> None:
         members = tuple(("h", port) for port in range(count))
         return ClusterSettings("dev", "m", 0, members, "u", "p", lite=lite)
 
-    assert first_lanes(settings(MOST_HOLDERS), 3, 4) == [0, 1, 2, 3]
-    assert first_lanes(settings(MOST_HOLDERS + 1), 3, 4) == [0, 3]
-    assert first_lanes(settings(MOST_HOLDERS + 1), 3, 3) == [0]
-    assert first_lanes(settings(MOST_HOLDERS + 1, lite=True), 3, 4) == [0]
+    assert initial_shards(settings(MOST_HOLDERS), 3, 4) == [0, 1, 2, 3]
+    assert initial_shards(settings(MOST_HOLDERS + 1), 3, 4) == [0, 3]
+    assert initial_shards(settings(MOST_HOLDERS + 1), 3, 3) == [0]
+    assert initial_shards(settings(MOST_HOLDERS + 1, lite=True), 3, 4) == [0]
 
 
 async def test_a_lane_that_nobody_leads_is_read_for_so_long_only() -> None:
@@ -156,10 +156,10 @@ async def test_a_lane_that_nobody_leads_is_read_for_so_long_only() -> None:
             raise NatsError("no leader")
 
     told: list[str] = []
-    made = [lambda: cast("ClusterLane", Unled())]
+    made = [lambda: cast("ReplicatedShard", Unled())]
     tell = partial(_appended, told)
     with pytest.raises(EngineError, match="cannot be read now: no leader"):
-        await read_lanes(made, asyncio.Event(), tell, cast("NatsClient", None), 0.0)
+        await read_shards(made, asyncio.Event(), tell, cast("NatsClient", None), 0.0)
     assert told == ["no leader"]
 
 
@@ -188,10 +188,10 @@ async def test_a_lane_that_is_short_is_left_alone_but_no_longer_than_it_is_waite
     monkeypatch.setattr(full_replicas, "until_longer", until_longer)
     monkeypatch.setattr(full_replicas, "time", SimpleNamespace(monotonic=lambda: now_s))
     told: list[str] = []
-    made = [lambda: cast("ClusterLane", Short())]
+    made = [lambda: cast("ReplicatedShard", Short())]
     patience_s = sum(RETRY_S * 2**wait for wait in range(MANY - 1)) + 0.05
     with pytest.raises(EngineError, match="cannot be read now: shard-1 ends before record 7"):
-        await read_lanes(made, asyncio.Event(), partial(_appended, told), client, patience_s)
+        await read_shards(made, asyncio.Event(), partial(_appended, told), client, patience_s)
     assert left_alone == [RETRY_S * 2**wait for wait in range(MANY)]
 
 
@@ -201,9 +201,9 @@ async def test_a_member_that_serves_waits_for_nothing_that_it_reads_beside(
 ) -> None:
     monkeypatch.setattr(full_replicas, "RETRY_S", 0.001)
     members = tuple(("h", port) for port in range(MOST_HOLDERS + 1))
-    lanes = ClusterLanes(ClusterSettings("dev", "m", 0, members, "u", "p"))
-    engine = PartEngine(FixedStructures(), lanes, wall_clock_ms)
-    lanes._client = cast("NatsClient", object())
+    shards = ReplicatedShards(ClusterSettings("dev", "m", 0, members, "u", "p"))
+    engine = PartEngine(FixedStructures(), shards, wall_clock_ms)
+    shards._client = cast("NatsClient", object())
     if serves:
         engine._refusal = None
     heard: list[str | None] = []
@@ -215,7 +215,7 @@ async def test_a_member_that_serves_waits_for_nothing_that_it_reads_beside(
                 raise EngineError("it is over")
             raise NatsError("a leader is away")
 
-    monkeypatch.setattr(lanes, "missing", lambda **_: [Unled])
+    monkeypatch.setattr(shards, "missing", lambda **_: [Unled])
     with pytest.raises(EngineError, match="it is over"):
         await engine._brought_in()
     assert heard[0] is None
@@ -226,8 +226,8 @@ async def test_a_member_that_serves_waits_for_nothing_that_it_reads_beside(
 
 async def test_a_member_that_serves_waits_for_no_lane_that_is_being_confirmed() -> None:
     members = tuple(("h", port) for port in range(MOST_HOLDERS + 1))
-    lanes = ClusterLanes(ClusterSettings("dev", "m", 0, members, "u", "p"))
-    engine = PartEngine(FixedStructures(), lanes, wall_clock_ms)
+    shards = ReplicatedShards(ClusterSettings("dev", "m", 0, members, "u", "p"))
+    engine = PartEngine(FixedStructures(), shards, wall_clock_ms)
     engine._refusal = None
     seen: list[str | None] = []
 
@@ -236,5 +236,5 @@ async def test_a_member_that_serves_waits_for_no_lane_that_is_being_confirmed() 
             seen.append(engine.waiting)
             reader(None if len(seen) > 1 else Refused(Reason.UNAVAILABLE, "no quorum"))
 
-    await engine._catch_up(cast("ClusterLane", Unconfirmed()))
+    await engine._catch_up(cast("ReplicatedShard", Unconfirmed()))
     assert seen == [None, None]

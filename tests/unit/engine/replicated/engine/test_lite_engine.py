@@ -26,7 +26,7 @@ from tests.unit.engine.drive import condition
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from grid_member.engine.shard.shard import Lane
+    from grid_member.engine.shard.shard import Shard
 
 LITE = 3
 OF_DATA = (0, 1, 2)
@@ -54,8 +54,8 @@ def in_contact(cluster: Cluster) -> bool:
     return lite_of(cluster).in_contact
 
 
-def holds_data(lane: Lane) -> bool:
-    state = lane.state
+def holds_data(shard: Shard) -> bool:
+    state = shard.state
     return bool(state.maps.found or state.queues.found or state.maps.live_bytes
                 or state.queues.live_bytes)  # fmt: skip
 
@@ -82,7 +82,7 @@ async def test_a_lite_member_serves_what_it_does_not_hold(
         assert await lite.system("key", b"value") is None
         for _ in range(2):
             engine = lite_of(cluster)
-            assert [holds_data(lane) for lane in engine.lanes] == [False]
+            assert [holds_data(shard) for shard in engine.shards] == [False]
             assert engine.system_get("key") == b"value"
             assert engine.structure_usage() == []
             told = await engine.cluster_usage()
@@ -102,7 +102,7 @@ async def the_state_is_everywhere(cluster: Cluster) -> None:
     assert await lite.change_state(ClusterState.PASSIVE) is True
     for number in OF_DATA:
         assert await cluster.engines[number].current()
-        states = {lane.state.cluster_state for lane in cluster.engines[number].lanes}
+        states = {shard.state.cluster_state for shard in cluster.engines[number].shards}
         assert states == {ClusterState.PASSIVE}
     for refused in (await lite.put("m", "k", b"v"), await asyncio.wait_for(waiting, PATIENCE_S)):
         assert isinstance(refused, Refused)

@@ -119,10 +119,10 @@ async def the_state_is_everywhere(cluster: Cluster) -> None:
     waiting = asyncio.ensure_future(asyncio.wait_for(part.poll(QUEUES[1], LONG_S), PATIENCE_S))
     assert await part.change_state(ClusterState.PASSIVE) is True
     for other in holders_of(cluster):
-        lanes = engines_of(cluster)[other]._cluster.cluster_lanes
-        for lane in lanes:
-            await engines_of(cluster)[other]._catch_up(lane)
-        states = {lane.state.cluster_state for lane in lanes}
+        shards = engines_of(cluster)[other]._cluster.replicated_shards
+        for shard in shards:
+            await engines_of(cluster)[other]._catch_up(shard)
+        states = {shard.state.cluster_state for shard in shards}
         assert states == {ClusterState.PASSIVE}
     await condition(lambda: engine.agreed, PATIENCE_S)
     for name in MAPS:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MAPS = [f"m{number}" for number in range(8)]
-"""So many that every lane has some."""
+"""So many that every shard has some."""
 BEFORE = 300
 """Writes that are done when the state changes, of many that are under way."""
 AT_ONCE = 8

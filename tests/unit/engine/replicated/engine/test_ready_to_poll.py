@@ -26,7 +26,7 @@ QUEUES: Final = [
     next(name for name in (f"q{n}" for n in range(99)) if shard_of(name, SHARDS) == shard)
     for shard in range(SHARDS)
 ]
-"""One in each lane."""
+"""One in each shard."""
 pytestmark = pytest.mark.interpreted
 
 
@@ -71,7 +71,7 @@ async def turns() -> None:
 
 @contextlib.asynccontextmanager
 async def started() -> AsyncIterator[Leased]:
-    """Start a member that has no lease yet, and let it have items in each lane."""
+    """Start a member that has no lease yet, and let it have items in each shard."""
     engine, logs = echoing()
     engine.lease(-math.inf, ended=False)
     await engine.start()

@@ -28,23 +28,23 @@ class Healing:
     def __init__(self, cluster: Cluster, member: int, shard: int) -> None:
         self._client = cluster.engines[member].client
         self._shard = shard
-        self._lane = cluster.engines[member]._cluster.cluster_lanes[shard]
+        self._shard = cluster.engines[member]._cluster.replicated_shards[shard]
         self._begun_s = 0.0
         self._sequence = 0
         self.phases: dict[str, float] = {}
 
     @property
     def refused(self) -> bool:
-        return self._lane._log.refusal is not None
+        return self._shard._log.refusal is not None
 
     def begin(self) -> None:
         self._begun_s = asyncio.get_running_loop().time()
-        self._sequence = self._lane.state.sequence
+        self._sequence = self._shard.state.sequence
 
     async def watch(self, current: Callable[[], bool]) -> None:
         """Note when what has to happen did; end when all did."""
         looks: dict[str, Callable[[], bool]] = {
-            "records of the others arrive": lambda: self._lane.state.sequence > self._sequence,
+            "records of the others arrive": lambda: self._shard.state.sequence > self._sequence,
             "own records come back": lambda: not self.refused,
             "reads are answered": current,
         }

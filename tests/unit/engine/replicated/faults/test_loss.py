@@ -26,7 +26,7 @@ from tests.unit.waiting import eventually
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from grid_member.engine.replicated.shard import ClusterLane
+    from grid_member.engine.replicated.shard import ReplicatedShard
 
 LONG_S = 40.0
 OTHER = b"x" * 16
@@ -39,8 +39,8 @@ def _hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mismatch, "LOOK_S", 0.1)
 
 
-def lanes_of(cluster: Cluster) -> list[ClusterLane]:
-    return [engine._cluster.cluster_lanes[cluster.shard_of(MAP)] for engine in cluster.engines]
+def shards_of(cluster: Cluster) -> list[ReplicatedShard]:
+    return [engine._cluster.replicated_shards[cluster.shard_of(MAP)] for engine in cluster.engines]
 
 
 async def imaged(cluster: Cluster) -> None:
@@ -78,9 +78,9 @@ async def served(cluster: Cluster) -> None:
         for driver in cluster.drivers:
             for member in range(cluster.size):
                 assert await driver.value(MAP, f"new{member}") == b"new"
-    lanes = lanes_of(cluster)
-    await condition(lambda: len({lane.state.sequence for lane in lanes}) == 1)
-    assert len({lane.state.dump() for lane in lanes}) == 1
+    shards = shards_of(cluster)
+    await condition(lambda: len({shard.state.sequence for shard in shards}) == 1)
+    assert len({shard.state.dump() for shard in shards}) == 1
 
 
 @pytest.mark.timeout(120)
@@ -109,7 +109,7 @@ async def test_a_log_that_is_as_long_as_the_one_that_was_lost_is_not_taken_for_i
     async with Cluster(3) as cluster:
         await imaged(cluster)
         stream = cluster.engines[0]._cluster.streams[cluster.shard_of(MAP)]
-        length = max(lane.state.sequence for lane in lanes_of(cluster)) + 20
+        length = max(shard.state.sequence for shard in shards_of(cluster)) + 20
         client = cluster.engines[0].client
 
         async def is_long() -> bool:
@@ -135,7 +135,7 @@ async def test_an_image_of_another_log_is_written_anew_by_who_knows_the_state() 
         stream = cluster.engines[0]._cluster.streams[cluster.shard_of(MAP)]
         client = cluster.engines[0].client
         await cluster.drivers[0].put(MAP, "last", b"v")
-        sequence = max(lane.state.sequence for lane in lanes_of(cluster))
+        sequence = max(shard.state.sequence for shard in shards_of(cluster))
 
         async def is_replaced() -> bool:
             """Have an image behind the last one that knows another time of that record."""
@@ -189,7 +189,7 @@ async def test_the_lost_image_of_a_log_that_nobody_writes_to_is_written_anew() -
     async with Cluster(3) as cluster:
         assert cluster.shard_of(MAP) != 0, "members write to the first one about themselves"
         await imaged(cluster)
-        heard_s = [lane.heard_s for lane in lanes_of(cluster)]
+        heard_s = [shard.heard_s for shard in shards_of(cluster)]
         await lost(cluster, images=True)
         stream = cluster.engines[0]._cluster.streams[cluster.shard_of(MAP)]
         client = cluster.engines[0].client
@@ -200,7 +200,7 @@ async def test_the_lost_image_of_a_log_that_nobody_writes_to_is_written_anew() -
             return False
 
         await eventually(is_there, LONG_S)
-        assert [lane.heard_s for lane in lanes_of(cluster)] == heard_s, "nothing was heard"
+        assert [shard.heard_s for shard in shards_of(cluster)] == heard_s, "nothing was heard"
         await cluster.engines[2].stop()
         await cluster.restart(2)
         assert await cluster.drivers[2].value(MAP, "k1") == b"v" * 99

@@ -36,8 +36,10 @@ STEP_S = 60.0
 MEMORY = "memory"
 """A map that is on no disk."""
 HELD, ENDED = (
-    next(name for name in (f"held{n}" for n in range(99)) if shard_of(name, CLUSTER_SHARDS) == lane)
-    for lane in (1, 2)
+    next(
+        name for name in (f"held{n}" for n in range(99)) if shard_of(name, CLUSTER_SHARDS) == shard
+    )
+    for shard in (1, 2)
 )
 """Queues of which one item each is in flight: it is confirmed in the end, or its life is ended."""
 SHARD = "shard-1"

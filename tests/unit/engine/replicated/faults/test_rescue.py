@@ -309,13 +309,18 @@ async def test_a_majority_that_can_serve_is_left_alone(tmp_path: Path, wipe: boo
     async with Cluster(3, tmp_path) as cluster:
         await cluster.drivers[0].put("orders", "k", b"v")
         await cluster.engines[1].stop()
-        lanes = cluster.engines[0]._cluster
-        await until_silent(lanes.system)
+        shards = cluster.engines[0]._cluster
+        await until_silent(shards.system)
         with pytest.raises(EngineError, match="a majority of the members is there"):
             await take_off_lost(
-                lanes.system, lanes.client, [one.name for one in lanes.streams], 3, set(), wipe=wipe
+                shards.system,
+                shards.client,
+                [one.name for one in shards.streams],
+                3,
+                set(),
+                wipe=wipe,
             )
-        assert len((await peers(lanes.system)).ids) == 3
+        assert len((await peers(shards.system)).ids) == 3
         assert await cluster.drivers[2].value("orders", "k") == b"v"
 
 
@@ -334,11 +339,11 @@ async def test_help_that_is_asked_for_at_once_is_given_when_it_will_be_needed(
         cluster.drivers[lost] = Driver(engine)
         start = asyncio.ensure_future(engine.start())
         try:
-            lanes, gone = cluster.engines[left]._cluster, set[str]()
-            names = [one.name for one in lanes.streams]
-            await until_voting(lanes.system, 3)
+            shards, gone = cluster.engines[left]._cluster, set[str]()
+            names = [one.name for one in shards.streams]
+            await until_voting(shards.system, 3)
             heard_of_all(monkeypatch)
-            await take_off_lost(lanes.system, lanes.client, names, 2, gone, wipe=False)
+            await take_off_lost(shards.system, shards.client, names, 2, gone, wipe=False)
             assert len(gone) == 1
             await asyncio.wait_for(start, STEP_S)
         finally:

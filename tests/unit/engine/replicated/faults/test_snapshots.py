@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from grid_member.engine.local.engine import LocalEngine
-    from grid_member.engine.replicated.shard import ClusterLane
+    from grid_member.engine.replicated.shard import ReplicatedShard
     from tests.unit.engine.drive import Driver
 
 SIZE = 3
@@ -41,17 +41,17 @@ def _always(monkeypatch: pytest.MonkeyPatch) -> None:
     clean_always(monkeypatch)
 
 
-def lanes_of(cluster: Cluster, lane: int) -> list[ClusterLane]:
-    return [engine._cluster.cluster_lanes[lane] for engine in cluster.engines]
+def shards_of(cluster: Cluster, shard: int) -> list[ReplicatedShard]:
+    return [engine._cluster.replicated_shards[shard] for engine in cluster.engines]
 
 
-def number_of_lane(cluster: Cluster) -> int:
+def number_of_shard(cluster: Cluster) -> int:
     engine = cluster.engines[0]
-    return engine.lanes.index(engine._cluster.durable_of(MAP))
+    return engine.shards.index(engine._cluster.durable_of(MAP))
 
 
-def images(cluster: Cluster, lane: int) -> int:
-    return sum(cleaner_of(engine, lane).images for engine in cluster.engines)
+def images(cluster: Cluster, shard: int) -> int:
+    return sum(cleaner_of(engine, shard).images for engine in cluster.engines)
 
 
 def rarely(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,25 +59,25 @@ def rarely(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compaction, "SLACK_BYTES", 1 << 30)
 
 
-def cleaning_of(engine: LocalEngine, lane: int) -> bool:
+def cleaning_of(engine: LocalEngine, shard: int) -> bool:
     """Whether an image is being made, or will be."""
-    cleaner = cleaner_of(engine, lane)
+    cleaner = cleaner_of(engine, shard)
     return cleaner._task is not None or cleaner._held is not None
 
 
 async def alike(cluster: Cluster, members: Sequence[int] = range(SIZE)) -> None:
     """Wait until all have applied everything, and see that they hold the same."""
-    for lane in range(len(cluster.engines[0].lanes)):
-        found = [lanes_of(cluster, lane)[member] for member in members]
+    for shard in range(len(cluster.engines[0].shards)):
+        found = [shards_of(cluster, shard)[member] for member in members]
         await condition(lambda found=found: len({one.state.sequence for one in found}) == 1)  # type: ignore[misc]
         assert len({one.state.dump() for one in found}) == 1
 
 
 async def test_members_hold_the_same_behind_images(tmp_path: Path) -> None:
     async with Cluster(SIZE, tmp_path) as cluster:
-        lane = number_of_lane(cluster)
+        shard = number_of_shard(cluster)
         number = 0
-        while images(cluster, lane) < 5:
+        while images(cluster, shard) < 5:
             number += 1
             driver = cluster.drivers[number % SIZE]
             await driver.put(MAP, f"k{number % 50}", b"%d" % number)
@@ -110,7 +110,7 @@ async def test_under_load_of_all_members_garbage_is_bounded_and_the_state_the_sa
     monkeypatch.setattr(compaction, "GARBAGE", 2)
     monkeypatch.setattr(image_module, "CHUNK_BYTES", 20_000)
     async with Cluster(SIZE, tmp_path) as cluster:
-        lane = number_of_lane(cluster)
+        shard = number_of_shard(cluster)
         stream = f"shard-{cluster.shard_of(MAP)}"
         most_bytes = 0
 
@@ -128,7 +128,7 @@ async def test_under_load_of_all_members_garbage_is_bounded_and_the_state_the_sa
             most_bytes = max(most_bytes, await stored_bytes(cluster, stream))
         await loaded
         written_bytes = SIZE * writers * writes * len(value)
-        assert images(cluster, lane) >= 5
+        assert images(cluster, shard) >= 5
         assert most_bytes < written_bytes / 2
 
         async def is_small() -> bool:
@@ -174,7 +174,7 @@ async def test_who_was_cut_off_past_a_purge_catches_up_and_shows_nothing_old(
     monkeypatch.setattr(compaction, "BUSY_S", BUSY_S)
     rarely(monkeypatch)
     async with Cluster(SIZE, tmp_path) as cluster:
-        lane = number_of_lane(cluster)
+        shard = number_of_shard(cluster)
         register = Register()
         behind = (await cluster.leader_of(MAP) + 1) % SIZE
         others = [member for member in range(SIZE) if member != behind]
@@ -188,17 +188,17 @@ async def test_who_was_cut_off_past_a_purge_catches_up_and_shows_nothing_old(
             mine = await cluster.drivers[behind].poll(QUEUE)
             assert isinstance(mine, Item)
             monkeypatch.setattr(compaction, "SLACK_BYTES", 0)
-            await condition(lambda: images(cluster, lane) > 0)
-            first = lanes_of(cluster, lane)[behind].state
+            await condition(lambda: images(cluster, shard) > 0)
+            first = shards_of(cluster, shard)[behind].state
             cluster.isolate(behind)
             with cut_from_its_server(cluster, behind) as address:
-                await purged_past(cluster, others[0], f"shard-{lane}", first.sequence + 50)
+                await purged_past(cluster, others[0], f"shard-{shard}", first.sequence + 50)
                 cluster.heal()
                 async with asyncio.timeout(HEAL_S):
-                    held = (cluster, behind, f"shard-{lane}", address)
+                    held = (cluster, behind, f"shard-{shard}", address)
                     while await asyncio.to_thread(first_held, *held) <= first.sequence + 50:
                         pass
-            await condition(lambda: lanes_of(cluster, lane)[behind].state is not first, HEAL_S)
+            await condition(lambda: shards_of(cluster, shard)[behind].state is not first, HEAL_S)
             seen = register.reads[behind]
             await condition(lambda: register.reads[behind] > seen + 100, HEAL_S)
             register.ended = True
@@ -207,10 +207,10 @@ async def test_who_was_cut_off_past_a_purge_catches_up_and_shows_nothing_old(
         assert isinstance(found, Entry)
         assert int(found.value) >= register.answered
         rarely(monkeypatch)
-        await condition(lambda: not any(cleaning_of(one, lane) for one in cluster.engines))
+        await condition(lambda: not any(cleaning_of(one, shard) for one in cluster.engines))
         await alike(cluster)
         cluster.engines[behind].queue_confirm(mine)
-        await condition(lambda: not cluster.engines[behind].lanes[lane].busy)
+        await condition(lambda: not cluster.engines[behind].shards[shard].busy)
         assert [await cluster.drivers[others[0]].take(QUEUE) for _ in range(4)] == [
             b"1", b"2", b"3", None,
         ]  # fmt: skip
@@ -221,8 +221,8 @@ async def test_operations_of_one_who_falls_behind_again_and_again_have_their_eff
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with Cluster(SIZE) as cluster:
-        lane = number_of_lane(cluster)
-        late = lanes_of(cluster, lane)[1]
+        shard = number_of_shard(cluster)
+        late = shards_of(cluster, shard)[1]
         offered: list[bytes] = []
         unknown: set[bytes] = set()
 

@@ -12,7 +12,7 @@ import pytest
 from grid_member.engine.api import EngineError, Reason, Refused
 from grid_member.engine.nats.client.errors import NatsError
 from grid_member.engine.replicated import probe, reload, shard
-from grid_member.engine.replicated.shard import ClusterLane
+from grid_member.engine.replicated.shard import ReplicatedShard
 from grid_member.engine.state.operations import MemberGone, QueueOffer, QueueTake, Record, SystemPut
 from tests.unit.engine.cluster.proposals import OTHER, OWN, HandLog, put
 from tests.unit.engine.drive import condition
@@ -32,11 +32,11 @@ PATIENCE_S = 0.05
 class WildLog(HandLog):
     """A log that may turn out to be damaged, as the real one does."""
 
-    lane: ClusterLane
+    shard: ReplicatedShard
 
     def append(self, record: Record) -> None:
         if self.damaged:
-            asyncio.get_running_loop().call_soon(self.lane.unknown, [record], DAMAGED)
+            asyncio.get_running_loop().call_soon(self.shard.unknown, [record], DAMAGED)
         else:
             super().append(record)
 
@@ -44,7 +44,7 @@ class WildLog(HandLog):
         super().fail(error)
         self.damaged, self.refusal = True, DAMAGED
         loop = asyncio.get_running_loop()
-        loop.call_soon(lambda: self.lane.unknown(self.withdraw(), DAMAGED))
+        loop.call_soon(lambda: self.shard.unknown(self.withdraw(), DAMAGED))
 
     def lose_all(self) -> None:
         """Begin anew, as a stream in memory whose servers all ended at once."""
@@ -53,14 +53,14 @@ class WildLog(HandLog):
 
 
 class Asked:
-    """A lane, what is asked of it, and how often each of it was answered."""
+    """A shard, what is asked of it, and how often each of it was answered."""
 
     def __init__(self, chance: random.Random) -> None:
         self.chance = chance
         self.log = WildLog()
-        self.lane = self.log.lane = ClusterLane(self.log, OWN, 1, lambda lane, names: None)
-        self.lane.replay()
-        self.lane.start(asyncio.get_running_loop())
+        self.shard = self.log.shard = ReplicatedShard(self.log, OWN, 1, lambda shard, names: None)
+        self.shard.replay()
+        self.shard.start(asyncio.get_running_loop())
         self.answers: Counter[int] = Counter()
         self.asked = 0
         self.over: list[Record] = []
@@ -69,7 +69,7 @@ class Asked:
 
     @property
     def reading_anew(self) -> bool:
-        return self.lane._reloading is not None
+        return self.shard._reloading is not None
 
     def answer(self) -> Callable[[object], None]:
         number = self.asked
@@ -92,43 +92,43 @@ class Asked:
     def gone(self) -> Record:
         """Return what another member sends that takes this one for gone."""
         self.others += 1
-        end = MemberGone(OWN, self.lane._incarnation)
+        end = MemberGone(OWN, self.shard._incarnation)
         return Record(OTHER, 1, self.others, (end,))
 
     # What happens
 
     def ask(self) -> None:
         operations: list[Operation] = [put("k"), QueueOffer("q", b"v", None, 9), QueueTake("q")]
-        self.lane.propose(self.chance.choice(operations), self.answer(), 1)
+        self.shard.propose(self.chance.choice(operations), self.answer(), 1)
 
     def ask_of_the_cluster(self) -> None:
-        self.lane.propose_system(SystemPut("k", b"v", 0), self.answer(), 1)
+        self.shard.propose_system(SystemPut("k", b"v", 0), self.answer(), 1)
 
     def read(self) -> None:
-        self.lane.when_current(self.answer())
+        self.shard.when_current(self.answer())
 
     def come_back(self) -> None:
         if not self.reading_anew:
             self.log.refusal = None
-            self.lane.committed(self.log.committed(*self.some()))
+            self.shard.committed(self.log.committed(*self.some()))
 
     def come_again(self) -> None:
         if self.over and not self.reading_anew:
-            self.lane.committed(self.log.committed(self.chance.choice(self.over)))
+            self.shard.committed(self.log.committed(self.chance.choice(self.over)))
 
     def give_up(self) -> None:
         self.log.refusal = NO_QUORUM
-        self.lane.unknown(self.some(), NO_QUORUM)
+        self.shard.unknown(self.some(), NO_QUORUM)
 
     def reject(self) -> None:
         sent = [record for record in self.log.on_their_way if record.operations][:1]
         for record in sent:
             self.log.on_their_way.remove(record)
-        asyncio.get_running_loop().call_soon(self.lane.rejected, sent, TOO_LARGE)
+        asyncio.get_running_loop().call_soon(self.shard.rejected, sent, TOO_LARGE)
 
     def end_life(self) -> None:
         if not self.reading_anew:
-            self.lane.committed(self.log.committed(*self.some(), self.gone(), *self.some()))
+            self.shard.committed(self.log.committed(*self.some(), self.gone(), *self.some()))
 
     def lose(self) -> None:
         """Have records come back that are not applied, and read the log anew."""
@@ -137,37 +137,37 @@ class Asked:
             if self.chance.random() < 0.3:
                 self.log.lose_all()
             self.log.unreadable = [NatsError("away")] * self.chance.randint(0, 2)
-            self.lane.lost()
+            self.shard.lost()
 
     def hold(self) -> None:
-        if self.lane.held is None:
-            self.lane.held = []
+        if self.shard.held is None:
+            self.shard.held = []
         elif self.chance.random() < 0.5:
-            self.lane.release()
+            self.shard.release()
         else:
-            self.lane.refuse_held()
+            self.shard.refuse_held()
 
     def crowd(self) -> None:
         self.log.crowded = not self.log.crowded
         if not self.log.crowded:
-            self.lane.room()
+            self.shard.room()
 
     async def end(self) -> None:
         """Let all that waits come back, as far as the log takes anything."""
         await condition(lambda: not self.reading_anew or self.log.damaged)
         self.log.crowded = False
-        self.lane.release()
+        self.shard.release()
         if not self.log.damaged:
             self.log.refusal = None
 
         def all_came_back() -> bool:
-            self.lane.room()
+            self.shard.room()
             if self.log.on_their_way:
-                self.lane.committed(self.log.committed(*self.log.on_their_way))
-            return not self.lane.busy
+                self.shard.committed(self.log.committed(*self.log.on_their_way))
+            return not self.shard.busy
 
         await condition(all_came_back)
-        await self.lane.close()
+        await self.shard.close()
 
 
 @pytest.fixture(autouse=True)
@@ -193,21 +193,21 @@ async def test_everything_that_is_asked_is_answered_once(seed: int, damaged: boo
         await condition(lambda: not asked.reading_anew)
         asked.log.committed(*asked.some())
         asked.log.unreadable = [EngineError("damaged")]
-        asked.lane.lost()
+        asked.shard.lost()
         await condition(lambda: asked.log.damaged)
     await asked.end()
     assert asked.asked > STEPS // 3
     assert asked.answers == Counter(range(asked.asked))
-    assert (asked.lane._waiting, asked.lane._waiting_bytes) == (0, 0)
+    assert (asked.shard._waiting, asked.shard._waiting_bytes) == (0, 0)
 
 
 async def test_what_was_rejected_as_the_life_ended_is_answered() -> None:
     asked = Asked(random.Random(1))
-    asked.lane.committed(asked.log.committed(*asked.log.on_their_way))
+    asked.shard.committed(asked.log.committed(*asked.log.on_their_way))
     asked.ask()
     await asyncio.sleep(0)
-    asyncio.get_running_loop().call_soon(asked.lane.rejected, asked.log.withdraw(), TOO_LARGE)
-    asked.lane.committed(asked.log.committed(asked.gone()))
+    asyncio.get_running_loop().call_soon(asked.shard.rejected, asked.log.withdraw(), TOO_LARGE)
+    asked.shard.committed(asked.log.committed(asked.gone()))
     assert asked.answers == {0: 1}
     await asked.end()
     assert asked.answers == {0: 1}
@@ -215,14 +215,14 @@ async def test_what_was_rejected_as_the_life_ended_is_answered() -> None:
 
 async def test_a_former_life_s_record_answers_nothing_of_the_present_one() -> None:
     asked = Asked(random.Random(1))
-    asked.lane.committed(asked.log.committed(*asked.log.on_their_way))
-    former = Record(OWN, asked.lane._incarnation, 2, (put("k"),))
-    asked.lane.committed(asked.log.committed(asked.gone()))
+    asked.shard.committed(asked.log.committed(*asked.log.on_their_way))
+    former = Record(OWN, asked.shard._incarnation, 2, (put("k"),))
+    asked.shard.committed(asked.log.committed(asked.gone()))
     asked.ask()
     await asyncio.sleep(0)
     assert [one.counter for one in asked.log.on_their_way] == [1, 2]
-    asked.lane.rejected([former], TOO_LARGE)
-    asked.lane.unknown([former], NO_QUORUM)
+    asked.shard.rejected([former], TOO_LARGE)
+    asked.shard.unknown([former], NO_QUORUM)
     assert not asked.answers
     await asked.end()
     assert asked.answers == {0: 1}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from grid_member.engine.api import ClusterState
 from grid_member.engine.shard import batching
-from grid_member.engine.shard.shard import Lane
+from grid_member.engine.shard.shard import Shard
 from grid_member.engine.state.operations import ClusterStateChange
 from tests.unit.engine.cluster.proposals import OWN, HandLog, Proposals, put
 from tests.unit.engine.drive import condition
@@ -23,21 +23,21 @@ HOURS = 9999.0
 
 
 class Clients:
-    """Ask a lane for something and count what they are told."""
+    """Ask a shard for something and count what they are told."""
 
     def __init__(self) -> None:
         self.proposals = Proposals()
-        self.log, self.lane = self.proposals.log, self.proposals.lane
+        self.log, self.shard = self.proposals.log, self.proposals.shard
         self.answered = 0
         self.log.sent.clear()
 
     def write(self, count: int) -> None:
         for number in range(count):
-            self.lane.propose(put(str(number)), self._answer, 10)
+            self.shard.propose(put(str(number)), self._answer, 10)
 
     def read(self, count: int) -> None:
         for _ in range(count):
-            self.lane.when_current(self._answer)
+            self.shard.when_current(self._answer)
 
     async def write_and_wait(self, count: int) -> None:
         """Write in one tick, and be answered."""
@@ -48,7 +48,7 @@ class Clients:
     def come_back(self) -> None:
         """Have all records come back, and room for others, as the log does."""
         self.proposals.come_back()
-        self.lane.room()
+        self.shard.room()
 
     @property
     def sizes(self) -> list[int]:
@@ -72,7 +72,7 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def tick() -> None:
-    """Let the lane send what it sends at the end of a tick."""
+    """Let the shard send what it sends at the end of a tick."""
     for _ in range(3):
         await asyncio.sleep(0)
 
@@ -154,7 +154,7 @@ async def test_what_becomes_of_the_cluster_waits_for_no_data() -> None:
     clients.write(MANY)
     await tick()
     clients.write(1)
-    clients.lane.propose_system(ClusterStateChange(ClusterState.FROZEN), lambda outcome: None)
+    clients.shard.propose_system(ClusterStateChange(ClusterState.FROZEN), lambda outcome: None)
     await tick()
     assert clients.sizes == [MANY, 1, 1]
 
@@ -163,7 +163,7 @@ async def test_a_stop_waits_for_what_was_gathered() -> None:
     clients = Clients()
     await clients.write_and_wait(MANY)
     clients.write(1)
-    settling = asyncio.create_task(clients.lane.settle())
+    settling = asyncio.create_task(clients.shard.settle())
     await condition(lambda: bool(clients.log.on_their_way))
     assert not settling.done()
     clients.come_back()
@@ -176,22 +176,22 @@ async def test_a_log_on_one_disk_gets_records_that_carry_much(
 ) -> None:
     patient(monkeypatch)
     log = HandLog()
-    lane = Lane(log, OWN, lambda: 0, lambda lane, names: None)
-    lane.replay()
-    lane.start(asyncio.get_running_loop())
-    lane.committed(log.committed(*log.on_their_way))
+    shard = Shard(log, OWN, lambda: 0, lambda shard, names: None)
+    shard.replay()
+    shard.start(asyncio.get_running_loop())
+    shard.committed(log.committed(*log.on_their_way))
     answers: list[object] = []
 
     async def write(count: int) -> None:
         for number in range(count):
-            lane.propose(put(str(number)), answers.append, 10)
+            shard.propose(put(str(number)), answers.append, 10)
         await tick()
 
     await write(MANY)
     await write(5)
     await write(MANY)
     assert [len(record.operations) for record in log.sent] == [0, MANY]
-    lane.committed(log.committed(*log.on_their_way))
+    shard.committed(log.committed(*log.on_their_way))
     assert [len(record.operations) for record in log.sent] == [0, MANY, MANY + 5]
-    lane.rejected([log.on_their_way.pop()], FULL)
+    shard.rejected([log.on_their_way.pop()], FULL)
     assert answers == [None] * MANY + [FULL] * (MANY + 5)

@@ -41,20 +41,20 @@ def bounded(key: str) -> MapPutBounded:
 
 
 class Written(Proposals):
-    """A lane whose records other members write."""
+    """A shard whose records other members write."""
 
     def write(self, *operations: Operation) -> int:
         """Apply a record of another member; return its time."""
         counter = len(self.log.kept) + 1
         self.come_back(Record(OTHER, 1, counter, operations))
-        return self.lane.state.timestamp_ms
+        return self.shard.state.timestamp_ms
 
     @property
     def found(self) -> MapData:
-        return self.lane.state.maps.found["m"]
+        return self.shard.state.maps.found["m"]
 
     def over(self, now_ms: int) -> object:
-        return self.lane.state.maps.expiry(self.found, "m", "k", now_ms)
+        return self.shard.state.maps.expiry(self.found, "m", "k", now_ms)
 
     def check_an_entry_lives_as_long_as_a_read_elsewhere_may_have_it(self, put_ms: int) -> None:
         longest_ms = put_ms + IDLE_MS + IDLE_MS // 4
@@ -74,7 +74,7 @@ async def test_an_entry_that_another_member_may_have_read_is_idle_later() -> Non
 async def test_so_it_is_when_the_log_was_read_anew() -> None:
     written = Written()
     put_ms = written.write(idling("k"))
-    written.lane.lost()
+    written.shard.lost()
     await condition(lambda: written.log.resumed == 1)
     written.check_an_entry_lives_as_long_as_a_read_elsewhere_may_have_it(put_ms)
     put_ms = written.write(idling("k"))
@@ -86,16 +86,16 @@ async def test_reads_count_for_an_eviction_though_this_member_writes_nothing() -
     written.write(bounded("a"), bounded("b"))
     heard: list[Entry | Refused | None] = []
     settings = MapSettings(eviction=LRU)
-    written.lane.reads.read(written.found, "m", "a", settings, heard.append)
+    written.shard.reads.read(written.found, "m", "a", settings, heard.append)
     assert heard == [Entry(b"v", None)]
     await asyncio.sleep(0)
     assert not written.log.on_their_way  # many of them are to travel together
-    written.lane.reads.send_urgent()
+    written.shard.reads.send_urgent()
     await asyncio.sleep(0)
     (record,) = written.log.on_their_way
     assert [type(operation) for operation in record.operations] == [MapTouch]
     written.come_back()
-    written.lane.reads.send_urgent()
+    written.shard.reads.send_urgent()
     await asyncio.sleep(0)
     assert not written.log.on_their_way
     written.write(bounded("c"))
@@ -105,14 +105,14 @@ async def test_reads_count_for_an_eviction_though_this_member_writes_nothing() -
 async def test_a_read_that_the_log_did_not_take_is_sent_again() -> None:
     written = Written()
     written.write(bounded("a"), bounded("b"))
-    written.lane.reads.read(written.found, "m", "a", MapSettings(eviction=LRU), lambda _: None)
-    written.lane.reads.send_urgent()
+    written.shard.reads.read(written.found, "m", "a", MapSettings(eviction=LRU), lambda _: None)
+    written.shard.reads.send_urgent()
     await asyncio.sleep(0)
     refused = written.log.withdraw()
-    written.lane.rejected(refused, GIVEN_UP)
+    written.shard.rejected(refused, GIVEN_UP)
     for _ in range(2):
         await asyncio.sleep(0)
-    written.lane.reads.send_urgent()
+    written.shard.reads.send_urgent()
     await asyncio.sleep(0)
     written.come_back()
     written.write(bounded("c"))

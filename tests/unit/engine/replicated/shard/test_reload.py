@@ -1,4 +1,4 @@
-"""What a lane does when it cannot tell what of a batch it applied: it reads its log anew."""
+"""What a shard does when it cannot tell what of a batch it applied: it reads its log anew."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from grid_member.engine.nats.client.errors import NatsError, ShortError
 from grid_member.engine.nats.client.wire import Message
 from grid_member.engine.replicated import reload
 from grid_member.engine.replicated.reload import EndedError
-from grid_member.engine.replicated.shard import ClusterLane
+from grid_member.engine.replicated.shard import ReplicatedShard
 from grid_member.engine.state.operations import QueueOffer, QueueTake, Record
 from tests.unit.engine.cluster.proposals import OTHER, OWN, HandLog, Proposals, put
 from tests.unit.engine.drive import condition
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from grid_member.engine.jetstream.consumer import Fed
     from grid_member.engine.log.log import Steps
     from grid_member.engine.nats.client.client import NatsClient
-    from grid_member.engine.shard.shard import Lane
+    from grid_member.engine.shard.shard import Shard
     from grid_member.engine.state.machine import State
 
 GIVEN_UP = Refused(Reason.UNAVAILABLE, "no quorum")
@@ -172,13 +172,13 @@ async def test_a_lane_is_read_anew_whatever_goes_wrong_with_that(
     # It is in the log, and the batch with it was not applied.
     proposals.log.committed(*proposals.log.on_their_way, Record(OTHER, 1, 1, (put("b"),)))
     proposals.log.unreadable = [NatsError("away"), KeyError("config"), ValueError("no JSON")]
-    proposals.lane.lost()
+    proposals.shard.lost()
     await condition(lambda: proposals.log.resumed == 1)
     assert proposals.answers["known"] is None
     for key in "ab":
-        assert proposals.lane.state.entry("m", key, 0) == Entry(b"v", None)
+        assert proposals.shard.state.entry("m", key, 0) == Entry(b"v", None)
     assert "KeyError" in caplog.text
-    proposals.lane.lost()
+    proposals.shard.lost()
     await condition(lambda: proposals.log.resumed == 2)
 
 
@@ -197,28 +197,28 @@ async def test_a_lane_does_not_go_on_with_a_log_that_lacks_what_was_read_of_it(
         if read.entry("m", "a", 0) is None:
             raise ShortError("shard-0", 2)
 
-    proposals.lane._check = check
+    proposals.shard._check = check
     proposals.log.kept.clear()
-    proposals.lane.lost()
+    proposals.shard.lost()
     await condition(lambda: len(proposals.log.left_alone) > 2)
     assert proposals.log.distrusted > 1
     first, second, third = proposals.log.left_alone[:3]
     assert first < second < third
     assert proposals.log.resumed == 0
-    assert proposals.lane.state.entry("m", "a", 0) == Entry(b"v", None)
+    assert proposals.shard.state.entry("m", "a", 0) == Entry(b"v", None)
     proposals.log.kept += kept
     await condition(lambda: proposals.log.resumed == 1)
-    assert proposals.lane.state.entry("m", "a", 0) == Entry(b"v", None)
+    assert proposals.shard.state.entry("m", "a", 0) == Entry(b"v", None)
 
 
 async def test_a_lane_whose_log_is_damaged_is_not_read_again(hasty: None) -> None:
     proposals = Proposals()
     proposals.log.unreadable = [EngineError("damaged")]
-    proposals.lane.lost()
+    proposals.shard.lost()
     await condition(lambda: bool(proposals.log.failures))
-    proposals.lane.lost()
+    proposals.shard.lost()
     other = Proposals()
-    other.lane.lost()
+    other.shard.lost()
     await condition(lambda: other.log.resumed == 1)
     assert proposals.log.resumed == 0
 
@@ -242,13 +242,13 @@ async def test_a_log_that_is_read_no_further_is_closed_at_once(
 ) -> None:
     log = OpenLog()
     log.committed(Record(OTHER, 1, 1, (put("a"),)), Record(OTHER, 1, 2, (put("b"),)))
-    lane = ClusterLane(log, OWN, 1, lambda lane, names: None)
+    shard = ReplicatedShard(log, OWN, 1, lambda shard, names: None)
     if given_up:
-        lane._closing = True
+        shard._closing = True
     else:
-        monkeypatch.setattr(lane.state, "apply", lambda *_: 1 / 0)
+        monkeypatch.setattr(shard.state, "apply", lambda *_: 1 / 0)
     with pytest.raises(EndedError if given_up else ZeroDivisionError) as kept:
-        lane.replay()
+        shard.replay()
     assert kept.tb is not None  # with all that its frames hold
     assert not log.open
 
@@ -259,37 +259,37 @@ async def test_what_was_lost_from_sight_is_answered_though_the_log_cannot_be_rea
 ) -> None:
     proposals = Proposals()
     heard: list[Refused | None] = []
-    proposals.lane.when_current(heard.append)
+    proposals.shard.when_current(heard.append)
     await proposals.propose("lost from sight", put("a"))
     # It came back, and the batch with it was not applied: it is on its way no more.
     proposals.log.committed(*proposals.log.on_their_way)
     proposals.log.unreadable = [EngineError("damaged") if damaged else NatsError("away")] * 999
-    proposals.lane.lost()
+    proposals.shard.lost()
     if not damaged:
         await condition(lambda: len(proposals.log.unreadable) < 990)
         assert not proposals.answers
-        proposals.lane.lose_patience(0.01)
-    await condition(lambda: not proposals.lane.busy)
+        proposals.shard.lose_patience(0.01)
+    await condition(lambda: not proposals.shard.busy)
     refused = proposals.answers["lost from sight"]
     assert isinstance(refused, Refused)
     assert "may or may not be done" in refused.message
     assert heard == [refused]
-    await asyncio.wait_for(proposals.lane.settle(), 5)
-    await proposals.lane.close()
+    await asyncio.wait_for(proposals.shard.settle(), 5)
+    await proposals.shard.close()
 
 
 async def test_whoever_hears_of_arrivals_does_not_stop_the_lane(hasty: None) -> None:
     reported: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context))
 
-    def arrived(lane: Lane, names: set[str]) -> None:
+    def arrived(shard: Shard, names: set[str]) -> None:
         raise ValueError("planted")
 
     proposals = Proposals(arrived)
     await proposals.propose("offered", QueueOffer("q", b"v", None, 9))
     proposals.come_back()
     assert proposals.answers["offered"] is True
-    proposals.lane.lost()
+    proposals.shard.lost()
     await condition(lambda: proposals.log.resumed == 1)
     assert len(reported) == 2
 
@@ -300,9 +300,9 @@ async def test_what_nobody_was_answered_returns_after_a_reload(hasty: None) -> N
     proposals.come_back()
     take = await proposals.propose("taken", QueueTake("q"))
     proposals.log.committed(take)
-    proposals.lane.unknown([take], GIVEN_UP)
-    proposals.lane.lost()
+    proposals.shard.unknown([take], GIVEN_UP)
+    proposals.shard.lost()
     await condition(lambda: proposals.log.resumed == 1)
     await condition(lambda: bool(proposals.log.on_their_way))
     proposals.come_back()
-    assert proposals.lane.state.queue_size("q") == 1
+    assert proposals.shard.state.queue_size("q") == 1

@@ -1,4 +1,4 @@
-"""What travels together in a record of a lane, and what becomes of what a record cannot hold."""
+"""What travels together in a record of a shard, and what becomes of what a record cannot hold."""
 
 from __future__ import annotations
 
@@ -41,25 +41,27 @@ async def test_values_of_the_cluster_itself_travel_in_records_of_bounded_size() 
     proposals = Proposals()
     outcomes: list[object] = []
     for number in range(5):
-        proposals.lane.propose_system(SystemPut(str(number), bytes(HALF), 0), outcomes.append, HALF)
+        proposals.shard.propose_system(
+            SystemPut(str(number), bytes(HALF), 0), outcomes.append, HALF
+        )
     before = len(proposals.log.sent)
     await asyncio.sleep(0)
     assert [len(one.operations) for one in proposals.log.sent[before:]] == [1, 1, 1, 1, 1]
     proposals.come_back()
     assert outcomes == [None] * 5
-    assert not proposals.lane.busy
+    assert not proposals.shard.busy
 
 
 async def test_a_record_that_the_log_cannot_hold_is_refused_and_readers_wait_for_the_next() -> None:
     proposals = Proposals()
     reads: list[object] = []
-    proposals.lane.when_current(reads.append)
+    proposals.shard.when_current(reads.append)
     record = await proposals.propose("large", put("large"))
     proposals.log.on_their_way.remove(record)
-    proposals.lane.rejected([record], TOO_LARGE)
+    proposals.shard.rejected([record], TOO_LARGE)
     assert proposals.answers == {"large": TOO_LARGE}
     assert reads == []
     await asyncio.sleep(0)
     proposals.come_back()
     assert reads == [None]
-    assert not proposals.lane.busy
+    assert not proposals.shard.busy

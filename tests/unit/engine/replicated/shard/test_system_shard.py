@@ -1,4 +1,4 @@
-"""The lane of a member that holds no data: what is about the cluster, and nothing else."""
+"""The shard of a member that holds no data: what is about the cluster, and nothing else."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 
 from grid_member.engine.api import ClusterState
 from grid_member.engine.local.system import ignore
-from grid_member.engine.replicated.system_shard import SystemLane, SystemState
+from grid_member.engine.replicated.system_shard import SystemShard, SystemState
 from grid_member.engine.state.machine import State
 from grid_member.engine.state.operations import (
     ClusterStateChange,
@@ -46,13 +46,13 @@ def test_an_image_of_everything_is_read_without_data() -> None:
 
 async def test_records_are_applied_without_data_also_when_they_are_read_anew() -> None:
     log = HandLog()
-    lane = SystemLane(log, OWN, 1, lambda lane, names: None, ignore)
-    lane.replay()
-    lane.start(asyncio.get_running_loop())
+    shard = SystemShard(log, OWN, 1, lambda shard, names: None, ignore)
+    shard.replay()
+    shard.start(asyncio.get_running_loop())
     log.committed(Record(OTHER, 1, 1, EVERYTHING))
-    lane.committed(log.kept)
-    assert only_about_the_cluster(lane.state)
-    lane.lost()
+    shard.committed(log.kept)
+    assert only_about_the_cluster(shard.state)
+    shard.lost()
     await condition(lambda: log.resumed == 1)
-    assert only_about_the_cluster(lane.state)
-    await lane.close()
+    assert only_about_the_cluster(shard.state)
+    await shard.close()

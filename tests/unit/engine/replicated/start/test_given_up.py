@@ -82,7 +82,7 @@ async def test_a_close_that_fails_leaves_nothing_open(monkeypatch: pytest.Monkey
             raise OSError("no space left")
 
         with monkeypatch.context() as patched:
-            patched.setattr(engine._cluster.cluster_lanes[0], "close", broken)
+            patched.setattr(engine._cluster.replicated_shards[0], "close", broken)
             with pytest.raises(OSError, match="no space"):
                 await engine._cluster.close()
         assert server.process_id is None

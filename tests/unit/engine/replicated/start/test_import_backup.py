@@ -16,7 +16,7 @@ from grid_member.engine.jetstream.snapshots import ImageWriter
 from grid_member.engine.local import deliveries
 from grid_member.engine.log.log import wall_clock_ms
 from grid_member.engine.replicated.import_backup import IMPORT
-from grid_member.engine.replicated.shards import ClusterLanes
+from grid_member.engine.replicated.shards import ReplicatedShards
 from grid_member.engine.state.sharding import merged, without_values
 from grid_member.engine.storage.exchange import STORE
 from grid_member.engine.storage.store import CLUSTER
@@ -57,7 +57,7 @@ class Restored(Cluster):
         settings = replace(
             engine._cluster.settings, restore_from=self.backup, left_behind=OF_MEMBERS
         )
-        return type(engine)(self.structures, ClusterLanes(settings), wall_clock_ms)
+        return type(engine)(self.structures, ReplicatedShards(settings), wall_clock_ms)
 
 
 class NotStarted(Restored):
@@ -99,7 +99,7 @@ def restored(backup: Path, directory: Path) -> list[bytes]:
 
 
 def held_by(engine: ClusterEngine) -> list[bytes]:
-    return content([lane.state.snapshot() for lane in engine._cluster.durable])
+    return content([shard.state.snapshot() for shard in engine._cluster.durable])
 
 
 async def test_two_begin_as_a_backup_with_a_copy_each(backup: Path, tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ async def test_from_one_to_three_and_back(backup: Path, tmp_path: Path) -> None:
         assert sum(engine.imported for engine in cluster.engines) == 1
         for engine in cluster.engines:
             assert held_by(engine) == expected
-            assert sum(bool(lane.state.maps.found) for lane in engine._cluster.durable) > 1
+            assert sum(bool(shard.state.maps.found) for shard in engine._cluster.durable) > 1
         draft = open_draft(tmp_path / "of-three", tmp_path / "members" / "m1")
         images = await cluster.engines[1].moment()
         place = draft.write(images, MEMBER, CREATED_MS, lambda _: None)

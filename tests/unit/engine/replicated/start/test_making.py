@@ -14,12 +14,12 @@ from grid_member.engine.replicated.making import _check
 from grid_member.engine.state.machine import State
 
 if TYPE_CHECKING:
-    from grid_member.engine.replicated.shards import ClusterLanes
+    from grid_member.engine.replicated.shards import ReplicatedShards
 
 SYSTEM, OTHER = Stream("shard-0", durable=True), Stream("shard-1", durable=True)
 
 
-def lanes(*, waiting: str | None) -> ClusterLanes:
+def shards(*, waiting: str | None) -> ReplicatedShards:
     """A member that the others took off, and that has read more of each log than there is."""
 
     def taken_off(read: State) -> None:
@@ -29,7 +29,7 @@ def lanes(*, waiting: str | None) -> ClusterLanes:
         raise ShortError(stream.name, 9)
 
     return cast(
-        "ClusterLanes",
+        "ReplicatedShards",
         SimpleNamespace(
             waiting=waiting,
             streams=(SYSTEM, OTHER),
@@ -41,7 +41,7 @@ def lanes(*, waiting: str | None) -> ClusterLanes:
 
 async def test_whom_the_others_took_off_is_told_that_and_misses_nothing() -> None:
     with pytest.raises(EngineError, match="taken off"):
-        await _check(lanes(waiting="starts"), SYSTEM, "then", State(), State)
+        await _check(shards(waiting="starts"), SYSTEM, "then", State(), State)
 
 
 @pytest.mark.parametrize(("waiting", "stream"), [(None, SYSTEM), ("starts", OTHER)])
@@ -49,4 +49,4 @@ async def test_otherwise_a_log_that_ends_before_what_was_read_is_short(
     waiting: str | None, stream: Stream
 ) -> None:
     with pytest.raises(ShortError):
-        await _check(lanes(waiting=waiting), stream, "then", State(), State)
+        await _check(shards(waiting=waiting), stream, "then", State(), State)

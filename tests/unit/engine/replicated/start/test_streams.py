@@ -26,8 +26,8 @@ from grid_member.engine.nats.client.errors import (
 from grid_member.engine.nats.client.wire import Message
 from grid_member.engine.replicated import streams as cluster_streams
 from grid_member.engine.replicated.engine import ClusterEngine
-from grid_member.engine.replicated.shard import ClusterLane
-from grid_member.engine.replicated.shards import ClusterLanes
+from grid_member.engine.replicated.shard import ReplicatedShard
+from grid_member.engine.replicated.shards import ReplicatedShards
 from grid_member.engine.replicated.streams import Streams
 from grid_member.engine.state.machine import State
 from tests.unit.engine.cluster.clusters import HOST, START_S
@@ -46,7 +46,7 @@ CLUSTER = "dev"
 SETTINGS = ClusterSettings(CLUSTER, "m", 0, tuple(("h", port) for port in range(3)), "u", "p")
 STREAMS = [Stream(f"shard-{shard}", durable=False) for shard in range(3)]
 FAILS_S = 0.003
-"""How long a lane is tried that cannot be read: one after the other."""
+"""How long a shard is tried that cannot be read: one after the other."""
 ALL = [*STREAMS, *(stream.images for stream in STREAMS)]
 
 
@@ -92,8 +92,8 @@ class Leaders:
         return cast("NatsClient", self)
 
 
-class Lane:
-    """A lane that can be read when its failures are used up, and looks at what was read."""
+class Shard:
+    """A shard that can be read when its failures are used up, and looks at what was read."""
 
     def __init__(self, stream: Stream, failures: list[Exception], damage: Damage) -> None:
         self.stream = stream
@@ -113,7 +113,7 @@ class Begin:
 
     def __init__(self) -> None:
         self.leaders = Leaders()
-        self.lanes: list[Lane] = []
+        self.shards: list[Shard] = []
         self.told: list[str] = []
         self.failures: dict[str, list[Exception]] = {}
         self.damage = Damage(lambda: STREAMS, None)
@@ -123,15 +123,15 @@ class Begin:
             *(never, self.damage),
         )
 
-    def made(self, shard: int, stream: Stream) -> ClusterLane:
+    def made(self, shard: int, stream: Stream) -> ReplicatedShard:
         assert STREAMS[shard] == stream
-        lane = Lane(stream, self.failures.get(stream.name, []), self.damage)
-        self.lanes.append(lane)
-        return cast("ClusterLane", lane)
+        lane = Shard(stream, self.failures.get(stream.name, []), self.damage)
+        self.shards.append(lane)
+        return cast("ReplicatedShard", lane)
 
-    async def run(self) -> list[ClusterLane]:
+    async def run(self) -> list[ReplicatedShard]:
         async with self.streams as streams:
-            return await streams.lanes(self.made, range(len(STREAMS)))
+            return await streams.shards(self.made, range(len(STREAMS)))
 
     async def _servers(self) -> int:
         return 3
@@ -209,23 +209,23 @@ async def test_what_has_a_leader_is_read_while_another_has_none() -> None:
     late = STREAMS[1].images
     begin.leaders.known.update(one.name for one in ALL if one != late)
     running = asyncio.ensure_future(begin.run())
-    await until(lambda: sum(lane.was_read.is_set() for lane in begin.lanes) == 2)
-    assert {lane.stream for lane in begin.lanes} == {STREAMS[0], STREAMS[2]}
+    await until(lambda: sum(shard.was_read.is_set() for shard in begin.shards) == 2)
+    assert {shard.stream for shard in begin.shards} == {STREAMS[0], STREAMS[2]}
     assert not running.done()
     begin.leaders.known.add(late.name)
-    lanes = cast("list[Lane]", await running)
-    assert [lane.stream for lane in lanes] == STREAMS
-    assert all(lane.was_read.is_set() for lane in lanes)
+    shards = cast("list[Shard]", await running)
+    assert [shard.stream for shard in shards] == STREAMS
+    assert all(shard.was_read.is_set() for shard in shards)
 
 
 async def test_a_lane_that_could_not_be_read_is_made_and_read_anew() -> None:
     begin = Begin()
     begin.leaders.known.update(one.name for one in ALL)
     begin.failures[STREAMS[2].name] = [NatsError("no leader now"), NatsError("nor now")]
-    lanes = cast("list[Lane]", await begin.run())
-    assert [lane.stream for lane in lanes] == STREAMS
-    assert [lane.stream for lane in begin.lanes].count(STREAMS[2]) == 3
-    assert all(lane.was_read.is_set() for lane in lanes)
+    shards = cast("list[Shard]", await begin.run())
+    assert [shard.stream for shard in shards] == STREAMS
+    assert [shard.stream for shard in begin.shards].count(STREAMS[2]) == 3
+    assert all(shard.was_read.is_set() for shard in shards)
     assert set(begin.told) == {"no leader now", "nor now"}
 
 
@@ -244,9 +244,9 @@ async def test_a_log_that_is_short_is_left_alone_until_it_is_longer_and_longer_e
     short = ShortError(STREAMS[2].name, 7)
     begin.failures[STREAMS[2].name] = [short, short]
     running = asyncio.ensure_future(begin.run())
-    await until(lambda: sum(lane.was_read.is_set() for lane in begin.lanes) == 2)
+    await until(lambda: sum(shard.was_read.is_set() for shard in begin.shards) == 2)
     await until(lambda: waits)
-    assert [lane.stream for lane in begin.lanes].count(STREAMS[2]) == 1
+    assert [shard.stream for shard in begin.shards].count(STREAMS[2]) == 1
     grown.set()
     await running
     assert len(waits) == 2
@@ -294,20 +294,20 @@ async def test_what_was_read_before_all_was_deleted_is_not_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made_anew: bool
 ) -> None:
     maps = [f"map-{number}" for number in range(8)]
-    read, reads, one = ClusterLane.replay, list[str](), STREAMS[1].name
+    read, reads, one = ReplicatedShard.replay, list[str](), STREAMS[1].name
 
-    def replay(lane: ClusterLane) -> None:
-        read(lane)
-        log = cast("JetStreamLog", lane._log)
+    def replay(shard: ReplicatedShard) -> None:
+        read(shard)
+        log = cast("JetStreamLog", shard._log)
         reads.append(log._stream)
-        if (log._stream == one and reads.count(one) == 1) if made_anew else len(reads) == lanes:
+        if (log._stream == one and reads.count(one) == 1) if made_anew else len(reads) == shards:
             delete_all(log._source, made_anew=made_anew)
 
     settings = replace(SETTINGS, members=((HOST, 0),), directory=tmp_path)
 
     @contextlib.asynccontextmanager
     async def started() -> AsyncIterator[Driver]:
-        engine = ClusterEngine(FixedStructures(), ClusterLanes(settings), wall_clock_ms)
+        engine = ClusterEngine(FixedStructures(), ReplicatedShards(settings), wall_clock_ms)
         await asyncio.wait_for(engine.start(), START_S)
         try:
             yield Driver(engine)
@@ -315,12 +315,12 @@ async def test_what_was_read_before_all_was_deleted_is_not_kept(
             await engine.stop()
 
     async with started() as driver:
-        lanes = len(driver.engine.lanes)
+        shards = len(driver.engine.shards)
         for name in maps:
             await driver.put(name, "k", b"v")
-    monkeypatch.setattr(ClusterLane, "replay", replay)
+    monkeypatch.setattr(ReplicatedShard, "replay", replay)
     async with started() as driver:
-        assert len(reads) > lanes
+        assert len(reads) > shards
         assert [await driver.value(name, "k") for name in maps] == [None] * len(maps)
         for name in maps:
             await driver.put(name, "k", b"w")

@@ -76,7 +76,7 @@ def test_nothing_expires_early_when_the_clock_of_a_member_jumps(
                 )
                 assert each.ask("GET", f"/grid/rest/maps/long/{key}").body == value
         assert records_in(tmp_path, LOOK_S) < MANY_RECORDS
-        assert not any("clock of lane" in line["message"] for each in members for line in each.log)
+        assert not any("clock of shard" in line["message"] for each in members for line in each.log)
         assert [each.members() for each in members] == [3, 3, 3]
 
 
