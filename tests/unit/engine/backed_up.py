@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import FrameType
 
-    from grid_member.engine.state.snapshot import Image
+    from grid_member.engine.state.snapshot import Snapshot
 
 CREATED_MS = 1_700_000_000_000
 MEMBER = uuid.UUID(int=7)
@@ -58,16 +58,16 @@ async def fill(driver: Driver, seed: int = 1, rounds: int = 40) -> None:
     assert await driver.system("operation/1", b"x", 600) is None
 
 
-def dumps(images: Sequence[Image]) -> list[bytes]:
-    """Return the canonical bytes of the states that images were taken of."""
-    return [b"".join(codec_part(image)) for image in images]
+def dumps(snapshots: Sequence[Snapshot]) -> list[bytes]:
+    """Return the canonical bytes of the states that snapshots were taken of."""
+    return [b"".join(codec_part(snapshot)) for snapshot in snapshots]
 
 
-def codec_part(image: Image) -> list[bytes]:
+def codec_part(snapshot: Snapshot) -> list[bytes]:
     from grid_member.engine.state import codec
     from grid_member.engine.state.snapshot import parts
 
-    return [codec.encode_part(part) for part in parts(image, ordered=True)]
+    return [codec.encode_part(part) for part in parts(snapshot, ordered=True)]
 
 
 def stored(place: Path, shard: int = 0, until: int | None = None) -> State:

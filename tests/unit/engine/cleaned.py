@@ -1,4 +1,4 @@
-"""Logs of clusters that are replaced by images all the time."""
+"""Logs of clusters that are replaced by snapshots all the time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def clean_always(monkeypatch: pytest.MonkeyPatch, chunk_bytes: int = 300) -> None:
-    """Let a log be replaced by an image as soon as the one before is complete."""
+    """Let a log be replaced by a snapshot as soon as the one before is complete."""
     monkeypatch.setattr(compaction, "SLACK_BYTES", 0)
     monkeypatch.setattr(compaction, "GARBAGE", 0)
     monkeypatch.setattr(compaction, "RETRY_S", 0.01)

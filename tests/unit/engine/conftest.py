@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from grid_member.engine.api import Structures
     from grid_member.engine.shard.shard import Shard
-    from grid_member.engine.state.snapshot import Image
+    from grid_member.engine.state.snapshot import Snapshot
 
 IMPATIENCE_S = 0.01
 KINDS = ("memory", "lmdb", "lmdb-volatile", "lmdb-sharded", "stream", "stream-durable",
@@ -203,7 +203,7 @@ class PartOfEngine(ForwardedEngine, PartEngine):
         assert not here.whole
         super()._go_on()
 
-    def snapshot(self) -> list[Image]:
+    def snapshot(self) -> list[Snapshot]:
         return self.data.snapshot()
 
 

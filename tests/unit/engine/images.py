@@ -1,4 +1,4 @@
-"""States that went through the bytes of an image."""
+"""States that went through the bytes of a snapshot."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from grid_member.engine.state import codec, snapshot
 from grid_member.engine.state.machine import State
 
 
-def through_an_image(source: State) -> State:
-    """Return what a restart makes of the state's image, loaded part by part."""
+def through_a_snapshot(source: State) -> State:
+    """Return what a restart makes of the state's snapshot, loaded part by part."""
     target = State()
     for part in snapshot.parts(source.snapshot()):
         target.load(codec.decode_parts(codec.encode_parts([part])))

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from grid_member.cluster.values.operations import Operations
     from grid_member.engine.backup.backup import Draft
     from grid_member.engine.log.log import Clock
-    from grid_member.engine.state.snapshot import Image
+    from grid_member.engine.state.snapshot import Snapshot
     from grid_member.engine.state.system import SystemStore
 
 KIND: Final = "backup"
@@ -63,7 +63,7 @@ class BackupSource(Protocol):
     def imported(self) -> bool:
         """Whether this start brought the data of a backup into the cluster."""
 
-    async def moment(self) -> list[Image]:
+    async def moment(self) -> list[Snapshot]:
         """Return a snapshot of each shard, all of one moment between the call and the return.
 
         Raises:
@@ -76,7 +76,7 @@ class StartedBackup:
     """A backup of a moment that is over, not written yet."""
 
     draft: Draft
-    snapshots: Sequence[Image]
+    snapshots: Sequence[Snapshot]
     created_ms: int
     operation: str
     puts: tuple[Put, ...]

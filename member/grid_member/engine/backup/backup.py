@@ -3,8 +3,8 @@
     BACKUP-DIR/.creating-UUID/  in the making, locked by the member that makes it
     BACKUP-DIR/backup-N/        complete: what a store holds (see `store`), and a manifest
 
-The logs in it hold one image each and no record. A backup gets its name when all of it is synced,
-so whatever ends its making leaves the first form, which the next backup or start removes.
+The logs in it hold one snapshot each and no record. A backup gets its name when all of it is
+synced, so whatever ends its making leaves the first form, which the next backup or start removes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from grid_member.engine.api import EngineError
 from grid_member.engine.io.errors import unusable
 from grid_member.engine.io.files import sync_directory
 from grid_member.engine.lmdb.bulk import new_log
-from grid_member.engine.lmdb.compaction import IMAGE_CHUNK_BYTES, ImageJob
+from grid_member.engine.lmdb.compaction import SNAPSHOT_CHUNK_BYTES, SnapshotJob
 from grid_member.engine.storage.exchange import check_unfinished, numbered
 from grid_member.engine.storage.identity import IDENTITY_FILE, Identity, write_identity
 from grid_member.engine.storage.manifest import Checksum, Manifest, file_checksum, write_manifest
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from grid_member.engine.state.snapshot import Image
+    from grid_member.engine.state.snapshot import Snapshot
 
 BACKUP: Final = "backup-"
 CREATING: Final = ".creating-"
@@ -66,15 +66,15 @@ class Draft:
 
     def write(
         self,
-        images: Sequence[Image],
+        snapshots: Sequence[Snapshot],
         member: uuid.UUID,
         created_ms: int,
         advanced: Callable[[int], None],
     ) -> Path:
-        """Write the images, one a shard, and return where the complete backup is.
+        """Write the snapshots, one a shard, and return where the complete backup is.
 
         Args:
-            images: the data of one moment.
+            snapshots: the data of one moment.
             member: whose data it is.
             created_ms: when that moment was, milliseconds since the epoch.
             advanced: hears of the progress in percent, on this thread.
@@ -83,7 +83,7 @@ class Draft:
             EngineError: the disk is full or fails, or `BackupInterruptedError`; nothing is left.
         """
         try:
-            self._write(images, member, created_ms, advanced)
+            self._write(snapshots, member, created_ms, advanced)
             return self._publish()
         except (OSError, lmdb.Error) as error:
             raise unusable(_KIND, self._backup_dir, error) from error
@@ -101,22 +101,22 @@ class Draft:
 
     def _write(
         self,
-        images: Sequence[Image],
+        snapshots: Sequence[Snapshot],
         member: uuid.UUID,
         created_ms: int,
         advanced: Callable[[int], None],
     ) -> None:
-        total = sum(map(_part_count, images))
+        total = sum(map(_part_count, snapshots))
         written = 0
-        for shard, image in enumerate(images):
+        for shard, snapshot in enumerate(snapshots):
             with new_log(shard_path(self._place, shard), shard) as tables:
-                job = ImageJob(image, 0, IMAGE_CHUNK_BYTES)
+                job = SnapshotJob(snapshot, 0, SNAPSHOT_CHUNK_BYTES)
                 while job.store_next(tables):
                     done = (written + job.parts_stored) * WRITTEN_PERCENT // total
                     self._advance(min(done, WRITTEN_PERCENT), advanced)
                 self._advance(0, advanced)
             written += job.parts_stored
-        write_identity(self._place / IDENTITY_FILE, Identity(member, len(images)))
+        write_identity(self._place / IDENTITY_FILE, Identity(member, len(snapshots)))
         files = self._checksums(advanced)
         write_manifest(self._place, Manifest(str(uuid.uuid4()), created_ms, str(member), files))
         sync_directory(self._place)
@@ -224,8 +224,8 @@ def _locked(place: Path) -> int:
     return lock_fd
 
 
-def _part_count(image: Image) -> int:
-    """Count the parts of an image, with the one or two that every image begins with."""
-    entries = sum(len(found.entries) for found in image.maps.values())
-    items = sum(len(waiting) + len(taken) for waiting, taken in image.queues.values())
-    return 2 + len(image.system) + len(image.members) + entries + items
+def _part_count(snapshot: Snapshot) -> int:
+    """Count the parts of a snapshot, with the one or two that every snapshot begins with."""
+    entries = sum(len(found.entries) for found in snapshot.maps.values())
+    items = sum(len(waiting) + len(taken) for waiting, taken in snapshot.queues.values())
+    return 2 + len(snapshot.system) + len(snapshot.members) + entries + items

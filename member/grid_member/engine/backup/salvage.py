@@ -1,9 +1,9 @@
 """What is left of a damaged store, made a store again; or the store of a member, wiped.
 
-From each log is taken the newest image that is whole and all records behind it up to the first that
-is missing or damaged. So every log comes back as it really was at one moment, if an earlier one
-than the last: nothing is invented, and nothing is applied across a hole. The logs of several shards
-may come back as of different moments.
+From each log is taken the newest snapshot that is whole and all records behind it up to the first
+that is missing or damaged. So every log comes back as it really was at one moment, if an earlier
+one than the last: nothing is invented, and nothing is applied across a hole. The logs of several
+shards may come back as of different moments.
 
 The damaged store stays beside the new one, as `store.damaged-N`.
 """
@@ -34,7 +34,7 @@ from grid_member.engine.lmdb.tables import (
     FORMAT,
     KIND,
     MAP_SIZE_BYTES,
-    NO_IMAGE,
+    NO_SNAPSHOT,
     SEQUENCE,
     TAILED_FORMAT,
     open_environment,
@@ -93,9 +93,9 @@ class _Left:
     """A state of a log that its file still has all of."""
 
     log: Root
-    image: Root
+    snapshot: Root
     base: int
-    """Sequence of the image."""
+    """Sequence of the snapshot."""
     chunks: int
     last: int
     """Sequence of the last record."""
@@ -256,7 +256,7 @@ def _salvage_log(path: Path, shard: int, target: Path) -> int | None:
             left = max(_all_left(pages, path, shard), key=lambda left: left.last, default=None)
             if left is None:
                 return None
-            for chunks in _grouped(_whole_chunks(pages, left.image, left.base)):
+            for chunks in _grouped(_whole_chunks(pages, left.snapshot, left.base)):
                 put_chunks(tables, left.base, chunks)
             put_base(tables, left.base, left.chunks)
             records = chain(_whole_records(pages, left.log, left.base), left.tail)
@@ -268,8 +268,8 @@ def _salvage_log(path: Path, shard: int, target: Path) -> int | None:
 def _all_left(pages: Pages, path: Path, shard: int) -> Iterator[_Left]:
     for root in pages.roots:
         tables = [pages.tree(root, name) for name in (b"meta", b"log", b"image")]
-        meta, log, image = tables
-        if log is None or image is None:
+        meta, log, snapshot = tables
+        if log is None or snapshot is None:
             continue
         found = {} if meta is None else dict(pages.items(meta))
         _check_format(found, path, shard)
@@ -277,36 +277,38 @@ def _all_left(pages: Pages, path: Path, shard: int) -> Iterator[_Left]:
         try:
             sequence, chunks = unpack_base(found.get(b"base", b""))
         except codec.CodecError:
-            sequence, chunks = _only_image(pages, log, image)
+            sequence, chunks = _only_snapshot(pages, log, snapshot)
         else:
-            if (sequence, chunks) == NO_IMAGE and not log.entries:
-                yield _Left(log, image, sequence, chunks, 0, [])  # nothing was ever written
-        if chunks and chunks == _chunk_count(pages, image, sequence):
-            yield _left(pages, log, image, sequence, chunks, tail)
-        # Before an image replaced anything, the records tell everything.
-        from_the_first = _left(pages, log, image, *NO_IMAGE, tail)
+            if (sequence, chunks) == NO_SNAPSHOT and not log.entries:
+                yield _Left(log, snapshot, sequence, chunks, 0, [])  # nothing was ever written
+        if chunks and chunks == _chunk_count(pages, snapshot, sequence):
+            yield _left(pages, log, snapshot, sequence, chunks, tail)
+        # Before a snapshot replaced anything, the records tell everything.
+        from_the_first = _left(pages, log, snapshot, *NO_SNAPSHOT, tail)
         if from_the_first.last:
             yield from_the_first
 
 
-def _only_image(pages: Pages, log: Root, image: Root) -> tuple[int, int]:
-    """Return sequence and chunks of the image that must count, when that is not known.
+def _only_snapshot(pages: Pages, log: Root, snapshot: Root) -> tuple[int, int]:
+    """Return sequence and chunks of the snapshot that must count, when that is not known.
 
-    Records are only removed when there is an image for them. When all chunks that there are belong
-    to one, it is that.
+    Records are only removed when there is a snapshot for them. When all chunks that there are
+    belong to one, it is that.
     """
-    keys = [CHUNK.unpack(key) for key, _ in pages.items(image) if len(key) == CHUNK.size]
+    keys = [CHUNK.unpack(key) for key, _ in pages.items(snapshot) if len(key) == CHUNK.size]
     sequences = {sequence for sequence, _ in keys}
     first, _ = next(pages.items(log), (SEQUENCE.pack(1), b""))
-    if len(sequences) == 1 and len(keys) == image.entries and first > SEQUENCE.pack(1):
+    if len(sequences) == 1 and len(keys) == snapshot.entries and first > SEQUENCE.pack(1):
         return sequences.pop(), len(keys)
-    return NO_IMAGE
+    return NO_SNAPSHOT
 
 
-def _left(pages: Pages, log: Root, image: Root, base: int, chunks: int, tail: _ReadTail) -> _Left:
+def _left(
+    pages: Pages, log: Root, snapshot: Root, base: int, chunks: int, tail: _ReadTail
+) -> _Left:
     last = max((sequence for sequence, _ in _whole_records(pages, log, base)), default=base)
     behind = tail(last)
-    return _Left(log, image, base, chunks, last + len(behind), behind)
+    return _Left(log, snapshot, base, chunks, last + len(behind), behind)
 
 
 def _whole_tail(path: Path, note: bytes, after: int) -> list[tuple[int, bytes]]:
@@ -332,8 +334,8 @@ def _check_format(found: dict[bytes, bytes], path: Path, shard: int) -> None:
         raise newer(f"the log in {path}", version, TAILED_FORMAT)
 
 
-def _whole_chunks(pages: Pages, image: Root, base: int) -> Iterator[tuple[int, bytes]]:
-    for key, data in pages.items(image):
+def _whole_chunks(pages: Pages, snapshot: Root, base: int) -> Iterator[tuple[int, bytes]]:
+    for key, data in pages.items(snapshot):
         if len(key) != CHUNK.size:
             continue
         sequence, number = CHUNK.unpack(key)
@@ -341,8 +343,8 @@ def _whole_chunks(pages: Pages, image: Root, base: int) -> Iterator[tuple[int, b
             yield number, data
 
 
-def _chunk_count(pages: Pages, image: Root, base: int) -> int:
-    return len({number for number, _ in _whole_chunks(pages, image, base)})
+def _chunk_count(pages: Pages, snapshot: Root, base: int) -> int:
+    return len({number for number, _ in _whole_chunks(pages, snapshot, base)})
 
 
 def _whole_records(pages: Pages, log: Root, base: int) -> Iterator[tuple[int, bytes]]:

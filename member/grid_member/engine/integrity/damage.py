@@ -163,8 +163,8 @@ class Damage:
         return f"no copy of {error.stream} could be read to its end yet"
 
     def whole(self, stream: Stream) -> None:
-        """Forget what copies of a stream and of its images lacked: they were read to their ends."""
-        read = {stream.name, stream.images.name}
+        """Forget what copies of a stream and its snapshots lacked: they were read to their ends."""
+        read = {stream.name, stream.snapshots.name}
         if not read.isdisjoint([*self._lacking, *self._short]):
             self._short.pop(stream.name, None)
             del self._looks[stream.name]
@@ -270,9 +270,9 @@ async def copies_found(system: NatsClient, streams: Iterable[Stream]) -> dict[st
             stream = wanted.get(detail["name"])
             if stream is not None:
                 group = groups_there.get(server, {}).get(detail.get("stream_raft_group", ""), {})
-                # Of images some are given up in the midst.
+                # Of snapshots some are given up in the midst.
                 state, size = detail["state"], int(group.get("size", 0))
-                missing = 0 if stream.holds_images else int(state.get("num_deleted", 0))
+                missing = 0 if stream.is_snapshot_stream else int(state.get("num_deleted", 0))
                 copy = Copy(server, missing, _waits(group), size, int(state.get("last_seq", 0)))
                 found.setdefault(stream.name, []).append(copy)
     return found
@@ -327,8 +327,8 @@ def places_of(
 
 def _way(copies: Sequence[Copy], holders: int, short: ShortError) -> Way | None:
     """Return what may be done about a log that is short, while no copy waits to be copied."""
-    if short.imaged:
-        return None  # which all members read in the same image
+    if short.in_snapshot:
+        return None  # which all members read in the same snapshot
     if not 0 < holders <= len({member_of(copy.server) for copy in copies}):
         return None  # who is not there may hold it whole
     whole = [copy.last >= short.sequence for copy in copies]

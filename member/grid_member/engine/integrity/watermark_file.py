@@ -59,7 +59,7 @@ def last_of(state: State, member: bytes) -> tuple[int, int]:
 def holds(state: State, former: State) -> bool:
     """Tell whether a log that was read holds what another state has of the same log.
 
-    Of each member a state knows the last record, in images, too, for ever.
+    Of each member a state knows the last record, in snapshots, too, for ever.
     """
     return state.sequence >= former.sequence and all(
         last_of(state, member) >= last_of(former, member) for member in former.members

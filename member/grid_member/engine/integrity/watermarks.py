@@ -3,8 +3,8 @@
 A log that all servers lost begins anew under its name, and servers may elect who leads it: to them
 nothing is missing. Each member that lives knows better. Its records are in every log that it has
 begun with, and nobody but the servers that vote can lose them: as long as those all vote still, a
-log, or its last image, in which they are not is damaged. When servers were taken off since, as for
-a rescue, a log may lack what only they had.
+log, or its last snapshot, in which they are not is damaged. When servers were taken off since, as
+for a rescue, a log may lack what only they had.
 
 A member that knows nothing of a log that knows nobody asks the others before it takes it for new,
 and so does one whose note is void as servers were taken off.

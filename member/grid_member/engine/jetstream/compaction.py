@@ -1,10 +1,10 @@
-"""When a log is replaced by an image, and by whom: any member may, one normally does.
+"""When a log is replaced by a snapshot, and by whom: any member may, one normally does.
 
 Each member counts what it was fed. When that is much more than what lives it asks the servers how
 large the log is, for another member may have been faster. Whose server leads the log goes first;
-the others only when it does not within a while. Whether the image is there still is looked at, too,
-also while nothing is written: who knows the state writes the image that was lost, or of which only
-one before is left.
+the others only when it does not within a while. Whether the snapshot is there still is looked at,
+too, also while nothing is written: who knows the state writes the snapshot that was lost, or of
+which only one before is left.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.api import EngineError
 from grid_member.engine.jetstream.snapshots import (
-    Held,
-    ImageWriter,
     OtherLogError,
     OvertakenError,
+    SnapshotWriter,
+    StoredSnapshots,
     look_at,
     purge,
 )
@@ -28,9 +28,9 @@ from grid_member.engine.nats.client.errors import NatsError
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from grid_member.engine.jetstream.snapshots import End
+    from grid_member.engine.jetstream.snapshots import SnapshotEnd
     from grid_member.engine.nats.client.client import NatsClient
-    from grid_member.engine.state.snapshot import Image
+    from grid_member.engine.state.snapshot import Snapshot
 
 SLACK_BYTES = 64 * 1024 * 1024
 """A log that is smaller is left alone, whatever lives. Not final, which compiled modules would have
@@ -40,11 +40,11 @@ GARBAGE: Final = 2
 RECORD_BYTES: Final = 64
 """What a record takes in a stream beside its payload, about."""
 RETRY_S: Final = 2.0
-"""Seconds until a look or an image that failed is tried again."""
+"""Seconds until a look or a snapshot that failed is tried again."""
 BUSY_S: Final = 12.0
-"""How long an image may rest before another one is begun: a bit more than an acknowledgement."""
+"""How long a snapshot may rest before another one is begun: a bit more than an acknowledgement."""
 CHECK_S: Final = 15.0
-"""Seconds between two looks at an image that is not to be replaced."""
+"""Seconds between two looks at a snapshot that is not to be replaced."""
 OTHERS_S: Final = 20.0
 """How much later those members try whose servers do not lead the log."""
 _log: Final = logging.getLogger("grid.engine.nats")
@@ -63,8 +63,8 @@ class Cleaner:
             stream: the log's stream.
             own_server: the name of the member's own server, None when that is of no matter.
         """
-        self.images = 0
-        """Images that this member made."""
+        self.snapshots = 0
+        """Snapshots that this member made."""
         self._client = client
         self._stream = stream
         self._own_server = own_server
@@ -76,14 +76,14 @@ class Cleaner:
         """Whether whoever leads the log was given its time."""
         self._task: asyncio.Task[None] | None = None
         self._closed = False
-        self._held: Held | None = None
-        """What an image may be written behind, once it was found that one is due."""
+        self._held: StoredSnapshots | None = None
+        """What a snapshot may be written behind, once it was found that one is due."""
         self._least = 0
-        """Where an image has to be taken at least: what is before it was purged."""
+        """Where a snapshot has to be taken at least: what is before it was purged."""
         self._seen: tuple[int, float] | None = None
-        """The last message of the images that was found, and when first."""
-        self._other: End | None = None
-        """The last image that was found to be of another log."""
+        """The last message of the snapshots that was found, and when first."""
+        self._other: SnapshotEnd | None = None
+        """The last snapshot that was found to be of another log."""
 
     def count(self, log_bytes: int) -> None:
         """Hear how large the log is."""
@@ -94,7 +94,7 @@ class Cleaner:
         self._log_bytes += size_bytes + RECORD_BYTES
 
     def wants(self, live_bytes: int) -> bool:
-        """Tell whether an image is to be stored now; go and find out whether one is due."""
+        """Tell whether a snapshot is to be stored now; go and find out whether one is due."""
         self._live_bytes = live_bytes
         if self._task is not None or self._closed:
             return False
@@ -107,22 +107,22 @@ class Cleaner:
             self._begin(self._look)
         return False
 
-    def store(self, image: Image, log_ms: int | None = None) -> None:
-        """Write the image, which is wanted.
+    def store(self, snapshot: Snapshot, log_ms: int | None = None) -> None:
+        """Write the snapshot, which is wanted.
 
         Args:
-            image: the state.
+            snapshot: the state.
             log_ms: when the log's servers took the record that it was taken at, in milliseconds
                 since the epoch, as far as that is known.
         """
         held, self._held = self._held, None
         end = None if held is None or held.end == self._other else held.end
-        old = end is not None and image.sequence <= end.log
-        if held is None or old or image.sequence < self._least:
-            self._rest(RETRY_S)  # this member does not know yet what the image holds
+        old = end is not None and snapshot.sequence <= end.log
+        if held is None or old or snapshot.sequence < self._least:
+            self._rest(RETRY_S)  # this member does not know yet what the snapshot holds
             return
         before_bytes, self._log_bytes = self._log_bytes, 0
-        self._begin(lambda: self._write(image, log_ms, held, before_bytes))
+        self._begin(lambda: self._write(snapshot, log_ms, held, before_bytes))
 
     async def close(self) -> None:
         """End whatever is going on."""
@@ -145,7 +145,7 @@ class Cleaner:
         error = None if task.cancelled() else task.exception()
         if error is not None:
             task.get_loop().call_exception_handler(
-                {"message": "an image was not written", "exception": error}
+                {"message": "a snapshot was not written", "exception": error}
             )
             self._rest(RETRY_S)
 
@@ -153,29 +153,29 @@ class Cleaner:
         try:
             await work()
         except OvertakenError as error:
-            _log.debug("no image of %s: %s", self._stream, error)
+            _log.debug("no snapshot of %s: %s", self._stream, error)
             self._rest(RETRY_S)
         except (EngineError, NatsError, KeyError, ValueError) as error:
-            _log.info("no image of %s: %s", self._stream, error)
+            _log.info("no snapshot of %s: %s", self._stream, error)
             self._rest(RETRY_S)
 
     async def _look(self) -> None:
-        """Find out whether an image is due and this member is to make it."""
+        """Find out whether a snapshot is due and this member is to make it."""
         info = await answered(self._client, f"STREAM.INFO.{self._stream}")
         held = await look_at(self._client, self._stream)
-        # Asked for before the image was: what comes meanwhile makes no log begin earlier.
+        # Asked for before the snapshot was: what comes meanwhile makes no log begin earlier.
         first, end = info["state"]["first_seq"], held.end
         lost = first > (0 if end is None else end.log) + 1
         other = False
         if end is not None and (first <= end.log or held.first < end.first):
-            # Whoever made the image has not come to this yet, or never will.
+            # Whoever made the snapshot has not come to this yet, or never will.
             other = not await self._purged(end)
             info = await answered(self._client, f"STREAM.INFO.{self._stream}")
         self._log_bytes = info["state"]["bytes"]
         self._least = info["state"]["first_seq"] - 1
         under_way = self._under_way(held)
         if lost:
-            _log.error("the last image of %s was lost by all servers", self._stream)
+            _log.error("the last snapshot of %s was lost by all servers", self._stream)
         if other or lost:
             if under_way:  # members that all write at once overtake each other for ever
                 self._rest(BUSY_S)
@@ -191,8 +191,8 @@ class Cleaner:
         else:
             self._held = held
 
-    async def _purged(self, end: End) -> bool:
-        """Purge what an image replaces; return whether it is of the log that is there."""
+    async def _purged(self, end: SnapshotEnd) -> bool:
+        """Purge what a snapshot replaces; return whether it is of the log that is there."""
         try:
             await purge(self._client, self._stream, end)
         except OtherLogError as error:
@@ -202,8 +202,8 @@ class Cleaner:
             return False
         return True
 
-    def _under_way(self, held: Held) -> bool:
-        """Tell whether somebody seems to write an image behind the last one that is complete."""
+    def _under_way(self, held: StoredSnapshots) -> bool:
+        """Tell whether somebody seems to write a snapshot behind the last one that is complete."""
         now_s = asyncio.get_running_loop().time()
         if self._seen is None or self._seen[0] != held.last:
             self._seen = held.last, now_s
@@ -215,17 +215,19 @@ class Cleaner:
         own, leader = self._own_server(), info.get("cluster", {}).get("leader")
         return own is None or leader is None or own == leader
 
-    async def _write(self, image: Image, log_ms: int | None, held: Held, before_bytes: int) -> None:
+    async def _write(
+        self, snapshot: Snapshot, log_ms: int | None, held: StoredSnapshots, before_bytes: int
+    ) -> None:
         complete = False
         try:
-            await ImageWriter(self._client, self._stream, held).write(image, log_ms)
+            await SnapshotWriter(self._client, self._stream, held).write(snapshot, log_ms)
             complete = True
         finally:
             if not complete:
                 self._log_bytes += before_bytes
-        self.images += 1
+        self.snapshots += 1
         self._waited = False
-        _log.info("the log %s is replaced by an image up to %d", self._stream, image.sequence)
+        _log.info("the log %s is replaced by a snapshot up to %d", self._stream, snapshot.sequence)
 
     def _rest(self, seconds: float) -> None:
         self._not_before_s = asyncio.get_running_loop().time() + seconds

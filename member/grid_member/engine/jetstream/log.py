@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from grid_member.engine.log.log import Steps
     from grid_member.engine.nats.client.client import NatsClient
     from grid_member.engine.nats.client.errors import ShortError
-    from grid_member.engine.state.snapshot import Image
+    from grid_member.engine.state.snapshot import Snapshot
 
 MAX_IN_FLIGHT: Final = 2
 """Records of this member on their way; what comes meanwhile travels together afterwards."""
@@ -79,7 +79,7 @@ class SharedFeed(Feed, Protocol):
         """Hear that further records may be sent."""
 
     def lost(self) -> None:
-        """Hear that records which were not seen are purged: the state is in an image."""
+        """Hear that records which were not seen are purged: the state is in a snapshot."""
 
 
 class JetStreamLog:
@@ -93,10 +93,10 @@ class JetStreamLog:
     _feed: SharedFeed | None = None
     _last = 0
     _last_ms: int | None = None
-    """The time of that record, as the stream has it; None: only an image knew it, and does
+    """The time of that record, as the stream has it; None: only a snapshot knew it, and does
     not tell."""
     _stored_bytes = 0
-    """Of the log behind its image, as the last replay found it."""
+    """Of the log behind its snapshot, as the last replay found it."""
     _damaged = False
     _distrusted = False
     confirmed_s = -math.inf
@@ -178,7 +178,7 @@ class JetStreamLog:
         )
 
     def replay(self) -> Steps:
-        """Yield the last image's parts, then everything behind it that the stream holds now.
+        """Yield the last snapshot's parts, then everything behind it that the stream holds now.
 
         Blocks; on a thread of its own, before `start` or while the feed has lost records.
 
@@ -263,13 +263,13 @@ class JetStreamLog:
         self._messages.renew()
         self._outbox.connected()
 
-    def wants_image(self, live_bytes: int) -> bool:
-        """Tell whether an image is to replace the log now; find out before, when it is large."""
+    def wants_snapshot(self, live_bytes: int) -> bool:
+        """Tell whether a snapshot is to replace the log now; find out before, when it is large."""
         return not self._damaged and self._cleaner.wants(live_bytes)
 
-    def store_image(self, image: Image) -> None:
-        """Write an image, then purge what it replaces."""
-        self._cleaner.store(image, self._messages.time_ms(image.sequence))
+    def store_snapshot(self, snapshot: Snapshot) -> None:
+        """Write a snapshot, then purge what it replaces."""
+        self._cleaner.store(snapshot, self._messages.time_ms(snapshot.sequence))
 
     def lose_patience(self, within_s: float) -> None:
         """Give up what does not come back in that time, whether sent already or later."""

@@ -1,15 +1,15 @@
-"""A log and its image that do not fit: one of the two was lost by all servers that held it.
+"""A log and its snapshot that do not fit: one of the two was lost by all servers that held it.
 
-    log 1 … 40, image of 1000       the log was lost
-    log 1001 … 1040, no image       the image was lost
-    log 1001 … 1040, image of 500   the last image was lost, and one before is there still
-    log 1 … 1040, image of 1000     one was lost, if the image knows another record 1000
+    log 1 … 40, snapshot of 1000       the log was lost
+    log 1001 … 1040, no snapshot       the snapshot was lost
+    log 1001 … 1040, snapshot of 500   the last snapshot was lost, and one before is there still
+    log 1 … 1040, snapshot of 1000     one was lost, if the snapshot knows another record 1000
 
 The first three are seen for a moment while a log is replaced. Here it is made sure that they are
-here to stay. What was in memory only is given up then: an empty image takes the place of both. A
-log on disks that ends before its image is waited for: somebody may lead yet who has it.
-Images are written in turn, so of members that find out at once a single one does it, and all go on
-from there.
+here to stay. What was in memory only is given up then: an empty snapshot takes the place of both. A
+log on disks that ends before its snapshot is waited for: somebody may lead yet who has it.
+Snapshots are written in turn, so of members that find out at once a single one does it, and all go
+on from there.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from grid_member.engine.api import EngineError
 from grid_member.engine.integrity.advice import RESTORE
 from grid_member.engine.jetstream.publisher import SILENT_S, quorum_silence_s
 from grid_member.engine.jetstream.snapshots import (
-    End,
     OvertakenError,
+    SnapshotEnd,
     end_fields,
     end_of,
     end_request,
     end_subject,
-    images_of,
     put_headers,
     put_outcome,
     record_ms,
     record_request,
+    snapshot_stream,
 )
 from grid_member.engine.nats.client.errors import NatsError, RequestTimeoutError, ShortError
 
@@ -55,14 +55,14 @@ _log: Final = logging.getLogger("grid.engine.nats")
 
 
 class Found(NamedTuple):
-    """What the leaders of a log and of its images say."""
+    """What the leaders of a log and of its snapshots say."""
 
     log: Mapping[str, Any]
-    images: Mapping[str, Any]
-    end: End | None
+    snapshots: Mapping[str, Any]
+    end: SnapshotEnd | None
     taken_ms: int | None = None
-    """When the servers took the log's record that the image was taken at, in milliseconds since the
-    epoch; None: it is purged, or the image does not tell what to compare it with."""
+    """When the servers took the record that the snapshot was taken at, in milliseconds since the
+    epoch; None: it is purged, or the snapshot does not tell what to compare it with."""
 
     @property
     def last(self) -> int:
@@ -71,22 +71,22 @@ class Found(NamedTuple):
 
     @property
     def fits(self) -> bool:
-        """Whether the log goes on where the image ends."""
+        """Whether the log goes on where the snapshot ends."""
         return not (self.ends_early or self.begins_late or self.of_two)
 
     @property
     def ends_early(self) -> bool:
-        """Whether the log ends before its image was taken."""
+        """Whether the log ends before its snapshot was taken."""
         return self.last < self._after
 
     @property
     def begins_late(self) -> bool:
-        """Whether the log lacks records between the image and its begin."""
+        """Whether the log lacks records between the snapshot and its begin."""
         return int(self.log["state"]["first_seq"]) > self._after + 1
 
     @property
     def of_two(self) -> bool:
-        """Whether the image is of another log, though the lengths fit."""
+        """Whether the snapshot is of another log, though the lengths fit."""
         return self.end is not None and self.taken_ms not in {None, self.end.log_ms}
 
     @property
@@ -96,10 +96,12 @@ class Found(NamedTuple):
     def describe(self) -> str:
         """Tell what does not fit."""
         state = self.log["state"]
-        image = "it has no image" if self.end is None else f"its image was taken at {self.end.log}"
+        snapshot = (
+            "it has no image" if self.end is None else f"its image was taken at {self.end.log}"
+        )
         if self.of_two:
-            image += " of another log, which had another record there"
-        return f"the log has {state['first_seq']} to {state['last_seq']}, {image}"
+            snapshot += " of another log, which had another record there"
+        return f"the log has {state['first_seq']} to {state['last_seq']}, {snapshot}"
 
 
 def look(client: BlockingClient, stream: str) -> Found:
@@ -108,17 +110,17 @@ def look(client: BlockingClient, stream: str) -> Found:
     Raises:
         NatsError: nobody leads one of the streams.
     """
-    call = f"STREAM.MSG.GET.{images_of(stream)}"
+    call = f"STREAM.MSG.GET.{snapshot_stream(stream)}"
     end = end_of(stream, _asked(client, call, end_request(stream)))
-    images = info(client, images_of(stream))
+    snapshots = info(client, snapshot_stream(stream))
     log = info(client, stream)
-    return Found(log, images, end, time_in(client, stream, log["state"], end))
+    return Found(log, snapshots, end, time_in(client, stream, log["state"], end))
 
 
 def time_in(
-    client: BlockingClient, stream: str, state: Mapping[str, Any], end: End | None
+    client: BlockingClient, stream: str, state: Mapping[str, Any], end: SnapshotEnd | None
 ) -> int | None:
-    """Return when the servers took the record that an image was taken at; see `Found.taken_ms`.
+    """Return when the servers took the record that a snapshot was taken at; see `Found.taken_ms`.
 
     Raises:
         NatsError: nobody leads the log.
@@ -141,10 +143,10 @@ def info(client: BlockingClient, stream: str) -> dict[str, Any]:
 def give_up_lost(
     client: BlockingClient, stream: str, pause: Callable[[float], None] = time.sleep
 ) -> None:
-    """Begin a log anew that was lost together with its image, or one of them; else do nothing.
+    """Begin a log anew that was lost together with its snapshot, or one of them; else do nothing.
 
     Raises:
-        ShortError: it ends before its image, and was on disks.
+        ShortError: it ends before its snapshot, and was on disks.
         OvertakenError: it may heal yet, or just did: read anew.
         NatsError: the same, nobody leads one of the streams.
         EngineError: it is lost although it was on disks.
@@ -152,7 +154,7 @@ def give_up_lost(
     found = look(client, stream)
     durable = found.log["config"]["storage"] == "file"
     if durable and found.end is not None and found.ends_early:
-        raise ShortError(stream, found.end.log, imaged=True)
+        raise ShortError(stream, found.end.log, in_snapshot=True)
     for _ in range(LOOKS):
         _check_final(found, stream)
         pause(LOOK_S)
@@ -170,18 +172,19 @@ def give_up_lost(
 def _check_final(found: Found, stream: str) -> None:
     """Raise unless leaders with a quorum agree that something is lost and nobody has it."""
     silent = any(
-        quorum_silence_s(info.get("cluster") or {}) > SILENT_S for info in (found.log, found.images)
+        quorum_silence_s(info.get("cluster") or {}) > SILENT_S
+        for info in (found.log, found.snapshots)
     )
-    # Members that are fed have the log's state still, and write the image that there is none of.
-    imageless = found.begins_late or found.of_two
-    held = imageless and found.log["state"].get("consumer_count", 0)
+    # Members that are fed have the log's state still, and write the snapshot that there is none of.
+    without_snapshot = found.begins_late or found.of_two
+    held = without_snapshot and found.log["state"].get("consumer_count", 0)
     if found.fits or silent or held:
         raise OvertakenError(f"{stream}: {found.describe()}")
 
 
 def _replace(client: BlockingClient, stream: str, found: Found) -> None:
-    last, former = int(found.images["state"]["last_seq"]), found.end
-    end = End(found.last, last + 1, 0, 0)
+    last, former = int(found.snapshots["state"]["last_seq"]), found.end
+    end = SnapshotEnd(found.last, last + 1, 0, 0)
     claim = f"grid.image.{stream}.{end.first}".encode()
     _put(client, stream, claim, b"", put_headers(last))
     before = 0 if former is None else former.place
@@ -195,7 +198,7 @@ def _replace(client: BlockingClient, stream: str, found: Found) -> None:
         *(stream, found.describe()),
     )
     api(client, f"STREAM.PURGE.{stream}", {"seq": end.log + 1})
-    api(client, f"STREAM.PURGE.{images_of(stream)}", {"seq": end.first})
+    api(client, f"STREAM.PURGE.{snapshot_stream(stream)}", {"seq": end.first})
 
 
 def _put(

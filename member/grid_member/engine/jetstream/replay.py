@@ -1,4 +1,4 @@
-"""Reading a log on a thread, its last image first: for the start of a member, or its recovery."""
+"""Reading a log on a thread, its last snapshot first: for a member's start, or its recovery."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 from grid_member.engine.api import EngineError
 from grid_member.engine.jetstream.consumer import Fed, place
 from grid_member.engine.jetstream.mismatch import api, give_up_lost, info, look, time_in
-from grid_member.engine.jetstream.snapshots import OvertakenError, images_of
+from grid_member.engine.jetstream.snapshots import OvertakenError, snapshot_stream
 from grid_member.engine.nats.admin.consumers import HEARTBEAT_S, consumer_config
 from grid_member.engine.nats.client.blocking import BlockingClient
 from grid_member.engine.nats.client.errors import LackingError, NatsError, RequestTimeoutError
@@ -19,7 +19,7 @@ from grid_member.engine.nats.client.wire import status
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
 
-    from grid_member.engine.jetstream.snapshots import End
+    from grid_member.engine.jetstream.snapshots import SnapshotEnd
     from grid_member.engine.nats.client.wire import Message
 
 GiveUp: TypeAlias = "Callable[[BlockingClient, str], None]"
@@ -43,12 +43,12 @@ class Source(NamedTuple):
 
 
 class Chunk(NamedTuple):
-    """A piece of the image that comes before the messages."""
+    """A piece of the snapshot that comes before the messages."""
 
     log: int
-    """The sequence of the log that the image was taken at."""
+    """The sequence of the log that the snapshot was taken at."""
     payload: bytes
-    """Empty when the image is: it tells where the log goes on all the same."""
+    """Empty when the snapshot is: it tells where the log goes on all the same."""
     log_ms: int | None = None
     """When the log's servers took that record, milliseconds since the epoch; None: nobody knows."""
 
@@ -63,13 +63,13 @@ def replayed(
     made: Callable[[str], None] = _ignore,
     give_up: GiveUp = give_up_lost,
 ) -> Generator[Chunk | Fed, None, None]:
-    """Yield the last image of a log, then all messages behind it that the log holds now, in order.
+    """Yield the last snapshot of a log, then all messages behind it that it holds now, in order.
 
     Args:
         source: where to read.
         stream: the stream's name.
         made: hears first when that was made, as its leader tells it.
-        give_up: is called for a log that does not go on where its image ends.
+        give_up: is called for a log that does not go on where its snapshot ends.
 
     Raises:
         NatsError: the server cannot be reached, has no leader for the stream, or a purge overtook
@@ -82,13 +82,13 @@ def replayed(
     with BlockingClient(address, source.user, source.password, READ_TIMEOUT_S) as client:
         found = look(client, stream)
         made(str(found.log["created"]))
-        if not found.fits:  # an image that is of no use is not read
+        if not found.fits:  # a snapshot that is of no use is not read
             give_up(client, stream)
             raise OvertakenError(f"the log {stream} begins anew")
         after = 0
         try:
             if found.end is not None:
-                yield from _image(client, stream, found.end)
+                yield from _read_snapshot(client, stream, found.end)
                 after = found.end.log
             last = _last(client, stream, found.end)
             if last > after:
@@ -99,8 +99,8 @@ def replayed(
             raise
 
 
-def _last(client: BlockingClient, stream: str, end: End | None) -> int:
-    """Return the sequence of the log's last message; it has to go on where the image ends."""
+def _last(client: BlockingClient, stream: str, end: SnapshotEnd | None) -> int:
+    """Return the sequence of the log's last message; it has to go on where the snapshot ends."""
     state = info(client, stream)["state"]
     after = 0 if end is None else end.log
     if state["last_seq"] < after or state["first_seq"] > after + 1:
@@ -110,18 +110,18 @@ def _last(client: BlockingClient, stream: str, end: End | None) -> int:
     return int(state["last_seq"])
 
 
-def _image(client: BlockingClient, stream: str, end: End) -> Iterator[Chunk]:
-    """Yield the image and check that it is whole."""
+def _read_snapshot(client: BlockingClient, stream: str, end: SnapshotEnd) -> Iterator[Chunk]:
+    """Yield the snapshot and check that it is whole."""
     if end.chunks == 0:
         yield Chunk(end.log, b"", end.log_ms)
         return
     crc = 0
     # The claim is before the chunks.
-    for message in _read(client, images_of(stream), end.first, end.place - 1):
+    for message in _read(client, snapshot_stream(stream), end.first, end.place - 1):
         crc = zlib.crc32(message.payload, crc)
         yield Chunk(end.log, message.payload, end.log_ms)
     if crc != end.crc:
-        raise EngineError(f"{images_of(stream)}: the image of {end.log} is damaged")
+        raise EngineError(f"{snapshot_stream(stream)}: the image of {end.log} is damaged")
 
 
 def _read(client: BlockingClient, stream: str, after: int, last: int) -> Iterator[Fed]:

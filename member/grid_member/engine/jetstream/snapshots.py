@@ -1,13 +1,14 @@
-"""Images in the stream beside a log: what they consist of, and how one gets there.
+"""Snapshots in the stream beside a log: what they consist of, and how one gets there.
 
-    claim ▶ chunk ▶ … ▶ chunk ▶ end ▶ the log is purged up to the image ▶ older images are purged
+    claim ▶ chunk ▶ … ▶ chunk ▶ end ▶ the log is purged up to the snapshot ▶ older snapshots are
+    purged
 
-An image's messages are on a subject of their own, named by its claim's sequence; the ends of all
-images share one. Every message names the one that has to be before it, so that of two members
+A snapshot's messages are on a subject of their own, named by its claim's sequence; the ends of all
+snapshots share one. Every message names the one that has to be before it, so that of two members
 which write at once only the one that claimed last gets on, and the end names the end before it:
-whoever did not know that one would replace an image by an older one.
+whoever did not know that one would replace a snapshot by an older one.
 
-The end names the time of the log's record that the image was taken at, too: a log in which that
+The end names the time of the log's record that the snapshot was taken at, too: a log in which that
 record has another time is another log, however long it is.
 """
 
@@ -32,14 +33,14 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping
 
     from grid_member.engine.nats.client.client import NatsClient
-    from grid_member.engine.state.snapshot import Image
+    from grid_member.engine.state.snapshot import Snapshot
 
 CHUNK_BYTES: Final = 256 * 1024
 """Of parts that travel together; a larger one travels alone."""
 SLICE_PARTS: Final = 200
 """Parts that are encoded between two looks at anything else, half a millisecond of work."""
 WORK_PAUSE: Final = 7
-"""How many times as long as it worked an image pauses: an eighth of the loop's time is its."""
+"""How many times as long as it worked a snapshot pauses: an eighth of the loop's time is its."""
 ACK_PAUSE: Final = 1
 """The same of the time that the servers took for a chunk: half of theirs."""
 ACK_S: Final = 10.0
@@ -64,14 +65,14 @@ class OvertakenError(NatsError):
 
 
 class OtherLogError(OvertakenError):
-    """An image is of another log than the one that is there; who knows the state writes it anew."""
+    """A snapshot is of another log than is there; a member that knows the state writes it anew."""
 
 
-class End(NamedTuple):
-    """What the last message of an image says."""
+class SnapshotEnd(NamedTuple):
+    """What the last message of a snapshot says."""
 
     log: int
-    """The sequence of the log that the image was taken at."""
+    """The sequence of the log that the snapshot was taken at."""
     first: int
     """Sequence of the claim; the chunks follow it, then the end."""
     chunks: int
@@ -79,7 +80,7 @@ class End(NamedTuple):
     """CRC-32 of all chunks together."""
     log_ms: int | None = None
     """When the log's servers took that record, in milliseconds since the epoch; None: nobody knows,
-    as of images of former versions."""
+    as of snapshots of former versions."""
 
     @property
     def place(self) -> int:
@@ -87,56 +88,58 @@ class End(NamedTuple):
         return self.first + self.chunks + 1
 
     def is_in(self, state: Mapping[str, Any]) -> bool:
-        """Tell whether a log in that state has a record that can be compared with this image's."""
+        """Tell whether a log in that state has a record to compare with this snapshot's."""
         return self.log_ms is not None and state["first_seq"] <= self.log <= state["last_seq"]
 
 
-class Held(NamedTuple):
-    """What a stream of images holds."""
+class StoredSnapshots(NamedTuple):
+    """What a stream of snapshots holds."""
 
     last: int
     """Sequence of its last message."""
     first: int
-    end: End | None
-    """Of the last image that is complete."""
+    end: SnapshotEnd | None
+    """Of the last snapshot that is complete."""
     claims: tuple[int, ...]
-    """Of all images that it has messages of."""
+    """Of all snapshots that it has messages of."""
     quiet_s: float
     """How long ago the last message came."""
 
 
-def images_of(stream: str) -> str:
-    """Return the name of the stream of a log's images."""
+def snapshot_stream(stream: str) -> str:
+    """Return the name of the stream of a log's snapshots."""
     return f"{stream}-image"
 
 
 def end_subject(stream: str) -> str:
-    """Return where the ends of a log's images go."""
+    """Return where the ends of a log's snapshots go."""
     return f"grid.image.{stream}.end"
 
 
-def end_of(stream: str, answer: dict[str, Any]) -> End | None:
+def end_of(stream: str, answer: dict[str, Any]) -> SnapshotEnd | None:
     """Return the end in an answer to `end_request`, None when there is none.
 
     Raises:
         NatsError: the answer is none.
         EngineError: it is of a later version.
     """
-    if _is_missing(images_of(stream), answer):
+    if _is_missing(snapshot_stream(stream), answer):
         return None
     try:
         message = answer["message"]
         fields = json.loads(base64.b64decode(message["data"], validate=True))
         if int(fields["format"]) > FORMAT:
-            raise newer(images_of(stream), fields["format"], FORMAT)
+            raise newer(snapshot_stream(stream), fields["format"], FORMAT)
         log_ms = fields.get("log_ms")
-        end = End(*(int(fields[name]) for name in _END_FIELDS))
+        end = SnapshotEnd(*(int(fields[name]) for name in _END_FIELDS))
         end = end._replace(log_ms=None if log_ms is None else int(log_ms))
         known = end.place == message["seq"]
     except (KeyError, TypeError, ValueError, binascii.Error):
         known = False
     if not known:
-        raise NatsError(f"{images_of(stream)}: the end of its last image cannot be understood")
+        raise NatsError(
+            f"{snapshot_stream(stream)}: the end of its last image cannot be understood"
+        )
     return end
 
 
@@ -145,14 +148,14 @@ def end_request(stream: str) -> dict[str, str]:
     return {"last_by_subj": end_subject(stream)}
 
 
-def end_fields(end: End) -> bytes:
+def end_fields(end: SnapshotEnd) -> bytes:
     """Return an end as a message."""
     known = {name: value for name, value in end._asdict().items() if value is not None}
     return json.dumps({"format": FORMAT, **known}).encode()
 
 
-def record_request(end: End) -> dict[str, int]:
-    """Return the request of `STREAM.MSG.GET` for the log's record that an image was taken at."""
+def record_request(end: SnapshotEnd) -> dict[str, int]:
+    """Return the request of `STREAM.MSG.GET` for the log's record that a snapshot was taken at."""
     return {"seq": end.log}
 
 
@@ -175,7 +178,7 @@ def record_ms(stream: str, answer: dict[str, Any]) -> int | None:
 
 
 def put_headers(last: int, before: int | None = None) -> bytes:
-    """Return the headers of a message of an image.
+    """Return the headers of a message of a snapshot.
 
     Args:
         last: the sequence of the stream's last message, which has to be that still.
@@ -186,7 +189,7 @@ def put_headers(last: int, before: int | None = None) -> bytes:
 
 
 def put_outcome(stream: str, answer: dict[str, Any]) -> int:
-    """Return the sequence of a message of an image that the servers have taken.
+    """Return the sequence of a message of a snapshot that the servers have taken.
 
     Raises:
         NatsError: they have not.
@@ -194,24 +197,24 @@ def put_outcome(stream: str, answer: dict[str, Any]) -> int:
     error = answer.get("error")
     if error is not None:
         kind = OvertakenError if error.get("err_code") in _WRONG_LAST else NatsError
-        raise kind(f"{images_of(stream)}: {error.get('description', 'refused')}")
+        raise kind(f"{snapshot_stream(stream)}: {error.get('description', 'refused')}")
     return int(answer.get("seq", 0))
 
 
-async def look_at(client: NatsClient, stream: str) -> Held:
-    """Return what the stream of a log's images holds.
+async def look_at(client: NatsClient, stream: str) -> StoredSnapshots:
+    """Return what the stream of a log's snapshots holds.
 
     Raises:
         NatsError: nobody leads it now, or it changes.
     """
-    name = images_of(stream)
+    name = snapshot_stream(stream)
     info = await answered(client, f"STREAM.INFO.{name}", {"subjects_filter": ">"})
     state = info["state"]
     end = end_of(stream, await asked(client, f"STREAM.MSG.GET.{name}", end_request(stream)))
     if end is not None and end.place > state["last_seq"]:
         raise OvertakenError(f"{name} changes")
     tails = [subject.rpartition(".")[2] for subject in state.get("subjects") or {}]
-    return Held(
+    return StoredSnapshots(
         last=state["last_seq"],
         first=state["first_seq"],
         end=end,
@@ -220,24 +223,24 @@ async def look_at(client: NatsClient, stream: str) -> Held:
     )
 
 
-async def purge(client: NatsClient, stream: str, end: End) -> None:
-    """Purge what an image that is complete replaces; again does nothing.
+async def purge(client: NatsClient, stream: str, end: SnapshotEnd) -> None:
+    """Purge what a snapshot that is complete replaces; again does nothing.
 
     Raises:
         OtherLogError: as `check_log`.
-        OvertakenError: the same. A purge would make the log seem to fit: what came behind the image
-            is lost with it (`mismatch`).
+        OvertakenError: the same. A purge would make the log seem to fit: what came behind the
+            snapshot is lost with it (`mismatch`).
         NatsError: it may not be done.
     """
     await check_log(client, stream, end)
     await _purge(client, stream, end)
 
 
-async def check_log(client: NatsClient, stream: str, end: End) -> None:
-    """See that an image is of the log that is there.
+async def check_log(client: NatsClient, stream: str, end: SnapshotEnd) -> None:
+    """See that a snapshot is of the log that is there.
 
     Raises:
-        OtherLogError: the log has another record where the image was taken.
+        OtherLogError: the log has another record where the snapshot was taken.
         OvertakenError: it ends before, or changes.
         NatsError: nobody leads it.
     """
@@ -258,19 +261,19 @@ async def check_log(client: NatsClient, stream: str, end: End) -> None:
     raise OvertakenError(f"{stream} changes")
 
 
-class ImageWriter:
-    """Writes one image."""
+class SnapshotWriter:
+    """Writes one snapshot."""
 
     def __init__(
-        self, client: NatsClient, stream: str, held: Held, *, log_begins: bool = False
+        self, client: NatsClient, stream: str, held: StoredSnapshots, *, log_begins: bool = False
     ) -> None:
         """Write nothing yet.
 
         Args:
             client: connected to the member's own server.
             stream: the log's stream.
-            held: what its images' stream holds: nothing else may come before this image.
-            log_begins: whether the log is empty and is to begin behind the image.
+            held: what its snapshots' stream holds: nothing else may come before this snapshot.
+            log_begins: whether the log is empty and is to begin behind the snapshot.
         """
         self._client = client
         self._stream = stream
@@ -279,11 +282,11 @@ class ImageWriter:
         self._last = held.last
         self._subject = f"grid.image.{stream}.{held.last + 1}"
 
-    async def write(self, image_: Image, log_ms: int | None = None) -> None:
-        """Write the image and purge what it replaces.
+    async def write(self, content: Snapshot, log_ms: int | None = None) -> None:
+        """Write the snapshot and purge what it replaces.
 
         Args:
-            image_: what to write.
+            content: what to write.
             log_ms: when the log's servers took the record that it was taken at, in milliseconds
                 since the epoch, as far as that is known.
 
@@ -292,30 +295,34 @@ class ImageWriter:
         """
         first, chunks, crc = self._last + 1, 0, 0
         if not self._log_begins:  # else nobody is disturbed for what can never end
-            await check_log(self._client, self._stream, End(image_.sequence, first, 0, 0, log_ms))
+            await check_log(
+                self._client, self._stream, SnapshotEnd(content.sequence, first, 0, 0, log_ms)
+            )
         await self._put(b"")
         await self._sweep()
-        async for chunk in _chunks(image_):
+        async for chunk in _chunks(content):
             begun_s = time.perf_counter()
             await self._put(chunk)
             chunks += 1
             crc = zlib.crc32(chunk, crc)
             await asyncio.sleep(ACK_PAUSE * (time.perf_counter() - begun_s))
-        end = End(image_.sequence, first, chunks, crc, log_ms)
+        end = SnapshotEnd(content.sequence, first, chunks, crc, log_ms)
         if not self._log_begins:
             await check_log(self._client, self._stream, end)  # what is replaced may be of it
         await self._put_end(end)
         await (_purge if self._log_begins else purge)(self._client, self._stream, end)
 
     async def _sweep(self) -> None:
-        """Remove images that were never ended: nobody can end them behind this one's claim."""
+        """Remove snapshots that were never ended: nobody can end them behind this one's claim."""
         end = self._held.end
         for claim in self._held.claims:
             if end is None or claim != end.first:
                 request = {"filter": f"grid.image.{self._stream}.{claim}"}
-                await answered(self._client, f"STREAM.PURGE.{images_of(self._stream)}", request)
+                await answered(
+                    self._client, f"STREAM.PURGE.{snapshot_stream(self._stream)}", request
+                )
 
-    async def _put_end(self, end: End) -> None:
+    async def _put_end(self, end: SnapshotEnd) -> None:
         before = 0 if self._held.end is None else self._held.end.place
         await self._put(end_fields(end), subject=end_subject(self._stream), before=before)
 
@@ -328,17 +335,17 @@ class ImageWriter:
         )
         self._last += 1
         if put_outcome(self._stream, json.loads(answer.payload)) != self._last:
-            raise OvertakenError(f"{images_of(self._stream)} is another one")
+            raise OvertakenError(f"{snapshot_stream(self._stream)} is another one")
 
 
-async def _purge(client: NatsClient, stream: str, end: End) -> None:
+async def _purge(client: NatsClient, stream: str, end: SnapshotEnd) -> None:
     await answered(client, f"STREAM.PURGE.{stream}", {"seq": end.log + 1})
-    await answered(client, f"STREAM.PURGE.{images_of(stream)}", {"seq": end.first})
+    await answered(client, f"STREAM.PURGE.{snapshot_stream(stream)}", {"seq": end.first})
 
 
-async def _chunks(image_: Image) -> AsyncIterator[bytes]:
-    """Encode the image little by little, so that the loop hardly notices."""
-    encoded = map(codec.encode_part, snapshot.parts(image_))
+async def _chunks(content: Snapshot) -> AsyncIterator[bytes]:
+    """Encode the snapshot little by little, so that the loop hardly notices."""
+    encoded = map(codec.encode_part, snapshot.parts(content))
     pieces: list[bytes] = []
     size_bytes = 0
     while True:

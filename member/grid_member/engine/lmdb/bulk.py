@@ -51,14 +51,14 @@ def changed_log(path: Path, shard: int) -> Iterator[Tables]:
 
 
 def put_chunks(tables: Tables, sequence: int, chunks: Iterable[tuple[int, bytes]]) -> None:
-    """Store chunks of an image as they are; `put_base` makes the image count."""
-    with tables.environment.begin(tables.image, write=True) as transaction:
+    """Store chunks of a snapshot as they are; `put_base` makes the snapshot count."""
+    with tables.environment.begin(tables.snapshot, write=True) as transaction:
         for number, chunk in chunks:
             transaction.put(CHUNK.pack(sequence, number), chunk)
 
 
 def put_base(tables: Tables, sequence: int, chunks: int) -> None:
-    """Make an image count that has so many chunks."""
+    """Make a snapshot count that has so many chunks."""
     with tables.environment.begin(tables.meta, write=True) as transaction:
         transaction.put(b"base", pack_base(sequence, chunks))
 

@@ -1,4 +1,4 @@
-"""Cleaning a log in LMDB: an image goes in piece by piece, then what it replaces goes out."""
+"""Cleaning a log in LMDB: a snapshot goes in piece by piece, then what it replaces goes out."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from grid_member.engine.state import codec, snapshot
 
 if TYPE_CHECKING:
     from grid_member.engine.lmdb.tables import Tables
-    from grid_member.engine.state.snapshot import Image, Part
+    from grid_member.engine.state.snapshot import Part, Snapshot
 
-IMAGE_CHUNK_PARTS: Final = 1000
-"""Entries of an image that are encoded at a time, a few milliseconds of work."""
-IMAGE_CHUNK_BYTES: Final = 1024 * 1024
+SNAPSHOT_CHUNK_PARTS: Final = 1000
+"""Entries of a snapshot that are encoded at a time, a few milliseconds of work."""
+SNAPSHOT_CHUNK_BYTES: Final = 1024 * 1024
 """Bytes of values after which a chunk is full, and of chunks that are stored at a time."""
 SHORT_CHUNK_BYTES: Final = 1024
 """The same of a chunk while the disk is full, where free pages lie one by one."""
@@ -28,8 +28,8 @@ _WITH_VALUE: Final = (
 )  # fmt: skip
 
 
-class ImageJob:
-    """An image on its way into the store."""
+class SnapshotJob:
+    """A snapshot on its way into the store."""
 
     __slots__ = (
         "_chunk_bytes",
@@ -41,32 +41,32 @@ class ImageJob:
         "size_bytes",
     )
 
-    def __init__(self, image_: Image, live_bytes: int, chunk_bytes: int) -> None:
+    def __init__(self, content: Snapshot, live_bytes: int, chunk_bytes: int) -> None:
         """Begin.
 
         Args:
-            image_: what to store.
+            content: what to store.
             live_bytes: what the state says that it holds.
             chunk_bytes: bytes of values after which a chunk is full.
         """
-        self.sequence = image_.sequence
+        self.sequence = content.sequence
         self.live_bytes = live_bytes
         self.size_bytes = 0
         self.parts_stored = 0
-        self._parts = snapshot.parts(image_)
+        self._parts = snapshot.parts(content)
         self._chunks = 0
         self._chunk_bytes = chunk_bytes
 
     def store_next(self, tables: Tables) -> bool:
-        """Store the next chunks, or behind the last one make the image count; False then."""
+        """Store the next chunks, or behind the last one make the snapshot count; False then."""
         chunks: list[bytes] = []
         size_bytes = 0
-        while size_bytes < IMAGE_CHUNK_BYTES and (chunk := self._next_chunk()) is not None:
+        while size_bytes < SNAPSHOT_CHUNK_BYTES and (chunk := self._next_chunk()) is not None:
             chunks.append(chunk)
             size_bytes += len(chunk)
         with tables.environment.begin(write=True) as transaction:
             for number, chunk in enumerate(chunks, self._chunks):
-                transaction.put(CHUNK.pack(self.sequence, number), chunk, db=tables.image)
+                transaction.put(CHUNK.pack(self.sequence, number), chunk, db=tables.snapshot)
             if not chunks:
                 base = pack_base(self.sequence, self._chunks)
                 transaction.put(b"base", base, db=tables.meta)
@@ -77,7 +77,7 @@ class ImageJob:
     def _next_chunk(self) -> bytes | None:
         chunk: list[Part] = []
         size_bytes = 0
-        for part in islice(self._parts, IMAGE_CHUNK_PARTS):
+        for part in islice(self._parts, SNAPSHOT_CHUNK_PARTS):
             chunk.append(part)
             if isinstance(part, _WITH_VALUE):
                 size_bytes += len(part.value)
@@ -88,7 +88,7 @@ class ImageJob:
 
 
 def purge(tables: Tables) -> bool:
-    """Remove some of what the image replaced; False when nothing is left to remove."""
+    """Remove some of what the snapshot replaced; False when nothing is left to remove."""
     base = tables.base()[0]
     with tables.environment.begin(write=True, buffers=True) as transaction:
         removed = removed_bytes = 0
@@ -101,7 +101,7 @@ def purge(tables: Tables) -> bool:
                 removed_bytes += len(cursor.value())
                 cursor.delete()
                 removed += 1
-        with transaction.cursor(tables.image) as cursor:
+        with transaction.cursor(tables.snapshot) as cursor:
             cursor.first()
             while _goes_on(removed, removed_bytes) and (key := cursor.key()):
                 if CHUNK.unpack(key)[0] == base:

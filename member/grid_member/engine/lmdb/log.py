@@ -23,7 +23,12 @@ import lmdb
 
 from grid_member.engine.api import EngineError, Reason, Refused
 from grid_member.engine.io.ground import LostGroundError
-from grid_member.engine.lmdb.compaction import IMAGE_CHUNK_BYTES, SHORT_CHUNK_BYTES, ImageJob, purge
+from grid_member.engine.lmdb.compaction import (
+    SHORT_CHUNK_BYTES,
+    SNAPSHOT_CHUNK_BYTES,
+    SnapshotJob,
+    purge,
+)
 from grid_member.engine.lmdb.ground import log_ground
 from grid_member.engine.lmdb.inbox import Inbox
 from grid_member.engine.lmdb.replay import Replay
@@ -40,7 +45,7 @@ if TYPE_CHECKING:
     from grid_member.engine.lmdb.tables import Environments, Tables
     from grid_member.engine.log.log import Clock, Feed, Steps
     from grid_member.engine.state.operations import Record
-    from grid_member.engine.state.snapshot import Image
+    from grid_member.engine.state.snapshot import Snapshot
 from grid_member.engine.lmdb.tables import MAP_SIZE_BYTES, open_environment, open_tables
 from grid_member.engine.lmdb.values import packed_records
 
@@ -93,7 +98,7 @@ class LmdbLog:
         self._tables: Tables | None = self._open()
         self.ground = log_ground(path, lambda: self._tail.unlinked)
         self._sequence = self._timestamp_ms = 0
-        self._stored_bytes = self._since_image_bytes = self._retry_above_bytes = 0
+        self._stored_bytes = self._since_snapshot_bytes = self._retry_above_bytes = 0
         self.refusal: Refused | None = None
         """Why nothing can be stored now; None when it can, as far as is known."""
         self._failing = False
@@ -101,7 +106,7 @@ class LmdbLog:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._writer: Writer | None = None
         self._inbox = Inbox()
-        self._job: ImageJob | None = None
+        self._job: SnapshotJob | None = None
         self._purging, self._paused = True, False
 
     @property
@@ -115,7 +120,7 @@ class LmdbLog:
         return open_tables(self._path, self._shard, self._map_size_bytes, self._environments)
 
     def replay(self) -> Steps:
-        """Yield the latest image's parts, then the records after it.
+        """Yield the latest snapshot's parts, then the records after it.
 
         Raises:
             EngineError: what is stored is damaged.
@@ -146,7 +151,7 @@ class LmdbLog:
         """Wait only for so long for a disk that does not tell what became of a commit."""
         self._inbox.lose_patience(within_s)
 
-    def wants_image(self, live_bytes: int) -> bool:
+    def wants_snapshot(self, live_bytes: int) -> bool:
         """Tell whether more than half of the log is garbage; less is enough on a full disk."""
         self._space.live_bytes = live_bytes
         if self._job is not None or self._purging:
@@ -157,11 +162,11 @@ class LmdbLog:
             2 * live_bytes + self._clean_slack_bytes, self._retry_above_bytes
         )
 
-    def store_image(self, image: Image) -> None:
-        """Store an image, then purge what it replaces, in pieces between the commits."""
-        chunk_bytes = SHORT_CHUNK_BYTES if self._is_short() else IMAGE_CHUNK_BYTES
-        self._since_image_bytes = 0
-        self._job = ImageJob(image, self._space.live_bytes, chunk_bytes)
+    def store_snapshot(self, snapshot: Snapshot) -> None:
+        """Store a snapshot, then purge what it replaces, in pieces between the commits."""
+        chunk_bytes = SHORT_CHUNK_BYTES if self._is_short() else SNAPSHOT_CHUNK_BYTES
+        self._since_snapshot_bytes = 0
+        self._job = SnapshotJob(snapshot, self._space.live_bytes, chunk_bytes)
         self._inbox.wake()
 
     async def close(self) -> None:
@@ -254,7 +259,7 @@ class LmdbLog:
         self._sequence += len(group)
         self._timestamp_ms = timestamp_ms
         self._stored_bytes += size_bytes
-        self._since_image_bytes += size_bytes
+        self._since_snapshot_bytes += size_bytes
         if self._failing and any(map(OPERATIONS.grows, group)):
             self._failing = False
             _log.warning("the log of shard %d takes writes again", self._shard)
@@ -346,7 +351,8 @@ class LmdbLog:
                 self._tail.make()
             self.refusal = None
         elif self._job is None and self._space.worth_cleaning(self._stored_bytes):
-            self._tell(lambda feed: feed.committed(()))  # the feed asks whether an image is wanted
+            # the feed asks whether a snapshot is wanted
+            self._tell(lambda feed: feed.committed(()))
 
     def _fits(self, group: list[Record], size_bytes: int) -> bool:
         """Tell whether the disk has room for what the group stores; purging makes some."""
@@ -370,14 +376,15 @@ class LmdbLog:
             tables = self._tables = self._tables or self._open()
             if job is not None:
                 if self._sequence - len(self._tail.pending) < job.sequence:
-                    # What is pending has to go on behind LMDB's last record, or behind the image.
+                    # What is pending has to go on behind LMDB's last record, or behind the
+                    # snapshot.
                     self._tail.settle(tables, self._sequence)
                 if not self._space.may_build(tables):
                     raise lmdb.DiskError("there is no room for an image")
                 if job.store_next(tables):
                     self._space.building_bytes = job.size_bytes
                 else:
-                    self._end_image(job)
+                    self._end_snapshot(job)
             elif self._purging:
                 self._purging = purge(tables)
             elif idle and self._tail.pending:
@@ -386,7 +393,7 @@ class LmdbLog:
             self._refuse(error)
             if job is not None:
                 self._space.doubt()
-            # Remove what was written of the image; a later one may find room.
+            # Remove what was written of the snapshot; a later one may find room.
             self._purging = self._paused = True
             self._job = None
             self._retry_above_bytes = self._stored_bytes + self._clean_slack_bytes
@@ -394,8 +401,8 @@ class LmdbLog:
             with contextlib.suppress(lmdb.Error, EngineError, OSError):
                 self._reopen()  # else the next look at it does
 
-    def _end_image(self, job: ImageJob) -> None:
+    def _end_snapshot(self, job: SnapshotJob) -> None:
         self._space.learn(job.live_bytes, job.size_bytes)
-        self._stored_bytes = job.size_bytes + self._since_image_bytes
+        self._stored_bytes = job.size_bytes + self._since_snapshot_bytes
         self._purging = True
         self._job = None

@@ -1,4 +1,4 @@
-"""Reading a log from its beginning: LMDB's image and the records after it, then its tail."""
+"""Reading a log from its beginning: LMDB's snapshot and the records after it, then its tail."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Replay:
         self._path = path
 
     def steps(self) -> Iterator[Committed | Sequence[Part]]:
-        """Yield the latest image's parts, then the records after it.
+        """Yield the latest snapshot's parts, then the records after it.
 
         Raises:
             EngineError: it cannot be read now; `DamagedStoreError`: it is damaged.
@@ -45,15 +45,15 @@ class Replay:
         try:
             base, chunks = self._tables.base()
             self.sequence = base
-            yield from self._image(base, chunks)
+            yield from self._read_snapshot(base, chunks)
             yield from self._records(base)
             yield from self._behind()
         except LOG_ERRORS as error:
             raise explained(self._path, error) from error
 
-    def _image(self, base: int, chunks: int) -> Iterator[Sequence[Part]]:
+    def _read_snapshot(self, base: int, chunks: int) -> Iterator[Sequence[Part]]:
         tables = self._tables
-        with tables.environment.begin(tables.image) as transaction:
+        with tables.environment.begin(tables.snapshot) as transaction:
             for number in range(chunks):
                 data = transaction.get(CHUNK.pack(base, number))
                 if data is None:

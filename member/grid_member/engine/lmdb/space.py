@@ -1,6 +1,6 @@
 """Room on the disk of one log: how much there is, and a reserve that removals may use up.
 
-A log is cleaned by writing an image of what lives before what it replaces is removed. So there
+A log is cleaned by writing a snapshot of what lives before what it replaces is removed. So there
 has to be room for one more copy of what lives, or the disk would be full for good: no removal
 could ever free anything. What stores something is therefore refused while that room is missing;
 what removes something goes on, on a full disk into the reserve.
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 RESERVE_BYTES: Final = 4 * 1024 * 1024
 """Kept for removals on a full disk: tens of thousands of them, or one clear of everything."""
 RESERVE_FILE: Final = "reserve"
-FIRST_IMAGE_RATIO: Final = 1.5
-"""Bytes of an image for each live byte, before the first image tells."""
-MAX_IMAGE_RATIO: Final = 8.0
+FIRST_SNAPSHOT_RATIO: Final = 1.5
+"""Bytes of a snapshot for each live byte, before the first snapshot tells."""
+MAX_SNAPSHOT_RATIO: Final = 8.0
 """Where doubts about that end."""
-IMAGE_MARGIN: Final = 1.1
-"""How much larger than the last image, relatively, the next may become."""
+SNAPSHOT_MARGIN: Final = 1.1
+"""How much larger than the last snapshot, relatively, the next may become."""
 COMMIT_BYTES: Final = 64 * 1024
 """Pages that a commit writes beside its records, about."""
 
@@ -44,13 +44,13 @@ class Space:
         self.live_bytes = 0
         """What lives in the state."""
         self.building_bytes = 0
-        """What has been stored of an image on its way."""
+        """What has been stored of a snapshot on its way."""
         self._path = path
         self._reserve_bytes = reserve_bytes
         self._held_bytes = 0
         self._room_bytes = 0
         self._growth_bytes = 0
-        self._image_ratio = FIRST_IMAGE_RATIO
+        self._snapshot_ratio = FIRST_SNAPSHOT_RATIO
 
     # The reserve
 
@@ -92,7 +92,7 @@ class Space:
         return self._room_bytes >= self._needed_bytes + self._reserve_bytes // 2 + COMMIT_BYTES
 
     def fits(self, size_bytes: int, tables: Tables) -> bool:
-        """Tell whether records of so many bytes fit, and an image after them."""
+        """Tell whether records of so many bytes fit, and a snapshot after them."""
         taken_bytes = 2 * size_bytes + COMMIT_BYTES
         if self._room_bytes < 2 * self._needed_bytes + taken_bytes:
             with contextlib.suppress(OSError, lmdb.Error):  # else what was known holds
@@ -102,7 +102,7 @@ class Space:
         return fits
 
     def may_build(self, tables: Tables) -> bool:
-        """Tell whether an image may go on: one that outgrows the free pages must leave a reserve.
+        """Tell whether a snapshot may go on: one that outgrows the free pages must leave a reserve.
 
         Raises:
             OSError: the disk does not say.
@@ -122,26 +122,26 @@ class Space:
         return self._room_bytes >= self._needed_bytes + self._reserve_bytes
 
     def worth_cleaning(self, stored_bytes: int) -> bool:
-        """Tell whether an image would fit and save a fifth of what is stored."""
-        saved_bytes = stored_bytes - self._image_bytes
+        """Tell whether a snapshot would fit and save a fifth of what is stored."""
+        saved_bytes = stored_bytes - self._snapshot_bytes
         wanted_bytes = stored_bytes // 5 + self._reserve_bytes // 4
-        return saved_bytes > wanted_bytes and self._room_bytes > self._image_bytes
+        return saved_bytes > wanted_bytes and self._room_bytes > self._snapshot_bytes
 
-    def learn(self, live_bytes: int, image_bytes: int) -> None:
-        """Hear how large an image became."""
+    def learn(self, live_bytes: int, snapshot_bytes: int) -> None:
+        """Hear how large a snapshot became."""
         self.building_bytes = 0
         if live_bytes:
-            self._image_ratio = max(1.0, image_bytes / live_bytes) * IMAGE_MARGIN
+            self._snapshot_ratio = max(1.0, snapshot_bytes / live_bytes) * SNAPSHOT_MARGIN
 
     def doubt(self) -> None:
         """Hear that cleaning failed where there should have been room enough."""
         self.building_bytes = 0
-        self._image_ratio = min(MAX_IMAGE_RATIO, self._image_ratio * FIRST_IMAGE_RATIO)
+        self._snapshot_ratio = min(MAX_SNAPSHOT_RATIO, self._snapshot_ratio * FIRST_SNAPSHOT_RATIO)
 
     @property
-    def _image_bytes(self) -> int:
-        return int(self.live_bytes * self._image_ratio)
+    def _snapshot_bytes(self) -> int:
+        return int(self.live_bytes * self._snapshot_ratio)
 
     @property
     def _needed_bytes(self) -> int:
-        return max(0, self._image_bytes - self.building_bytes) + self._reserve_bytes
+        return max(0, self._snapshot_bytes - self.building_bytes) + self._reserve_bytes

@@ -30,8 +30,8 @@ DATA_FILE: Final = "data.mdb"
 KIND: Final = b"grid-log"
 FORMAT: Final = struct.Struct(">8sII")  # kind, format, shard
 SEQUENCE: Final = struct.Struct(">Q")
-CHUNK: Final = struct.Struct(">QI")  # sequence of the image, number of the chunk
-NO_IMAGE: Final = (0, 0)
+CHUNK: Final = struct.Struct(">QI")  # sequence of the snapshot, number of the chunk
+NO_SNAPSHOT: Final = (0, 0)
 META_PAGES: Final = 2
 """Root pages of an LMDB file."""
 
@@ -57,7 +57,7 @@ def create_log(path: Path, shard: int) -> None:
         environment.open_db(b"image")
         with environment.begin(write=True) as transaction:
             transaction.put(b"format", FORMAT.pack(KIND, LOG_FORMAT, shard), db=meta)
-            transaction.put(b"base", pack_base(*NO_IMAGE), db=meta)
+            transaction.put(b"base", pack_base(*NO_SNAPSHOT), db=meta)
     finally:
         environment.close()
 
@@ -65,16 +65,16 @@ def create_log(path: Path, shard: int) -> None:
 class Tables:
     """An open environment with its tables."""
 
-    __slots__ = ("environment", "image", "log", "meta")
+    __slots__ = ("environment", "log", "meta", "snapshot")
 
     def __init__(self, environment: lmdb.Environment) -> None:
         self.environment = environment
         self.meta = environment.open_db(b"meta", create=False)
         self.log = environment.open_db(b"log", create=False)
-        self.image = environment.open_db(b"image", create=False)
+        self.snapshot = environment.open_db(b"image", create=False)
 
     def base(self) -> tuple[int, int]:
-        """Return the image's sequence and its number of chunks.
+        """Return the snapshot's sequence and its number of chunks.
 
         Raises:
             CodecError: they are damaged.
@@ -109,7 +109,7 @@ class Tables:
         environment = self.environment
         information, main = environment.info(), environment.stat()
         with environment.begin() as transaction:
-            tables = [transaction.stat(table) for table in (self.meta, self.log, self.image)]
+            tables = [transaction.stat(table) for table in (self.meta, self.log, self.snapshot)]
         used = META_PAGES + sum(
             table["branch_pages"] + table["leaf_pages"] + table["overflow_pages"]
             for table in (main, *tables)

@@ -1,7 +1,7 @@
 """What is stored in a log beside its codec's bytes.
 
-Place and time of a record, the place of the image, the salt of the tail. Each has a checksum, too:
-a bit that flips on the disk must not pass for another time, or for a shorter image.
+Place and time of a record, the place of the snapshot, the salt of the tail. Each has a checksum,
+too: a bit that flips on the disk must not pass for another time, or for a shorter snapshot.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def unpack_record(sequence: int, value: bytes) -> tuple[int, Record]:
 
 
 def pack_base(sequence: int, chunks: int) -> bytes:
-    """Return what is stored of the image that counts: its sequence and its number of chunks."""
+    """Return what is stored of the snapshot that counts: its sequence and its number of chunks."""
     return _BASE.pack(sequence, chunks, zlib.crc32(_PLACE.pack(sequence, chunks)))
 
 

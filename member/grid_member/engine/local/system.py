@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from grid_member.engine.shard.shard import Shard
     from grid_member.engine.shard.shards import Shards
     from grid_member.engine.state.machine import State
-    from grid_member.engine.state.snapshot import Image
+    from grid_member.engine.state.snapshot import Snapshot
     from grid_member.engine.state.system import SystemValues
 
 NOT_STARTED: Final = Refused(Reason.CLOSING, "the member has not started")
@@ -151,8 +151,8 @@ class SystemSide:
         """
         return self._shards.disk_bytes()
 
-    def snapshot(self) -> list[Image]:
-        """Return an image of each shard, all of this moment: every write answered so far is in.
+    def snapshot(self) -> list[Snapshot]:
+        """Return a snapshot of each shard, all of this moment: every write answered so far is in.
 
         What is written later does not touch them. Structures that are not persistent are left out
         when the engine has a directory.
@@ -162,9 +162,9 @@ class SystemSide:
         """
         if not self._replayed:
             raise EngineError("the engine has not started: there is no data yet")
-        return self._shards.images()
+        return self._shards.snapshots()
 
-    async def moment(self) -> list[Image]:
+    async def moment(self) -> list[Snapshot]:
         """Return `snapshot()`; with several members theirs is agreed on, which takes a moment.
 
         Raises:

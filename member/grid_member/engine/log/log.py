@@ -1,6 +1,6 @@
 """The log: what makes operations durable, and gives them an order and a time.
 
-A log keeps records, and from time to time an image of the state that replaces the records up to
+A log keeps records, and from time to time a snapshot of the state that replaces the records up to
 its sequence. It tells its feed of each record exactly once: committed, in order, or rejected.
 """
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from grid_member.engine.api import Refused
     from grid_member.engine.io.ground import Ground
-    from grid_member.engine.state.snapshot import Image, Part
+    from grid_member.engine.state.snapshot import Part, Snapshot
 
 Clock: TypeAlias = Callable[[], int]
 """Milliseconds since the epoch."""
@@ -84,7 +84,7 @@ class Log(Protocol):
         """What the log stands on; None when that is not looked at here."""
 
     def replay(self) -> Steps:
-        """Yield the latest image's parts, then the records after it. May block; before start.
+        """Yield the latest snapshot's parts, then the records after it. May block; before start.
 
         Who stops reading before the end closes it, as it may hold what others wait for.
 
@@ -98,13 +98,13 @@ class Log(Protocol):
     def append(self, record: Record) -> None:
         """Take a record; the feed hears of it, perhaps before this returns."""
 
-    def wants_image(self, live_bytes: int) -> bool:
-        """Tell whether so much of the log is garbage that an image should replace it."""
+    def wants_snapshot(self, live_bytes: int) -> bool:
+        """Tell whether so much of the log is garbage that a snapshot should replace it."""
 
-    def store_image(self, image: Image) -> None:
-        """Store an image of the state at the last record that the feed was told of.
+    def store_snapshot(self, snapshot: Snapshot) -> None:
+        """Store a snapshot of the state at the last record that the feed was told of.
 
-        The records up to it are purged once the image is safe; until then both are kept.
+        The records up to it are purged once the snapshot is safe; until then both are kept.
         """
 
     def lose_patience(self, within_s: float) -> None:
@@ -171,11 +171,11 @@ class MemoryLog:
         finally:
             self._feeding = False
 
-    def wants_image(self, live_bytes: int) -> bool:
+    def wants_snapshot(self, live_bytes: int) -> bool:
         """Never: there is no garbage."""
         return False
 
-    def store_image(self, image: Image) -> None:
+    def store_snapshot(self, snapshot: Snapshot) -> None:
         """Keep nothing."""
 
     def lose_patience(self, within_s: float) -> None:

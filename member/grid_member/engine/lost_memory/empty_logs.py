@@ -101,9 +101,9 @@ class Count:
         missing: AbstractSet[str],
         silent: AbstractSet[str],
     ) -> list[str]:
-        """Return the streams that are to be deleted now, the images of a log before it.
+        """Return the streams that are to be deleted now, the snapshots of a log before it.
 
-        Nobody writes images of a log that nobody leads, and whatever is deleted is found in the
+        Nobody writes snapshots of a log that nobody leads, and whatever is deleted is found in the
         next looks as long as it is there.
 
         Args:
@@ -156,8 +156,8 @@ class Emptied:
         """Why a start waits that has all that is on disks."""
 
     def concerns(self, stream: Stream) -> bool:
-        """Tell whether a stream, a log or its images, is one of those."""
-        return any(stream in {log, log.images} for log in self._logs)
+        """Tell whether a stream, a log or its snapshots, is one of those."""
+        return any(stream in {log, log.snapshots} for log in self._logs)
 
     async def watch(self) -> None:
         """Look, and delete what is emptied; goes on until it is cancelled."""
@@ -223,7 +223,7 @@ def emptied(
 ) -> frozenset[Group]:
     """Return those of the streams of which most copies are there and empty, and others missing.
 
-    A log and its images are one without the other of no use: as long as somebody may have
+    A log and its snapshots are one without the other of no use: as long as somebody may have
     something of one of them neither is to be deleted.
 
     Args:
@@ -239,7 +239,7 @@ def emptied(
         copies.setdefault(group, []).append(copy)
     found: set[Group] = set()
     for log in logs:
-        both = [_seen(each.name, details, copies) for each in (log, log.images)]
+        both = [_seen(each.name, details, copies) for each in (log, log.snapshots)]
         if all(state is not _State.HELD for state, _ in both):
             found.update(group for state, group in both if state is _State.EMPTIED)
     return frozenset(found)

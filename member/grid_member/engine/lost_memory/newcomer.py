@@ -45,14 +45,14 @@ class Newcomer:
     async def kept_from(self, stream: Stream) -> str | None:
         """Return why this member is not to make a stream; None: no member writes its log back.
 
-        One that does would have to delete first what others make meanwhile. Images are missing
+        One that does would have to delete first what others make meanwhile. Snapshots are missing
         alone beside a log that goes on: then whoever comes first makes their stream.
         """
         log = stream.log.name
 
         def is_kept(reports: Iterable[Report]) -> bool:
             held = (one.holdings[log] for one in reports if log in one.holdings)
-            return any(one.left or not stream.holds_images for one in held)
+            return any(one.left or not stream.is_snapshot_stream for one in held)
 
         reports = await self._roundup.ask(
             {},

@@ -64,7 +64,7 @@ LATE_LOOK_S: Final = 3.0
 QUIET_S: Final = 3.0
 """A log that confirms nothing for so long may have been made anew."""
 UNFIT_LOOKS: Final = 15
-"""Trials to read a log that this member follows, of which none found an image that fits."""
+"""Trials to read a log that this member follows, of which none found a snapshot that fits."""
 READ_S: Final = 10.0
 """How long a log that was written back may take to be read, before it counts as lost again. Twice
 as long each time, up to eight times: on a busy machine it would be replaced while it is read."""
@@ -341,13 +341,17 @@ class LostMemory:
         if there and there not in self._logs.condemned[name]:
             self._logs.leave(name, there)
             return
-        image, self._not_before_s[name] = shard.state.snapshot(), now_s
-        await write_back(connection.client, self._settings, stream, image, log.metadata, generation)
+        snapshot, self._not_before_s[name] = shard.state.snapshot(), now_s
+        await write_back(
+            connection.client, self._settings, stream, snapshot, log.metadata, generation
+        )
         read_s = READ_S * 2 ** min(self._written[name], 3)
         self._not_before_s[name] = asyncio.get_running_loop().time() + read_s
         self._written[name] += 1
         _log.warning(
-            "the log %s, which servers lost, is written back as of record %d", name, image.sequence
+            "the log %s, which servers lost, is written back as of record %d",
+            name,
+            snapshot.sequence,
         )
 
     async def _look(self) -> None:
@@ -363,7 +367,7 @@ class LostMemory:
         )
         if not self._whole:
             streams = [stream for stream, _ in logs.shards.values()]
-            names = [one.name for stream in streams for one in (stream, stream.images)]
+            names = [one.name for stream in streams for one in (stream, stream.snapshots)]
             self._whole = await are_complete(
                 connection.client, connection.system, connection.server, names
             )

@@ -1,9 +1,9 @@
 """Writing the state of a log back into the servers that lost it: a new log that begins behind it.
 
-    the former log and its images are deleted ─▶ images ─▶ the log, which begins behind the state
-    ─▶ the state as an image
+    the former log and its snapshots are deleted ─▶ snapshots ─▶ the log, which begins behind the
+    state ─▶ the state as a snapshot
 
-Until the image is complete the log lacks what is before its begin, so nobody can read it.
+Until the snapshot is complete the log lacks what is before its begin, so nobody can read it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING, Any, Final
 
-from grid_member.engine.jetstream.snapshots import ImageWriter, look_at
+from grid_member.engine.jetstream.snapshots import SnapshotWriter, look_at
 from grid_member.engine.nats.admin.streams import (
     EXISTS,
     FEWER_S,
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from grid_member.engine.cluster_settings import ClusterSettings
-    from grid_member.engine.jetstream.snapshots import Held
+    from grid_member.engine.jetstream.snapshots import StoredSnapshots
     from grid_member.engine.nats.admin.streams import Stream
     from grid_member.engine.nats.client.client import NatsClient
-    from grid_member.engine.state.snapshot import Image
+    from grid_member.engine.state.snapshot import Snapshot
 
 GENERATION: Final = "grid.generation"
 """How often a log was written back; servers keep it with the stream."""
@@ -65,30 +65,30 @@ async def write_back(
     client: NatsClient,
     settings: ClusterSettings,
     stream: Stream,
-    image: Image,
+    snapshot: Snapshot,
     metadata: Mapping[str, str],
     generation: int,
 ) -> None:
-    """Make the log anew behind a state, which becomes its image; it may be tried again.
+    """Make the log anew behind a state, which becomes its snapshot; it may be tried again.
 
     Args:
         client: connected to the member's own server.
         settings: tell how many copies there are to be.
         stream: the log's.
-        image: the state.
+        snapshot: the state.
         metadata: what servers kept with the log.
         generation: the one that it is to have, higher than any that a member knows.
 
     Raises:
         NatsError: it is not complete.
     """
-    await delete_stream(client, stream.images.name)
+    await delete_stream(client, stream.snapshots.name)
     copies = min(settings.copies, len(settings.members))
     with contextlib.suppress(ExistsError):
-        images = stream_config(stream.images, copies, settings.cluster_name)
-        copies = await _make(client, images)
+        snapshots = stream_config(stream.snapshots, copies, settings.cluster_name)
+        copies = await _make(client, snapshots)
     config = stream_config(stream, copies, settings.cluster_name)
-    config["first_seq"] = image.sequence + 1
+    config["first_seq"] = snapshot.sequence + 1
     config["metadata"] = {**_own(metadata), **config["metadata"], GENERATION: str(generation)}
     for _ in range(TRIES):
         await delete_stream(client, stream.name)
@@ -98,11 +98,11 @@ async def write_back(
     else:
         raise ExistsError(f"{stream.name} is made by members that start, again and again")
     held = await _look(client, stream.name)
-    await ImageWriter(client, stream.name, held).write(image)
+    await SnapshotWriter(client, stream.name, held).write(snapshot)
 
 
-async def _look(client: NatsClient, stream: str) -> Held:
-    """Return what the stream of images holds that was just made.
+async def _look(client: NatsClient, stream: str) -> StoredSnapshots:
+    """Return what the stream of snapshots holds that was just made.
 
     Raises:
         NatsError: it has no leader in time, or the log has none.

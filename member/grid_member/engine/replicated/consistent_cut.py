@@ -1,6 +1,6 @@
 """A cut over the shards of a cluster: one moment of all that they hold, although each has its log.
 
-    take():        a mark into every shard ─▶ each state is imaged at its mark
+    take():        a mark into every shard ─▶ each state is copied at its mark
     every member:  what comes back behind a mark is not answered before all marks were seen
 
 What is in the cut was asked for before the last mark came into its shard, and what is not in it was
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from grid_member.engine.api import Refused
     from grid_member.engine.replicated.shard import Reader, ReplicatedShard
-    from grid_member.engine.state.snapshot import Image
+    from grid_member.engine.state.snapshot import Snapshot
 
 MARK: Final = "cut/"
 """Begins the keys of marks in the system store of each shard."""
@@ -72,8 +72,8 @@ class Cuts:
         self._marks: list[frozenset[str]] = []
         """Of each shard, when it was looked at last."""
         self._over: deque[str] = deque(maxlen=REMEMBERED)
-        self._wanted: dict[str, dict[int, Image]] = {}
-        """Images of the cuts that this member takes, by shard."""
+        self._wanted: dict[str, dict[int, Snapshot]] = {}
+        """Snapshots of the cuts that this member takes, by shard."""
         self._patience: dict[str, asyncio.TimerHandle] = {}
 
     def begin(self, shards: Sequence[ReplicatedShard], *, whole: bool = True) -> None:
@@ -121,21 +121,21 @@ class Cuts:
             elif shard.held is None:
                 shard.held = []
 
-    async def take(self) -> list[Image]:
-        """Return an image of each shard, all of one moment.
+    async def take(self) -> list[Snapshot]:
+        """Return a snapshot of each shard, all of one moment.
 
         Raises:
             EngineError: that could not be had.
         """
         for _ in range(ATTEMPTS):
-            images = await self._tried(MARK + uuid.uuid4().hex)
-            if images is not None:
-                return images
+            snapshots = await self._tried(MARK + uuid.uuid4().hex)
+            if snapshots is not None:
+                return snapshots
             await asyncio.sleep(RETRY_S)
         raise EngineError(NO_CUT)
 
-    async def _tried(self, name: str) -> list[Image] | None:
-        images = self._wanted[name] = {}
+    async def _tried(self, name: str) -> list[Snapshot] | None:
+        snapshots = self._wanted[name] = {}
         try:
             if any(await asyncio.gather(*self._marking(name))):
                 return None
@@ -144,8 +144,8 @@ class Cuts:
             if any(await asyncio.gather(*barriers)):
                 return None
             whole = all(name in shard.state.system.found for shard in self._shards)
-            if whole and len(images) == len(self._shards):
-                return [images[place] for place in range(len(images))]
+            if whole and len(snapshots) == len(self._shards):
+                return [snapshots[place] for place in range(len(snapshots))]
             return None
         finally:
             del self._wanted[name]

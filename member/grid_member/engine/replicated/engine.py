@@ -45,13 +45,13 @@ if TYPE_CHECKING:
     from grid_member.engine.replicated.shards import ReplicatedShards
     from grid_member.engine.replication import Colleagues, Replication
     from grid_member.engine.shard.shard import Shard
-    from grid_member.engine.state.snapshot import Image
+    from grid_member.engine.state.snapshot import Snapshot
     from grid_member.engine.state.stored import Stored
 
 CURRENT_RETRY_S: Final = 0.2
 NOTE_RETRY_S: Final = 0.5
-IMAGE_LOOK_S: Final = 1.0
-"""How often a shard may find that its image is to be written, whether it is written to or not."""
+SNAPSHOT_LOOK_S: Final = 1.0
+"""How often a shard looks whether its snapshot is to be written, while nothing is written to it."""
 _log: Final = logging.getLogger("grid.engine.nats")
 
 
@@ -220,8 +220,8 @@ class ClusterEngine(LocalEngine):
             return False
         return await outcome_of(self._system_shard.when_current) is None
 
-    async def moment(self) -> list[Image]:
-        """Return one image of all that is kept, of one moment on all members.
+    async def moment(self) -> list[Snapshot]:
+        """Return one snapshot of all that is kept, of one moment on all members.
 
         Raises:
             EngineError: that could not be had.
@@ -364,14 +364,14 @@ class ClusterEngine(LocalEngine):
             steady=self._steady,
         )
         shards.stuck = lambda: None if self._watch is None else self._watch.trouble
-        keeping = [self._watch.run(), self._keep_images(), *([servers.run()] if several else [])]
+        keeping = [self._watch.run(), self._keep_snapshots(), *([servers.run()] if several else [])]
         self._keeping = [asyncio.create_task(one) for one in keeping]
 
-    async def _keep_images(self) -> None:
+    async def _keep_snapshots(self) -> None:
         while True:
-            await asyncio.sleep(IMAGE_LOOK_S)
+            await asyncio.sleep(SNAPSHOT_LOOK_S)
             for shard in self._cluster.replicated_shards:
-                shard.keep_image()
+                shard.keep_snapshot()
 
     def _steady(self) -> bool:
         """Tell whether copies may be moved in the cluster's present state."""

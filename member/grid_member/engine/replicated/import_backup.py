@@ -1,9 +1,9 @@
 """How a new cluster begins with the data of a backup: imported before anybody serves.
 
-    no streams ─▶ the first one, which names backup and importer ─▶ the others ─▶ an image in each
+    no streams ─▶ the first one, which names backup and importer ─▶ the others ─▶ a snapshot in each
                ─▶ all read back and compared ─▶ the first one says that it is done
 
-Every member that starts waits for the last step. The importer begins again with the images after
+Every member that starts waits for the last step. The importer begins again with the snapshots after
 whatever ended it before that; the backup itself is only read.
 """
 
@@ -21,7 +21,7 @@ from grid_member.engine.api import EngineError
 from grid_member.engine.backup.restore import restore_once
 from grid_member.engine.io.errors import unusable
 from grid_member.engine.jetstream.replay import Chunk, replayed
-from grid_member.engine.jetstream.snapshots import ImageWriter, look_at
+from grid_member.engine.jetstream.snapshots import SnapshotWriter, look_at
 from grid_member.engine.lmdb.bulk import changed_log
 from grid_member.engine.lmdb.replay import Replay
 from grid_member.engine.nats.admin.streams import NoStreamError, answered, asked, stream_config
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from grid_member.engine.jetstream.replay import Source
     from grid_member.engine.nats.admin.streams import Stream
     from grid_member.engine.nats.client.client import NatsClient
-    from grid_member.engine.state.snapshot import Image, Part
+    from grid_member.engine.state.snapshot import Part, Snapshot
 
 IMPORT: Final = "import"
 """In the directory of the importer, until it is done: its checked copy of the backup, which
@@ -59,7 +59,7 @@ _log: Final = logging.getLogger("grid.engine.nats")
 
 
 class _Content(NamedTuple):
-    """What an image holds, to be compared."""
+    """What a snapshot holds, to be compared."""
 
     entries: int
     items: int
@@ -170,7 +170,7 @@ class BackupImport:
         parts = split(kept, len(self._streams))
         for stream, part in zip(self._streams, parts, strict=True):
             held = await look_at(self._client, stream.name)
-            await ImageWriter(self._client, stream.name, held, log_begins=True).write(part)
+            await SnapshotWriter(self._client, stream.name, held, log_begins=True).write(part)
         found = [await asyncio.to_thread(_content_of, source, one.name) for one in self._streams]
         if found != [await asyncio.to_thread(_content, part) for part in parts]:
             raise EngineError(
@@ -241,7 +241,7 @@ def _check_begun(backup: Path, backup_id: str | None, config: dict[str, Any]) ->
     )
 
 
-def _stored(place: Path) -> Image:
+def _stored(place: Path) -> Snapshot:
     """Return all that a store holds; nothing is in flight there. Blocks."""
     try:
         identity = read_identity(place / IDENTITY_FILE)
@@ -279,7 +279,7 @@ def _loaded(steps: Iterable[Committed | Sequence[Part]]) -> State:
     return state
 
 
-def _content(found: Image) -> _Content:
+def _content(found: Snapshot) -> _Content:
     digest = hashlib.sha256()
     for part in snapshot.parts(found, ordered=True):
         digest.update(codec.encode_part(part))

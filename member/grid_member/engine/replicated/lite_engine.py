@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from grid_member.engine.local.usage import StructureUsage
     from grid_member.engine.log.log import Clock
     from grid_member.engine.replicated.shards import ReplicatedShards
-    from grid_member.engine.state.snapshot import Image
+    from grid_member.engine.state.snapshot import Snapshot
 
 _NO_DATA: Final = (
     "this member holds no data (lite-member.enabled): a member that does makes the backups"
@@ -79,8 +79,8 @@ class LiteEngine(ClusterEngine):
         """Whether all shards have the same cluster state; only who holds data can tell."""
         return self._forwarding is not None and self._forwarding.agreed
 
-    async def moment(self) -> list[Image]:
-        """Refuse: there is nothing here to make an image of.
+    async def moment(self) -> list[Snapshot]:
+        """Refuse: there is nothing here to make a snapshot of.
 
         Raises:
             EngineError: always.

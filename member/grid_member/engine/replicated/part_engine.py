@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from grid_member.engine.log.log import Clock
     from grid_member.engine.replicated.shard import ReplicatedShard
     from grid_member.engine.replicated.shards import ReplicatedShards
-    from grid_member.engine.state.snapshot import Image
+    from grid_member.engine.state.snapshot import Snapshot
 
 LOOK_S: Final = 1.0
 """How often a member without a place looks for one."""
@@ -96,8 +96,8 @@ class PartEngine(LiteEngine):
         here = {shard.state.cluster_state for shard in self.shards}
         return len(here) <= 1 and (self._cluster.whole or super().agreed)
 
-    async def moment(self) -> list[Image]:
-        """Return one image of all that is kept, of one moment on all members.
+    async def moment(self) -> list[Snapshot]:
+        """Return one snapshot of all that is kept, of one moment on all members.
 
         Shards that this member does not have it reads for that, and gives up again.
 
@@ -110,7 +110,7 @@ class PartEngine(LiteEngine):
             others = await self._brought_in(patience_s=CUT_PATIENCE_S)
             return await with_end(self._moment_with(others), partial(self._give_up, others))
 
-    async def _moment_with(self, others: Sequence[ReplicatedShard]) -> list[Image]:
+    async def _moment_with(self, others: Sequence[ReplicatedShard]) -> list[Snapshot]:
         durable = [self._replicated_shard(shard) for shard in self._cluster.durable]
         try:
             self._cuts.begin([*durable, *others])

@@ -1,7 +1,7 @@
 """What a shard needs to begin with another state in place: its own fell behind the log's begin.
 
-The log's last image and what follows it are read into a new state, while nobody is shown the old
-one. What this member had on its way may be in the image, where nobody can tell its outcome.
+The log's last snapshot and what follows it are read into a new state, while nobody is shown the old
+one. What this member had on its way may be in the snapshot, where nobody can tell its outcome.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Life(NamedTuple):
 
 
 class Loaded(NamedTuple):
-    """A state that was read from a log, and what became of own records behind the image."""
+    """A state that was read from a log, and what became of own records behind the snapshot."""
 
     state: State
     outcomes: dict[int, Sequence[object]]

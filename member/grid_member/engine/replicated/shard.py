@@ -186,13 +186,13 @@ class ReplicatedShard(InFlightShard):
         mark = state.members.get(member)
         if mark is not None and mark.incarnation > self._incarnation:
             self._begin_anew(mark.incarnation, GONE)
-        self.keep_image()
+        self.keep_snapshot()
         self._check_settled()
 
-    def keep_image(self) -> None:
-        """Have an image written if one is due, as when it was lost: also while nothing happens."""
-        if self._reloading is None and self._shared.wants_image(self.state.live_bytes):
-            self._shared.store_image(self.state.snapshot())
+    def keep_snapshot(self) -> None:
+        """Have a snapshot written if one is due, as when it was lost, also while idle."""
+        if self._reloading is None and self._shared.wants_snapshot(self.state.live_bytes):
+            self._shared.store_snapshot(self.state.snapshot())
 
     def release(self) -> None:
         """Let everybody hear of what was held."""

@@ -164,8 +164,8 @@ class ReplicatedShards(Shards):
 
     @property
     def all_streams(self) -> list[Stream]:
-        """The streams of the shards, and those of their images."""
-        return [*self.streams, *(stream.images for stream in self.streams)]
+        """The streams of the shards, and those of their snapshots."""
+        return [*self.streams, *(stream.snapshots for stream in self.streams)]
 
     @property
     def replicated_shards(self) -> list[ReplicatedShard]:

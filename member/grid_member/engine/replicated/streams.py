@@ -1,6 +1,6 @@
 """What the shards of a start are read from: each stream made and read as soon as somebody leads it.
 
-    first stream ─▶ the others, all at once ─▶ each shard, when its log and images are there
+    first stream ─▶ the others, all at once ─▶ each shard, when its log and snapshots are there
 
 After a kill, or when all members start again, every stream elects a leader of its own, some of them
 seconds after others. What can be read is read meanwhile, one shard at a time.
@@ -76,7 +76,7 @@ class Streams:
         self._copies = await self._ensure(self._streams[0])
         if self._emptied is not None:
             self._watching = [asyncio.ensure_future(self._emptied.watch())]
-        for stream in (*self._streams, *(one.images for one in self._streams)):
+        for stream in (*self._streams, *(one.snapshots for one in self._streams)):
             self._making[stream] = asyncio.ensure_future(self._ensure(stream))
         return self
 
@@ -114,7 +114,7 @@ class Streams:
         self, number: int, made: Callable[[int, Stream], ReplicatedShard]
     ) -> ReplicatedShard:
         stream = self._streams[number]
-        await asyncio.gather(self._making[stream], self._making[stream.images])
+        await asyncio.gather(self._making[stream], self._making[stream.snapshots])
         short_s = RETRY_S
         while True:
             shard = made(number, stream)
@@ -132,7 +132,7 @@ class Streams:
                 else:
                     self._damage.unread(stream)
                     await asyncio.sleep(RETRY_S)
-                for one in (stream, stream.images):  # a rescue may have deleted them
+                for one in (stream, stream.snapshots):  # a rescue may have deleted them
                     await self._ensure(one)
 
     async def _ensure(self, stream: Stream) -> int:
@@ -156,10 +156,10 @@ class Streams:
             self._waiting(reason)
 
     def _told_of(self, stream: Stream) -> tuple[Stream, ...]:
-        """Return of what it is told what is waited for: of a shard's log and images, or of one."""
+        """Return what is waited for: a shard's log and snapshots, or one of them."""
         for one in self._streams:
             if one in self._unread:
-                return one, one.images
+                return one, one.snapshots
         return (next(iter(self._awaited), stream),)
 
 

@@ -1,7 +1,7 @@
 """The first shard of a member that holds no data: what is about the cluster itself, and no more.
 
 Its log is that of all members, which has maps and queues as well. They are left out here, where
-they are read; so an image of this state is none of the log.
+they are read; so a snapshot of this state is none of the log.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ class SystemState(State):
         self._passive_handlers.update(dict.fromkeys(OPERATIONS.of_data, _left_out))
 
     def load(self, parts: Sequence[Part]) -> None:
-        """Add parts of an image, but for data."""
+        """Add parts of a snapshot, but for data."""
         super().load([part for part in parts if not isinstance(part, _PARTS_OF_DATA)])
 
 
 class SystemLog(JetStreamLog):
-    """The log of such a shard: the members that hold the data write its images."""
+    """The log of such a shard: the members that hold the data write its snapshots."""
 
-    def wants_image(self, live_bytes: int) -> bool:
+    def wants_snapshot(self, live_bytes: int) -> bool:
         """Never: this state is not what the log holds."""
         return False
 

@@ -264,8 +264,8 @@ class Shard:
         if queues.arrivals:
             arrivals, queues.arrivals = queues.arrivals, set()
             self._arrived(self, arrivals)
-        if self._log.wants_image(state.live_bytes):
-            self._log.store_image(state.snapshot())
+        if self._log.wants_snapshot(state.live_bytes):
+            self._log.store_snapshot(state.snapshot())
         self._check_settled()
 
     def room(self) -> None:

@@ -21,7 +21,7 @@ from grid_member.engine.state.sharding import shard_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from grid_member.engine.state.snapshot import Image
+    from grid_member.engine.state.snapshot import Snapshot
     from grid_member.engine.storage.crash_marker import Opening
     from grid_member.engine.storage.store import Store
 
@@ -130,8 +130,8 @@ class Shards:
         await self.close()
         self.durable, self.only, self.volatile = [], None, None
 
-    def images(self) -> list[Image]:
-        """Return an image of each durable shard, all of the same moment."""
+    def snapshots(self) -> list[Snapshot]:
+        """Return a snapshot of each durable shard, all of the same moment."""
         return [shard.state.snapshot() for shard in self.durable]
 
     def disk_bytes(self) -> int | None:

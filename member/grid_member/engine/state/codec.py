@@ -1,4 +1,4 @@
-"""Records and image parts as bytes, versioned and checked.
+"""Records and snapshot parts as bytes, versioned and checked.
 
 A record is a header, its operations and a CRC-32 of all before it. An operation is its tag and its
 fields, as `operation_table` declares them; integers are big-endian, texts and bytes stand behind a
@@ -126,7 +126,7 @@ def record_name(data: bytes) -> tuple[bytes, int, int]:
 
 
 def encode_parts(parts: Iterable[Part]) -> bytes:
-    """Return image parts as bytes."""
+    """Return snapshot parts as bytes."""
     return seal_parts([encode_part(part) for part in parts])
 
 
@@ -160,7 +160,7 @@ def decode_parts(data: bytes) -> list[Part]:
 
 
 def encode_part(part: Part) -> bytes:
-    """Return one image part as bytes, the same for equal parts."""
+    """Return one snapshot part as bytes, the same for equal parts."""
     tag, write = _PART_WRITERS[type(part)]
     if type(part) is ItemPart and part.taker is None and not part.take_id:
         tag, write = _WAITING_WRITER
@@ -181,7 +181,7 @@ def _unsealed(data: bytes) -> bytes:
     return body
 
 
-# Image parts. The tags are for ever: a new meaning gets a new tag.
+# Snapshot parts. The tags are for ever: a new meaning gets a new tag.
 
 _ENTRY_PART: Final = 0x03
 _ITEM: Final = (TEXT, NUMBER, BLOB, CONTENT_TYPE, TAKER)
@@ -189,7 +189,7 @@ _PARTS: Final[tuple[tuple[int, type[Part], tuple[Field[Any], ...]], ...]] = (
     (0x01, SystemPart, (NUMBER, NUMBER, CLUSTER_STATE)),
     (0x02, MemberPart, (BLOB, MARK)),
     (_ENTRY_PART, EntryPart, (ENTRY,)),
-    (0x04, ItemPart, (*_ITEM, ZERO)),  # in images of old those in flight, too
+    (0x04, ItemPart, (*_ITEM, ZERO)),  # in snapshots of old those in flight, too
     (0x05, TrackedEntryPart, (ENTRY, NUMBER, NUMBER, POLICY, NUMBER)),
     (0x06, RestartStatePart, (CLUSTER_STATE,)),
     (0x07, SystemValuePart, (TEXT, BLOB, NUMBER)),

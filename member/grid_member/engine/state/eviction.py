@@ -149,7 +149,7 @@ class FrequencyOrder:
         return found
 
     def _below_new(self, hits: int) -> _Level:
-        """Find what a new key's level goes above: at the bottom, or near the top in an image."""
+        """Find what a new key's level goes above: at the bottom, or near the top in a snapshot."""
         if self._bottom.above.hits >= hits:
             return self._bottom
         below = self._bottom.below

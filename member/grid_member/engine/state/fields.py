@@ -1,4 +1,4 @@
-"""The fields that records and image parts are made of.
+"""The fields that records and snapshot parts are made of.
 
 Integers are big-endian, texts and bytes stand behind a 32-bit length. Reading checks everything.
 """

@@ -1,8 +1,8 @@
 """How a named tuple stands in bytes: a tag, then its fields one after the other.
 
-A `Field` is a kind of field: how one is written, and how it is read. An operation or an image part
-names its tag and the kinds of its fields; `writer` and `reader_of` make of that what writes and
-reads it.
+A `Field` is a kind of field: how one is written, and how it is read. An operation or a snapshot
+part names its tag and the kinds of its fields; `writer` and `reader_of` make of that what writes
+and reads it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Write: TypeAlias = Callable[[Any, list[bytes]], None]
-"""Appends a field, or all fields of a named tuple, to the pieces of a record or image."""
+"""Appends a field, or all fields of a named tuple, to the pieces of a record or snapshot."""
 Read: TypeAlias = Callable[[Reader], Any]
 """Reads a field, or a named tuple whose tag was read."""
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from grid_member.engine.api import ClusterState, Entry, Reason, Refused
 from grid_member.engine.state import codec
-from grid_member.engine.state import snapshot as image
+from grid_member.engine.state import snapshot as snapshots
 from grid_member.engine.state.maps import Maps
 from grid_member.engine.state.operation_table import OPERATIONS, Handler, OperationTable
 from grid_member.engine.state.operations import (
@@ -52,7 +52,7 @@ class State:
         self._keeps_data = True
         """Whether what is put is kept, which a subclass may leave to others."""
         self.queues: Queues = Queues()
-        self.members: dict[bytes, image.MemberMark] = {}
+        self.members: dict[bytes, snapshots.MemberMark] = {}
         self._active_handlers = table.handlers(self)
         self._passive_handlers: dict[type[Operation], Handler] = {
             **self._active_handlers,
@@ -103,11 +103,11 @@ class State:
             taker: members[taker].incarnation for taker in self.queues.takers() if taker in members
         }
 
-    # Images
+    # Snapshots
 
-    def snapshot(self) -> image.Image:
-        """Return an exact image of this sequence; changes that follow do not touch it."""
-        return image.Image(
+    def snapshot(self) -> snapshots.Snapshot:
+        """Return an exact snapshot of this sequence; changes that follow do not touch it."""
+        return snapshots.Snapshot(
             sequence=self.sequence,
             timestamp_ms=self.timestamp_ms,
             cluster_state=self.cluster_state,
@@ -118,26 +118,26 @@ class State:
             queues=self.queues.snapshot(),
         )
 
-    def load(self, parts: Sequence[image.Part]) -> None:
-        """Add parts of an image to this state, which was empty before the first of them."""
+    def load(self, parts: Sequence[snapshots.Part]) -> None:
+        """Add parts of a snapshot to this state, which was empty before the first of them."""
         load_entry = self.maps.load
         for part in parts:
-            if isinstance(part, image.EntryPart):
-                load_entry(part)  # nearly all of most images
+            if isinstance(part, snapshots.EntryPart):
+                load_entry(part)  # nearly all of most snapshots
                 continue
             match part:
-                case image.SystemPart():
+                case snapshots.SystemPart():
                     self.sequence = part.sequence
                     self.timestamp_ms = part.timestamp_ms
                     self.restart_state = part.cluster_state
                     self._enter(part.cluster_state)
-                case image.RestartStatePart():
+                case snapshots.RestartStatePart():
                     self.restart_state = part.cluster_state
-                case image.SystemValuePart():
+                case snapshots.SystemValuePart():
                     self.system.load(part)
-                case image.MemberPart():
+                case snapshots.MemberPart():
                     self.members[part.member] = part.mark
-                case image.ItemPart():
+                case snapshots.ItemPart():
                     self.queues.load(part)
                 case _:
                     self.maps.load(part)
@@ -145,7 +145,7 @@ class State:
     def dump(self) -> bytes:
         """Return canonical bytes: equal states have equal bytes."""
         return b"".join(
-            codec.encode_part(part) for part in image.parts(self.snapshot(), ordered=True)
+            codec.encode_part(part) for part in snapshots.parts(self.snapshot(), ordered=True)
         )
 
     # Applying: operation, member, place, now_ms
@@ -155,7 +155,7 @@ class State:
         mark = self.members.get(operation.member)
         if mark is not None and mark.incarnation == operation.incarnation:
             self.queues.return_in_flight(operation.member)
-            self.members[operation.member] = image.MemberMark(mark.incarnation + 1, 0, 0)
+            self.members[operation.member] = snapshots.MemberMark(mark.incarnation + 1, 0, 0)
 
     def change_cluster_state(
         self, operation: ClusterStateChange, member: bytes, place: int, now_ms: int
@@ -187,7 +187,7 @@ class State:
             if bit > _WINDOW_MASK or window & bit:
                 return False
             window |= bit
-        self.members[member] = made(image.MemberMark, (incarnation, highest, window))
+        self.members[member] = made(snapshots.MemberMark, (incarnation, highest, window))
         return True
 
     def _enter(self, cluster_state: ClusterState) -> bool:

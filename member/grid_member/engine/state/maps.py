@@ -19,7 +19,7 @@ from grid_member.engine.state.operations import (
     MapRemove,
     MapTouch,
 )
-from grid_member.engine.state.snapshot import EntryPart, Idleness, MapImage, TrackedEntryPart
+from grid_member.engine.state.snapshot import EntryPart, Idleness, MapSnapshot, TrackedEntryPart
 from grid_member.engine.state.stored import Stored, as_entry, as_stored, value_bytes
 
 if TYPE_CHECKING:
@@ -209,12 +209,12 @@ class Maps:
         ]
         heapq.heapify(self._expiry)
 
-    # Images
+    # Snapshots
 
-    def snapshot(self) -> dict[str, MapImage]:
-        """Return copies of everything that an image keeps."""
+    def snapshot(self) -> dict[str, MapSnapshot]:
+        """Return copies of everything that a snapshot keeps."""
         return {
-            name: MapImage(
+            name: MapSnapshot(
                 found.entries.copy(),
                 found.deadlines.copy(),
                 found.idle.copy(),
@@ -225,14 +225,14 @@ class Maps:
         }
 
     def load(self, part: EntryPart | TrackedEntryPart) -> None:
-        """Add an entry of an image; those of one map come in its order of eviction."""
+        """Add an entry of a snapshot; those of one map come in its order of eviction."""
         if isinstance(part, EntryPart):
             name, key, value, content_type, deadline_ms = part
             of_name = self.found.get(name)
             if of_name is None or deadline_ms or not of_name.plain or key in of_name.entries:
                 self._store(name, key, as_stored(value, content_type), deadline_ms)
             else:
-                # As _store does it for plain maps, which are most of every image.
+                # As _store does it for plain maps, which are most of every snapshot.
                 length = len(key) + len(value)
                 self.live_bytes += length + ENTRY_OVERHEAD_BYTES
                 of_name.size_bytes += length if key.isascii() else key_bytes(key) + len(value)

@@ -73,14 +73,14 @@ class Queues:
         return {taker for flights in flying for _, taker, _ in flights.values()}
 
     def snapshot(self) -> dict[str, tuple[list[Queued], list[Flying]]]:
-        """Return copies of everything that an image keeps."""
+        """Return copies of everything that a snapshot keeps."""
         return {
             name: (list(queue.items), list(queue.in_flight.values()))
             for name, queue in self.found.items()
         }
 
     def load(self, part: ItemPart) -> None:
-        """Add an item of an image; those of one queue come in order."""
+        """Add an item of a snapshot; those of one queue come in order."""
         queue = self.found.setdefault(part.name, QueueData())
         item = (part.item_id, part.value, part.content_type)
         if part.taker is None:

@@ -1,4 +1,4 @@
-"""Which log has a structure; one image made of those of several logs, and several made of one."""
+"""Which log has a structure; one snapshot made of those of several logs, and the reverse."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from grid_member.engine.state.snapshot import Image
+    from grid_member.engine.state.snapshot import Snapshot
 
 
 def shard_of(name: str, shards: int) -> int:
@@ -17,42 +17,46 @@ def shard_of(name: str, shards: int) -> int:
     return zlib.crc32(name.encode("utf-8", "surrogatepass")) % shards
 
 
-def merged(images: Sequence[Image]) -> Image:
-    """Return one image of all that the images of a cluster's shards hold.
+def merged(snapshots: Sequence[Snapshot]) -> Snapshot:
+    """Return one snapshot of all that the snapshots of a cluster's shards hold.
 
     The first one is that of the system shard: what the others say of the system is of no use.
     """
-    first = images[0]
+    first = snapshots[0]
     return replace(
         first,
-        sequence=max(image.sequence for image in images),
-        timestamp_ms=max(image.timestamp_ms for image in images),
+        sequence=max(snapshot.sequence for snapshot in snapshots),
+        timestamp_ms=max(snapshot.timestamp_ms for snapshot in snapshots),
         members={
             # Counters are a shard's own. It is the life that tells who has an item in flight.
-            member: max(image.members[member] for image in images if member in image.members)
-            for member in {member for image in images for member in image.members}
+            member: max(
+                snapshot.members[member] for snapshot in snapshots if member in snapshot.members
+            )
+            for member in {member for snapshot in snapshots for member in snapshot.members}
         },
-        maps={name: found for image in images for name, found in image.maps.items()},
-        queues={name: found for image in images for name, found in image.queues.items()},
+        maps={name: found for snapshot in snapshots for name, found in snapshot.maps.items()},
+        queues={name: found for snapshot in snapshots for name, found in snapshot.queues.items()},
     )
 
 
-def split(image: Image, shards: int) -> list[Image]:
+def split(snapshot: Snapshot, shards: int) -> list[Snapshot]:
     """Return what each log of a cluster begins with; no member is known in it."""
-    nobody = replace(image, members={}, system={}, maps={}, queues={})
+    nobody = replace(snapshot, members={}, system={}, maps={}, queues={})
     return [
         replace(
             nobody,
-            system=image.system if shard == 0 else {},
-            maps={n: found for n, found in image.maps.items() if shard_of(n, shards) == shard},
-            queues={n: found for n, found in image.queues.items() if shard_of(n, shards) == shard},
+            system=snapshot.system if shard == 0 else {},
+            maps={n: found for n, found in snapshot.maps.items() if shard_of(n, shards) == shard},
+            queues={
+                n: found for n, found in snapshot.queues.items() if shard_of(n, shards) == shard
+            },
         )
         for shard in range(shards)
     ]
 
 
-def without_values(image: Image, prefixes: Iterable[str]) -> Image:
-    """Return the image without the system values whose keys begin so."""
+def without_values(snapshot: Snapshot, prefixes: Iterable[str]) -> Snapshot:
+    """Return the snapshot without the system values whose keys begin so."""
     begins = tuple(prefixes)
-    system = {key: value for key, value in image.system.items() if not key.startswith(begins)}
-    return replace(image, system=system)
+    system = {key: value for key, value in snapshot.system.items() if not key.startswith(begins)}
+    return replace(snapshot, system=system)

@@ -1,4 +1,4 @@
-"""Images: the whole state at one sequence, as parts that can be stored and loaded in pieces.
+"""Snapshots: the whole state at one sequence, as parts that can be stored and loaded in pieces.
 
 Making one costs shallow copies only, since entries and items never change; writing it out can
 then take its time while the state goes on.
@@ -44,7 +44,7 @@ class Idleness(NamedTuple):
 
 
 class SystemPart(NamedTuple):
-    """The first part of an image: where it was taken, and the cluster state."""
+    """The first part of a snapshot: where it was taken, and the cluster state."""
 
     sequence: int
     timestamp_ms: int
@@ -110,7 +110,7 @@ class ItemPart(NamedTuple):
     content_type: str | None
     taker: bytes | None
     take_id: int
-    """0 when it is not in flight, and in images that did not name it yet."""
+    """0 when it is not in flight, and in snapshots that did not name it yet."""
 
 
 Part: TypeAlias = (
@@ -128,7 +128,7 @@ Level: TypeAlias = tuple[int, list[str]]
 """Keys that follow each other in an order of eviction, and the hits that each of them has."""
 
 
-class MapImage(NamedTuple):
+class MapSnapshot(NamedTuple):
     """Copies of what a map holds."""
 
     entries: dict[str, Stored]
@@ -140,7 +140,7 @@ class MapImage(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Image:
+class Snapshot:
     """Shallow copies of everything a state holds."""
 
     sequence: int
@@ -150,34 +150,34 @@ class Image:
     system: Mapping[str, tuple[bytes, int]]
     """Values of the system store and their deadlines."""
     members: dict[bytes, MemberMark]
-    maps: dict[str, MapImage]
+    maps: dict[str, MapSnapshot]
     queues: dict[str, tuple[list[Queued], list[Flying]]]
 
 
-def parts(image: Image, *, ordered: bool = False) -> Iterator[Part]:
-    """Yield the parts of an image, the system part first; ordered makes them canonical.
+def parts(snapshot: Snapshot, *, ordered: bool = False) -> Iterator[Part]:
+    """Yield the parts of a snapshot, the system part first; ordered makes them canonical.
 
     The entries of a map always come in an order that it keeps: that of eviction, or else that in
     which they were first written, in which a later order of eviction begins.
     """
-    yield SystemPart(image.sequence, image.timestamp_ms, image.cluster_state)
-    if image.restart_state is not image.cluster_state:
-        yield RestartStatePart(image.restart_state)
-    for key in _maybe_sorted(image.system, ordered=ordered):
-        yield SystemValuePart(key, *image.system[key])
-    for member in _maybe_sorted(image.members, ordered=ordered):
-        yield MemberPart(member, image.members[member])
-    for name in _maybe_sorted(image.maps, ordered=ordered):
-        yield from _entries(name, image.maps[name])
-    for name in _maybe_sorted(image.queues, ordered=ordered):
-        items, in_flight = image.queues[name]
+    yield SystemPart(snapshot.sequence, snapshot.timestamp_ms, snapshot.cluster_state)
+    if snapshot.restart_state is not snapshot.cluster_state:
+        yield RestartStatePart(snapshot.restart_state)
+    for key in _maybe_sorted(snapshot.system, ordered=ordered):
+        yield SystemValuePart(key, *snapshot.system[key])
+    for member in _maybe_sorted(snapshot.members, ordered=ordered):
+        yield MemberPart(member, snapshot.members[member])
+    for name in _maybe_sorted(snapshot.maps, ordered=ordered):
+        yield from _entries(name, snapshot.maps[name])
+    for name in _maybe_sorted(snapshot.queues, ordered=ordered):
+        items, in_flight = snapshot.queues[name]
         for item in items:
             yield ItemPart(name, *item, None, 0)
         for item, taker, take_id in sorted(in_flight, key=_item_id) if ordered else in_flight:
             yield ItemPart(name, *item, taker, take_id)
 
 
-def _entries(name: str, found: MapImage) -> Iterator[EntryPart | TrackedEntryPart]:
+def _entries(name: str, found: MapSnapshot) -> Iterator[EntryPart | TrackedEntryPart]:
     entries, deadlines, idle, policy, order = found
     for hits, keys in order if policy is not None else [(1, list(entries))]:
         for key in keys:

@@ -102,14 +102,14 @@ class SystemValues:
         full = self.live_bytes - before + _size_bytes(key, value) > MAX_SYSTEM_BYTES
         return _FULL if full else None
 
-    # Images
+    # Snapshots
 
     def snapshot(self) -> dict[str, SystemValue]:
         """Return a copy of everything."""
         return self.found.copy()
 
     def load(self, part: SystemValuePart) -> None:
-        """Add a value of an image."""
+        """Add a value of a snapshot."""
         self._store(part.key, SystemValue(part.value, part.deadline_ms))
 
     # Applying: operation, member, place, now_ms

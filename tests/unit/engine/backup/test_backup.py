@@ -70,7 +70,7 @@ async def test_what_is_restored_is_what_was_there(
     moment = driver.engine.snapshot()
     there = dumps(moment)
     sizes = {name: await driver.size(name) for name in ("q", "q0", "q1", "q2")}
-    assert sum(len(image.queues["q"][1]) for image in moment if "q" in image.queues) == 8
+    assert sum(len(snapshot.queues["q"][1]) for snapshot in moment if "q" in snapshot.queues) == 8
     draft = open_draft(tmp_path / "backups", base)
     await driver.change_state(ClusterState.ACTIVE)
     await fill(driver, seed=2)
@@ -93,8 +93,8 @@ async def test_what_is_restored_is_what_was_there(
     assert other.engine.system_get("license") == b"key"
     entries = {
         (name, key): as_entry(found.entries[key])
-        for image in moment
-        for name, found in image.maps.items()
+        for snapshot in moment
+        for name, found in snapshot.maps.items()
         for key in found.entries
     }
     assert {(n, k): await other.get(n, k) for n, k in entries} == entries
@@ -133,8 +133,8 @@ async def test_it_is_one_moment_of_all_shards_while_writers_go_on(
         while int(await driver.value(MAPS[-1], "w0") or 0) < 20 * round_:  # noqa: ASYNC110
             await asyncio.sleep(0)
         draft = open_draft(tmp_path / "backups", durable.directory)
-        images, before = driver.engine.snapshot(), int(await driver.value(MAPS[-1], "w0") or 0)
-        place = await asyncio.to_thread(draft.write, images, MEMBER, CREATED_MS, lambda _: None)
+        snapshots, before = driver.engine.snapshot(), int(await driver.value(MAPS[-1], "w0") or 0)
+        place = await asyncio.to_thread(draft.write, snapshots, MEMBER, CREATED_MS, lambda _: None)
         assert int(await driver.value(MAPS[-1], "w0") or 0) >= before
         target = tmp_path / f"restored-{round_}"
         await asyncio.to_thread(restore_backup, place, target)

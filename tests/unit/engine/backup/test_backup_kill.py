@@ -57,13 +57,13 @@ async def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LocalEngine
 
 
 def test_a_backup(engine: LocalEngine, tmp_path: Path) -> None:
-    images = engine.snapshot()
+    snapshots = engine.snapshot()
     there = stored(tmp_path / "base" / "store").dump()
     backups = tmp_path / "backups"
 
     def work() -> None:
         draft = open_draft(backups, tmp_path / "base")
-        draft.write(images, MEMBER, CREATED_MS, lambda _: None)
+        draft.write(snapshots, MEMBER, CREATED_MS, lambda _: None)
 
     complete = 0
     for line in points(work, 1):

@@ -45,7 +45,7 @@ def small_log(path: Path, shard: int, clock: Clock) -> Log:
 
 @pytest.fixture
 async def cleaned(memory: Path) -> Path:
-    """A store with an image and records behind it."""
+    """A store with a snapshot and records behind it."""
     directory = memory / "cleaned"
     engine = open_engine(FixedStructures(), directory, open_log=small_log)
     await engine.start()
@@ -77,7 +77,7 @@ class Whole:
         self.former = self.last - 2
         """What the commit before the last one has, at least."""
         self.first_on_page: dict[int, int] = {}
-        """The lowest sequence with bytes on a page; that of the image stands for its chunks."""
+        """The lowest sequence with bytes on a page; that of the snapshot stands for its chunks."""
         for sequence, value in places:
             at = self.data.find(value)
             while at >= 0:
@@ -91,7 +91,7 @@ class Whole:
         tables = open_tables(path, 0, MAP_SIZE_BYTES, open_environment)
         base = tables.base()[0]
         with tables.environment.begin() as transaction:
-            chunks = [(base, k, v) for k, v in transaction.cursor(tables.image)]
+            chunks = [(base, k, v) for k, v in transaction.cursor(tables.snapshot)]
             self.chunks = [v for _, _, v in chunks]
             records = [(int.from_bytes(k, "big"), k, v) for k, v in transaction.cursor(tables.log)]
         tables.environment.close()
@@ -108,7 +108,7 @@ class Whole:
         try:
             found = salvage_store(directory, 1)
         except EngineError:
-            # That is so only when the image is hit, or both ways to everything.
+            # That is so only when the snapshot is hit, or both ways to everything.
             assert first is None or first <= max(self.base, 1)
             return None
         state = stored(directory / "store")

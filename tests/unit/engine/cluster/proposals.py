@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from grid_member.engine.log.log import Feed, Steps
     from grid_member.engine.nats.client.errors import ShortError
     from grid_member.engine.shard.shard import Shard
-    from grid_member.engine.state.snapshot import Image
+    from grid_member.engine.state.snapshot import Snapshot
 
 OWN, OTHER = b"o" * 16, b"x" * 16
 
@@ -100,10 +100,10 @@ class HandLog:
     def fail(self, error: EngineError) -> None:
         self.failures.append(error)
 
-    def wants_image(self, live_bytes: int) -> bool:
+    def wants_snapshot(self, live_bytes: int) -> bool:
         return False
 
-    def store_image(self, image: Image) -> None:
+    def store_snapshot(self, snapshot: Snapshot) -> None:
         raise AssertionError("no image is wanted")
 
     def lose_patience(self, within_s: float) -> None:

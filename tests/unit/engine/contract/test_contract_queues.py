@@ -21,7 +21,7 @@ from grid_member.engine.state.operations import (
     Record,
 )
 from tests.unit.engine.drive import condition
-from tests.unit.engine.images import through_an_image
+from tests.unit.engine.images import through_a_snapshot
 from tests.unit.engine.recording import ticks
 
 if TYPE_CHECKING:
@@ -241,7 +241,7 @@ def test_only_its_taker_lands_an_item() -> None:
     state.apply(3, 0, Record(ONE, 2, 1, ()))
     assert state.apply(4, 0, Record(ONE, 1, 2, landings)) is None
     assert state.queue_size("q") == 1
-    state = through_an_image(state)
+    state = through_a_snapshot(state)
     outcomes = state.apply(
         5, 0, Record(OTHER, 1, 2, (QueueTake("q"), QueueConfirm("q", item_id, 0)))
     )

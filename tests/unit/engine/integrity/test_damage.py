@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 LOG = Stream("shard-1", durable=True)
 VOLATILE = Stream("volatile", durable=False)
-STREAMS = [LOG, LOG.images, VOLATILE]
+STREAMS = [LOG, LOG.snapshots, VOLATILE]
 SERVERS = [f"m{number}-0123abcd-0123ab" for number in range(3)]
 FIRST, SECOND, THIRD = SERVERS
 LAST = 40
@@ -113,8 +113,8 @@ async def test_copies_on_disks_are_told_apart(servers: Servers) -> None:
             Copy(SECOND, missing=7, waits=False, copies=3, last=LAST),
             Copy(THIRD, missing=0, waits=True, copies=3, last=LAST),
         ],
-        # Images are given up in the midst of others.
-        LOG.images.name: [WHOLE._replace(server=server, copies=0) for server in SERVERS],
+        # Snapshots are given up in the midst of others.
+        LOG.snapshots.name: [WHOLE._replace(server=server, copies=0) for server in SERVERS],
     }
 
 
@@ -136,7 +136,7 @@ async def test_a_copy_that_is_made_or_applied_is_not_damaged(
 
 async def test_whose_copies_are_damaged_is_told_with_what_to_do(servers: Servers) -> None:
     servers.wait(SECOND)
-    told = told_of(await copies_found(CONNECTION, STREAMS), {LOG.images.name: {THIRD}})
+    told = told_of(await copies_found(CONNECTION, STREAMS), {LOG.snapshots.name: {THIRD}})
     assert told == (
         "damaged data: records of shard-1 are missing on the disks of m1: start all members, as "
         "others may hold it whole; damaged data: records of shard-1-image are missing on the disks "
@@ -318,7 +318,7 @@ async def test_a_log_that_ends_before_its_image_is_told_with_what_is_left_to_do(
 ) -> None:
     servers.last = dict.fromkeys(SERVERS, 0)
     looking.begin(CONNECTION, SELF, lambda: starts)
-    error = ShortError(LOG.name, LAST, imaged=True)
+    error = ShortError(LOG.name, LAST, in_snapshot=True)
     if starts:
         assert looking.reason(error) == str(error)
     else:
@@ -332,7 +332,7 @@ async def test_a_log_that_ends_before_its_image_is_told_with_what_is_left_to_do(
     assert looking.told is None
 
 
-@pytest.mark.parametrize("stream", [LOG, LOG.images])
+@pytest.mark.parametrize("stream", [LOG, LOG.snapshots])
 async def test_what_was_read_whole_is_damaged_no_more(looking: Damage, stream: Stream) -> None:
     other = Stream("shard-2", durable=True)
     for name in (stream.name, other.name):

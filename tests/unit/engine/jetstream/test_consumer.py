@@ -26,7 +26,7 @@ def _always(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_who_missed_records_of_a_log_that_is_empty_now_reads_its_image(
     world: World, after: int
 ) -> None:
-    written, _ = await world.imaged()
+    written, _ = await world.in_snapshot()
     assert (await world.state())["messages"] == 0
     late, feed = world.member(), StateFeed()
     late._last, late._last_ms = after, 1 if after else None
@@ -48,7 +48,7 @@ async def test_who_has_all_of_a_log_that_is_empty_now_reads_nothing_anew(
     log, feed = world.member(), StateFeed()
     log.start(feed)
     await until(lambda: feed.state.sequence == COUNT)
-    await world.imaged()
+    await world.in_snapshot()
     assert (await world.state())["messages"] == 0
     heartbeats: list[bytes] = []
     control = log._messages._control

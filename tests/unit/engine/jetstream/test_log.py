@@ -22,7 +22,7 @@ from grid_member.engine.jetstream.publisher import (
     quorum_silence_s,
 )
 from grid_member.engine.jetstream.replay import Chunk, Source
-from grid_member.engine.jetstream.snapshots import End, end_fields, end_of
+from grid_member.engine.jetstream.snapshots import SnapshotEnd, end_fields, end_of
 from grid_member.engine.nats.client.errors import ShortError, WireError
 from grid_member.engine.state.machine import COUNTER_WINDOW, State
 from grid_member.engine.state.operations import MapPut, Record
@@ -333,7 +333,7 @@ async def test_a_member_that_is_too_old_for_a_record_says_so_and_speaks_of_no_da
 
 
 def test_images_of_a_later_version_are_not_waited_for() -> None:
-    written = end_fields(End(40, 7, 2, 99)).replace(b'"format": 1', b'"format": 2')
+    written = end_fields(SnapshotEnd(40, 7, 2, 99)).replace(b'"format": 1', b'"format": 2')
     answer = {"message": {"data": base64.b64encode(written).decode(), "seq": 10}}
     with pytest.raises(EngineError, match="shard-0-image has format 2, this version reads 1"):
         end_of("shard-0", answer)
@@ -356,7 +356,7 @@ async def test_behind_an_empty_image_the_log_goes_on_where_that_ends(
     stream: Stream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     info = {"state": {"first_seq": 41, "last_seq": 40}, "created": "then"}
-    found = Found(info, info, End(40, 7, 0, 0))
+    found = Found(info, info, SnapshotEnd(40, 7, 0, 0))
     monkeypatch.setattr(replay, "BlockingClient", Nobody)
     monkeypatch.setattr(replay, "look", lambda *_: found)
     monkeypatch.setattr(replay, "_last", lambda *_: 40)

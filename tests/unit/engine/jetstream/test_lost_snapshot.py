@@ -1,4 +1,4 @@
-"""A log whose last image was lost, while one before is there still."""
+"""A log whose last snapshot was lost, while one before is there still."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 LAST = COUNT + 5
 FIRST = COUNT + 3
-"""Where the log begins, which went on behind an image of `COUNT`."""
+"""Where the log begins, which went on behind a snapshot of `COUNT`."""
 
 
 @pytest.fixture(autouse=True)
@@ -33,8 +33,8 @@ def _always(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def followed(world: World) -> tuple[JetStreamLog, StateFeed]:
-    """Make a member that knows the state of a log which has lost its last image."""
-    await world.imaged()
+    """Make a member that knows the state of a log which has lost its last snapshot."""
+    await world.in_snapshot()
     log, feed = world.member(), StateFeed()
     await asyncio.to_thread(feed.load, log)
     log.start(feed)
@@ -49,10 +49,10 @@ async def test_who_knows_the_state_writes_the_image_that_only_an_older_one_is_le
 ) -> None:
     log, feed = await followed(world)
     monkeypatch.setattr(compaction, "SLACK_BYTES", 1 << 30)  # the log is small
-    await until(lambda: log.wants_image(0))
-    assert "the last image of log was lost by all servers" in caplog.text
-    log.store_image(feed.state.snapshot())
-    await until(lambda: log._cleaner.images == 1)
+    await until(lambda: log.wants_snapshot(0))
+    assert "the last snapshot of log was lost by all servers" in caplog.text
+    log.store_snapshot(feed.state.snapshot())
+    await until(lambda: log._cleaner.snapshots == 1)
     again = StateFeed()
     await asyncio.to_thread(again.load, world.member())
     found, known = again.state.snapshot(), feed.state.snapshot()

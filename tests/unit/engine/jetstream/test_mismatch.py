@@ -1,4 +1,4 @@
-"""A log and an image that fit by their lengths, and are of two different logs."""
+"""A log and a snapshot that fit by their lengths, and are of two different logs."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from grid_member.engine.jetstream.compaction import Cleaner
 from grid_member.engine.jetstream.consumer import Fed, place
 from grid_member.engine.jetstream.replay import Chunk, replayed
 from grid_member.engine.jetstream.snapshots import (
-    End,
-    ImageWriter,
     OtherLogError,
     OvertakenError,
+    SnapshotEnd,
+    SnapshotWriter,
     check_log,
     end_fields,
     look_at,
@@ -46,11 +46,11 @@ def _always(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_an_image_knows_the_record_that_it_was_taken_at(world: World) -> None:
-    image, last_ms = await world.imaged()
+    snapshot, last_ms = await world.in_snapshot()
     end = await world.end()
     assert end is not None
     assert (end.log, end.log_ms) == (COUNT, last_ms)
-    assert image.sequence == COUNT
+    assert snapshot.sequence == COUNT
     assert (await world.state())["first_seq"] == COUNT + 1
     again, feed = world.member(), StateFeed()
     await asyncio.to_thread(feed.load, again)
@@ -78,12 +78,14 @@ class Slow:
 async def test_a_large_record_may_take_longer_than_other_answers(world: World) -> None:
     slow = Slow(world.client, record_s=5.0)
     with pytest.raises(OtherLogError):
-        await check_log(cast("NatsClient", slow), world.log.name, End(COUNT, 1, 0, 0, log_ms=1))
+        await check_log(
+            cast("NatsClient", slow), world.log.name, SnapshotEnd(COUNT, 1, 0, 0, log_ms=1)
+        )
     assert slow.records == 1
 
 
 async def test_a_log_goes_on_behind_a_record_that_is_purged(world: World) -> None:
-    await world.imaged()
+    await world.in_snapshot()
     log, feed = world.member(), StateFeed()
     await asyncio.to_thread(feed.load, log)
     log.start(feed)
@@ -93,7 +95,7 @@ async def test_a_log_goes_on_behind_a_record_that_is_purged(world: World) -> Non
 
 
 async def test_who_read_an_image_of_another_log_reads_anew(world: World) -> None:
-    await world.imaged()
+    await world.in_snapshot()
     log, feed = world.member(), StateFeed()
     await asyncio.to_thread(feed.load, log)
     await world.replace(COUNT + 2)
@@ -105,7 +107,7 @@ async def test_who_read_an_image_of_another_log_reads_anew(world: World) -> None
 async def test_an_image_of_another_log_is_replaced_and_purges_nothing(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
-    await world.imaged()
+    await world.in_snapshot()
     old = await world.end()
     await world.replace(COUNT)
     cleaner = Cleaner(world.client, world.log.name, lambda: None)
@@ -119,25 +121,25 @@ async def test_an_image_of_another_log_is_replaced_and_purges_nothing(
         f"log has another record {COUNT} than its image, which is of another log: "
         "it is written anew"
     ]
-    # Also while nothing is written: the log is as long as the image tells.
-    image, last_ms = await world.imaged()
+    # Also while nothing is written: the log is as long as the snapshot tells.
+    snapshot, last_ms = await world.in_snapshot()
     end = await world.end()
     assert end is not None
-    assert (image.sequence, end.log, end.log_ms) == (COUNT, COUNT, last_ms)
+    assert (snapshot.sequence, end.log, end.log_ms) == (COUNT, COUNT, last_ms)
     assert end != old
     assert (await world.state())["first_seq"] == COUNT + 1
 
 
 async def test_who_knows_the_former_log_replaces_no_image(world: World) -> None:
-    image, last_ms = await world.imaged()
+    snapshot, last_ms = await world.in_snapshot()
     await world.replace(COUNT - 1)
     held = await look_at(world.client, world.log.name)
     with pytest.raises(OvertakenError, match="another one"):
-        await ImageWriter(world.client, world.log.name, held).write(image, last_ms)
+        await SnapshotWriter(world.client, world.log.name, held).write(snapshot, last_ms)
     await world.write(COUNT, COUNT)
     held = await look_at(world.client, world.log.name)
     with pytest.raises(OtherLogError):
-        await ImageWriter(world.client, world.log.name, held).write(image, last_ms)
+        await SnapshotWriter(world.client, world.log.name, held).write(snapshot, last_ms)
     assert await world.end() == held.end
     assert (await world.state())["messages"] == COUNT
 
@@ -145,16 +147,16 @@ async def test_who_knows_the_former_log_replaces_no_image(world: World) -> None:
 async def test_a_log_that_is_replaced_when_its_image_ends_is_not_made_to_fit(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    put_end = ImageWriter._put_end
+    put_end = SnapshotWriter._put_end
 
-    async def replaced(writer: ImageWriter, end: End) -> None:
+    async def replaced(writer: SnapshotWriter, end: SnapshotEnd) -> None:
         await put_end(writer, end)
         await world.replace(0)
 
-    monkeypatch.setattr(ImageWriter, "_put_end", replaced)
+    monkeypatch.setattr(SnapshotWriter, "_put_end", replaced)
     state = State()
     state.sequence = COUNT
-    writer = ImageWriter(world.client, world.log.name, await look_at(world.client, "log"))
+    writer = SnapshotWriter(world.client, world.log.name, await look_at(world.client, "log"))
     with pytest.raises(OvertakenError):
         await writer.write(state.snapshot())
     end = await world.end()
@@ -169,7 +171,7 @@ async def test_a_log_that_is_replaced_when_its_image_ends_is_not_made_to_fit(
 async def test_a_log_that_changes_between_two_questions_is_looked_at_again(
     world: World, monkeypatch: pytest.MonkeyPatch, replaced: bool
 ) -> None:
-    _, last_ms = await world.imaged()
+    _, last_ms = await world.in_snapshot()
     end = await world.end()
     assert end is not None
     if replaced:
@@ -207,7 +209,7 @@ def read(world: World) -> list[object]:
 async def test_a_start_names_two_logs_and_waits_while_somebody_knows_the_state(
     world: World,
 ) -> None:
-    await world.imaged()
+    await world.in_snapshot()
     await world.replace(COUNT + 5)
     log = world.member()
     log.start(StateFeed())
@@ -223,7 +225,7 @@ async def test_a_start_names_two_logs_and_waits_while_somebody_knows_the_state(
 
 
 async def test_a_log_on_disks_that_ends_before_its_image_is_waited_for(world: World) -> None:
-    await world.imaged()
+    await world.in_snapshot()
     await world.replace(COUNT - 1)
     with pytest.raises(ShortError, match=f"ends before record {COUNT}, at which its image was"):
         await asyncio.to_thread(read, world)
@@ -232,26 +234,26 @@ async def test_a_log_on_disks_that_ends_before_its_image_is_waited_for(world: Wo
 async def test_a_log_that_is_replaced_while_its_image_is_read_is_read_anew(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await world.imaged()
-    loop, image = asyncio.get_running_loop(), replay._image
+    await world.in_snapshot()
+    loop, snapshot = asyncio.get_running_loop(), replay._read_snapshot
 
     def replaced(*args: Any) -> Iterator[Chunk]:
-        yield from image(*args)
+        yield from snapshot(*args)
         asyncio.run_coroutine_threadsafe(world.replace(COUNT + 5), loop).result()
 
-    monkeypatch.setattr(replay, "_image", replaced)
+    monkeypatch.setattr(replay, "_read_snapshot", replaced)
     with pytest.raises(OvertakenError, match="became another one"):
         await asyncio.to_thread(read, world)
 
 
 async def test_images_that_tell_no_time_are_compared_by_lengths(world: World) -> None:
-    await world.imaged()
+    await world.in_snapshot()
     held = await look_at(world.client, world.log.name)
     assert held.end is not None
     await world.write(COUNT + 1, COUNT + 5)
     state = State()
     state.sequence = COUNT + 3
-    await ImageWriter(world.client, world.log.name, held).write(state.snapshot())
+    await SnapshotWriter(world.client, world.log.name, held).write(state.snapshot())
     end = await world.end()
     assert end is not None
     assert (end.log, end.log_ms) == (COUNT + 3, None)
@@ -262,8 +264,8 @@ async def test_images_that_tell_no_time_are_compared_by_lengths(world: World) ->
 
 def test_an_end_without_a_time_is_what_it_was() -> None:
     fields = {"format": 1, "log": 40, "first": 7, "chunks": 2, "crc": 99}
-    assert json.loads(end_fields(End(40, 7, 2, 99))) == fields
-    assert json.loads(end_fields(End(40, 7, 2, 99, 5))) == {**fields, "log_ms": 5}
+    assert json.loads(end_fields(SnapshotEnd(40, 7, 2, 99))) == fields
+    assert json.loads(end_fields(SnapshotEnd(40, 7, 2, 99, 5))) == {**fields, "log_ms": 5}
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 from grid_member.engine.jetstream import replay
 from grid_member.engine.jetstream.mismatch import Found, info, look
 from grid_member.engine.jetstream.replay import Source, replayed
-from grid_member.engine.jetstream.snapshots import End, OvertakenError, images_of
+from grid_member.engine.jetstream.snapshots import OvertakenError, SnapshotEnd, snapshot_stream
 from grid_member.engine.nats.admin.streams import Stream, stream_config
 from grid_member.engine.nats.client.blocking import BlockingClient
 from grid_member.engine.nats.client.errors import LackingError, RequestTimeoutError
@@ -69,7 +69,7 @@ async def source(served: Served, monkeypatch: pytest.MonkeyPatch) -> Source:
     await until(served.address)
     source = Source(served.address, USER, PASSWORD)
     with connected(source) as client:
-        for stream in (LOG, LOG.images):
+        for stream in (LOG, LOG.snapshots):
             config = json.dumps(stream_config(stream, 1, "dev")).encode()
             client.request(f"$JS.API.STREAM.CREATE.{stream.name}".encode(), config)
         for record in RECORDS:
@@ -108,8 +108,8 @@ def test_a_log_is_read_and_nothing_is_left_behind(source: Source) -> None:
 @pytest.mark.parametrize(
     "call",
     [
-        f"STREAM.MSG.GET.{images_of(LOG.name)}",
-        f"STREAM.INFO.{images_of(LOG.name)}",
+        f"STREAM.MSG.GET.{snapshot_stream(LOG.name)}",
+        f"STREAM.INFO.{snapshot_stream(LOG.name)}",
         f"STREAM.INFO.{LOG.name}",
         f"CONSUMER.CREATE.{LOG.name}",
     ],
@@ -164,7 +164,7 @@ def test_what_a_later_image_replaces_may_be_purged_in_any_copy(
         nonlocal looks
         looks += 1
         found = look(client, stream)
-        return found if looks == 1 else found._replace(end=End(60, 1, 0, 0))
+        return found if looks == 1 else found._replace(end=SnapshotEnd(60, 1, 0, 0))
 
     monkeypatch.setattr(replay, "look", looked)
     with pytest.raises(OvertakenError):

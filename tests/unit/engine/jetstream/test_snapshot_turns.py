@@ -1,4 +1,4 @@
-"""Images that several members find to be due at the same time: one is written, whoever begins."""
+"""Snapshots that several members find to be due at the same time: one is written."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ async def test_a_wrong_image_that_somebody_writes_anew_is_left_to_that_one(
     world: World, monkeypatch: pytest.MonkeyPatch, missing: bool
 ) -> None:
     clean_always(monkeypatch, chunk_bytes=1)
-    await world.imaged()
+    await world.in_snapshot()
     if missing:
-        await answered(world.client, f"STREAM.DELETE.{world.log.images.name}")
-        await world.create(world.log.images)
+        await answered(world.client, f"STREAM.DELETE.{world.log.snapshots.name}")
+        await world.create(world.log.snapshots)
     else:
         await world.replace(COUNT)
     monkeypatch.setattr(compaction, "BUSY_S", BUSY_S)
     monkeypatch.setattr(snapshots, "SLICE_PARTS", 1)
-    put, under_way, go_on = snapshots.ImageWriter._put, asyncio.Event(), asyncio.Event()
+    put, under_way, go_on = snapshots.SnapshotWriter._put, asyncio.Event(), asyncio.Event()
 
-    async def slowly(writer: snapshots.ImageWriter, payload: bytes, **more: object) -> None:
+    async def slowly(writer: snapshots.SnapshotWriter, payload: bytes, **more: object) -> None:
         await put(writer, payload, **more)  # type: ignore[arg-type]
         under_way.set()
         await go_on.wait()
 
-    monkeypatch.setattr(snapshots.ImageWriter, "_put", slowly)
+    monkeypatch.setattr(snapshots.SnapshotWriter, "_put", slowly)
     one, other = world.member(), world.member()
     feed = StateFeed()
     if missing:
@@ -49,8 +49,8 @@ async def test_a_wrong_image_that_somebody_writes_anew_is_left_to_that_one(
     else:
         one.start(feed)
         await until(lambda: feed.state.sequence == COUNT)
-    await until(lambda: one.wants_image(0))
-    one.store_image(feed.state.snapshot())
+    await until(lambda: one.wants_snapshot(0))
+    one.store_snapshot(feed.state.snapshot())
     await under_way.wait()
 
     looks = 0
@@ -62,11 +62,11 @@ async def test_a_wrong_image_that_somebody_writes_anew_is_left_to_that_one(
         looks += 1
 
     monkeypatch.setattr(other._cleaner, "_look", counted)
-    assert not other.wants_image(0)
+    assert not other.wants_snapshot(0)
     await until(lambda: looks)
-    assert not other.wants_image(0), "it would overtake the one that writes"
+    assert not other.wants_snapshot(0), "it would overtake the one that writes"
     go_on.set()
-    await until(lambda: one._cleaner.images == 1)
+    await until(lambda: one._cleaner.snapshots == 1)
     end = await world.end()
     assert end is not None
     assert end.log == COUNT
@@ -78,9 +78,9 @@ async def test_an_image_that_was_given_up_is_not_waited_for_until_a_clock_comes_
     clean_always(monkeypatch)
     monkeypatch.setattr(compaction, "BUSY_S", 0.05)
     held = await snapshots.look_at(world.client, world.log.name)
-    await snapshots.ImageWriter(world.client, world.log.name, held)._put(b"")
+    await snapshots.SnapshotWriter(world.client, world.log.name, held)._put(b"")
 
-    async def early(client: NatsClient, stream: str) -> snapshots.Held:
+    async def early(client: NatsClient, stream: str) -> snapshots.StoredSnapshots:
         """Look at what was stored by a server whose clock is an hour ahead."""
         held = await snapshots.look_at(client, stream)
         return held._replace(quiet_s=held.quiet_s - 3600)
@@ -89,9 +89,9 @@ async def test_an_image_that_was_given_up_is_not_waited_for_until_a_clock_comes_
     log, feed = world.member(), StateFeed()
     log.start(feed)
     await until(lambda: feed.state.sequence == COUNT)
-    await until(lambda: log.wants_image(0))
-    log.store_image(feed.state.snapshot())
-    await until(lambda: log._cleaner.images == 1)
+    await until(lambda: log.wants_snapshot(0))
+    log.store_snapshot(feed.state.snapshot())
+    await until(lambda: log._cleaner.snapshots == 1)
     end = await world.end()
     assert end is not None
     assert end.log == COUNT

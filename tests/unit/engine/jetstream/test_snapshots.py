@@ -1,4 +1,4 @@
-"""A log that is replaced by images: it stays small, and whatever happens it can be replayed."""
+"""A log that is replaced by snapshots: it stays small, and whatever happens it can be replayed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from grid_member.engine.api import Refused
 from grid_member.engine.jetstream import compaction
-from grid_member.engine.jetstream.snapshots import ImageWriter, OvertakenError, look_at
+from grid_member.engine.jetstream.snapshots import OvertakenError, SnapshotWriter, look_at
 from grid_member.engine.nats.admin.streams import answered
 from grid_member.engine.nats.client.client import NatsClient
 from grid_member.engine.state.machine import State
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from grid_member.engine.replicated.engine import ClusterEngine
-    from grid_member.engine.state.snapshot import Image
+    from grid_member.engine.state.snapshot import Snapshot
 
 STREAM = "shard-0"
 VALUE = b"x" * 100
 KEYS = 40
 STEPS = 9
-"""Requests of an image of `KEYS` entries in small chunks: more than a claim, an end, two purges."""
+"""Requests of a snapshot of `KEYS` entries in small chunks: over a claim, an end, two purges."""
 
 
 @pytest.fixture
@@ -78,11 +78,11 @@ async def test_garbage_is_bounded(stream: StreamBench, monkeypatch: pytest.Monke
     most_bytes = 0
     for _ in range(20):
         answers = await filled(driver, times=50)
-        # How much is written while an image is made is a matter of the machine.
+        # How much is written while a snapshot is made is a matter of the machine.
         await condition(lambda: cleaner_of(driver.engine)._task is None)
         most_bytes = max(most_bytes, await stored_bytes(driver))
-    assert cleaner_of(driver.engine).images >= 5
-    # An image, twice as much log, and what was written since.
+    assert cleaner_of(driver.engine).snapshots >= 5
+    # A snapshot, twice as much log, and what was written since.
     assert most_bytes < 5 * live_bytes
     driver = await replayed(stream)
     for key, value in answers.items():
@@ -98,8 +98,8 @@ async def test_a_log_behind_an_image_is_the_same_state(
     for number in range(20):
         await driver.offer("q", b"item %d" % number)
     assert await driver.take("q") == b"item 0"
-    while cleaner_of(driver.engine).images <= 3:
-        await filled(driver)  # images are made as records come
+    while cleaner_of(driver.engine).snapshots <= 3:
+        await filled(driver)  # snapshots are made as records come
     monkeypatch.setattr(compaction, "SLACK_BYTES", 1 << 30)
     shard = driver.engine.shards[0]
     await shard.settle()
@@ -113,7 +113,7 @@ async def test_a_log_behind_an_image_is_the_same_state(
     assert again.dump() == shard.state.dump()
 
 
-def image_of(driver: Driver) -> Image:
+def snapshot_of(driver: Driver) -> Snapshot:
     return driver.engine.shards[0].state.snapshot()
 
 
@@ -122,13 +122,13 @@ async def test_of_two_that_write_an_image_the_later_one_gets_through(stream: Str
     answers = await filled(driver)
     client = engine_of(driver).client
     before = await look_at(client, STREAM)
-    first = ImageWriter(client, STREAM, before)
+    first = SnapshotWriter(client, STREAM, before)
     await first._put(b"")
-    await ImageWriter(client, STREAM, await look_at(client, STREAM)).write(image_of(driver))
+    await SnapshotWriter(client, STREAM, await look_at(client, STREAM)).write(snapshot_of(driver))
     with pytest.raises(OvertakenError):
         await first._put(b"chunk")
     with pytest.raises(OvertakenError):
-        await ImageWriter(client, STREAM, before).write(image_of(driver))
+        await SnapshotWriter(client, STREAM, before).write(snapshot_of(driver))
     after = await look_at(client, STREAM)
     assert after.end is not None
     assert after.claims == (after.end.first,), "what the first one left is still there"
@@ -143,7 +143,9 @@ async def test_two_that_write_images_at_the_same_time(stream: StreamBench) -> No
 
     async def write() -> bool:
         with contextlib.suppress(OvertakenError):
-            await ImageWriter(client, STREAM, await look_at(client, STREAM)).write(image_of(driver))
+            await SnapshotWriter(client, STREAM, await look_at(client, STREAM)).write(
+                snapshot_of(driver)
+            )
             return True
         return False
 
@@ -160,10 +162,10 @@ async def test_an_image_that_is_older_than_the_last_one_is_not_written(
 ) -> None:
     driver = await stream.open()
     await filled(driver)
-    old = image_of(driver)
+    old = snapshot_of(driver)
     answers = await filled(driver)
     client = engine_of(driver).client
-    await ImageWriter(client, STREAM, await look_at(client, STREAM)).write(image_of(driver))
+    await SnapshotWriter(client, STREAM, await look_at(client, STREAM)).write(snapshot_of(driver))
     cleaner = cleaner_of(driver.engine)
     cleaner._held = await look_at(client, STREAM)
     cleaner.store(old)
@@ -173,7 +175,7 @@ async def test_an_image_that_is_older_than_the_last_one_is_not_written(
 
 
 class Interrupted:
-    """Does something at one of the requests of the first image."""
+    """Does something at one of the requests of the first snapshot."""
 
     def __init__(self, step: int, what: Callable[[], None], *, after: bool) -> None:
         self.done = False
@@ -210,10 +212,10 @@ async def test_an_image_that_is_interrupted_anywhere_leaves_everything(
 ) -> None:
     driver = await stream.open()
     answers = await filled(driver)
-    # An image that is complete, and one that is not, are there before.
+    # A snapshot that is complete, and one that is not, are there before.
     client = engine_of(driver).client
-    await ImageWriter(client, STREAM, await look_at(client, STREAM)).write(image_of(driver))
-    await ImageWriter(client, STREAM, await look_at(client, STREAM))._put(b"")
+    await SnapshotWriter(client, STREAM, await look_at(client, STREAM)).write(snapshot_of(driver))
+    await SnapshotWriter(client, STREAM, await look_at(client, STREAM))._put(b"")
 
     def kill() -> None:
         server = engine_of(driver)._cluster._server
@@ -240,7 +242,7 @@ async def test_an_image_that_is_interrupted_anywhere_leaves_everything(
     for key, expected in answers.items():
         found = await driver.value("m", key)
         assert found == expected or (key == "last" and found == b"%d" % number)
-    # The next image is made, and takes what the interrupted one left with it.
+    # The next snapshot is made, and takes what the interrupted one left with it.
     monkeypatch.setattr(compaction, "SLACK_BYTES", 0)
     await filled(driver)
-    await condition(lambda: cleaner_of(driver.engine).images > 0)
+    await condition(lambda: cleaner_of(driver.engine).snapshots > 0)

@@ -1,4 +1,4 @@
-"""A server with a log and its images, and members that read, are fed and write images."""
+"""A server with a log and its snapshots, and members that read, are fed and write snapshots."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from grid_member.engine.api import Refused
-    from grid_member.engine.jetstream.snapshots import End
+    from grid_member.engine.jetstream.snapshots import SnapshotEnd
     from grid_member.engine.nats.client.client import NatsClient
     from grid_member.engine.state.operations import Committed
-    from grid_member.engine.state.snapshot import Image
+    from grid_member.engine.state.snapshot import Snapshot
 
 OWN = b"o" * 16
 OTHER = b"x" * 16
 COUNT = 10
-"""Records of the log when its image is taken."""
+"""Records of the log when its snapshot is taken."""
 
 
 class StateFeed:
@@ -64,7 +64,7 @@ class StateFeed:
 
 
 class World:
-    """A server with a log and its images, and what members do with them."""
+    """A server with a log and its snapshots, and what members do with them."""
 
     def __init__(self, client: NatsClient, served: Served, *, durable: bool = True) -> None:
         self.client = client
@@ -73,7 +73,7 @@ class World:
         self._members: list[JetStreamLog] = []
 
     async def begin(self) -> None:
-        for stream in (self.log, self.log.images):
+        for stream in (self.log, self.log.snapshots):
             await self.create(stream)
         await self.write(1, COUNT)
 
@@ -127,8 +127,8 @@ class World:
         self._members.append(log)
         return log
 
-    async def imaged(self) -> tuple[Image, int]:
-        """Have a member that is fed from the begin on write an image.
+    async def in_snapshot(self) -> tuple[Snapshot, int]:
+        """Have a member that is fed from the begin on write a snapshot.
 
         Returns:
             It, and the time of the record that it was taken at, as the member was told.
@@ -136,15 +136,15 @@ class World:
         log, feed = self.member(), StateFeed()
         log.start(feed)
         await until(lambda: feed.state.sequence == COUNT)
-        await until(lambda: log.wants_image(0))
-        image = feed.state.snapshot()
-        log.store_image(image)
-        await until(lambda: log._cleaner.images == 1)
+        await until(lambda: log.wants_snapshot(0))
+        snapshot = feed.state.snapshot()
+        log.store_snapshot(snapshot)
+        await until(lambda: log._cleaner.snapshots == 1)
         await log.close()
         self._members.remove(log)
-        return image, feed.last_ms
+        return snapshot, feed.last_ms
 
-    async def end(self) -> End | None:
+    async def end(self) -> SnapshotEnd | None:
         return (await look_at(self.client, self.log.name)).end
 
     async def close(self) -> None:

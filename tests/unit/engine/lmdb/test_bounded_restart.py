@@ -206,19 +206,19 @@ async def test_a_cleaned_log_gives_the_same_state(
     engine = open_engine(durable.structures, directory, clock=durable.clock, open_log=open_log)
     await engine.start()
     driver = Driver(engine)
-    images = 0
+    snapshots = 0
     lane = engine.shards[0]
     snapshot = lane.state.snapshot
 
-    def counted() -> image.Image:
-        nonlocal images
-        images += 1
+    def counted() -> image.Snapshot:
+        nonlocal snapshots
+        snapshots += 1
         return snapshot()
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(lane.state, "snapshot", counted)
         number = 0
-        while images < 3:
+        while snapshots < 3:
             number += 1
             await driver.put("m", str(number % 37), b"x" * 100)
             await driver.value("m", str(number * 7 % 37))

@@ -71,7 +71,7 @@ def data(driver: Driver) -> list[snapshot.Part]:
 
 
 def stored(directory: Path) -> tuple[int, int]:
-    """Count the records and the bytes of records and image."""
+    """Count the records and the bytes of records and snapshot."""
     environment = open_environment(directory / "store" / "shard-0", 1 << 30, False)
     try:
         size_bytes = records = 0
@@ -99,7 +99,7 @@ async def test_a_cleaned_log_is_small_and_gives_the_same_state(tmp_path: Path) -
     await driver.engine.stop()
     records, size_bytes = stored(tmp_path)
     assert records < 3000
-    # Two times what lives, the slack, and what came while the last image was written.
+    # Two times what lives, the slack, and what came while the last snapshot was written.
     assert size_bytes < 4 * (live_bytes + SLACK_BYTES)
 
     engine = engine_at(tmp_path)

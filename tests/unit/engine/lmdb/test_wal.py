@@ -200,7 +200,7 @@ async def test_records_that_the_tail_has_still_are_recovered_from_it(tmp_path: P
 async def test_what_is_pending_goes_on_behind_an_image(tmp_path: Path) -> None:
     driver = await lively(tmp_path / "a")
     log = log_of(driver)
-    log.store_image(driver.engine.shards[0].state.snapshot())
+    log.store_snapshot(driver.engine.shards[0].state.snapshot())
     await condition(lambda: log._job is None and not log._purging)
     assert await driver.put("m", "later", b"1") is None
     left = copied(tmp_path / "a", tmp_path / "b")

@@ -182,7 +182,7 @@ async def test_a_commit_that_is_there_although_it_failed_is_not_made_again(
             raise lmdb.DiskError("after the root page was written")
 
     monkeypatch.setattr(Tables, "append", late)
-    shard._log.store_image(shard.state.snapshot())
+    shard._log.store_snapshot(shard.state.snapshot())
     await condition(lambda: failures > 0)
     for number in range(30):
         async with asyncio.timeout(20):

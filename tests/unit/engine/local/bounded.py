@@ -9,7 +9,7 @@ from grid_member.engine.state.maps import MAX_VICTIMS_PER_PUT
 
 
 @dataclass
-class Held:
+class StoredSnapshots:
     """An entry of the model."""
 
     value: bytes
@@ -26,7 +26,7 @@ class BoundedMap:
     """One map. Victims are found by looking at every entry."""
 
     def __init__(self) -> None:
-        self.held: dict[str, Held] = {}
+        self.held: dict[str, StoredSnapshots] = {}
         self.policy: EvictionPolicy | None = None
         self._stamp = 0
 
@@ -43,7 +43,9 @@ class BoundedMap:
         if eviction is not None:
             self._follow(eviction.policy)
         old = self.held.get(key)
-        held = Held(value, 1 if old is None else old.hits + 1, self._next(), None, idle_ms, now_ms)
+        held = StoredSnapshots(
+            value, 1 if old is None else old.hits + 1, self._next(), None, idle_ms, now_ms
+        )
         if ttl_ms:
             held.over_ms = now_ms + ttl_ms
         self.held[key] = held

@@ -21,7 +21,7 @@ from grid_member.engine.state.operations import (
     Record,
 )
 from tests.unit.engine.drive import Driver, FixedStructures
-from tests.unit.engine.images import through_an_image
+from tests.unit.engine.images import through_a_snapshot
 
 if TYPE_CHECKING:
     from typing import TypeAlias
@@ -123,7 +123,7 @@ def test_a_late_landing_touches_no_other_delivery(steps: list[tuple[str, bytes, 
             case _:
                 deliveries.land(kind, pick)
         deliveries.check()
-        deliveries.state = through_an_image(deliveries.state)
+        deliveries.state = through_a_snapshot(deliveries.state)
 
 
 def test_a_return_of_the_first_delivery_leaves_the_second_alone() -> None:

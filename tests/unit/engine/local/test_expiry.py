@@ -21,7 +21,7 @@ from grid_member.engine.state.operations import (
     Record,
 )
 from tests.unit.engine.cluster.proposals import OTHER, Proposals
-from tests.unit.engine.images import through_an_image
+from tests.unit.engine.images import through_a_snapshot
 
 MEMBER = b"M" * 16
 ENTRY = (b"v", "t")
@@ -168,7 +168,7 @@ def test_expiries_for_what_is_not_there_do_nothing() -> None:
 def test_times_survive_an_image() -> None:
     timed = Timed()
     timed.at(0, living("a", 10), idling("b", 20, 30), idling("c", 40))
-    timed.state = through_an_image(timed.state)
+    timed.state = through_a_snapshot(timed.state)
     maps = timed.state.maps
     assert maps.due(25, 10) == [MapExpire("m", "a"), MapExpireIdle("m", "b", 0)]
     assert maps.due(40, 10) == [MapExpireIdle("m", "c", 0)]

@@ -143,7 +143,7 @@ async def test_it_is_there_after_cleaning(durable: Bench, tmp_path: Path) -> Non
     assert len(before) == 9
     await driver.engine.stop()
     again = await started()
-    # Most of it was read from an image.
+    # Most of it was read from a snapshot.
     log = again.engine.shards[0]._log
     assert isinstance(log, LmdbLog)
     assert log._stored_bytes < sequence * 100

@@ -1,4 +1,4 @@
-"""What an engine says that it holds, and images of all of it."""
+"""What an engine says that it holds, and snapshots of all of it."""
 
 from __future__ import annotations
 
@@ -133,13 +133,13 @@ async def test_a_snapshot_is_one_moment(bench: Bench) -> None:
     await driver.system("config/1", b"{}")
     later = [driver.put(f"m{number}", "k", b"new") for number in range(20)]
     begun = [asyncio.ensure_future(put) for put in later]
-    images = driver.engine.snapshot()
+    snapshots = driver.engine.snapshot()
     await asyncio.gather(*begun)
     await asyncio.gather(*(driver.take(f"q{number}") for number in range(20)))
     await driver.system("config/1", None)
-    assert len(images) == bench.shards
+    assert len(snapshots) == bench.shards
     states = []
-    for one in images:
+    for one in snapshots:
         # Written out and read while the engine goes on.
         states.append(State())
         for part in snapshot.parts(one):

@@ -68,11 +68,11 @@ def copies(name: str, *states: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 STREAMS: Final = [*told("volatile"), *told("volatile-image")]
-IMAGES: Final = copies("volatile-image", {}, {})
+SNAPSHOTS: Final = copies("volatile-image", {}, {})
 
 
 def test_a_log_that_most_have_nothing_of_is_emptied_with_its_images() -> None:
-    assert emptied([LOG], STREAMS, [*copies("volatile", {}, {}), *IMAGES]) == BOTH
+    assert emptied([LOG], STREAMS, [*copies("volatile", {}, {}), *SNAPSHOTS]) == BOTH
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_a_log_that_most_have_nothing_of_is_emptied_with_its_images() -> None:
     ],
 )
 def test_what_somebody_may_have_is_not(states: list[dict[str, Any]]) -> None:
-    assert emptied([LOG], STREAMS, [*copies("volatile", *states), *IMAGES]) == set()
+    assert emptied([LOG], STREAMS, [*copies("volatile", *states), *SNAPSHOTS]) == set()
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_what_somebody_may_have_is_not(states: list[dict[str, Any]]) -> None:
 )
 def test_what_is_stored_on_disks_or_unknown_is_not(streams: list[dict[str, Any]]) -> None:
     found = emptied(
-        [LOG], [*streams, *told("volatile-image")], [*copies("volatile", {}, {}), *IMAGES]
+        [LOG], [*streams, *told("volatile-image")], [*copies("volatile", {}, {}), *SNAPSHOTS]
     )
     assert found == set()
 
@@ -113,11 +113,11 @@ def test_what_is_stored_on_disks_or_unknown_is_not(streams: list[dict[str, Any]]
 def test_what_does_not_tell_whether_it_ever_was_led_is_an_error() -> None:
     silent = [{"data": {"GRID": {"S-R3M-a": {"size": 3, "quorum_needed": 2}}}}] * 2
     with pytest.raises(KeyError):
-        emptied([LOG], STREAMS, [*silent, *IMAGES])
+        emptied([LOG], STREAMS, [*silent, *SNAPSHOTS])
 
 
 @pytest.mark.parametrize(
-    ("images", "told_of_images"),
+    ("snapshots", "told_of_snapshots"),
     [
         pytest.param([], told("volatile-image"), id="whoever has images is missing"),
         pytest.param([LED, LED], told("volatile-image", last_seq=1), id="there is an image"),
@@ -125,10 +125,10 @@ def test_what_does_not_tell_whether_it_ever_was_led_is_an_error() -> None:
     ],
 )
 def test_a_log_is_kept_as_long_as_its_images_may_be_there(
-    images: list[dict[str, Any]], told_of_images: list[dict[str, Any]]
+    snapshots: list[dict[str, Any]], told_of_snapshots: list[dict[str, Any]]
 ) -> None:
-    groups = [*copies("volatile", {}, {}), *copies("volatile-image", *images)]
-    assert emptied([LOG], [*told("volatile"), *told_of_images], groups) == set()
+    groups = [*copies("volatile", {}, {}), *copies("volatile-image", *snapshots)]
+    assert emptied([LOG], [*told("volatile"), *told_of_snapshots], groups) == set()
 
 
 @pytest.mark.parametrize(
@@ -337,4 +337,4 @@ async def test_nobody_looks_where_nothing_is_on_disks(
     for _ in range(100):
         await asyncio.sleep(0)
     assert (servers.looks, watcher.concerns(LOG)) == (0, False)
-    assert watched().concerns(LOG.images)
+    assert watched().concerns(LOG.snapshots)

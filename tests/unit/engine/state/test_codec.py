@@ -1,4 +1,4 @@
-"""Records and images as bytes."""
+"""Records and snapshots as bytes."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from grid_member.engine.state.operations import (
     Operation,
     Record,
 )
-from tests.unit.engine.images import through_an_image
+from tests.unit.engine.images import through_a_snapshot
 from tests.unit.engine.local.bounded import BoundedMap
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def test_an_image_keeps_the_order(steps: list[tuple[object, ...]], data: st.Data
         for step in steps[:number]:
             do(single, model, step)
         steps = steps[number:]
-        single = Single(through_an_image(single.state))
+        single = Single(through_a_snapshot(single.state))
     for step in steps:
         do(single, model, step)
         assert single.keys == set(model.held)
@@ -198,7 +198,7 @@ def test_live_bytes_follow_evictions() -> None:
     single = Single()
     for number in range(500):
         single.put(str(number), Eviction(EvictionPolicy.RANDOM, max_entries=7), b"x" * number)
-    assert single.state.live_bytes == through_an_image(single.state).live_bytes
+    assert single.state.live_bytes == through_a_snapshot(single.state).live_bytes
     single.apply(MapClear("m"))
     assert single.state.live_bytes == 0
     assert not single.state.maps.found

@@ -22,7 +22,7 @@ from grid_member.engine.state.operations import (
     QueueTake,
     Record,
 )
-from tests.unit.engine.images import through_an_image
+from tests.unit.engine.images import through_a_snapshot
 from tests.unit.engine.strategies import SMALL_RECORDS
 
 MEMBER = b"M" * 16
@@ -135,7 +135,7 @@ def test_a_replica_that_starts_anew_at_every_sequence_is_equal(
     now_ms = 0
     for sequence, (later_ms, record) in enumerate(steps, 1):
         now_ms += later_ms
-        anew = through_an_image(anew)
+        anew = through_a_snapshot(anew)
         assert anew.apply(sequence, now_ms, record) == whole.apply(sequence, now_ms, record)
         assert anew.dump() == whole.dump()
         assert anew.live_bytes == whole.live_bytes
@@ -146,14 +146,14 @@ def test_a_replica_that_starts_anew_at_every_sequence_is_equal(
 def test_an_image_and_the_rest_is_the_whole(
     steps: list[tuple[int, Record]], data: st.DataObject
 ) -> None:
-    """What a cleaned log is: the state from an image at any place equals the original, for ever."""
+    """What a compacted log is: the state from a snapshot at any place equals the original."""
     cut = data.draw(st.integers(0, len(steps)))
     whole, cleaned = State(), State()
     now_ms = 0
     for sequence, (later_ms, record) in enumerate(steps, 1):
         now_ms += later_ms
         if sequence == cut + 1:
-            cleaned = through_an_image(whole)
+            cleaned = through_a_snapshot(whole)
         outcomes = whole.apply(sequence, now_ms, record)
         if sequence > cut:
             assert cleaned.apply(sequence, now_ms, record) == outcomes
@@ -166,7 +166,7 @@ def test_live_bytes_are_what_lives(steps: list[tuple[int, Record]]) -> None:
     state = State()
     for sequence, (_, record) in enumerate(steps, 1):
         state.apply(sequence, 0, record)
-    copy = through_an_image(state)
+    copy = through_a_snapshot(state)
     assert copy.live_bytes == state.live_bytes
 
 

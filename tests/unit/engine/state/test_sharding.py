@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from grid_member.engine.state.machine import State
 from grid_member.engine.state.operations import MapPut, QueueOffer, Record, SystemPut
 from grid_member.engine.state.sharding import merged, shard_of, split, without_values
-from grid_member.engine.state.snapshot import Image, MemberMark
+from grid_member.engine.state.snapshot import MemberMark, Snapshot
 from tests.unit.engine.backed_up import dumps
 
 NAMES = st.text(max_size=3)
@@ -21,7 +21,7 @@ OPERATIONS = st.lists(
 )
 
 
-def imaged(operations: list[MapPut | QueueOffer | SystemPut]) -> Image:
+def in_snapshot(operations: list[MapPut | QueueOffer | SystemPut]) -> Snapshot:
     state = State()
     for sequence, operation in enumerate(operations, 1):
         state.apply(sequence, 1_000, Record(b"m" * 16, 1, sequence, (operation,)))
@@ -32,15 +32,15 @@ def imaged(operations: list[MapPut | QueueOffer | SystemPut]) -> Image:
 def test_what_is_split_and_merged_is_what_it_was_but_for_the_members(
     operations: list[MapPut | QueueOffer | SystemPut], shards: int
 ) -> None:
-    image = imaged(operations)
-    parts = split(image, shards)
+    snapshot = in_snapshot(operations)
+    parts = split(snapshot, shards)
     for shard, part in enumerate(parts):
         assert {shard_of(name, shards) for name in (*part.maps, *part.queues)} <= {shard}
-    assert dumps([merged(parts)]) == dumps([replace(image, members={})])
+    assert dumps([merged(parts)]) == dumps([replace(snapshot, members={})])
 
 
 def test_of_images_that_are_merged_the_highest_life_of_a_member_counts() -> None:
-    first, second = imaged([]), imaged([])
+    first, second = in_snapshot([]), in_snapshot([])
     one, two = replace(first, sequence=9), replace(second, sequence=4)
     one.members[b"a"], two.members[b"a"] = MemberMark(2, 9, 1), MemberMark(3, 1, 1)
     two.members[b"b"] = MemberMark(1, 1, 1)
@@ -54,5 +54,5 @@ def test_of_images_that_are_merged_the_highest_life_of_a_member_counts() -> None
 
 def test_values_are_left_out_by_what_their_keys_begin_with() -> None:
     operations = [SystemPut(key, b"", 0) for key in ("lease/1", "license", "lock/a", "x/lock/")]
-    left = without_values(imaged(list(operations)), ("lease/", "lock/"))
+    left = without_values(in_snapshot(list(operations)), ("lease/", "lock/"))
     assert sorted(left.system) == ["license", "x/lock/"]

@@ -18,7 +18,7 @@ from grid_member.engine.state.operations import (
     SystemPut,
     SystemRemove,
 )
-from tests.unit.engine.images import through_an_image
+from tests.unit.engine.images import through_a_snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -103,7 +103,7 @@ def test_what_is_over_is_gone_with_the_next_operation(steps: list[tuple[int, Ope
         if isinstance(operation, (SystemPut, SystemRemove, SystemExpire)):
             assert sorted(state.system.found) == [key for key, _ in model.items("", now_ms)]
             assert not state.system.overdue(now_ms)
-    assert through_an_image(state).live_bytes == state.live_bytes
+    assert through_a_snapshot(state).live_bytes == state.live_bytes
     for key in list(state.system.found):
         state.system.remove(SystemRemove(key), MEMBER, 0, 0)
     assert state.live_bytes == 0

@@ -42,25 +42,25 @@ class Stream(NamedTuple):
     name: str
     durable: bool
     """On the members' disks; else in their memory."""
-    holds_images: bool = False
-    """Whether it holds a log's images, not the log."""
+    is_snapshot_stream: bool = False
+    """Whether it holds a log's snapshots, not the log."""
 
     @property
-    def images(self) -> Stream:
-        """The stream of this log's images, which is kept as the log is."""
-        return Stream(f"{self.name}-image", self.durable, holds_images=True)
+    def snapshots(self) -> Stream:
+        """The stream of this log's snapshots, which is kept as the log is."""
+        return Stream(f"{self.name}-image", self.durable, is_snapshot_stream=True)
 
     @property
     def log(self) -> Stream:
         """The stream of the log that this one is of, which may be itself."""
-        if not self.holds_images:
+        if not self.is_snapshot_stream:
             return self
         return Stream(self.name.removesuffix("-image"), self.durable)
 
     @property
     def subject(self) -> str:
         """What goes into it."""
-        if self.holds_images:
+        if self.is_snapshot_stream:
             return f"grid.image.{self.log.name}.*"
         return f"grid.log.{self.name}"
 
@@ -98,8 +98,8 @@ def stream_config(stream: Stream, copies: int, cluster_name: str) -> dict[str, A
         "discard": "new",
         "storage": "file" if stream.durable else "memory",
         "num_replicas": copies,
-        # A record is confirmed by coming back, an image by the servers.
-        "no_ack": not stream.holds_images,
+        # A record is confirmed by coming back, a snapshot by the servers.
+        "no_ack": not stream.is_snapshot_stream,
         "max_age": 0,
         "max_bytes": -1,
         "max_msgs": -1,

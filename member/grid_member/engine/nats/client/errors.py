@@ -60,19 +60,19 @@ class LackingError(NatsError):
 class ShortError(NatsError):
     """A log ends before what was in it once: a copy that was emptied leads it."""
 
-    def __init__(self, stream: str, sequence: int, *, imaged: bool = False) -> None:
+    def __init__(self, stream: str, sequence: int, *, in_snapshot: bool = False) -> None:
         """Name the stream, and the last record that is known to have been in it.
 
         Args:
             stream: the log's.
             sequence: the record's.
-            imaged: whether the log's image was taken at it, else this member has read it.
+            in_snapshot: whether the log's snapshot was taken at it, else this member has read it.
         """
-        known = "at which its image was taken" if imaged else "which this member has read"
+        known = "at which its image was taken" if in_snapshot else "which this member has read"
         super().__init__(f"{stream} ends before record {sequence}, {known}")
         self.stream = stream
         self.sequence = sequence
-        self.imaged = imaged
+        self.in_snapshot = in_snapshot
 
 
 def unexpected(error: Exception) -> str:

@@ -278,7 +278,7 @@ async def test_who_starts_agrees_with_those_that_run_though_the_log_was_lost(
 async def lose_memory(cluster: Cluster) -> None:
     """Have what was in memory begin anew, as when most servers end at the same time."""
     client, stream = cluster.engines[0].client, cluster.engines[0]._cluster.streams[-1]
-    for one in (stream, stream.images):
+    for one in (stream, stream.snapshots):
         await answered(client, f"STREAM.DELETE.{one.name}")
         await answered(client, f"STREAM.CREATE.{one.name}", stream_config(one, 3, "dev"))
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from grid_member.engine.shard.shard import Answer
     from grid_member.engine.state.operations import Operation
-    from grid_member.engine.state.snapshot import Image
+    from grid_member.engine.state.snapshot import Snapshot
 
 SPREAD_S = 0.03
 """Between the marks of a cut, many times as long as a write takes."""
@@ -114,10 +114,10 @@ class Pairs:
             self.written += 1
 
 
-def torn(image: Image) -> list[str]:
-    """Return the clients whose second number is in the image and not the first one."""
+def torn(snapshot: Snapshot) -> list[str]:
+    """Return the clients whose second number is in the snapshot and not the first one."""
     found = {
-        name: {key: int(bytes(value)) for key, value in image.maps[name].entries.items()}  # type: ignore[arg-type]
+        name: {key: int(bytes(value)) for key, value in snapshot.maps[name].entries.items()}  # type: ignore[arg-type]
         for name in (FIRST, SECOND, THIRD)
     }
     return [
@@ -133,16 +133,16 @@ async def test_what_was_answered_before_something_in_a_cut_was_asked_for_is_in_i
 ) -> None:
     async with Cluster(3, engine=engine) as cluster, Pairs(cluster).going_on():
         for number in range(CUTS):
-            (image,) = await cluster.engines[number % 3].moment()
-            assert len(image.maps[FIRST].entries) == WRITERS
-            assert torn(image) == []
+            (snapshot,) = await cluster.engines[number % 3].moment()
+            assert len(snapshot.maps[FIRST].entries) == WRITERS
+            assert torn(snapshot) == []
 
 
 async def test_the_check_finds_a_design_that_holds_nothing() -> None:
     async with Cluster(3, engine=UnheldEngine) as cluster, Pairs(cluster).going_on():
         for _ in range(PLANTED_CUTS):
-            (image,) = await cluster.engines[0].moment()
-            if torn(image):
+            (snapshot,) = await cluster.engines[0].moment()
+            if torn(snapshot):
                 return
     pytest.fail("no cut was torn")
 
@@ -156,8 +156,8 @@ async def test_a_cut_that_nobody_goes_on_with_holds_answers_for_a_while_only() -
         assert await cluster.drivers[1].put(FIRST, "k", b"2") is None
         assert await cluster.drivers[2].value(FIRST, "k") == b"2"
         assert not shard.state.system.items(MARK, 0)
-        (image,) = await cluster.engines[2].moment()
-        assert image.maps[FIRST].entries == {"k": b"2"}
+        (snapshot,) = await cluster.engines[2].moment()
+        assert snapshot.maps[FIRST].entries == {"k": b"2"}
 
 
 async def test_who_waits_for_a_cut_that_does_not_end_is_told_that_nobody_knows(

@@ -89,7 +89,7 @@ async def test_a_lite_member_serves_what_it_does_not_hold(
             assert not isinstance(told, Refused)
             assert sorted(told) == sorted(cluster.engines[0].structure_usage())
             await engine.stop()
-            await cluster.restart(LITE)  # which reads an image of everything
+            await cluster.restart(LITE)  # which reads a snapshot of everything
         with pytest.raises(EngineError, match="lite"):
             await lite_of(cluster).moment()
         await the_state_is_everywhere(cluster)
@@ -159,10 +159,10 @@ async def test_a_cut_is_taken_while_a_lite_member_writes() -> None:
         await condition(lambda: len(answered) == len(MAPS))
         for _ in range(5):
             before = dict(answered)
-            (image,) = await cluster.engines[0].moment()
+            (snapshot,) = await cluster.engines[0].moment()
             for name in MAPS:
-                stored = image.maps[name].entries["k"]
-                noted = image.system[f"of/{name}"][0]
+                stored = snapshot.maps[name].entries["k"]
+                noted = snapshot.system[f"of/{name}"][0]
                 assert isinstance(stored, bytes)
                 # Whoever has the note has what it is about.
                 assert before[name] <= int(noted) <= int(stored)

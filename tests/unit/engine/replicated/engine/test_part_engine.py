@@ -99,17 +99,17 @@ async def the_backup_is_whole(cluster: Cluster) -> None:
     number = part_of(cluster)
     engine = engines_of(cluster)[number]
     before = len(engine.client._subscriptions)
-    (image,) = await engine.moment()
+    (snapshot,) = await engine.moment()
     # Of what was read for it nothing is left; a question may be under way at either moment.
     await condition(lambda: len(engine.client._subscriptions) <= before, PATIENCE_S)
     for name in MAPS:
-        assert image.maps[name].entries["k"] == b"v"
+        assert snapshot.maps[name].entries["k"] == b"v"
     # What was read for it is given up, and what is answered meanwhile and later is not held.
     assert number not in holders_of(cluster)
     assert engine._cluster.damage.reached._read.keys() <= {"shard-0"}
     for name in MAPS:
         assert await cluster.drivers[number].put(name, "k", b"later") is None
-        assert image.maps[name].entries["k"] == b"v"
+        assert snapshot.maps[name].entries["k"] == b"v"
 
 
 async def the_state_is_everywhere(cluster: Cluster) -> None:
@@ -157,8 +157,8 @@ async def test_a_cut_has_what_a_member_that_holds_a_part_was_answered() -> None:
         await condition(lambda: answered > 0)
         for taker in (number, holders_of(cluster)[0]) * 3:
             before = answered
-            (image,) = await cluster.engines[taker].moment()
-            values = [image.maps[name].entries["k"] for name in MAPS]
+            (snapshot,) = await cluster.engines[taker].moment()
+            values = [snapshot.maps[name].entries["k"] for name in MAPS]
             numbers = [int(value) for value in values if isinstance(value, bytes)]
             # Each was written when the one before it had been answered.
             assert len(numbers) == len(MAPS)

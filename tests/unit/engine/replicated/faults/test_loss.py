@@ -1,4 +1,4 @@
-"""A log or its image that all servers have lost while the other one is there."""
+"""A log or its snapshot that all servers have lost while the other one is there."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from grid_member.engine.api import EngineError, Refused
 from grid_member.engine.jetstream import compaction, mismatch
-from grid_member.engine.jetstream.snapshots import End, ImageWriter, look_at
+from grid_member.engine.jetstream.snapshots import SnapshotEnd, SnapshotWriter, look_at
 from grid_member.engine.nats.admin import consumers
 from grid_member.engine.nats.admin.streams import answered, stream_config
 from grid_member.engine.nats.client.errors import NatsError
@@ -43,8 +43,8 @@ def shards_of(cluster: Cluster) -> list[ReplicatedShard]:
     return [engine._cluster.replicated_shards[cluster.shard_of(MAP)] for engine in cluster.engines]
 
 
-async def imaged(cluster: Cluster) -> None:
-    """Write until the log has been replaced by an image."""
+async def in_snapshot(cluster: Cluster) -> None:
+    """Write until the log has been replaced by a snapshot."""
     stream = cluster.engines[0]._cluster.streams[cluster.shard_of(MAP)]
     async with asyncio.timeout(LONG_S):
         number = 0
@@ -60,10 +60,10 @@ async def imaged(cluster: Cluster) -> None:
                     return
 
 
-async def lost(cluster: Cluster, *, images: bool) -> None:
+async def lost(cluster: Cluster, *, snapshots: bool) -> None:
     """Have a stream in place of another one that holds nothing."""
     stream = cluster.engines[0]._cluster.streams[cluster.shard_of(MAP)]
-    stream = stream.images if images else stream
+    stream = stream.snapshots if snapshots else stream
     client = cluster.engines[0].client
     await answered(client, f"STREAM.DELETE.{stream.name}")
     await answered(client, f"STREAM.CREATE.{stream.name}", stream_config(stream, 3, "dev"))
@@ -88,9 +88,9 @@ async def test_a_log_in_memory_that_all_lost_is_written_back_and_members_say_so(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async with Cluster(3) as cluster:
-        await imaged(cluster)
+        await in_snapshot(cluster)
         with caplog.at_level(logging.WARNING, "grid.engine.nats"):
-            await lost(cluster, images=False)
+            await lost(cluster, snapshots=False)
             await served(cluster)
             said = [one.message for one in caplog.records if "is written back as" in one.message]
             assert len(said) == 1
@@ -107,7 +107,7 @@ async def test_a_log_that_is_as_long_as_the_one_that_was_lost_is_not_taken_for_i
 ) -> None:
     monkeypatch.setattr(consumers, "INACTIVE_S", 1)
     async with Cluster(3) as cluster:
-        await imaged(cluster)
+        await in_snapshot(cluster)
         stream = cluster.engines[0]._cluster.streams[cluster.shard_of(MAP)]
         length = max(shard.state.sequence for shard in shards_of(cluster)) + 20
         client = cluster.engines[0].client
@@ -121,7 +121,7 @@ async def test_a_log_that_is_as_long_as_the_one_that_was_lost_is_not_taken_for_i
             return False
 
         with caplog.at_level(logging.ERROR, "grid.engine.nats"):
-            await lost(cluster, images=False)
+            await lost(cluster, snapshots=False)
             await eventually(is_long, LONG_S)
             await served(cluster)
         assert any("servers lost" in one.message for one in caplog.records)
@@ -131,19 +131,19 @@ async def test_a_log_that_is_as_long_as_the_one_that_was_lost_is_not_taken_for_i
 @pytest.mark.timeout(120)
 async def test_an_image_of_another_log_is_written_anew_by_who_knows_the_state() -> None:
     async with Cluster(3) as cluster:
-        await imaged(cluster)
+        await in_snapshot(cluster)
         stream = cluster.engines[0]._cluster.streams[cluster.shard_of(MAP)]
         client = cluster.engines[0].client
         await cluster.drivers[0].put(MAP, "last", b"v")
         sequence = max(shard.state.sequence for shard in shards_of(cluster))
 
         async def is_replaced() -> bool:
-            """Have an image behind the last one that knows another time of that record."""
+            """Have a snapshot behind the last one that knows another time of that record."""
             with contextlib.suppress(NatsError):
                 held = await look_at(client, stream.name)
-                writer = ImageWriter(client, stream.name, held)
+                writer = SnapshotWriter(client, stream.name, held)
                 await writer._put(b"")
-                await writer._put_end(End(sequence, held.last + 1, 0, 0, log_ms=1))
+                await writer._put_end(SnapshotEnd(sequence, held.last + 1, 0, 0, log_ms=1))
                 return True
             return False
 
@@ -166,8 +166,8 @@ async def test_an_image_of_another_log_is_written_anew_by_who_knows_the_state() 
 @pytest.mark.timeout(120)
 async def test_an_image_that_all_lost_is_written_anew_by_who_knows_the_state() -> None:
     async with Cluster(3) as cluster:
-        await imaged(cluster)
-        await lost(cluster, images=True)
+        await in_snapshot(cluster)
+        await lost(cluster, snapshots=True)
         await cluster.engines[2].stop()
         ended = asyncio.Event()
 
@@ -188,9 +188,9 @@ async def test_an_image_that_all_lost_is_written_anew_by_who_knows_the_state() -
 async def test_the_lost_image_of_a_log_that_nobody_writes_to_is_written_anew() -> None:
     async with Cluster(3) as cluster:
         assert cluster.shard_of(MAP) != 0, "members write to the first one about themselves"
-        await imaged(cluster)
+        await in_snapshot(cluster)
         heard_s = [shard.heard_s for shard in shards_of(cluster)]
-        await lost(cluster, images=True)
+        await lost(cluster, snapshots=True)
         stream = cluster.engines[0]._cluster.streams[cluster.shard_of(MAP)]
         client = cluster.engines[0].client
 
@@ -210,9 +210,9 @@ async def test_the_lost_image_of_a_log_that_nobody_writes_to_is_written_anew() -
 @pytest.mark.timeout(120)
 async def test_a_log_on_disks_that_all_lost_is_named_as_damage(tmp_path: Path) -> None:
     async with Cluster(3, tmp_path) as cluster:
-        await imaged(cluster)
+        await in_snapshot(cluster)
         stream = f"shard-{cluster.shard_of(MAP)}"
-        await lost(cluster, images=False)
+        await lost(cluster, snapshots=False)
         told = (
             f"damaged data: records of {stream} are missing on the disks of m0, m1, m2, which are "
             "all that hold it: stop all members, keep a copy of their directories"

@@ -1,4 +1,4 @@
-"""Members whose logs are replaced by images all the time: all hold the same, whoever was away."""
+"""Members whose logs are replaced by snapshots all the time: all hold the same, whoever was away."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from grid_member.engine.api import Entry, Item, Refused
 from grid_member.engine.jetstream import compaction
-from grid_member.engine.jetstream import snapshots as image_module
+from grid_member.engine.jetstream import snapshots as snapshot_module
 from grid_member.engine.nats.admin.streams import answered
 from grid_member.engine.nats.client.errors import NatsError
 from tests.unit.engine.cleaned import clean_always, cleaner_of
@@ -50,17 +50,17 @@ def number_of_shard(cluster: Cluster) -> int:
     return engine.shards.index(engine._cluster.durable_of(MAP))
 
 
-def images(cluster: Cluster, shard: int) -> int:
-    return sum(cleaner_of(engine, shard).images for engine in cluster.engines)
+def snapshots(cluster: Cluster, shard: int) -> int:
+    return sum(cleaner_of(engine, shard).snapshots for engine in cluster.engines)
 
 
 def rarely(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let no further image be due: what purges overtake is answered that nobody knows."""
+    """Let no further snapshot be due: what purges overtake is answered that nobody knows."""
     monkeypatch.setattr(compaction, "SLACK_BYTES", 1 << 30)
 
 
 def cleaning_of(engine: LocalEngine, shard: int) -> bool:
-    """Whether an image is being made, or will be."""
+    """Whether a snapshot is being made, or will be."""
     cleaner = cleaner_of(engine, shard)
     return cleaner._task is not None or cleaner._held is not None
 
@@ -77,7 +77,7 @@ async def test_members_hold_the_same_behind_images(tmp_path: Path) -> None:
     async with Cluster(SIZE, tmp_path) as cluster:
         shard = number_of_shard(cluster)
         number = 0
-        while images(cluster, shard) < 5:
+        while snapshots(cluster, shard) < 5:
             number += 1
             driver = cluster.drivers[number % SIZE]
             await driver.put(MAP, f"k{number % 50}", b"%d" % number)
@@ -93,7 +93,7 @@ async def test_members_hold_the_same_behind_images(tmp_path: Path) -> None:
 
 
 async def stored_bytes(cluster: Cluster, stream: str) -> int:
-    """Return how large a log is with its image, 0 while nobody tells."""
+    """Return how large a log is with its snapshot, 0 while nobody tells."""
     client, total = cluster.engines[0].client, 0
     for name in (stream, f"{stream}-image"):
         with contextlib.suppress(NatsError):
@@ -108,7 +108,7 @@ async def test_under_load_of_all_members_garbage_is_bounded_and_the_state_the_sa
     limit_bytes, value, keys, writers, writes = 64 * 1024, b"v" * 1024, 20, 8, 250
     monkeypatch.setattr(compaction, "SLACK_BYTES", limit_bytes)
     monkeypatch.setattr(compaction, "GARBAGE", 2)
-    monkeypatch.setattr(image_module, "CHUNK_BYTES", 20_000)
+    monkeypatch.setattr(snapshot_module, "CHUNK_BYTES", 20_000)
     async with Cluster(SIZE, tmp_path) as cluster:
         shard = number_of_shard(cluster)
         stream = f"shard-{cluster.shard_of(MAP)}"
@@ -128,7 +128,7 @@ async def test_under_load_of_all_members_garbage_is_bounded_and_the_state_the_sa
             most_bytes = max(most_bytes, await stored_bytes(cluster, stream))
         await loaded
         written_bytes = SIZE * writers * writes * len(value)
-        assert images(cluster, shard) >= 5
+        assert snapshots(cluster, shard) >= 5
         assert most_bytes < written_bytes / 2
 
         async def is_small() -> bool:
@@ -137,7 +137,7 @@ async def test_under_load_of_all_members_garbage_is_bounded_and_the_state_the_sa
         await eventually(is_small)
         await alike(cluster)
         await cluster.engines[0].stop()
-        await cluster.restart(0)  # which reads the image, and the log behind it
+        await cluster.restart(0)  # which reads the snapshot, and the log behind it
         await alike(cluster)
 
 
@@ -188,7 +188,7 @@ async def test_who_was_cut_off_past_a_purge_catches_up_and_shows_nothing_old(
             mine = await cluster.drivers[behind].poll(QUEUE)
             assert isinstance(mine, Item)
             monkeypatch.setattr(compaction, "SLACK_BYTES", 0)
-            await condition(lambda: images(cluster, shard) > 0)
+            await condition(lambda: snapshots(cluster, shard) > 0)
             first = shards_of(cluster, shard)[behind].state
             cluster.isolate(behind)
             with cut_from_its_server(cluster, behind) as address:

@@ -12,7 +12,7 @@ from grid_member.engine import open_engine
 from grid_member.engine.api import EngineError
 from grid_member.engine.backup.backup import open_draft
 from grid_member.engine.backup.restore import restore_backup
-from grid_member.engine.jetstream.snapshots import ImageWriter
+from grid_member.engine.jetstream.snapshots import SnapshotWriter
 from grid_member.engine.local import deliveries
 from grid_member.engine.log.log import wall_clock_ms
 from grid_member.engine.replicated.import_backup import IMPORT
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from grid_member.engine.replicated.engine import ClusterEngine
-    from grid_member.engine.state.snapshot import Image
+    from grid_member.engine.state.snapshot import Snapshot
 
 OF_MEMBERS = ("server/", "operation/", "cut/")
 BINARY = "m\udc80 b\0"
@@ -87,9 +87,9 @@ async def backup(tmp_path: Path) -> Path:
     return place
 
 
-def content(images: Sequence[Image]) -> list[bytes]:
-    """Return what is data in images, canonical."""
-    whole = without_values(merged(images), OF_MEMBERS)
+def content(snapshots: Sequence[Snapshot]) -> list[bytes]:
+    """Return what is data in snapshots, canonical."""
+    whole = without_values(merged(snapshots), OF_MEMBERS)
     return dumps([replace(whole, sequence=0, timestamp_ms=0, members={})])
 
 
@@ -118,8 +118,8 @@ async def test_from_one_to_three_and_back(backup: Path, tmp_path: Path) -> None:
             assert held_by(engine) == expected
             assert sum(bool(shard.state.maps.found) for shard in engine._cluster.durable) > 1
         draft = open_draft(tmp_path / "of-three", tmp_path / "members" / "m1")
-        images = await cluster.engines[1].moment()
-        place = draft.write(images, MEMBER, CREATED_MS, lambda _: None)
+        snapshots = await cluster.engines[1].moment()
+        place = draft.write(snapshots, MEMBER, CREATED_MS, lambda _: None)
         await everything_is_taken_in_order(
             cluster, stored(tmp_path / "expected" / STORE).snapshot()
         )
@@ -128,8 +128,8 @@ async def test_from_one_to_three_and_back(backup: Path, tmp_path: Path) -> None:
     assert restored(place, tmp_path / "again") == expected
 
 
-async def everything_is_taken_in_order(cluster: Cluster, image: Image) -> None:
-    for name, (items, _) in image.queues.items():
+async def everything_is_taken_in_order(cluster: Cluster, snapshot: Snapshot) -> None:
+    for name, (items, _) in snapshot.queues.items():
         assert await cluster.drivers[0].offer(name, b"new") is True
         taken = [await cluster.drivers[n % 3].take(name) for n in range(len(items) + 1)]
         assert taken == [*(item[1] for item in items), b"new"]
@@ -150,16 +150,16 @@ async def test_a_member_that_is_told_of_no_backup_waits_for_the_import_too(
     backup: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And nobody serves anything of an import that its member did not finish."""
-    write, written = ImageWriter.write, 0
+    write, written = SnapshotWriter.write, 0
 
-    async def dies(self: ImageWriter, image: Image) -> None:
+    async def dies(self: SnapshotWriter, snapshot: Snapshot) -> None:
         nonlocal written
         written += 1
         if written == 2:
             raise RuntimeError("out of power")
-        await write(self, image)
+        await write(self, snapshot)
 
-    monkeypatch.setattr(ImageWriter, "write", dies)
+    monkeypatch.setattr(SnapshotWriter, "write", dies)
     expected = restored(backup, tmp_path / "expected")
     async with NotStarted(3, tmp_path / "members", backup) as cluster:
         for place in (backup, tmp_path / "not-here", tmp_path / "not-here"):
@@ -187,12 +187,12 @@ async def test_a_member_that_is_told_of_no_backup_waits_for_the_import_too(
 async def test_what_reads_back_differently_is_not_served(
     backup: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write = ImageWriter.write
+    write = SnapshotWriter.write
 
-    async def loses_one(self: ImageWriter, image: Image) -> None:
-        await write(self, replace(image, maps=dict(list(image.maps.items())[1:])))
+    async def loses_one(self: SnapshotWriter, snapshot: Snapshot) -> None:
+        await write(self, replace(snapshot, maps=dict(list(snapshot.maps.items())[1:])))
 
-    monkeypatch.setattr(ImageWriter, "write", loses_one)
+    monkeypatch.setattr(SnapshotWriter, "write", loses_one)
     async with NotStarted(3, tmp_path / "members", backup) as cluster:
         cluster.engines = [cluster.made(number) for number in range(3)]
         starts = [asyncio.create_task(engine.start()) for engine in cluster.engines]

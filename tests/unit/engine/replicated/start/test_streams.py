@@ -47,7 +47,7 @@ SETTINGS = ClusterSettings(CLUSTER, "m", 0, tuple(("h", port) for port in range(
 STREAMS = [Stream(f"shard-{shard}", durable=False) for shard in range(3)]
 FAILS_S = 0.003
 """How long a shard is tried that cannot be read: one after the other."""
-ALL = [*STREAMS, *(stream.images for stream in STREAMS)]
+ALL = [*STREAMS, *(stream.snapshots for stream in STREAMS)]
 
 
 class Leaders:
@@ -206,7 +206,7 @@ async def test_no_stream_is_asked_for_before_the_first_one_is_there() -> None:
 
 async def test_what_has_a_leader_is_read_while_another_has_none() -> None:
     begin = Begin()
-    late = STREAMS[1].images
+    late = STREAMS[1].snapshots
     begin.leaders.known.update(one.name for one in ALL if one != late)
     running = asyncio.ensure_future(begin.run())
     await until(lambda: sum(shard.was_read.is_set() for shard in begin.shards) == 2)
@@ -260,7 +260,7 @@ async def test_of_many_streams_only_the_first_is_told_of() -> None:
     running = asyncio.ensure_future(begin.run())
     await until(lambda: begin.leaders.asked.count(ALL[-1].name) > 3)
     asked = begin.leaders.asked.count(STREAMS[2].name)
-    # Once for each time that it was given up, and not for the three streams of images as well.
+    # Once for each time that it was given up, and not for the three streams of snapshots as well.
     assert 0 < len(begin.told) <= asked
     running.cancel()
     await asyncio.wait({running})

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pytest
 
     from grid_member.engine.api import Done
-    from grid_member.engine.state.snapshot import Image
+    from grid_member.engine.state.snapshot import Snapshot
     from tests.unit.member.cluster.several import OneOfSeveral, Several
 
 
@@ -35,7 +35,7 @@ class Source:
         self.member_uuid = member_uuid
         self.gate = asyncio.Event()
 
-    async def moment(self) -> list[Image]:
+    async def moment(self) -> list[Snapshot]:
         await self.gate.wait()
         return [State().snapshot()]
 
